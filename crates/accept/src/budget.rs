@@ -54,8 +54,14 @@ impl Budget {
 
     /// The same bytes, which count as held until their last copy is dropped; `None` when there is no room for them.
     pub fn keep(self: &Arc<Self>, bytes: Bytes) -> Option<Bytes> {
-        let held = self.hold(bytes.len())?;
-        Some(Bytes::from_owner(Counted { bytes, _held: held }))
+        Some(self.hold(bytes.len())?.around(bytes))
+    }
+}
+
+impl Held {
+    /// These bytes, which this share is for until their last copy is dropped.
+    pub fn around(self, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Counted { bytes, _held: self })
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use longboat_scheduler::flow::{self, Arrival, ConcurrencyMode, Detector, Queue, Ticket};
+use longboat_scheduler::flow::{self, Arrival, ConcurrencyMode, Detector, Eviction, Lease, Queue, Ticket};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, oneshot},
@@ -37,6 +37,8 @@ pub(crate) struct Admission {
     admitted: Arc<AtomicU64>,
     arrived: Notify,
     closed: AtomicBool,
+    /// What may make room for others, where anything may.
+    eviction: Option<Mutex<Eviction<oneshot::Sender<()>>>>,
     /// Priorities by the name of their objective.
     objectives: ArcSwap<BTreeMap<String, i32>>,
 }
@@ -90,9 +92,37 @@ impl Drop for Queued {
     }
 }
 
+/// A request in flight, which may have to make room.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    lease: Lease,
+    /// Says so, if it must. Nothing more is said after that, or to one that may stay.
+    evicted: Option<oneshot::Receiver<()>>,
+}
+
+impl InFlight {
+    /// Whether it may still have to make room.
+    pub(crate) fn waits(&self) -> bool {
+        self.evicted.is_some()
+    }
+
+    /// Ready once the request must make room.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(evicted) = &mut self.evicted else { return Poll::Pending };
+        let said = std::task::ready!(Pin::new(evicted).poll(context));
+        self.evicted = None;
+        // Who may stay is told nothing: nobody holds the other end.
+        if said.is_ok() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
 impl Admission {
-    pub(crate) fn new(settings: flow::Settings) -> Self {
+    /// `settling` is how long the saturation takes to show that a request is gone.
+    pub(crate) fn new(settings: flow::Settings, settling: Duration) -> Self {
+        let settling = u64::try_from(settling.as_millis()).unwrap_or(u64::MAX);
+        let evicts = settings.enabled && settings.eviction;
         Self {
+            eviction: evicts.then(|| Mutex::new(Eviction::new(settling))),
             queue: Arc::new(Mutex::new(Queue::new(settings.clone()))),
             settings,
             admitted: Arc::default(),
@@ -180,9 +210,52 @@ impl Admission {
                     .map(|sender| (sender, Permit::new(&self.admitted)))
             };
             core.metrics.flow.cycle(started.elapsed());
-            let Some((sender, permit)) = next else { return };
+            let Some((sender, permit)) = next else { return self.evict(core) };
             // A client that is gone gives the permit back.
             let _ = sender.send(Ok(permit));
+        }
+    }
+
+    /// Nobody who waits can go on. Where they may not be dropped, those in flight who may make room for them.
+    fn evict(&self, core: &Core) {
+        let Some(eviction) = &self.eviction else { return };
+        let (saturation, now) = (self.saturation(core), core.now_ms());
+        let blocked = self.queue.lock().blocked(saturation);
+        let (late, victims, pending) = {
+            let mut eviction = eviction.lock();
+            let late = eviction.late(now);
+            let victims = blocked.map_or_else(Vec::new, |blocked| eviction.decide(blocked, saturation, now));
+            (late, victims, eviction.pending())
+        };
+        for gone in late {
+            core.metrics.eviction.gone(gone, pending);
+        }
+        let Some(blocked) = blocked.filter(|_| !victims.is_empty()) else { return };
+        let target = saturation - blocked.ceiling;
+        core.metrics.eviction.evicted(blocked.priority, victims.len(), (target, pending));
+        for victim in victims {
+            // One that ends by itself meanwhile has made room too.
+            let _ = victim.send(());
+        }
+    }
+
+    /// A request of this priority was sent to an endpoint. `None`: nobody is evicted here.
+    pub(crate) fn sent(&self, priority: i32) -> Option<InFlight> {
+        let eviction = self.eviction.as_ref()?;
+        let (sender, evicted) = oneshot::channel();
+        let lease = eviction.lock().enter(priority, sender);
+        Some(InFlight { lease, evicted: Some(evicted) })
+    }
+
+    /// It is no longer in flight.
+    pub(crate) fn ended(&self, core: &Core, request: &InFlight) {
+        let Some(eviction) = &self.eviction else { return };
+        let (gone, pending) = {
+            let mut eviction = eviction.lock();
+            (eviction.leave(request.lease, core.now_ms()), eviction.pending())
+        };
+        if let Some(gone) = gone {
+            core.metrics.eviction.gone(gone, pending);
         }
     }
 

@@ -17,6 +17,9 @@ pub(crate) struct Refusal {
     dropped: Option<&'static str>,
 }
 
+/// What an evicted request is told.
+const EVICTED: &str = "evicted";
+
 /// The reference's error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -69,6 +72,11 @@ impl Refusal {
         self.dropped
     }
 
+    /// The request was in flight, and made room for another.
+    pub(crate) fn evicted() -> Self {
+        Self::dropped(Code::ResourceExhausted, EVICTED, "request evicted by flow control")
+    }
+
     /// There is no memory for another body. Bodies are here for moments, so the client may come back soon.
     pub(crate) fn full(limit: usize) -> Self {
         let message = format!("the bodies of all requests in flight take more than {limit} bytes");
@@ -78,7 +86,11 @@ impl Refusal {
     /// The answer that the proxy gives the client. The message goes into the proxy's access log only through the
     /// body: upstream sets no details.
     pub(crate) fn action(&self) -> Action {
-        let body = format!("inference error: {} - {}", self.code.name(), self.message);
+        let body = if self.dropped == Some(EVICTED) {
+            self.message.clone()
+        } else {
+            format!("inference error: {} - {}", self.code.name(), self.message)
+        };
         let retry = self.retry_after.map(|seconds| Header::new("retry-after", seconds.to_string()));
         let dropped = self.dropped.map(|reason| Header::new(names::DROPPED_REASON, reason));
         let headers =
@@ -101,7 +113,7 @@ impl From<BodyError> for Refusal {
 impl From<ScheduleError> for Refusal {
     fn from(error: ScheduleError) -> Self {
         let code = match error {
-            ScheduleError::NotAdmitted => {
+            ScheduleError::NotAdmitted | ScheduleError::TooSlow => {
                 return Self::dropped(Code::ResourceExhausted, "rejected-saturated", error.to_string());
             }
             ScheduleError::NoCandidates => Code::ServiceUnavailable,

@@ -171,7 +171,7 @@ pub struct Args {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
     /// Something that is no flag.
-    #[error("unexpected argument {0:?}")]
+    #[error("unexpected argument \"{0}\"")]
     Positional(String),
     /// Both, or neither, of a pool and a selector.
     #[error("give either --pool-name or --endpoint-selector with --endpoint-target-ports")]
@@ -299,7 +299,7 @@ impl Args {
         }
         self.bind_address.parse().map(Some).map_err(|_| ArgsError::Value {
             flag: "bind-address",
-            message: format!("{:?} is not an IP address", self.bind_address),
+            message: format!("\"{}\" is not an IP address", self.bind_address),
         })
     }
 

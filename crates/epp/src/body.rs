@@ -8,9 +8,13 @@ use std::ops::Range;
 use longboat_scheduler::{Prompt, config::Parser};
 
 mod fields;
+mod grpc;
+mod protobuf;
 mod scalars;
 
 use fields::{Fields, MessageList, PromptField};
+pub(crate) use grpc::usage as grpc_usage;
+pub(crate) use protobuf::{HEADER, ProtobufError, length};
 
 /// Which API a path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +28,10 @@ pub(crate) enum Api {
     Messages,
     CountTokens,
     Generate,
+    VllmGenerate,
+    VllmEmbed,
+    VertexChat,
+    VertexRaw,
     /// Any other: nothing is known about the body, and nothing is asked of it.
     Opaque,
 }
@@ -41,6 +49,11 @@ const PATHS: &[(&str, Parser, Api)] = &[
     ("messages/count_tokens", Parser::Anthropic, Api::CountTokens),
     ("messages", Parser::Anthropic, Api::Messages),
     ("inference/v1/generate", Parser::VllmHttp, Api::Generate),
+    ("vllm.grpc.engine.VllmEngine/Generate", Parser::VllmGrpc, Api::VllmGenerate),
+    ("vllm.grpc.engine.VllmEngine/Embed", Parser::VllmGrpc, Api::VllmEmbed),
+    ("PredictionService/ChatCompletions", Parser::VertexAi, Api::VertexChat),
+    ("PredictionService/StreamRawPredict", Parser::VertexAi, Api::VertexRaw),
+    ("PredictionService/RawPredict", Parser::VertexAi, Api::VertexRaw),
 ];
 
 impl Api {
@@ -52,6 +65,11 @@ impl Api {
             .find(|(suffix, parser, _)| parsers.contains(parser) && path.ends_with(suffix))
             .map(|&(_, _, api)| api);
         known.or_else(|| parsers.contains(&Parser::Passthrough).then_some(Self::Opaque))
+    }
+
+    /// Whether its bodies are messages of protobuf, in frames.
+    pub(crate) fn is_grpc(self) -> bool {
+        matches!(self, Self::VllmGenerate | Self::VllmEmbed | Self::VertexChat | Self::VertexRaw)
     }
 }
 
@@ -79,6 +97,10 @@ pub(crate) enum BodyError {
     Json(String),
     #[error("invalid {0} request: must have {1} field")]
     Field(&'static str, &'static str),
+    #[error(transparent)]
+    Protobuf(#[from] ProtobufError),
+    #[error("{0}")]
+    Grpc(&'static str),
     #[error("model not found in request body")]
     NoModel,
 }
@@ -87,6 +109,9 @@ pub(crate) enum BodyError {
 pub(crate) fn parse(api: Api, body: &[u8]) -> Result<Parsed, BodyError> {
     if api == Api::Opaque {
         return Ok(Parsed::default());
+    }
+    if api.is_grpc() {
+        return grpc::read(api, body);
     }
     let fields = Fields::read(body).map_err(BodyError::Json)?;
     let prompts = prompts(api, &fields)?;
@@ -180,7 +205,8 @@ fn prompts(api: Api, fields: &Fields<'_>) -> Result<Vec<Prompt>, BodyError> {
             .as_ref()
             .and_then(PromptField::prompts)
             .ok_or(BodyError::Field("generate", "token_ids")),
-        Api::Opaque => Ok(Vec::new()),
+        // Bodies that are no JSON are read elsewhere.
+        Api::Opaque | Api::VllmGenerate | Api::VllmEmbed | Api::VertexChat | Api::VertexRaw => Ok(Vec::new()),
     }
 }
 

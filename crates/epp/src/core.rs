@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::{
     admission::Admission,
     decisions::Decisions,
+    latency::Predictor,
     metrics::PickerMetrics,
     pool::{Desired, Pool},
     rewrites::Rewrites,
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) max_bodies: usize,
     /// When requests wait, and for how long.
     pub(crate) flow: flow::Settings,
+    /// How long the saturation takes to show that a request is gone.
+    pub(crate) settling: Duration,
 }
 
 /// The scheduler with its memory and the pool.
@@ -58,6 +61,8 @@ pub(crate) struct Core {
     pub(crate) rewrites: ArcSwap<Rewrites>,
     /// Who is asked for the tokens of prompts; `None`: text stands for them.
     pub(crate) tokens: Option<Arc<dyn TokenSource>>,
+    /// Who is asked how long requests would take.
+    pub(crate) predictor: Option<Arc<Predictor>>,
     /// Recent decisions, if they are kept.
     pub(crate) decisions: Decisions,
     started: Instant,
@@ -73,9 +78,10 @@ impl Core {
             scheduler,
             pool: Pool::new(),
             bodies: Budget::new(settings.max_bodies),
-            admission: Admission::new(settings.flow.clone()),
+            admission: Admission::new(settings.flow.clone(), settings.settling),
             rewrites: ArcSwap::default(),
             tokens: None,
+            predictor: None,
             settings,
             decisions: Decisions::new(0),
             metrics: PickerMetrics::new(pool_name),

@@ -12,12 +12,22 @@ use crate::args::ArgsError;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The tokenizer's address cannot be used.
-    #[error("the address of the tokenizer, {url:?}, cannot be used: {message}")]
+    #[error("the address of the tokenizer, \"{url}\", cannot be used: {message}")]
     Tokenizer {
         /// The address.
         url: String,
         /// What is wrong with it.
         message: String,
+    },
+    /// A variable of the environment cannot be used.
+    #[error("variable {variable} is \"{value}\": {expected}")]
+    Variable {
+        /// Its name.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+        /// What was expected.
+        expected: String,
     },
     /// The flags make no sense together.
     #[error(transparent)]
@@ -35,7 +45,7 @@ pub enum Error {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A scheme that metrics are not served by.
-    #[error("--model-server-metrics-scheme must be http or https, not {0:?}")]
+    #[error("--model-server-metrics-scheme must be http or https, not \"{0}\"")]
     Scheme(String),
     /// A scrape interval that is no duration.
     #[error("interval of metrics-data-source: {0}")]

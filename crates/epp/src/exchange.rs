@@ -9,18 +9,20 @@ use std::{sync::Arc, task::Context, time::Duration};
 use bytes::Bytes;
 use longboat_accept::Held;
 use longboat_extproc::{Event, Headers, Incoming, Metadata, Outbox, Processor, ProcessorExchange};
-use longboat_scheduler::Reservation;
+use longboat_scheduler::{Reservation, Slot};
 use tokio::time::Instant;
 
 use crate::{
-    admission::Queued,
-    answer::Refusal,
+    admission::{InFlight, Queued},
+    answer::{Code, Refusal},
     body::{Api, Parsed},
     core::Core,
     decisions::Record,
     metrics::{RequestLabels, Waiting},
 };
 
+mod forecast;
+mod frames;
 mod headers;
 mod prepare;
 mod request;
@@ -28,10 +30,13 @@ mod response;
 pub(crate) mod rewrite;
 mod send;
 mod usage;
+mod whole;
 
+use forecast::{Forecast, Watched};
 use prepare::Preparing;
 use rewrite::Rewrite;
-use usage::UsageScan;
+pub(crate) use usage::UsageScan;
+use whole::Body;
 
 /// Makes an [`Exchange`] per stream.
 #[derive(Debug)]
@@ -81,7 +86,7 @@ enum Phase {
 struct Pending {
     headers: Headers,
     metadata: Option<Metadata>,
-    chunks: Vec<Bytes>,
+    body: Body,
     bytes: usize,
     since: Instant,
 }
@@ -89,6 +94,7 @@ struct Pending {
 /// A request whose body was read.
 struct Understood {
     pending: Pending,
+    body: Bytes,
     trailers: bool,
     api: Api,
     parsed: Parsed,
@@ -99,6 +105,8 @@ struct Understood {
     _held: Held,
     /// The memory of its tokens, where they were asked for.
     tokens_held: Option<Held>,
+    /// How long it would take, where that is asked.
+    forecast: Forecast,
 }
 
 /// A request that was sent to an endpoint.
@@ -116,6 +124,12 @@ struct Picked {
     usage: UsageScan,
     /// A body that has to be seen whole before it can be rewritten.
     held: Vec<Bytes>,
+    /// Its place among the requests that may have to make room, where any may.
+    in_flight: Option<InFlight>,
+    /// What it teaches a predictor, where there is one.
+    watched: Option<Watched>,
+    /// Where it went.
+    slot: Slot,
     /// The decision, where decisions are kept.
     record: Option<Arc<Record>>,
 }
@@ -132,16 +146,22 @@ impl ProcessorExchange for Exchange {
             }
             Event::RequestTrailers(_) => self.request_trailers(metadata, out),
             Event::ResponseHeaders { headers, end_of_stream } => {
-                self.response_headers(&headers, end_of_stream, out);
+                self.response_headers(&headers, end_of_stream, metadata.as_ref(), out);
             }
             Event::ResponseBody { body, end_of_stream } => self.response_body(body, end_of_stream, out),
             Event::ResponseTrailers(_) => self.response_trailers(out),
         }
     }
 
+    fn waits(&self) -> bool {
+        let in_flight = self.picked.as_ref().and_then(|picked| picked.in_flight.as_ref());
+        matches!(self.phase, Phase::Queued(_) | Phase::Preparing(_)) || in_flight.is_some_and(InFlight::waits)
+    }
+
     fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
         self.poll_queued(context, out);
         self.poll_preparing(context, out);
+        self.poll_in_flight(context, out);
     }
 }
 
@@ -149,6 +169,15 @@ impl Exchange {
     #[cfg(test)]
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
+    }
+
+    /// A request in flight may have to make room for others, until its response is complete.
+    fn poll_in_flight(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
+        let in_flight = self.picked.as_mut().and_then(|picked| picked.in_flight.as_mut());
+        if in_flight.is_some_and(|request| request.poll(context).is_ready()) {
+            self.labels = self.picked.as_ref().map(|picked| picked.labels.clone());
+            self.refuse(&Refusal::evicted(), out);
+        }
     }
 
     fn refuse(&mut self, refusal: &Refusal, out: &mut Outbox) {
@@ -167,6 +196,10 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         if let Some(picked) = self.picked.take() {
             self.release(picked);
+        }
+        // A client that left while it waited gets no answer, but counts.
+        if let (Phase::Queued(_), Some(labels)) = (&self.phase, self.labels.take()) {
+            self.core.metrics.failed(&labels, Code::ServiceUnavailable.name());
         }
     }
 }

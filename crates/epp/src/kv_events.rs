@@ -16,10 +16,12 @@ use crate::{core::Core, pool::Member};
 
 mod link;
 mod listen;
+mod models;
 mod publisher;
 
 pub(crate) use listen::Listening;
-use publisher::Publisher;
+pub(crate) use models::Models;
+use publisher::{Publisher, Shared};
 
 /// Replays at once, of all endpoints: each is as much as an engine remembers.
 const REPLAYS: usize = 8;
@@ -28,6 +30,7 @@ const REPLAYS: usize = 8;
 pub(crate) async fn follow(
     holdings: Arc<Holdings>,
     source: EndpointEvents,
+    models: Arc<Models>,
     core: Arc<Core>,
     shutdown: CancellationToken,
 ) {
@@ -52,8 +55,12 @@ pub(crate) async fn follow(
         });
         for member in members.iter().filter(|member| followed(member)) {
             if !running.iter().any(|(known, _)| known.is_same(member)) {
-                let publisher =
-                    Publisher::new(Arc::clone(member), Arc::clone(&holdings), &source, Arc::clone(&replays));
+                let shared = Shared {
+                    holdings: Arc::clone(&holdings),
+                    models: Arc::clone(&models),
+                    replays: Arc::clone(&replays),
+                };
+                let publisher = Publisher::new(Arc::clone(member), shared, &source);
                 running.push((Arc::clone(member), tasks.spawn(publisher.follow())));
             }
         }

@@ -9,6 +9,7 @@ mod admission;
 mod answer;
 mod args;
 mod body;
+mod companion;
 mod core;
 mod decisions;
 mod discovery;
@@ -16,6 +17,7 @@ mod error;
 mod exchange;
 mod health;
 mod kv_events;
+mod latency;
 mod lease;
 mod metrics;
 mod monitoring;
@@ -31,7 +33,7 @@ mod tokens;
 
 pub use args::{Args, ArgsError, normalized};
 pub use error::Error;
-pub use service::{Server, run};
+pub use service::{Server, run, runtime};
 
 #[cfg(test)]
 mod tests;

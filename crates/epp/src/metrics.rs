@@ -2,12 +2,16 @@
 //! twins.
 
 mod buckets;
+mod disagg;
+mod eviction;
 mod flow;
 mod labels;
+mod latency;
+mod pool;
+mod requests;
 
 use std::{collections::BTreeSet, sync::atomic::AtomicU64, time::Duration};
 
-use longboat_scheduler::Slot;
 use parking_lot::Mutex;
 use prometheus_client::{
     metrics::{
@@ -31,10 +35,12 @@ use self::{
     },
 };
 pub(crate) use self::{
+    disagg::DisaggMetrics,
+    eviction::EvictionMetrics,
     flow::{FlowMetrics, Waiting},
     labels::RequestLabels,
+    latency::{LatencyMetrics, Time},
 };
-use crate::pool::Member;
 
 type Decimal = Gauge<f64, AtomicU64>;
 type Histograms<L> = Family<L, Histogram, Buckets>;
@@ -125,6 +131,12 @@ pub(crate) struct PickerMetrics {
     in_flight_tokens: Family<LoadLabels, Gauge>,
     /// What flow control does.
     pub(crate) flow: FlowMetrics,
+    /// Which stages requests go through.
+    pub(crate) disagg: DisaggMetrics,
+    /// What eviction does.
+    pub(crate) eviction: EvictionMetrics,
+    /// What is predicted about responses.
+    pub(crate) latency: LatencyMetrics,
     body_bytes: Gauge,
     body_limit: Gauge,
 }
@@ -308,6 +320,9 @@ impl PickerMetrics {
             in_flight_tokens.clone(),
         );
         let flow = FlowMetrics::new(r, pool);
+        let disagg = DisaggMetrics::new(r);
+        let eviction = EvictionMetrics::new(r, pool);
+        let latency = LatencyMetrics::new(r);
         let (body_bytes, body_limit) = (Gauge::default(), Gauge::default());
         r.register(
             "llm_d_epp_body_bytes_in_flight",
@@ -363,241 +378,20 @@ impl PickerMetrics {
             in_flight_requests,
             in_flight_tokens,
             flow,
+            disagg,
+            eviction,
+            latency,
             body_bytes,
             body_limit,
-        }
-    }
-
-    /// The labels of a request.
-    pub(crate) fn labels(&self, model: &str, target: &str, fairness: &str, priority: i32) -> RequestLabels {
-        RequestLabels {
-            model_name: self.models.label(model),
-            target_model_name: self.models.label(target),
-            fairness_id: self.flows.label(fairness),
-            priority: priority.into(),
-        }
-    }
-
-    pub(crate) fn started(&self, labels: &RequestLabels, bytes: usize) {
-        self.requests.add(labels);
-        self.request_bytes.observe(labels, length(bytes));
-    }
-
-    pub(crate) fn failed(&self, labels: &RequestLabels, code: &str) {
-        self.errors
-            .get_or_create(&ErrorLabels {
-                model_name: labels.model_name.clone(),
-                target_model_name: labels.target_model_name.clone(),
-                fairness_id: labels.fairness_id.clone(),
-                priority: labels.priority,
-                error_code: code.to_owned(),
-            })
-            .inc();
-        self.former_errors
-            .get_or_create(&LegacyErrorLabels {
-                model_name: labels.model_name.clone(),
-                target_model_name: labels.target_model_name.clone(),
-                priority: labels.priority,
-                error_code: code.to_owned(),
-            })
-            .inc();
-    }
-
-    pub(crate) fn scheduled(&self, took: Duration, target: &str, endpoint: Option<&Member>) {
-        self.scheduling.observe(took.as_secs_f64());
-        let endpoint = endpoint.map(|member| &member.endpoint);
-        let labels = AttemptLabels {
-            status: if endpoint.is_some() { "success" } else { "failure" },
-            target_model_name: self.models.label(target),
-            endpoint_name: endpoint.map(|endpoint| endpoint.name.clone()).unwrap_or_default(),
-            namespace: endpoint.map(|endpoint| endpoint.namespace.clone()).unwrap_or_default(),
-            port: endpoint.map(|endpoint| endpoint.address.port().to_string()).unwrap_or_default(),
-        };
-        self.attempts.get_or_create(&labels).inc();
-        self.former_attempts
-            .get_or_create(&PodAttemptLabels {
-                status: labels.status,
-                target_model_name: labels.target_model_name,
-                pod_name: labels.endpoint_name,
-                namespace: labels.namespace,
-                port: labels.port,
-            })
-            .inc();
-    }
-
-    pub(crate) fn running(&self, labels: &RequestLabels, change: i64) {
-        self.running.get_or_create(labels).inc_by(change);
-        self.former_running
-            .get_or_create(&ModelLabel { model_name: labels.model_name.clone() })
-            .inc_by(change);
-    }
-
-    pub(crate) fn finished(&self, labels: &RequestLabels, end: Finished) {
-        self.durations.observe(labels, end.duration.as_secs_f64());
-        self.response_bytes.observe(labels, length(end.response_bytes));
-        if let Some(first) = end.first_byte {
-            let labels = StreamingLabels {
-                model_name: labels.model_name.clone(),
-                target_model_name: labels.target_model_name.clone(),
-                fairness_id: labels.fairness_id.clone(),
-                priority: labels.priority,
-                streaming: if end.stream { "true" } else { "false" },
-            };
-            self.first_byte.get_or_create(&labels).observe(first.as_secs_f64());
-        }
-        if let Some(usage) = end.usage {
-            self.input_tokens.observe(labels, tokens(usage.input));
-            self.output_tokens.observe(labels, tokens(usage.output));
-            self.cached_tokens.observe(labels, tokens(usage.cached));
-            if usage.output > 0 {
-                self.per_token.observe(labels, end.duration.as_secs_f64() / tokens(usage.output));
-            }
-            if let Some(first) = end.first_byte.filter(|_| end.stream && usage.output > 1) {
-                let rest = end.duration.saturating_sub(first).as_secs_f64();
-                self.streamed_per_token.get_or_create(labels).observe(rest / tokens(usage.output - 1));
-            }
-        }
-    }
-
-    pub(crate) fn rewritten(&self, rewrite: &str, model: &str, target: &str) {
-        self.rewrites
-            .get_or_create(&RewriteLabels {
-                model_rewrite_name: self.models.label(rewrite),
-                model_name: self.models.label(model),
-                target_model: self.models.label(target),
-            })
-            .inc();
-    }
-
-    /// A tokenizer was asked: `answered`, `failed` or `late`.
-    pub(crate) fn token_lookup(&self, outcome: &'static str) {
-        self.token_lookups.get_or_create(&OutcomeLabel { outcome }).inc();
-    }
-
-    /// A request goes on to an endpoint, so long after it came.
-    pub(crate) fn processed(&self, took: Duration) {
-        self.processing.observe(took.as_secs_f64());
-    }
-
-    /// An endpoint was picked that probably has so many blocks of a prompt, of so many, and so many bytes.
-    pub(crate) fn prefix_matched(&self, matched: u32, total: u32, bytes: u32) {
-        self.prefix_bytes.observe(f64::from(bytes));
-        if total > 0 {
-            self.prefix_ratio.observe(f64::from(matched) / f64::from(total));
-        }
-    }
-
-    /// What is in flight at each endpoint: requests, and uncached prompt tokens.
-    pub(crate) fn in_flight(&self, members: &[std::sync::Arc<Member>], load: impl Fn(Slot) -> (u64, u64)) {
-        self.in_flight_requests.clear();
-        self.in_flight_tokens.clear();
-        for member in members {
-            let labels = LoadLabels {
-                endpoint_name: member.endpoint.name.clone(),
-                namespace: member.endpoint.namespace.clone(),
-                producer_name: "inflight-load-producer",
-            };
-            let (requests, tokens) = load(member.endpoint.slot);
-            let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
-            self.in_flight_requests.get_or_create(&labels).set(gauge(requests));
-            self.in_flight_tokens.get_or_create(&labels).set(gauge(tokens));
         }
     }
 
     pub(crate) fn poll_failed(&self) {
         self.poll_errors.get_or_create(&SourceLabel { source_type: "metrics-data-source" }).inc();
     }
-
-    /// The page. Numbers about the pool are computed here, when somebody asks.
-    pub(crate) fn page(
-        &self,
-        members: &[std::sync::Arc<Member>],
-        prefix_blocks: usize,
-        bodies: &longboat_accept::Budget,
-    ) -> String {
-        self.pool_numbers(members);
-        let gauge = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.body_bytes.set(gauge(bodies.held()));
-        self.body_limit.set(gauge(bodies.limit()));
-        self.prefixes.set(i64::try_from(prefix_blocks).unwrap_or(i64::MAX));
-        let mut page = String::new();
-        if let Err(error) = prometheus_client::encoding::text::encode(&mut page, &self.registry) {
-            tracing::error!(%error, "Cannot write the metrics page.");
-        }
-        page
-    }
-
-    fn pool_numbers(&self, members: &[std::sync::Arc<Member>]) {
-        self.endpoint_queue.clear();
-        self.pod_queue.clear();
-        let now = tokio::time::Instant::now();
-        let (mut kv, mut queue, mut running) = (0.0, 0.0, 0.0);
-        let mut squares = [0.0; 3];
-        for member in members {
-            let snapshot = member.snapshot(now, None);
-            kv += snapshot.metrics.kv_usage;
-            queue += snapshot.metrics.waiting;
-            running += snapshot.metrics.running;
-            let metrics = &snapshot.metrics;
-            for (square, value) in
-                squares.iter_mut().zip([metrics.kv_usage, metrics.waiting, metrics.running])
-            {
-                *square += value * value;
-            }
-            self.endpoint_queue
-                .get_or_create(&EndpointLabels {
-                    name: self.pool.name.clone(),
-                    model_server_endpoint: snapshot.endpoint.name.clone(),
-                })
-                .set(snapshot.metrics.waiting);
-            self.pod_queue
-                .get_or_create(&PodLabels {
-                    name: self.pool.name.clone(),
-                    model_server_pod: snapshot.endpoint.name.clone(),
-                })
-                .set(snapshot.metrics.waiting);
-        }
-        let count = length(members.len().max(1));
-        self.kv_usage.get_or_create(&self.pool).set(kv / count);
-        self.queue.get_or_create(&self.pool).set(queue / count);
-        self.running_average.get_or_create(&self.pool).set(running / count);
-        for ((family, square), sum) in self.deviations.iter().zip(squares).zip([kv, queue, running]) {
-            let mean = sum / count;
-            // Rounding can lead below 0.
-            family.get_or_create(&self.pool).set((square / count - mean * mean).max(0.0).sqrt());
-        }
-        self.ready.get_or_create(&self.pool).set(i64::try_from(members.len()).unwrap_or(i64::MAX));
-    }
-}
-
-impl Twin<RequestLabels, Counter> {
-    fn add(&self, labels: &RequestLabels) {
-        self.present.get_or_create(labels).inc();
-        self.former.get_or_create(&former(labels)).inc();
-    }
-}
-
-impl Twin<RequestLabels, Histogram, Buckets> {
-    fn observe(&self, labels: &RequestLabels, value: f64) {
-        self.present.get_or_create(labels).observe(value);
-        self.former.get_or_create(&former(labels)).observe(value);
-    }
-}
-
-fn former(labels: &RequestLabels) -> LegacyLabels {
-    LegacyLabels {
-        model_name: labels.model_name.clone(),
-        target_model_name: labels.target_model_name.clone(),
-        priority: labels.priority,
-    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
 fn length(bytes: usize) -> f64 {
     bytes as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-fn tokens(count: u64) -> f64 {
-    count as f64
 }

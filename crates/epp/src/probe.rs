@@ -12,9 +12,9 @@ use longboat_scheduler::{
 use crate::{
     body::{Api, parse},
     core::{Core, Settings},
-    exchange::Picker,
+    exchange::{Picker, UsageScan},
     pool::Desired,
-    scrape::extract,
+    scrape::{Reply, extract},
 };
 
 /// Small, so that inputs reach it.
@@ -25,26 +25,7 @@ const MAX_BODY: usize = 4096;
 /// # Panics
 /// When something of the request is still held after the stream has ended.
 pub fn stream(messages: impl Iterator<Item = Incoming>) {
-    let config = EndpointPickerConfig::default();
-    let Ok(scheduler) = Scheduler::new(&config, Options::default()) else { return };
-    let Ok(flow) = flow::Settings::from_config(&config) else { return };
-    let settings = Settings {
-        flow,
-        ignore_subset: false,
-        emit_scores: true,
-        stale_after: None,
-        max_body: MAX_BODY,
-        max_bodies: 4 * MAX_BODY,
-        parsers: vec![Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp, Parser::Passthrough],
-    };
-    let core = Arc::new(Core::new(scheduler, settings, "pool"));
-    let endpoint = |last: u8| Desired {
-        namespace: "ns".to_owned(),
-        name: format!("pod-{last}"),
-        address: SocketAddr::from(([127, 0, 1, last], 18300)),
-        labels: std::collections::BTreeMap::new(),
-    };
-    core.set_endpoints(vec![endpoint(1), endpoint(2)]);
+    let Some(core) = core() else { return };
     let mut exchange = Picker(Arc::clone(&core)).open();
     for message in messages {
         let mut out = Outbox::default();
@@ -57,6 +38,49 @@ pub fn stream(messages: impl Iterator<Item = Incoming>) {
     }
     drop(exchange);
     assert_eq!(core.bodies.held(), 0, "bytes of a stream that has ended are still held");
+}
+
+/// The bytes of a connection are answered, and nothing of it stays.
+///
+/// # Panics
+/// When something of a request is still held after the connection has ended.
+pub fn connection(bytes: &[u8]) {
+    let Some(core) = core() else { return };
+    longboat_extproc::probe::connection_of(bytes, Picker(Arc::clone(&core)));
+    assert_eq!(core.bodies.held(), 0, "bytes of a connection that has ended are still held");
+}
+
+/// A picker of two endpoints.
+fn core() -> Option<Arc<Core>> {
+    let config = EndpointPickerConfig::default();
+    let scheduler = Scheduler::new(&config, Options::default()).ok()?;
+    let flow = flow::Settings::from_config(&config).ok()?;
+    let settings = Settings {
+        flow,
+        settling: std::time::Duration::ZERO,
+        ignore_subset: false,
+        emit_scores: true,
+        stale_after: None,
+        max_body: MAX_BODY,
+        max_bodies: 4 * MAX_BODY,
+        parsers: vec![
+            Parser::OpenAi,
+            Parser::Anthropic,
+            Parser::VllmHttp,
+            Parser::VllmGrpc,
+            Parser::VertexAi,
+            Parser::Passthrough,
+        ],
+    };
+    let core = Arc::new(Core::new(scheduler, settings, "pool"));
+    let endpoint = |last: u8| Desired {
+        namespace: "ns".to_owned(),
+        name: format!("pod-{last}"),
+        address: SocketAddr::from(([127, 0, 1, last], 18300)),
+        labels: std::collections::BTreeMap::new(),
+    };
+    core.set_endpoints(vec![endpoint(1), endpoint(2)]);
+    Some(core)
 }
 
 /// A body is read by every API, or refused.
@@ -107,6 +131,57 @@ pub fn decisions_query(query: &str) {
 pub fn tokenizer_answer(bytes: &[u8]) {
     for prompt in crate::tokens::parse(bytes).unwrap_or_default() {
         assert_eq!(prompt.0.len() % 4, 0, "a part of a token");
+    }
+}
+
+/// What a server answers to a request for its page is a page, or none, wherever it is cut.
+///
+/// # Panics
+/// When the page is not in what was read.
+pub fn metrics_reply(answer: &[u8]) {
+    let mut reply = Reply::default();
+    let mut buffer = Vec::new();
+    for (index, part) in answer.chunks(answer.len() / 3 + 1).enumerate() {
+        buffer.extend_from_slice(part);
+        match reply.look(&mut buffer, index == 2, 1 << 16) {
+            Ok(Some(page)) => return assert!(buffer.get(page).is_some(), "the page is somewhere else"),
+            Ok(None) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// A body over gRPC is read by every API that is spoken over it, or refused. A response gives the same usage however it is cut.
+///
+/// # Panics
+/// When the usage depends on where the response is cut.
+pub fn grpc(bytes: &[u8]) {
+    for api in [Api::VllmGenerate, Api::VllmEmbed, Api::VertexChat, Api::VertexRaw] {
+        let _ = parse(api, bytes);
+    }
+    for api in [Api::VllmGenerate, Api::VllmEmbed] {
+        let read = |size: usize| {
+            let mut scan = UsageScan::of(api);
+            bytes.chunks(size).for_each(|chunk| scan.push(chunk));
+            scan.usage()
+        };
+        let whole = read(bytes.len().max(1));
+        for size in [1, 2, 7] {
+            assert_eq!(read(size), whole, "the usage depends on where the response is cut");
+        }
+    }
+}
+
+/// A latency predictor's answer is times from 0 on, as many as were asked for, or none.
+///
+/// # Panics
+/// When a time is below 0, or missing.
+pub fn predictor_answer(bytes: &[u8]) {
+    for rows in 0..3 {
+        let Ok(predictions) = crate::latency::parse(bytes, rows) else { continue };
+        assert_eq!(predictions.len(), rows);
+        let times = predictions.iter().flat_map(|prediction| [prediction.ttft_ms, prediction.tpot_ms]);
+        assert!(times.into_iter().all(|time| time >= 0.0), "a time below 0");
     }
 }
 

@@ -3,18 +3,15 @@
 //! One task per endpoint keeps one connection and starts at its own offset within the interval, so that a hundred
 //! endpoints are not read in the same millisecond.
 
-use std::{collections::HashMap, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::HashMap, ops::Range, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use longboat_scheduler::{
     Metrics,
     config::{DataLayer, EngineConfig},
 };
 use rustls::pki_types::ServerName;
 use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     task::{AbortHandle, JoinSet},
     time::{Instant, MissedTickBehavior},
@@ -24,13 +21,17 @@ use tokio_util::sync::CancellationToken;
 use crate::{core::Core, pool::Member};
 
 mod page;
+mod reply;
 
 pub(crate) use page::extract;
+pub(crate) use reply::Reply;
 
 /// As upstream: a server that does not answer within this is not well.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// No honest page is longer.
 const MAX_PAGE: usize = 16 << 20;
+/// Room for what is read at once.
+const PIECE: usize = 32 << 10;
 /// How long an endpoint that cannot be reached is left alone at most.
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
@@ -90,10 +91,10 @@ impl Scraper {
         let mut ticks = tokio::time::interval_at(Instant::now() + offset, self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            match tokio::time::timeout(TIMEOUT, self.page(&member, &mut connection)).await {
-                Ok(Ok(page)) => {
+            let scrape = self.scrape(&member, engine, &mut connection, &mut metrics);
+            match tokio::time::timeout(TIMEOUT, scrape).await {
+                Ok(Ok(())) => {
                     failures = 0;
-                    extract(&page, engine, &mut metrics);
                     member.scraped(metrics.clone());
                 }
                 failed => {
@@ -102,7 +103,7 @@ impl Scraper {
                     if failures == 0 {
                         let endpoint = &member.endpoint.host_port;
                         if let Ok(Err(error)) = failed {
-                            tracing::debug!(endpoint, error, "Cannot read metrics.");
+                            tracing::debug!(endpoint, %error, "Cannot read metrics.");
                         } else {
                             tracing::debug!(endpoint, "Metrics did not come in time.");
                         }
@@ -127,12 +128,29 @@ impl Scraper {
         named.or_else(|| self.layer.engines.get(&self.layer.default_engine))
     }
 
-    async fn page(&self, member: &Member, connection: &mut Option<Connection>) -> Result<Bytes, String> {
-        let open = match connection {
-            Some(open) if !open.requests.is_closed() => open,
-            _ => connection.insert(self.connect(member).await.map_err(|error| error.to_string())?),
-        };
-        open.get(&self.layer.source.path).await.map_err(|error| error.to_string())
+    /// Reads a page into what is known of an endpoint.
+    async fn scrape(
+        &self,
+        member: &Member,
+        engine: &EngineConfig,
+        connection: &mut Option<Connection>,
+        metrics: &mut Metrics,
+    ) -> Result<(), BoxError> {
+        if let Some(open) = connection.as_mut().filter(|open| open.keeps) {
+            match open.page().await {
+                Ok(page) => {
+                    extract(&open.buffer[page], engine, metrics);
+                    return Ok(());
+                }
+                // A server may close a connection that was quiet for a while.
+                Err(_) if open.buffer.is_empty() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let open = connection.insert(self.connect(member).await?);
+        let page = open.page().await?;
+        extract(&open.buffer[page], engine, metrics);
+        Ok(())
     }
 
     async fn connect(&self, member: &Member) -> Result<Connection, BoxError> {
@@ -140,53 +158,52 @@ impl Scraper {
         if self.layer.source.port != 0 {
             address.set_port(self.layer.source.port);
         }
+        let path = &self.layer.source.path;
+        let uri: http::Uri = path.parse()?;
+        let request = format!("GET {uri} HTTP/1.1\r\nhost: {address}\r\n\r\n").into_bytes();
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        if self.layer.source.scheme == "https" {
+        let stream: Box<dyn Socket> = if self.layer.source.scheme == "https" {
             let name = ServerName::IpAddress(address.ip().into());
             let connector = tokio_rustls::TlsConnector::from(Arc::clone(&self.tls));
-            let stream = connector.connect(name, stream).await?;
-            Connection::handshake(TokioIo::new(stream), address.to_string()).await
+            Box::new(connector.connect(name, stream).await?)
         } else {
-            Connection::handshake(TokioIo::new(stream), address.to_string()).await
-        }
+            Box::new(stream)
+        };
+        Ok(Connection { stream, request, buffer: Vec::new(), keeps: true })
     }
 }
 
-/// A kept-alive connection, driven by whoever waits for a page.
+trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
+/// A kept-alive connection, and the buffer that each of its pages is read into: a general client makes a request, a response and
+/// a body each time, which is more work than looking at the page.
 struct Connection {
-    requests: http1::SendRequest<Empty<Bytes>>,
-    driver: Pin<Box<dyn Future<Output = Result<(), hyper::Error>> + Send>>,
-    host: String,
+    stream: Box<dyn Socket>,
+    request: Vec<u8>,
+    buffer: Vec<u8>,
+    /// Whether it can be asked again.
+    keeps: bool,
 }
 
 impl Connection {
-    async fn handshake<I>(io: I, host: String) -> Result<Self, BoxError>
-    where
-        I: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
-    {
-        let (requests, driver) = http1::handshake(io).await?;
-        Ok(Self { requests, driver: Box::pin(driver), host })
-    }
-
-    async fn get(&mut self, path: &str) -> Result<Bytes, BoxError> {
-        let request = http::Request::get(path).header(http::header::HOST, &self.host).body(Empty::new())?;
-        let requests = &mut self.requests;
-        let exchange = async {
-            let response = requests.send_request(request).await?;
-            if !response.status().is_success() {
-                return Err(format!("status {}", response.status()).into());
+    /// Asks for the page, and says where in the buffer it is. Where that is given up or fails, the connection cannot be used again.
+    async fn page(&mut self) -> Result<Range<usize>, BoxError> {
+        self.keeps = false;
+        self.buffer.clear();
+        self.stream.write_all(&self.request).await?;
+        self.stream.flush().await?;
+        let mut reply = Reply::default();
+        loop {
+            if self.buffer.capacity() - self.buffer.len() < PIECE / 2 {
+                self.buffer.reserve(PIECE);
             }
-            let body = Limited::new(response.into_body(), MAX_PAGE).collect().await?;
-            Ok(body.to_bytes())
-        };
-        tokio::select! {
-            // The exchange first: a server that closes after its answer has answered.
-            biased;
-            page = exchange => page,
-            ended = &mut self.driver => {
-                ended?;
-                Err("the connection was closed".into())
+            let ended = self.stream.read_buf(&mut self.buffer).await? == 0;
+            if let Some(page) = reply.look(&mut self.buffer, ended, MAX_PAGE)? {
+                self.keeps = reply.keeps();
+                return Ok(page);
             }
         }
     }

@@ -14,7 +14,7 @@ use longboat_scheduler::{
     config::{DataLayer, EndpointPickerConfig},
     flow, quantity,
 };
-use longboat_tls::{LeafRequest, Reloading};
+use longboat_tls::{KeyPair, LeafRequest, Reloading};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,7 @@ use crate::{
     exchange::Picker,
     health::HealthService,
     kv_events,
+    latency::{LatencyServers, Predictor},
     lease::Candidate,
     monitoring::Monitoring,
     readers::Readers,
@@ -64,13 +65,25 @@ pub struct Server {
     pub health_address: SocketAddr,
     /// Where metrics are served.
     pub metrics_address: SocketAddr,
+    /// The threads that streams are spread over, beside the caller's; 0: the caller's runtime serves them.
+    pub threads: usize,
+}
+
+/// More threads than this would wait for each other: they share what requests leave behind.
+const MAX_THREADS: usize = 4;
+
+/// The runtime for [`run`]: one thread, for everything but streams, which have threads of their own. What has to be done in
+/// a picker is short, and handing it to another thread costs more than doing it.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 /// Runs the picker until shutdown, with the cluster that KUBECONFIG names or that we are in.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     longboat_tls::install_default_provider();
     longboat_telemetry::logging::init(&args.log_options(), None);
-    let server = Server::bind(args).await?;
+    let mut server = Server::bind(args).await?;
+    server.threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_THREADS));
     let client = match server.layer.discovery_file {
         Some(_) => None,
         None => Some(Client::try_default().await.map_err(Error::Cluster)?),
@@ -101,6 +114,7 @@ impl Server {
             &config,
             Options { allow_experimental: args.allow_experimental_plugins, trace: decisions > 0 },
         )?;
+        let flow = flow::Settings::from_config(&config)?;
         let settings = Settings {
             ignore_subset: args.disable_endpoint_subset_filter,
             emit_scores: args.emit_endpoint_scores,
@@ -108,7 +122,8 @@ impl Server {
             max_body: args.max_request_body_size,
             parsers: config.parsers()?,
             max_bodies: args.max_request_bytes_in_flight,
-            flow: flow::Settings::from_config(&config)?,
+            settling: settling(&flow.detector, &args),
+            flow,
         };
         let tokenizer = scheduler.tokenizer().cloned();
         let tokenizer = tokenizer.map(|settings| Renderer::new(settings, args.namespace())).transpose()?;
@@ -116,6 +131,10 @@ impl Server {
         let mut core = Core::new(scheduler, settings, &args.pool_name)
             .with_tokens(tokenizer.map(|tokenizer| Arc::new(tokenizer) as Arc<dyn TokenSource>));
         core.decisions = Decisions::new(decisions);
+        if core.scheduler.latency().is_some() {
+            let servers = LatencyServers::read(|name| std::env::var(name).ok())?;
+            core.predictor = Some(Predictor::new(servers, args.namespace(), core.metrics.latency.clone()));
+        }
         let core = Arc::new(core);
         let ip = args.address()?.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let holdings = core.state.read().holdings();
@@ -145,6 +164,7 @@ impl Server {
             grpc: grpc.0,
             health: health.0,
             metrics: metrics.0,
+            threads: 0,
             events,
             args,
             core,
@@ -154,7 +174,7 @@ impl Server {
 
     /// Serves until shutdown. Without a client, endpoints come from the discovery file.
     pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), Error> {
-        let Self { args, core, layer, grpc, health, metrics, events, .. } = self;
+        let Self { args, core, layer, grpc, health, metrics, events, threads, .. } = self;
         // Health, metrics and discovery go on while the last streams end.
         let stop = CancellationToken::new();
         let _stop_on_return = stop.clone().drop_guard();
@@ -205,8 +225,12 @@ impl Server {
         }
         for holdings in core.state.read().holdings() {
             if let Some(source) = holdings.settings().events.endpoints.clone() {
-                tasks.spawn(kv_events::follow(holdings, source, Arc::clone(&core), stop.clone()));
+                let models = Arc::new(kv_events::Models::new(&layer.source.scheme, &scrape_tls(&layer)?));
+                tasks.spawn(kv_events::follow(holdings, source, models, Arc::clone(&core), stop.clone()));
             }
+        }
+        if let Some(predictor) = &core.predictor {
+            tasks.spawn(Arc::clone(predictor).run(stop.clone()));
         }
         if !layer.disabled {
             let interval = match layer.source.interval.as_str() {
@@ -216,7 +240,8 @@ impl Server {
             let scraper = Scraper { tls: scrape_tls(&layer)?, layer, interval };
             tasks.spawn(scraper.run(Arc::clone(&core), stop.clone()));
         }
-        let mut options = ServerOptions { tls, grace: STREAM_GRACE.max(window), ..ServerOptions::default() };
+        let mut options =
+            ServerOptions { tls, grace: STREAM_GRACE.max(window), threads, ..ServerOptions::default() };
         if let Ok(bytes) = quantity::parse(&args.grpc_max_recv_msg_size) {
             options.max_receive_bytes = bytes;
         }
@@ -249,6 +274,17 @@ impl Server {
         stop.cancel();
         while tasks.join_next().await.is_some() {}
         Ok(())
+    }
+}
+
+/// How long the saturation takes to show that a request is gone: what is counted here shows it at once, what is scraped once the
+/// engine has freed its memory and was asked again.
+fn settling(detector: &flow::Detector, args: &Args) -> Duration {
+    match detector {
+        flow::Detector::Concurrency { .. } => Duration::from_millis(10),
+        flow::Detector::Utilization { .. } => {
+            args.refresh_metrics_interval + args.metrics_staleness_threshold + Duration::from_millis(250)
+        }
     }
 }
 
@@ -326,13 +362,22 @@ async fn metrics_tls(
 }
 
 fn scrape_tls(layer: &DataLayer) -> Result<Arc<rustls::ClientConfig>, Error> {
-    if layer.source.insecure_skip_verify {
-        return Ok(longboat_tls::insecure_client_config(&[b"http/1.1"]));
+    let source = &layer.source;
+    let read = |path: &str| {
+        std::fs::read_to_string(path).map_err(|source| Error::ConfigFile { path: path.into(), source })
+    };
+    let config = if source.insecure_skip_verify {
+        longboat_tls::insecure_client_config(&[b"http/1.1"])
+    } else {
+        let pem = read(&source.ca_cert_path)?;
+        longboat_tls::client_config(Some(&pem), &[b"http/1.1"]).map_err(Error::Tls)?
+    };
+    if source.client_cert_path.is_empty() {
+        return Ok(config);
     }
-    let path = &layer.source.ca_cert_path;
-    let pem =
-        std::fs::read_to_string(path).map_err(|source| Error::ConfigFile { path: path.into(), source })?;
-    longboat_tls::client_config(Some(&pem), &[b"http/1.1"]).map_err(Error::Tls)
+    let pair =
+        KeyPair { certificate_pem: read(&source.client_cert_path)?, key_pem: read(&source.client_key_path)? };
+    longboat_tls::with_client_certificate(&config, &pair).map_err(Error::Tls)
 }
 
 fn serve_health(

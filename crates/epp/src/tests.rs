@@ -3,7 +3,9 @@
 mod arguments;
 mod cluster;
 mod decisions;
+mod eviction;
 mod golden;
+mod latency;
 mod metrics;
 mod precise;
 mod requests;

@@ -7,9 +7,11 @@ use futures::future::BoxFuture;
 use longboat_accept::{Budget, Held};
 use longboat_scheduler::Prompt;
 
-use crate::body::{Api, Parsed};
+use crate::{
+    body::{Api, Parsed},
+    companion::AnswerError,
+};
 
-mod names;
 mod render;
 
 pub(crate) use render::{Renderer, parse};
@@ -29,7 +31,7 @@ pub(crate) struct Question<'a> {
     /// The model that is asked for, after any rewrite.
     pub(crate) target: &'a str,
     /// Its body.
-    pub(crate) chunks: &'a [Bytes],
+    pub(crate) body: &'a Bytes,
     /// Where the memory of the answer is counted.
     pub(crate) bodies: &'a Arc<Budget>,
 }
@@ -55,14 +57,10 @@ pub(crate) struct Tokens {
 /// Why there are no tokens.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
-    #[error("the tokenizer cannot be reached: {0}")]
-    Unreachable(String),
-    #[error("the tokenizer answered with status {0}")]
-    Status(u16),
+    #[error("the tokenizer does not answer: {0}")]
+    Companion(#[from] AnswerError),
     #[error("the tokenizer's answer cannot be read: {0}")]
     Malformed(String),
-    #[error("the tokenizer's answer is longer than {0} bytes")]
-    TooLong(usize),
     #[error("there is no memory for the tokens: {0} bytes are all that bodies may take")]
     Full(usize),
 }

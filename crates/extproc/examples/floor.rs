@@ -1,6 +1,6 @@
 //! What the wire costs: CPU per HTTP request of a processor that holds the body, picks nothing, and sends headers and
-//! body on. Runs itself as the server, so that only the server's CPU is counted; or, with the arguments ADDRESS and PID,
-//! measures another plaintext processor. The server should be a release build. Linux only.
+//! body on, once for each transport. Runs itself as the server, so that only the server's CPU is counted; or, with the arguments
+//! ADDRESS and PID, measures another plaintext processor. The server should be a release build. Linux only.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use longboat_extproc::{
     Action, Client, Event, Header, HeaderChanges, Headers, Incoming, Outbox, Processor, ProcessorExchange,
-    ServerOptions, names, serve,
+    ServerOptions, Transport, names, serve,
 };
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -67,26 +67,41 @@ impl ProcessorExchange for Held {
 
 const STREAMS: usize = 16;
 
-#[tokio::main]
-async fn main() -> Result<(), Failure> {
-    if std::env::args().nth(1).as_deref() == Some("serve") {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
-        serve(listener, Arc::new(Picker), ServerOptions::default(), CancellationToken::new()).await?;
-        return Ok(());
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let threads = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match words[..] {
+        // A thread for each core, which is what tonic is usually given.
+        ["serve", "tonic"] => threads.block_on(server(Transport::Tonic, 0)),
+        ["serve", "tonic-apart"] => threads.block_on(server(Transport::Tonic, 2)),
+        ["serve", _] => threads.block_on(server(Transport::Lean, 2)),
+        [address, pid] => threads.block_on(measure(address.parse()?, pid.parse()?)),
+        _ => {
+            for transport in ["tonic", "tonic-apart", "lean"] {
+                writeln!(std::io::stdout(), "{transport}:")?;
+                let mut server = Command::new(std::env::current_exe()?)
+                    .args(["serve", transport])
+                    .stdout(Stdio::piped())
+                    .spawn()?;
+                let mut line = String::new();
+                BufReader::new(server.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+                let measured = threads.block_on(measure(line.trim().parse()?, server.id()));
+                server.kill()?;
+                server.wait()?;
+                measured?;
+            }
+            Ok(())
+        }
     }
-    let mut arguments = std::env::args().skip(1);
-    if let (Some(address), Some(pid)) = (arguments.next(), arguments.next()) {
-        return measure(address.parse()?, pid.parse()?).await;
-    }
-    let mut server = Command::new(std::env::current_exe()?).arg("serve").stdout(Stdio::piped()).spawn()?;
-    let mut line = String::new();
-    BufReader::new(server.stdout.take().ok_or("no output")?).read_line(&mut line)?;
-    let address: SocketAddr = line.trim().parse()?;
-    let measured = measure(address, server.id()).await;
-    server.kill()?;
-    server.wait()?;
-    measured
+}
+
+async fn server(transport: Transport, threads: usize) -> Result<(), Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
+    let options = ServerOptions { transport, threads, ..ServerOptions::default() };
+    serve(listener, Arc::new(Picker), options, CancellationToken::new()).await?;
+    Ok(())
 }
 
 async fn measure(address: SocketAddr, pid: u32) -> Result<(), Failure> {

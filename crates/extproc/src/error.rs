@@ -39,4 +39,7 @@ pub enum ServeError {
     /// The listening socket failed.
     #[error("cannot accept connections")]
     Accept(#[source] std::io::Error),
+    /// A thread for connections could not be started.
+    #[error("cannot start a thread for connections")]
+    Thread(#[source] std::io::Error),
 }

@@ -7,8 +7,8 @@
 //! * [`serve`] runs a [`Processor`]: a synchronous state machine per stream, without a task or channel of its own.
 //! * [`Client`] opens an [`Exchange`] per HTTP request; dropping the exchange cancels the stream.
 //!
-//! The transport (tonic over hyper) and the protobuf types do not appear in this interface, so either can be
-//! replaced without touching its users.
+//! The transport (our own HTTP/2; tonic for the client, and where a port has other services) and the protobuf types do not
+//! appear in this interface, so either can be replaced without touching its users.
 
 mod client;
 mod error;
@@ -25,7 +25,7 @@ pub use error::{ClientError, ServeError};
 pub use headers::{Header, HeaderChanges, Headers};
 pub use message::{Action, Event, ImmediateResponse, Incoming, MAX_BODY_CHUNK, Reply};
 pub use metadata::Metadata;
-pub use server::{Exchange as ProcessorExchange, Outbox, Processor, ServerOptions, serve};
+pub use server::{Exchange as ProcessorExchange, Outbox, Processor, ServerOptions, Transport, serve};
 
 /// Names of the endpoint picker protocol: headers and metadata keys.
 pub mod names {

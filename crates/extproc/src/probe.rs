@@ -1,4 +1,6 @@
-//! The readers of outside bytes, for fuzzing: any bytes are a message, or none.
+//! The readers of outside bytes, for fuzzing: any bytes are a message, or none, and a connection, or none.
+
+pub use crate::server::connection_of;
 
 use prost::Message;
 

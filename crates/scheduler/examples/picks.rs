@@ -77,6 +77,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 exact: false,
                 multimodal: false,
                 priority: 0,
+                predictions: &[],
                 headers: &NoHeaders,
             };
             let decision = scheduler.schedule(&state, &request, &candidates, 0, &mut random)?;

@@ -6,6 +6,7 @@ use rand::RngCore;
 
 use crate::{
     endpoint::{Endpoint, Metrics, Snapshot},
+    latency::Outlook,
     prefix::Matches,
     request::Request,
     state::State,
@@ -21,6 +22,8 @@ pub(crate) struct Context<'a> {
     pub(crate) state: &'a State,
     /// One per prefix producer, over all candidates.
     pub(crate) prefixes: &'a [Matches],
+    /// What is predicted about each candidate; nothing where no predictor answered.
+    pub(crate) outlooks: &'a [Option<Outlook>],
     /// The endpoint that an earlier profile picked, for those that should be near it.
     pub(crate) peer: Cell<Option<Candidate>>,
     /// Milliseconds since some fixed moment, for what expires.
@@ -36,6 +39,11 @@ impl Context<'_> {
 
     pub(crate) fn metrics(&self, candidate: Candidate) -> &Metrics {
         &self.candidates[candidate].metrics
+    }
+
+    /// What is predicted about a candidate.
+    pub(crate) fn outlook(&self, candidate: Candidate) -> Option<&Outlook> {
+        self.outlooks.get(candidate)?.as_ref()
     }
 
     /// A number from 0 (inclusive) to 1.

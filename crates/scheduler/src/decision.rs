@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::{
     context::Candidate,
     endpoint::{Metrics, Slot},
+    handlers::disagg::{ENCODE_HEADER, PREFILL_HEADER},
     prefix::Matches,
+    scheduler::PREFILL,
 };
 
 /// What one profile made of the candidates.
@@ -21,6 +23,24 @@ pub struct ProfileRun {
     pub filtered: Vec<FilterTrace>,
     /// Each scorer's own scores, where they were asked for.
     pub trace: Vec<ScorerTrace>,
+}
+
+/// Who does what for a request: positions in the candidate list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stages {
+    /// Who answers.
+    pub decode: Option<Candidate>,
+    /// Who computes the prompt, if that is another.
+    pub prefill: Option<Candidate>,
+}
+
+/// Which stages a request goes through before it is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disaggregation {
+    /// Its prompt is computed elsewhere.
+    pub prefill: bool,
+    /// Its images are encoded elsewhere.
+    pub encode: bool,
 }
 
 /// What one filter left.
@@ -100,9 +120,26 @@ pub struct Decision {
     pub(crate) learners: Vec<Learner>,
     /// Every run's first target: its slot, whether it prefills only, and its uncached prompt tokens.
     pub(crate) reserve: Vec<(Slot, bool, u64)>,
+    /// The time for a token that the primary target is asked for, in milliseconds; 0: none.
+    pub(crate) tpot_ms: f64,
 }
 
 impl Decision {
+    /// Which stages were decided on, where the profile handler knows such stages.
+    pub fn disaggregation(&self) -> Option<Disaggregation> {
+        let set = |header: &str| self.set_headers.iter().any(|(name, _)| *name == header);
+        // Such a handler says something about each header, if only that it must not be there.
+        let knows = set(PREFILL_HEADER) || self.remove_headers.contains(&PREFILL_HEADER);
+        knows.then(|| Disaggregation { prefill: set(PREFILL_HEADER), encode: set(ENCODE_HEADER) })
+    }
+
+    /// The endpoints that compute the prompt and that decode, where those are two.
+    pub fn stages(&self) -> Stages {
+        let first = |run: &ProfileRun| run.targets.first().copied();
+        let prefill = self.runs.iter().find(|run| run.name == PREFILL).and_then(first);
+        Stages { decode: first(self.primary_run()), prefill }
+    }
+
     /// The run that decides where the request goes.
     pub fn primary_run(&self) -> &ProfileRun {
         &self.runs[self.primary]

@@ -9,7 +9,7 @@ pub enum ConfigError {
     /// Another document.
     #[error(
         "expected kind EndpointPickerConfig with apiVersion llm-d.ai/v1alpha1 (or \
-         inference.networking.x-k8s.io/v1alpha1), found kind {kind:?} with apiVersion {api_version:?}"
+         inference.networking.x-k8s.io/v1alpha1), found kind \"{kind}\" with apiVersion \"{api_version}\""
     )]
     Kind {
         /// The `apiVersion` found.
@@ -19,11 +19,11 @@ pub enum ConfigError {
     },
     /// An unknown feature gate.
     #[error(
-        "featureGates: unknown feature gate {0:?}; known are flowControl and haPopulateNonLeaderDatastore"
+        "featureGates: unknown feature gate \"{0}\"; known are flowControl and haPopulateNonLeaderDatastore"
     )]
     FeatureGate(String),
     /// A field that asks for something that is not supported.
-    #[error("{path}: {value:?} is not supported: it would need {needs}; remove the field")]
+    #[error("{path}: \"{value}\" is not supported: it would need {needs}; remove the field")]
     Unsupported {
         /// The field's path.
         path: &'static str,
@@ -42,7 +42,7 @@ pub enum ConfigError {
     },
     /// An alpha plugin without the flag.
     #[error(
-        "plugin type {plugin_type:?} of plugin {name:?} is experimental; allow it with --allow-experimental-plugins"
+        "plugin type \"{plugin_type}\" of plugin \"{name}\" is experimental; allow it with --allow-experimental-plugins"
     )]
     Experimental {
         /// The plugin's name.
@@ -51,10 +51,10 @@ pub enum ConfigError {
         plugin_type: String,
     },
     /// Two plugins of one name.
-    #[error("plugin name {0:?} is used twice")]
+    #[error("plugin name \"{0}\" is used twice")]
     DuplicatePlugin(String),
     /// Parameters that the plugin does not understand.
-    #[error("parameters of plugin {name:?}: {message}")]
+    #[error("parameters of plugin \"{name}\": {message}")]
     Parameters {
         /// The plugin's name.
         name: String,
@@ -62,7 +62,7 @@ pub enum ConfigError {
         message: String,
     },
     /// A reference to a plugin that is not declared, or not of the needed sort.
-    #[error("{from} refers to plugin {reference:?}, which is not {expected}{hint}")]
+    #[error("{from} refers to plugin \"{reference}\", which is not {expected}{hint}")]
     Reference {
         /// What refers.
         from: String,
@@ -74,7 +74,7 @@ pub enum ConfigError {
         hint: String,
     },
     /// A plugin needs what no plugin provides.
-    #[error("plugin {name:?} needs {needs}, which no declared plugin provides; declare {declare:?}")]
+    #[error("plugin \"{name}\" needs {needs}, which no declared plugin provides; declare \"{declare}\"")]
     MissingProducer {
         /// The plugin's name.
         name: String,
@@ -84,16 +84,16 @@ pub enum ConfigError {
         declare: &'static str,
     },
     /// More than one plugin decides which profiles run.
-    #[error("there may be one profile handler, found {0:?} and {1:?}")]
+    #[error("there may be one profile handler, found \"{0}\" and \"{1}\"")]
     ProfileHandlers(String, String),
     /// Several profiles, and nothing to choose between them.
     #[error("single-profile-handler needs exactly one scheduling profile, found {0}")]
     SingleProfile(usize),
     /// Two profiles of one name.
-    #[error("scheduling profile {0:?} is declared twice")]
+    #[error("scheduling profile \"{0}\" is declared twice")]
     DuplicateProfile(String),
     /// A profile that a handler runs is missing.
-    #[error("plugin {handler:?} runs scheduling profile {profile:?}, which is not declared")]
+    #[error("plugin \"{handler}\" runs scheduling profile \"{profile}\", which is not declared")]
     MissingProfile {
         /// The handler's name.
         handler: String,
@@ -101,7 +101,7 @@ pub enum ConfigError {
         profile: String,
     },
     /// Two pickers in a profile.
-    #[error("scheduling profile {0:?} has more than one picker")]
+    #[error("scheduling profile \"{0}\" has more than one picker")]
     Pickers(String),
 }
 
@@ -133,10 +133,10 @@ pub struct MissingType {
 
 fn listed(missing: &[MissingType]) -> String {
     let each = missing.iter().map(|MissingType { name, plugin_type, needs, meant }| {
-        let known = format!("plugin type {plugin_type:?} of plugin {name:?}");
+        let known = format!("plugin type \"{plugin_type}\" of plugin \"{name}\"");
         match (needs, meant) {
             (Some(needs), _) => format!("{known} is not supported: it would need {needs}"),
-            (None, Some(meant)) => format!("unknown {known}; did you mean {meant:?}?"),
+            (None, Some(meant)) => format!("unknown {known}; did you mean \"{meant}\"?"),
             (None, None) => format!("unknown {known}"),
         }
     });
@@ -158,6 +158,9 @@ pub enum ScheduleError {
     /// The pool is too full for a request of this priority.
     #[error("system saturated, sheddable request dropped")]
     NotAdmitted,
+    /// No endpoint is predicted to answer a request that may be dropped in the time that it asks for.
+    #[error("no valid endpoint available to serve the request")]
+    TooSlow,
     /// Nothing can decode.
     #[error("failed to find target endpoint: failed to find available decode workers")]
     NoDecodeWorkers,

@@ -8,5 +8,6 @@ pub(crate) mod prefix_affinity;
 pub(crate) mod role;
 pub(crate) mod saturation;
 pub(crate) mod session_affinity;
+pub(crate) mod slo_headroom;
 pub(crate) mod topology_affinity;
 pub(crate) mod utilization;

@@ -3,11 +3,13 @@
 //! A [`Queue`] holds the requests, in bands of one priority each. [`Settings`] say which policies choose the next one and
 //! how much may wait. There is no clock here: callers pass milliseconds since any fixed moment.
 
+mod eviction;
 mod limits;
 mod queue;
 mod service;
 mod settings;
 
+pub use eviction::{Blocked, Eviction, Gone, Lease};
 pub use limits::UsageLimit;
 pub use queue::{Arrival, Full, Queue, Ticket};
 pub use settings::{BandSettings, ConcurrencyMode, Detector, Fairness, LeastService, Ordering, Settings};

@@ -1,5 +1,7 @@
 //! Requests and tokens in flight per endpoint.
 
+use std::collections::BTreeMap;
+
 use crate::endpoint::Slot;
 
 /// Counts per endpoint.
@@ -8,9 +10,11 @@ pub(crate) struct InFlight {
     by_slot: Vec<Counted>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Counted {
     load: Load,
+    /// How many requests ask for which time for a token. Positive numbers are in the order of their bits.
+    tpots: BTreeMap<u64, u32>,
     /// How many owners the slot had: what an earlier owner held is not the present one's to give back.
     owner: u32,
 }
@@ -27,6 +31,15 @@ pub(crate) struct Load {
 #[must_use = "what is reserved must be released"]
 pub struct Reservation {
     held: Vec<Held>,
+    /// The time for a token that the request asks of its first target, if it does.
+    tpot: Option<Tpot>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Tpot {
+    slot: Slot,
+    owner: u32,
+    bits: u64,
 }
 
 #[derive(Debug)]
@@ -43,8 +56,19 @@ impl InFlight {
         self.by_slot.get(slot.0 as usize).map(|counted| counted.load).unwrap_or_default()
     }
 
-    /// One request per target; `tokens` are its uncached prompt tokens.
-    pub(crate) fn reserve(&mut self, targets: impl Iterator<Item = (Slot, bool, u64)>) -> Reservation {
+    /// The shortest time for a token that is asked for, in milliseconds.
+    pub(crate) fn strictest_tpot(&self, slot: Slot) -> Option<f64> {
+        let (bits, _) = self.by_slot.get(slot.0 as usize)?.tpots.first_key_value()?;
+        Some(f64::from_bits(*bits))
+    }
+
+    /// One request per target; `tokens` are its uncached prompt tokens. `tpot` is the time in milliseconds that it asks of an
+    /// endpoint for each token.
+    pub(crate) fn reserve(
+        &mut self,
+        targets: impl Iterator<Item = (Slot, bool, u64)>,
+        tpot: Option<(Slot, f64)>,
+    ) -> Reservation {
         let mut held = Vec::new();
         for (slot, prefill, tokens) in targets {
             let index = slot.0 as usize;
@@ -56,7 +80,12 @@ impl InFlight {
             counted.load.tokens += tokens;
             held.push(Held { slot, owner: counted.owner, prefill, requests: 1, tokens });
         }
-        Reservation { held }
+        let tpot = tpot.filter(|(_, tpot)| *tpot > 0.0).and_then(|(slot, tpot)| {
+            let counted = self.by_slot.get_mut(slot.0 as usize)?;
+            *counted.tpots.entry(tpot.to_bits()).or_default() += 1;
+            Some(Tpot { slot, owner: counted.owner, bits: tpot.to_bits() })
+        });
+        Reservation { held, tpot }
     }
 
     /// The first part of the response came: prefill is over, everywhere.
@@ -69,6 +98,16 @@ impl InFlight {
     }
 
     pub(crate) fn release(&mut self, reservation: Reservation) {
+        if let Some(Tpot { slot, owner, bits }) = reservation.tpot
+            && let Some(counted) = self.by_slot.get_mut(slot.0 as usize)
+            && counted.owner == owner
+            && let Some(count) = counted.tpots.get_mut(&bits)
+        {
+            *count -= 1;
+            if *count == 0 {
+                counted.tpots.remove(&bits);
+            }
+        }
         for held in reservation.held {
             self.give_back(&held, held.requests, held.tokens);
         }
@@ -86,6 +125,7 @@ impl InFlight {
     pub(crate) fn forget(&mut self, slot: Slot) {
         if let Some(counted) = self.by_slot.get_mut(slot.0 as usize) {
             counted.load = Load::default();
+            counted.tpots.clear();
             counted.owner = counted.owner.wrapping_add(1);
         }
     }

@@ -27,6 +27,7 @@ mod filters;
 pub mod flow;
 mod handlers;
 mod inflight;
+mod latency;
 mod parameters;
 mod pickers;
 mod plugin;
@@ -39,18 +40,21 @@ mod registry;
 mod request;
 mod scheduler;
 mod scorers;
+mod sessions;
 mod state;
 mod topology;
 
-pub use decision::{Decision, FilterTrace, ProfileRun, ScorerTrace};
+pub use decision::{Decision, Disaggregation, FilterTrace, ProfileRun, ScorerTrace, Stages};
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
 pub use inflight::Reservation;
+pub use latency::{Features, LatencySettings, Prediction, Wanted};
 pub use precise::{EndpointEvents, EventSource, Holdings, ListenForEvents, PreciseSettings};
 pub use producers::tokens::TokenizerSettings;
 pub use registry::{REFUSED, known_types};
 pub use request::{HeaderLookup, NoHeaders, Prompt, Request};
-pub use scheduler::{Options, Scheduler};
+pub use scheduler::{Handler, Options, Scheduler};
+pub use sessions::Agents;
 pub use state::State;
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use crate::{
     context::{Candidate, Context},
     decision::{Picked, ProfileRun},
     error::{ConfigError, ScheduleError},
+    producers::p2p_source::PeerSource,
     scheduler::Run,
+    sessions::SessionSource,
 };
 
 /// Drops candidates. The order of those kept may change.
@@ -61,6 +63,8 @@ pub(crate) struct Plugin {
     pub(crate) handler: Option<Arc<dyn ProfileHandler>>,
     pub(crate) decider: Option<Arc<dyn Decider>>,
     pub(crate) admitter: Option<Arc<dyn Admitter>>,
+    /// How a pod is found that has more of a prompt than the one that computes it.
+    pub(crate) peer_source: Option<PeerSource>,
     /// The session affinity to write into responses and learn from requests.
     pub(crate) affinity: Option<Affinity>,
 }
@@ -70,8 +74,8 @@ pub(crate) struct Plugin {
 pub(crate) enum Affinity {
     /// The endpoint's name goes into this response header.
     Header(String),
-    /// The endpoint is remembered under the value of the first of these request headers.
-    Sessions { sources: Vec<String>, ttl_ms: u64, profile: Option<String>, state: usize },
+    /// The endpoint is remembered under the session of a request, which stands in the first of these places that has one.
+    Sessions { sources: Vec<SessionSource>, ttl_ms: u64, profile: Option<String>, state: usize },
 }
 
 impl Plugin {

@@ -16,10 +16,14 @@
 //! affinity. It is known by its forks: prompts that match up to a block and then go their own ways. The turns of one
 //! conversation fork at most once or twice at a block, because each turn is longer than the one before.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
 use ahash::AHashMap;
 use xxhash_rust::xxh64::xxh64;
+
+mod cache;
+
+use cache::Cache;
 
 use crate::{
     endpoint::{Slot, Snapshot},
@@ -136,12 +140,12 @@ impl PrefixIndex {
 
     /// How many prefixes are remembered, over all endpoints.
     pub(crate) fn len(&self) -> usize {
-        self.caches.iter().map(|cache| cache.stamps.len()).sum()
+        self.caches.iter().map(|cache| cache.len()).sum()
     }
 
     /// How many prefixes an endpoint holds.
     pub(crate) fn held(&self, slot: Slot) -> usize {
-        self.caches.get(slot.0 as usize).map_or(0, |cache| cache.stamps.len())
+        self.caches.get(slot.0 as usize).map_or(0, |cache| cache.len())
     }
 
     /// Hashes a request's prompts and looks who holds them. All endpoints must be hashed alike to be compared, so
@@ -229,16 +233,15 @@ impl PrefixIndex {
                 }
             }
         }
-        while cache.stamps.len() > capacity.max(newest) {
+        while cache.len() > capacity.max(newest) {
             let Some(hash) = cache.evict() else { break };
             drop_holder(&mut self.holders, hash, slot);
         }
-        cache.compact();
     }
 
     pub(crate) fn forget(&mut self, slot: Slot) {
         if let Some(cache) = self.caches.get_mut(slot.0 as usize) {
-            for hash in std::mem::take(cache).stamps.into_keys() {
+            for hash in std::mem::take(cache).into_prefixes() {
                 drop_holder(&mut self.holders, hash, slot);
             }
         }
@@ -267,7 +270,7 @@ fn count(length: usize) -> u32 {
 }
 
 fn drop_holder(holders: &mut AHashMap<u64, Holders>, hash: u64, slot: Slot) {
-    if let std::collections::hash_map::Entry::Occupied(mut entry) = holders.entry(hash) {
+    if let Entry::Occupied(mut entry) = holders.entry(hash) {
         entry.get_mut().slots.remove(slot);
         if entry.get().slots.is_empty() {
             entry.remove();
@@ -309,43 +312,6 @@ fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize) -> Vec<u64
             previous
         })
         .collect()
-}
-
-/// One endpoint's prefixes in order of use.
-#[derive(Debug, Clone, Default)]
-struct Cache {
-    /// When each prefix was used last.
-    stamps: AHashMap<u64, u64>,
-    /// Uses in order; those that are not a prefix's last use are skipped, and swept out now and then.
-    uses: VecDeque<(u64, u64)>,
-    clock: u64,
-}
-
-impl Cache {
-    /// Whether the prefix is new here.
-    fn touch(&mut self, hash: u64) -> bool {
-        self.clock += 1;
-        self.uses.push_back((hash, self.clock));
-        self.stamps.insert(hash, self.clock).is_none()
-    }
-
-    fn evict(&mut self) -> Option<u64> {
-        while let Some((hash, stamp)) = self.uses.pop_front() {
-            if self.stamps.get(&hash) == Some(&stamp) {
-                self.stamps.remove(&hash);
-                return Some(hash);
-            }
-        }
-        None
-    }
-
-    /// Keeps the list of uses within twice the number of prefixes.
-    fn compact(&mut self) {
-        if self.uses.len() > 2 * self.stamps.len() + 64 {
-            let stamps = &self.stamps;
-            self.uses.retain(|(hash, stamp)| stamps.get(hash) == Some(stamp));
-        }
-    }
 }
 
 /// A set of slots: one word for the first 64 endpoints, more when there are more.

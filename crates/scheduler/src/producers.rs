@@ -7,10 +7,15 @@ use crate::{
     registry::Builder,
 };
 
+pub(crate) mod agent_identity;
 pub(crate) mod approx_prefix;
 pub(crate) mod inflight_load;
 pub(crate) mod notifications;
+pub(crate) mod p2p_source;
 pub(crate) mod precise_prefix;
+pub(crate) mod predicted_latency;
+pub(crate) mod served;
+pub(crate) mod session_id;
 pub(crate) mod tokens;
 
 /// For what is always on and cannot be told anything.

@@ -7,7 +7,7 @@ use longboat_quantity::Quantity;
 /// # Errors
 /// A sentence for the user, where the text is no quantity.
 pub fn parse(text: &str) -> Result<usize, String> {
-    let invalid = || format!("{text:?} is not a quantity of bytes such as 4Mi");
+    let invalid = || format!("\"{text}\" is not a quantity of bytes such as 4Mi");
     let bare = text.trim();
     let bare = bare.strip_suffix('B').unwrap_or(bare);
     let amount = Quantity::parse(bare).ok_or_else(invalid)?;

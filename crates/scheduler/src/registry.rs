@@ -10,6 +10,7 @@ use crate::{
     deciders,
     error::{ConfigError, MissingType},
     filters, handlers,
+    latency::LatencySettings,
     parameters::Parameters,
     pickers,
     plugin::{Decider, Plugin},
@@ -17,6 +18,7 @@ use crate::{
     prefixes::PrefixSource,
     producers::{self, tokens::TokenizerSettings},
     scorers,
+    sessions::{Agents, SessionSource},
     topology::{self, Topology},
 };
 
@@ -44,14 +46,20 @@ use Stage::{Handler, Producer, Scheduling};
 type Build = fn(&Parameters<'_>, &mut Builder) -> Result<Plugin, ConfigError>;
 
 const TYPES: &[(&str, Stability, Stage, Build)] = &[
+    ("p2p-source-producer", Alpha, Scheduling, producers::p2p_source::build),
+    ("agent-identity", Alpha, Producer, producers::agent_identity::build),
+    ("session-id-producer", Beta, Producer, producers::session_id::build),
     ("approx-prefix-cache-producer", Beta, Producer, producers::approx_prefix::build),
     ("inflight-load-producer", Beta, Producer, producers::inflight_load::build),
     ("precise-prefix-cache-producer", Beta, Producer, producers::precise_prefix::build),
     ("token-producer", Beta, Producer, producers::tokens::build),
     ("tokenizer", Beta, Producer, producers::tokens::build),
+    ("predicted-latency-producer", Beta, Producer, producers::predicted_latency::build),
     ("topology-extractor", Alpha, Producer, topology::build),
+    ("latency-slo-admitter", Beta, Scheduling, admitters::latency_slo::build),
     ("probabilistic-admitter", Beta, Scheduling, admitters::probabilistic::build),
     ("endpoint-notification-source", Beta, Producer, producers::always_on),
+    ("destination-endpoint-served-verifier", Beta, Producer, producers::served::build),
     ("k8s-notification-source", Beta, Producer, producers::notifications::build),
     ("label-selector-filter", Beta, Scheduling, filters::label_selector::build),
     ("by-label-selector", Beta, Scheduling, filters::label_selector::build),
@@ -61,6 +69,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("encode-filter", Beta, Scheduling, filters::role::build_encode),
     ("header-based-testing-filter", Beta, Scheduling, filters::header_testing::build),
     ("prefix-cache-affinity-filter", Beta, Scheduling, filters::prefix_affinity::build),
+    ("slo-headroom-tier-filter", Beta, Scheduling, filters::slo_headroom::build),
     ("utilization-filter", Alpha, Scheduling, filters::utilization::build),
     ("endpoint-attribute-filter", Alpha, Scheduling, filters::endpoint_attribute::build),
     ("topology-affinity-filter", Alpha, Scheduling, filters::topology_affinity::build),
@@ -69,6 +78,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("running-requests-size-scorer", Beta, Scheduling, scorers::queue::build_running),
     ("kv-cache-utilization-scorer", Beta, Scheduling, scorers::kv_cache::build),
     ("lora-affinity-scorer", Beta, Scheduling, scorers::lora_affinity::build),
+    ("latency-scorer", Beta, Scheduling, scorers::latency::build),
     ("load-aware-scorer", Beta, Scheduling, scorers::load_aware::build),
     ("active-request-scorer", Beta, Scheduling, scorers::active_request::build),
     ("token-load-scorer", Beta, Scheduling, scorers::token_load::build),
@@ -100,11 +110,16 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("openai-parser", Beta, Producer, producers::always_on),
     ("anthropic-parser", Beta, Producer, producers::always_on),
     ("vllmhttp-parser", Beta, Producer, producers::always_on),
+    ("vllmgrpc-parser", Beta, Producer, producers::always_on),
+    ("vertexai-parser", Beta, Producer, producers::always_on),
     ("passthrough-parser", Beta, Producer, producers::always_on),
     // Flow control reads these (`flow::Settings`). The defaults are there without being declared.
     ("concurrency-detector", Beta, Scheduling, filters::saturation::build_concurrency),
     ("priority-holdback-policy", Alpha, Producer, producers::elsewhere),
     ("soft-reflective-ceiling-policy", Alpha, Producer, producers::elsewhere),
+    // Eviction has one filter and one order.
+    ("sheddable-eviction-filter", Alpha, Producer, producers::elsewhere),
+    ("priority-then-time-eviction-order-policy", Alpha, Producer, producers::elsewhere),
     ("edf-ordering-policy", Beta, Producer, producers::elsewhere),
     ("slo-deadline-ordering-policy", Beta, Producer, producers::elsewhere),
     ("program-aware-fairness", Beta, Producer, producers::elsewhere),
@@ -130,12 +145,22 @@ pub(crate) struct Builder {
     /// The plugin's name, the capacity of its order of use, and the prefix producer that says what is cold.
     pub(crate) idle: Vec<(String, usize, usize)>,
     pub(crate) sessions: usize,
+    /// Where sessions stand, by the name of the producer that says so.
+    pub(crate) session_ids: Vec<(String, SessionSource)>,
+    /// Whether responses say which endpoint served.
+    pub(crate) tells_served: bool,
+    /// How agents name their sessions.
+    pub(crate) agents: Option<Agents>,
     /// The declared topology extractors.
     pub(crate) topologies: Vec<(String, Topology)>,
     /// Names of the declared load producers.
     pub(crate) loads: Vec<String>,
     /// Prefix producers that producers refer to: checked when all are known.
     pub(crate) wanted_prefixes: Vec<(String, String)>,
+    /// Load producers that producers refer to: checked when all are known.
+    pub(crate) wanted_loads: Vec<(String, String)>,
+    /// The predictor, and the prefix producer that it reads.
+    pub(crate) latency: Option<(LatencySettings, Option<String>)>,
     deciders: BTreeMap<String, Arc<dyn Decider>>,
 }
 
@@ -143,6 +168,8 @@ pub(crate) struct Builder {
 const DEFAULT_PREFIX: &str = "approx-prefix-cache-producer";
 /// The name of the default load producer.
 const DEFAULT_LOAD: &str = "inflight-load-producer";
+/// The name of the default predictor.
+const DEFAULT_LATENCY: &str = "predicted-latency-producer";
 
 impl Builder {
     /// The index of the prefix producer that a plugin reads: the named one, else the default one, which is made
@@ -159,7 +186,7 @@ impl Builder {
         }
         if wanted != DEFAULT_PREFIX {
             return Err(ConfigError::reference(
-                format!("prefixMatchInfoProducerName of plugin {:?}", parameters.name),
+                format!("prefixMatchInfoProducerName of plugin \"{}\"", parameters.name),
                 wanted,
                 "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
                 self.prefixes.iter().map(|(name, _)| name.as_str()),
@@ -193,7 +220,7 @@ impl Builder {
         };
         found.map(|(_, topology)| topology.clone()).ok_or_else(|| {
             ConfigError::reference(
-                format!("topologyProducerName of plugin {:?}", parameters.name),
+                format!("topologyProducerName of plugin \"{}\"", parameters.name),
                 extractor.unwrap_or_default(),
                 "a declared topology-extractor",
                 self.topologies.iter().map(|(name, _)| name.as_str()),
@@ -209,7 +236,7 @@ impl Builder {
     ) -> Result<(), ConfigError> {
         match producer.filter(|name| !name.is_empty() && *name != DEFAULT_LOAD) {
             Some(name) if !self.loads.iter().any(|known| known == name) => Err(ConfigError::reference(
-                format!("inFlightLoadProducerName of plugin {:?}", parameters.name),
+                format!("inFlightLoadProducerName of plugin \"{}\"", parameters.name),
                 name,
                 "a declared inflight-load-producer",
                 self.loads.iter().map(String::as_str),
@@ -218,11 +245,43 @@ impl Builder {
         }
     }
 
+    /// Checks a reference to the producer of predicted latencies; without a name, one is made where none is declared.
+    pub(crate) fn predictor(
+        &mut self,
+        parameters: &Parameters<'_>,
+        producer: Option<&str>,
+    ) -> Result<(), ConfigError> {
+        let wanted = producer.filter(|name| !name.is_empty() && *name != DEFAULT_LATENCY);
+        let declared = self.latency.as_ref().map(|(settings, _)| settings.name.as_str());
+        match (wanted, declared) {
+            (Some(wanted), declared) if declared != Some(wanted) => Err(ConfigError::reference(
+                format!("latencyPredictionInfoProducerName of plugin \"{}\"", parameters.name),
+                wanted,
+                "a declared predicted-latency-producer",
+                declared,
+            )),
+            (None, None) => {
+                self.latency = Some((producers::predicted_latency::usual(DEFAULT_LATENCY), None));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds the prefix producer of the predictor, now that all are known.
+    fn settle_latency(&mut self) -> Result<(), ConfigError> {
+        let Some((mut settings, prefix)) = self.latency.take() else { return Ok(()) };
+        let parameters = Parameters { name: &settings.name, value: None };
+        settings.prefix = self.prefix(&parameters, prefix.as_deref(), Settings::default())?;
+        self.latency = Some((settings, prefix));
+        Ok(())
+    }
+
     /// A decider by name.
     pub(crate) fn decider(&self, handler: &str, name: &str) -> Result<Arc<dyn Decider>, ConfigError> {
         self.deciders.get(name).cloned().ok_or_else(|| {
             let known = self.deciders.keys().map(String::as_str);
-            ConfigError::reference(format!("plugin {handler:?}"), name, "a declared decider", known)
+            ConfigError::reference(format!("plugin \"{handler}\""), name, "a declared decider", known)
         })
     }
 }
@@ -268,13 +327,17 @@ pub(crate) fn instantiate(
     for (from, reference) in &builder.wanted_prefixes {
         if reference != DEFAULT_PREFIX && !builder.prefixes.iter().any(|(name, _)| name == reference) {
             return Err(ConfigError::reference(
-                format!("prefixMatchInfoProducerName of plugin {from:?}"),
+                format!("prefixMatchInfoProducerName of plugin \"{from}\""),
                 reference,
                 "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
                 builder.prefixes.iter().map(|(name, _)| name.as_str()),
             ));
         }
     }
+    for (from, load) in std::mem::take(&mut builder.wanted_loads) {
+        builder.load_producer(&Parameters { name: &from, value: None }, Some(&load))?;
+    }
+    builder.settle_latency()?;
     let named = planned
         .iter()
         .zip(plugins)

@@ -1,5 +1,7 @@
 //! What the scheduler needs to know about a request.
 
+use crate::{endpoint::Slot, latency::Prediction};
+
 /// Reads request headers by lower-case name.
 pub trait HeaderLookup {
     /// The first value of this header, if it is text.
@@ -44,6 +46,8 @@ pub struct Request<'a> {
     pub multimodal: bool,
     /// Its priority, from its objective. Requests below 0 may be dropped.
     pub priority: i32,
+    /// How long it is predicted to take, on the endpoints that a predictor was asked about.
+    pub predictions: &'a [(Slot, Prediction)],
     /// Its headers.
     pub headers: &'a dyn HeaderLookup,
 }

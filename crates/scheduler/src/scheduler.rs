@@ -17,12 +17,17 @@ use crate::{
     error::{ConfigError, ScheduleError},
     handlers,
     inflight::Reservation,
+    latency::{Features, LatencySettings, Wanted},
     pickers::max_score::MaxScore,
     plugin::{Admitter, Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
     prefixes::PrefixSource,
-    producers::tokens::TokenizerSettings,
+    producers::{
+        p2p_source::{self, PeerSource},
+        tokens::TokenizerSettings,
+    },
     registry,
     request::Request,
+    sessions::{self, Agents},
     state::State,
 };
 
@@ -35,17 +40,31 @@ pub struct Options {
     pub trace: bool,
 }
 
+/// The plugin that decides which profiles run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handler {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub plugin_type: String,
+}
+
 /// Picks endpoints as a configuration says.
 pub struct Scheduler {
     options: Options,
     profiles: Vec<Profile>,
     handler: Arc<dyn ProfileHandler>,
+    handler_plugin: Handler,
     admitters: Vec<Arc<dyn Admitter>>,
     affinities: Vec<Affinity>,
+    peer_sources: Vec<PeerSource>,
     prefixes: Vec<(String, PrefixSource)>,
     tokenizer: Option<TokenizerSettings>,
     idle: Vec<(String, usize, usize)>,
     sessions: usize,
+    latency: Option<LatencySettings>,
+    agents: Option<Agents>,
+    tells_served: bool,
 }
 
 struct Profile {
@@ -102,17 +121,24 @@ impl Scheduler {
         let (plugins, builder) = registry::instantiate(config, options.allow_experimental)?;
         config.check_references()?;
         let profiles = profiles(config, &plugins)?;
-        let handler = handler(&plugins, &profiles)?;
+        let (name, handler) = handler(&plugins, &profiles)?;
+        let plugin_type =
+            config.plugin(&name).map_or_else(|| name.clone(), |plugin| plugin.plugin_type.clone());
         Ok(Self {
             options,
             profiles,
             handler,
+            handler_plugin: Handler { name, plugin_type },
             admitters: plugins.iter().filter_map(|(_, plugin)| plugin.admitter.clone()).collect(),
+            peer_sources: plugins.iter().filter_map(|(_, plugin)| plugin.peer_source.clone()).collect(),
             affinities: plugins.iter().filter_map(|(_, plugin)| plugin.affinity.clone()).collect(),
             prefixes: builder.prefixes,
             tokenizer: builder.tokenizer,
             idle: builder.idle,
             sessions: builder.sessions,
+            agents: builder.agents,
+            tells_served: builder.tells_served,
+            latency: builder.latency.map(|(settings, _)| settings),
         })
     }
 
@@ -126,6 +152,41 @@ impl Scheduler {
     /// The tokenizer that is to be asked for the tokens of prompts, before a request is scheduled.
     pub fn tokenizer(&self) -> Option<&TokenizerSettings> {
         self.tokenizer.as_ref()
+    }
+
+    /// The plugin that decides which profiles run.
+    pub fn handler(&self) -> &Handler {
+        &self.handler_plugin
+    }
+
+    /// Whether a header of each response says which endpoint served.
+    pub fn tells_served(&self) -> bool {
+        self.tells_served
+    }
+
+    /// How agents name their sessions, where requests of one session belong together.
+    pub fn agents(&self) -> Option<&Agents> {
+        self.agents.as_ref()
+    }
+
+    /// Whether and how a predictor of latencies is asked and taught.
+    pub fn latency(&self) -> Option<&LatencySettings> {
+        self.latency.as_ref()
+    }
+
+    /// What a predictor is told about a request on each candidate, in their order; nothing where none is asked for.
+    pub fn features(
+        &self,
+        state: &State,
+        request: &Request<'_>,
+        candidates: &[Snapshot],
+        now: u64,
+    ) -> Vec<Features> {
+        let Some(latency) = &self.latency else { return Vec::new() };
+        let known = state.prefixes.get(latency.prefix);
+        known.map_or_else(Vec::new, |known| {
+            latency.features(state, request, candidates, &known.matches(request, candidates, now))
+        })
     }
 
     /// What the plugins remember, by the plugin's name, for people to read: how many prompt prefixes each endpoint holds, who
@@ -175,7 +236,7 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
             .filter(|plugin| plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some())
             .ok_or_else(|| {
                 ConfigError::reference(
-                    format!("schedulingProfiles: profile {name:?}: pluginRef"),
+                    format!("schedulingProfiles: profile \"{name}\": pluginRef"),
                     &used.plugin_ref,
                     "a declared filter, scorer or picker",
                     plugins.iter().map(|(name, _)| name.as_str()),
@@ -206,7 +267,7 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
 fn handler(
     plugins: &[(String, Plugin)],
     profiles: &[Profile],
-) -> Result<Arc<dyn ProfileHandler>, ConfigError> {
+) -> Result<(String, Arc<dyn ProfileHandler>), ConfigError> {
     let mut handlers = plugins.iter().filter_map(|(name, plugin)| Some((name, plugin.handler.as_ref()?)));
     let first = handlers.next();
     if let (Some((first, _)), Some((second, _))) = (first, handlers.next()) {
@@ -219,10 +280,10 @@ fn handler(
     handler.check(profiles.len())?;
     for wanted in handler.profiles() {
         if !profiles.iter().any(|profile| profile.name == wanted) {
-            return Err(ConfigError::MissingProfile { handler: name, profile: wanted.to_owned() });
+            return Err(ConfigError::MissingProfile { handler: name.clone(), profile: wanted.to_owned() });
         }
     }
-    Ok(handler)
+    Ok((name, handler))
 }
 
 // === picking ===
@@ -243,11 +304,16 @@ impl Scheduler {
         }
         let prefixes: Vec<_> =
             state.prefixes.iter().map(|known| known.matches(request, candidates, now)).collect();
+        let outlooks = match &self.latency {
+            Some(latency) if !request.predictions.is_empty() => latency.outlooks(state, request, candidates),
+            _ => Vec::new(),
+        };
         let context = Context {
             request,
             candidates,
             state,
             prefixes: &prefixes,
+            outlooks: &outlooks,
             peer: Cell::new(None),
             now,
             random: RefCell::new(random),
@@ -256,8 +322,16 @@ impl Scheduler {
             admitter.admit(&context)?;
         }
         let mut run = Run { scheduler: self, context: &context, runs: Vec::new() };
-        let picked = self.handler.run(&mut run)?;
+        let mut picked = self.handler.run(&mut run)?;
         let runs = run.runs;
+        if !self.peer_sources.is_empty() {
+            let find = |source: &PeerSource| source.find(&context, &runs, picked.primary);
+            match self.peer_sources.iter().find_map(find) {
+                Some(peer) => picked.set.push((p2p_source::HEADER, peer)),
+                // A client's own value would reach the model server.
+                None => picked.remove.push(p2p_source::HEADER),
+            }
+        }
         let primary = &runs[picked.primary];
         let destination = picked.destination.unwrap_or_else(|| {
             primary.targets.iter().map(|&target| candidates[target].endpoint.host_port.clone()).collect()
@@ -295,6 +369,7 @@ impl Scheduler {
             now,
             learners,
             reserve,
+            tpot_ms: if self.latency.is_some() { Wanted::of(request.headers).tpot_ms } else { 0.0 },
         })
     }
 
@@ -319,7 +394,7 @@ impl Scheduler {
                         None => Some(&runs[primary]),
                         Some(name) => runs.iter().find(|run| run.name == *name),
                     };
-                    let id = sources.iter().find_map(|source| context.request.headers.header(source));
+                    let id = sessions::first(sources, context.request.headers);
                     if let (Some(run), Some(id)) = (run, id) {
                         remember.push(Remember {
                             state: *state,
@@ -358,7 +433,8 @@ impl Scheduler {
                 session.now,
             );
         }
-        state.in_flight.reserve(decision.reserve.iter().copied())
+        let primary = decision.reserve.get(decision.primary).map(|(slot, ..)| (*slot, decision.tpot_ms));
+        state.in_flight.reserve(decision.reserve.iter().copied(), primary)
     }
 }
 

@@ -3,7 +3,10 @@
 mod any_pool;
 mod config;
 mod herding;
+mod latency;
+mod p2p;
 mod picks;
 mod plugins;
 mod precise;
 mod published;
+mod sessions;

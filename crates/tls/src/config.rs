@@ -7,7 +7,7 @@ use rustls::{
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
-    sign::CertifiedKey,
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 
 use crate::{KeyPair, TlsError};
@@ -42,6 +42,13 @@ pub fn insecure_client_config(alpn: &[&[u8]]) -> Arc<ClientConfig> {
         .with_no_client_auth();
     config.alpn_protocols = owned(alpn);
     Arc::new(config)
+}
+
+/// The same client, which shows `pair` to servers that ask who it is.
+pub fn with_client_certificate(config: &ClientConfig, pair: &KeyPair) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut config = config.clone();
+    config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(certified_key(pair)?));
+    Ok(Arc::new(config))
 }
 
 pub(crate) fn certified_key(pair: &KeyPair) -> Result<CertifiedKey, TlsError> {

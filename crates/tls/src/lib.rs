@@ -10,7 +10,7 @@ mod options;
 mod reload;
 mod roots;
 
-pub use config::{client_config, insecure_client_config, server_config};
+pub use config::{client_config, insecure_client_config, server_config, with_client_certificate};
 pub use error::TlsError;
 pub use inspect::{Inspected, certificates};
 pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed};

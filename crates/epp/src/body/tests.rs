@@ -2,7 +2,7 @@ use longboat_scheduler::{Prompt, config::Parser};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Api, BodyError, parse};
+use super::{Api, BodyError, Parsed, parse};
 
 fn text(api: Api, body: &str) -> Vec<String> {
     parse(api, body.as_bytes())
@@ -124,4 +124,72 @@ proptest! {
         prop_assert_eq!(&parsed.model, &model);
         prop_assert_eq!(&body[parsed.model_at], value);
     }
+}
+
+/// A field of bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
+}
+
+/// A message in its frame.
+fn frame(message: &[u8]) -> Vec<u8> {
+    [&[0][..], &u32::try_from(message.len()).unwrap().to_be_bytes(), message].concat()
+}
+
+#[test]
+fn requests_over_grpc_are_read() {
+    // input_ids packed and one by one, a placeholder, and fields of every wire type that nobody asks for.
+    let tokens = field(2, &[&field(2, &[1, 0xac, 2])[..], &[0x10, 7]].concat());
+    let message = [
+        &field(1, b"id")[..],
+        &tokens,
+        &[0x28, 1, 0x4d, 0, 0, 0, 0, 0x51],
+        &[0; 8],
+        &field(7, &field(5, &[])),
+    ]
+    .concat();
+    let parsed = parse(Api::VllmGenerate, &frame(&message)).unwrap();
+    let expected = Parsed {
+        stream: true,
+        exact: true,
+        multimodal: true,
+        prompts: vec![Prompt(vec![1, 0, 0, 0, 0x2c, 1, 0, 0, 7, 0, 0, 0])],
+        ..Parsed::default()
+    };
+    assert_eq!(parsed, expected);
+    let text = parse(Api::VllmGenerate, &frame(&field(3, b"hello"))).unwrap();
+    assert_eq!((text.exact, text.prompts), (false, vec![Prompt(b"hello".to_vec())]));
+    assert_eq!(parse(Api::VllmEmbed, &frame(&tokens)).unwrap(), Parsed::default());
+    let json = br#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}"#;
+    let chat = field(2, &[field(1, b"application/json"), field(2, json)].concat());
+    let chat = parse(Api::VertexChat, &frame(&[field(1, b"endpoint"), chat].concat())).unwrap();
+    assert_eq!((chat.model.as_str(), chat.stream, chat.prompts[0].0.as_slice()), ("m", true, &b"userhi"[..]));
+    let raw = field(2, &field(2, br#"{"input":"hi"}"#));
+    assert_eq!(parse(Api::VertexRaw, &frame(&raw)).unwrap().model, "", "the server has its own");
+}
+
+#[test]
+fn broken_requests_over_grpc_are_refused() {
+    let refused = |api: Api, body: &[u8]| parse(api, body).unwrap_err().to_string();
+    assert!(refused(Api::VllmGenerate, b"").contains("shorter"));
+    assert!(refused(Api::VllmGenerate, &[0, 0, 0, 0, 9, 1]).contains("shorter"));
+    assert!(refused(Api::VllmGenerate, &[1, 0, 0, 0, 0]).contains("compressed"));
+    assert!(refused(Api::VllmGenerate, &frame(&[0x1a, 9, b'x'])).contains("middle of a field"));
+    assert!(refused(Api::VllmGenerate, &frame(&[0x0b])).contains("wire type"));
+    assert!(refused(Api::VllmGenerate, &frame(&[0xff; 11])).contains("middle of a field"));
+    assert!(refused(Api::VllmGenerate, &frame(&field(3, &[0xff]))).contains("UTF-8"));
+    assert_eq!(refused(Api::VllmGenerate, &frame(&field(1, b"id"))), "not supported request inputType");
+    assert_eq!(refused(Api::VllmEmbed, &frame(&[])), "missing tokenized input in EmbedRequest");
+    assert!(refused(Api::VertexChat, &frame(&field(1, b"e"))).contains("HttpBody"));
+    assert!(refused(Api::VertexChat, &frame(&field(2, &field(2, b"{}")))).contains("messages"));
+}
+
+#[test]
+fn paths_over_grpc_belong_to_their_parsers() {
+    let of = |path: &str, parser: Parser| Api::of(path, &[parser]);
+    let path = "/vllm.grpc.engine.VllmEngine/Generate";
+    assert_eq!(of(path, Parser::VllmGrpc), Some(Api::VllmGenerate));
+    assert_eq!(of(path, Parser::VllmHttp), None);
+    let path = "/google.cloud.aiplatform.v1beta1.PredictionService/StreamRawPredict";
+    assert_eq!(of(path, Parser::VertexAi), Some(Api::VertexRaw));
 }

@@ -41,11 +41,16 @@ pub(super) fn model_rewrite(headers: &Headers) -> Option<&str> {
     either(headers, "x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 }
 
-/// Whom the request belongs to.
-pub(super) fn fairness(headers: &Headers) -> &str {
+/// Whom the request belongs to, if it says so.
+pub(super) fn fairness(headers: &Headers) -> Option<&str> {
     either(headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
-        .unwrap_or("default-flow")
 }
+
+/// Whom requests belong to that do not say so.
+pub(super) const DEFAULT_FLOW: &str = "default-flow";
+
+/// Says which endpoint served, where that is asked for.
+pub(super) const SERVED: &str = "x-conformance-test-served-endpoint";
 
 /// The objective that the request names.
 pub(super) fn objective(headers: &Headers) -> Option<&str> {
@@ -60,6 +65,11 @@ pub(super) fn first_token_within(headers: &Headers) -> Option<u64> {
 /// `prefer: if-available`: only where the prompt's prefix is cached.
 pub(super) fn only_if_cached(headers: &Headers) -> bool {
     headers.get("prefer").is_some_and(|value| value.trim().eq_ignore_ascii_case("if-available"))
+}
+
+/// The length of the body, as the client announced it; 0: it did not.
+pub(super) fn content_length(headers: &Headers) -> usize {
+    headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or_default()
 }
 
 /// The client's or the proxy's id of the request; a new one where there is none.

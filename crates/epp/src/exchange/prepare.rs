@@ -1,28 +1,46 @@
-//! What a request waits for on its way: room in the pool, then the tokens of its prompt.
+//! What a request waits for on its way: room in the pool, then the tokens of its prompt, then what is predicted about it.
 //!
-//! Both are polled with the stream, so a request that waits holds up no other, and one that is given up waits no more.
+//! All are polled with the stream, so a request that waits holds up no other, and one that is given up waits no more.
 
 use std::{
     mem,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
+use futures::future::BoxFuture;
 use longboat_extproc::Outbox;
-use tokio::time::Timeout;
+use longboat_scheduler::Prediction;
+use tokio::time::{Instant, Timeout, error::Elapsed};
 
 use super::{Exchange, Phase, Understood};
 use crate::{
     admission::Permit,
     answer::Refusal,
-    tokens::{Answer, Question},
+    latency::PredictError,
+    tokens::{Answer, Question, TokenError, Tokens},
 };
 
-/// A request that was admitted, and waits for the tokens of its prompt.
+/// A request that was admitted, and waits for what is found out about it.
 pub(super) struct Preparing {
     understood: Understood,
     permit: Permit,
-    answer: Pin<Box<Timeout<Answer>>>,
+    question: Asked,
+}
+
+/// What a request waits for.
+enum Asked {
+    /// The tokens of its prompt.
+    Tokens(Pin<Box<Timeout<Answer>>>),
+    /// How long it would take.
+    Latency(Instant, BoxFuture<'static, Result<Vec<Prediction>, PredictError>>),
+}
+
+/// What came of it.
+enum Answered {
+    Tokens(Result<Result<Tokens, TokenError>, Elapsed>),
+    Latency(Instant, Result<Vec<Prediction>, PredictError>),
 }
 
 impl Exchange {
@@ -37,14 +55,37 @@ impl Exchange {
             api: understood.api,
             parsed: &understood.parsed,
             target: &understood.target,
-            chunks: &understood.pending.chunks,
+            body: &understood.body,
             bodies: &self.core.bodies,
         };
         let asked = self.core.tokens.as_ref().and_then(|source| source.ask(&question));
-        let Some(lookup) = asked else { return self.send(understood, &permit, out) };
+        let Some(lookup) = asked else { return self.foresee(understood, permit, out) };
         let answer = Box::pin(tokio::time::timeout(lookup.patience, lookup.answer));
-        self.phase = Phase::Preparing(Box::new(Preparing { understood, permit, answer }));
+        let question = Asked::Tokens(answer);
+        self.phase = Phase::Preparing(Box::new(Preparing { understood, permit, question }));
         Ok(())
+    }
+
+    /// Finds out how long the request would take on each endpoint, where that is asked.
+    fn foresee(
+        &mut self,
+        mut understood: Understood,
+        permit: Permit,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        if let (Some(predictor), Some(settings)) = (&self.core.predictor, self.core.scheduler.latency()) {
+            understood.forecast.features = self.features(&understood);
+            let features = &understood.forecast.features;
+            if settings.predict && !features.is_empty() && predictor.may_ask() {
+                let features = features.iter().map(|(_, features)| features.clone()).collect();
+                let predictor = Arc::clone(predictor);
+                let answer = async move { predictor.predict(features).await };
+                let question = Asked::Latency(Instant::now(), Box::pin(answer));
+                self.phase = Phase::Preparing(Box::new(Preparing { understood, permit, question }));
+                return Ok(());
+            }
+        }
+        self.send(understood, &permit, out)
     }
 
     pub(super) fn poll_queued(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
@@ -67,9 +108,36 @@ impl Exchange {
     /// answered all the same.
     pub(super) fn poll_preparing(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
         let Phase::Preparing(preparing) = &mut self.phase else { return };
-        let Poll::Ready(answer) = preparing.answer.as_mut().poll(context) else { return };
+        let answer = match &mut preparing.question {
+            Asked::Tokens(answer) => answer.as_mut().poll(context).map(Answered::Tokens),
+            Asked::Latency(since, answer) => {
+                answer.as_mut().poll(context).map(|answer| Answered::Latency(*since, answer))
+            }
+        };
+        let Poll::Ready(answer) = answer else { return };
         let Phase::Preparing(preparing) = mem::replace(&mut self.phase, Phase::Refused) else { return };
-        let Preparing { mut understood, permit, .. } = *preparing;
+        let Preparing { understood, permit, .. } = *preparing;
+        let sent = match answer {
+            Answered::Tokens(answer) => self.with_tokens(understood, permit, answer, out),
+            Answered::Latency(since, answer) => {
+                self.with_predictions(understood, &permit, (since, answer), out)
+            }
+        };
+        if let Err(refusal) = sent {
+            self.refuse(&refusal, out);
+        } else if matches!(self.phase, Phase::Preparing(_)) {
+            // The next question is asked now: nobody else would wake the stream for it.
+            self.poll_preparing(context, out);
+        }
+    }
+
+    fn with_tokens(
+        &mut self,
+        mut understood: Understood,
+        permit: Permit,
+        answer: Result<Result<Tokens, TokenError>, Elapsed>,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
         let outcome = match answer {
             Ok(Ok(tokens)) => {
                 understood.parsed.prompts = tokens.prompts;
@@ -84,8 +152,30 @@ impl Exchange {
             Err(_) => "late",
         };
         self.core.metrics.token_lookup(outcome);
-        if let Err(refusal) = self.send(understood, &permit, out) {
-            self.refuse(&refusal, out);
+        self.foresee(understood, permit, out)
+    }
+
+    fn with_predictions(
+        &mut self,
+        mut understood: Understood,
+        permit: &Permit,
+        (since, answer): (Instant, Result<Vec<Prediction>, PredictError>),
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let metrics = &self.core.metrics.latency;
+        match answer {
+            Ok(predictions) => {
+                let slots = understood.forecast.features.iter().map(|(slot, _)| *slot);
+                understood.forecast.predictions = slots.zip(predictions).collect();
+                let name = self.core.scheduler.latency().map_or("", |settings| &settings.name);
+                metrics.predicted_within(name, &understood.labels, since.elapsed());
+                metrics.asked("answered");
+            }
+            Err(error) => {
+                tracing::debug!(%error, "A request is scheduled without predictions.");
+                metrics.asked(if matches!(error, PredictError::Late) { "late" } else { "failed" });
+            }
         }
+        self.send(understood, permit, out)
     }
 }

@@ -1,13 +1,13 @@
 //! A request on its way in: held until it is complete, then read and admitted.
 
-use std::mem;
+use std::{borrow::Cow, mem};
 
 use bytes::Bytes;
 use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
 use longboat_scheduler::flow;
 use tokio::time::Instant;
 
-use super::{Exchange, Pending, Phase, Understood, headers};
+use super::{Exchange, Forecast, Pending, Phase, Understood, headers, send::Lookup, whole::Body};
 use crate::{
     admission::Admitted,
     answer::{Code, Refusal},
@@ -28,8 +28,8 @@ impl Exchange {
         if end_of_stream {
             return self.bodyless(out);
         }
-        self.phase =
-            Phase::Body(Pending { headers, metadata, chunks: Vec::new(), bytes: 0, since: Instant::now() });
+        let body = Body::new(headers::content_length(&headers).min(self.core.settings.max_body));
+        self.phase = Phase::Body(Pending { headers, metadata, body, bytes: 0, since: Instant::now() });
     }
 
     /// Without a body there is nothing to schedule by: any endpoint of the pool, as in the reference.
@@ -73,11 +73,8 @@ impl Exchange {
                 Refusal::new(Code::PayloadTooLarge, format!("request body is longer than {limit} bytes"));
             return self.refuse(&refusal, out);
         }
-        if !body.is_empty() {
-            let Some(body) = self.core.bodies.keep(body) else {
-                return self.refuse(&Refusal::full(self.core.bodies.limit()), out);
-            };
-            pending.chunks.push(body);
+        if pending.body.push(body, &self.core.bodies).is_none() {
+            return self.refuse(&Refusal::full(self.core.bodies.limit()), out);
         }
         if metadata.is_some() {
             pending.metadata = metadata;
@@ -110,7 +107,7 @@ impl Exchange {
     /// The model to ask for: as a rewrite of the model in the body says, else as the header does. A body that is not read is not
     /// rewritten either.
     fn target(&self, pending: &Pending, api: Api, parsed: &Parsed) -> String {
-        if api == Api::Opaque {
+        if api == Api::Opaque || api.is_grpc() {
             return parsed.model.clone();
         }
         let rewrites = self.core.rewrites.load();
@@ -121,25 +118,32 @@ impl Exchange {
         headers::model_rewrite(&pending.headers).unwrap_or(&parsed.model).to_owned()
     }
 
+    /// Whom the request belongs to: as it says, or by the session of its agent.
+    pub(super) fn flow<'h>(&self, headers: &'h Headers) -> Cow<'h, str> {
+        if let Some(flow) = headers::fairness(headers) {
+            return Cow::Borrowed(flow);
+        }
+        let agents = self.core.scheduler.agents();
+        let session = agents.and_then(|agents| agents.of(&Lookup(headers)).map(str::to_owned));
+        session.map_or(Cow::Borrowed(headers::DEFAULT_FLOW), Cow::Owned)
+    }
+
     /// Reads the request, and lets it go on, wait, or not.
-    fn understand(&mut self, pending: Pending, trailers: bool, out: &mut Outbox) -> Result<(), Refusal> {
+    fn understand(&mut self, mut pending: Pending, trailers: bool, out: &mut Outbox) -> Result<(), Refusal> {
         let path = headers::path(&pending.headers);
         let api = Api::of(path, &self.core.settings.parsers).ok_or_else(|| {
             let path = path.split('?').next().unwrap_or_default();
             Refusal::new(Code::BadRequest, format!("no parser registered matching path suffix for: {path}"))
         })?;
-        // The prompt is copied out of the body, and a body in several chunks is made one.
-        let copies = if pending.chunks.len() > 1 { 2 } else { 1 };
-        let held = self.core.bodies.hold(pending.bytes * copies);
+        let body = mem::take(&mut pending.body).whole();
+        // The prompt is copied out of the body.
+        let held = self.core.bodies.hold(body.len());
         let held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
-        let parsed = match pending.chunks.as_slice() {
-            [] => body::parse(api, &[])?,
-            [only] => body::parse(api, only)?,
-            several => body::parse(api, &several.concat())?,
-        };
+        let parsed = body::parse(api, &body)?;
         // A body that is not read is not rewritten either.
         let target = self.target(&pending, api, &parsed);
-        let flow = headers::fairness(&pending.headers);
+        let flow = self.flow(&pending.headers).into_owned();
+        let flow = flow.as_str();
         let priority = self.core.admission.priority(headers::objective(&pending.headers));
         let labels = self.core.metrics.labels(&parsed.model, &target, flow, priority);
         self.core.metrics.started(&labels, pending.bytes);
@@ -164,6 +168,7 @@ impl Exchange {
         };
         let understood = Understood {
             pending,
+            body,
             trailers,
             api,
             parsed,
@@ -172,6 +177,7 @@ impl Exchange {
             request_id,
             _held: held,
             tokens_held: None,
+            forecast: Forecast::default(),
         };
         match admitted {
             Admitted::Now(permit) => {

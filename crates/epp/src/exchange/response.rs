@@ -3,13 +3,20 @@
 use std::mem;
 
 use bytes::Bytes;
-use longboat_extproc::{Action, HeaderChanges, Headers, Outbox};
+use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox, names};
+use tokio::time::Instant;
 
-use super::{Exchange, Phase, Picked, headers};
+use super::{Exchange, Phase, Picked, Watched, headers};
 use crate::metrics::Finished;
 
 impl Exchange {
-    pub(super) fn response_headers(&mut self, headers: &Headers, end_of_stream: bool, out: &mut Outbox) {
+    pub(super) fn response_headers(
+        &mut self,
+        headers: &Headers,
+        end_of_stream: bool,
+        metadata: Option<&Metadata>,
+        out: &mut Outbox,
+    ) {
         if matches!(self.phase, Phase::Refused) {
             return;
         }
@@ -20,13 +27,20 @@ impl Exchange {
                     headers.get(":status").and_then(|status| status.parse().ok()).unwrap_or(200);
                 if status >= 400 {
                     self.core.metrics.failed(&picked.labels, "ModelServerError");
+                    if let Some(watched) = &mut picked.watched {
+                        watched.failed();
+                    }
                 }
                 picked.stream |=
                     headers.get("content-type").is_some_and(|kind| kind.contains("text/event-stream"));
                 &picked.response_headers
             }
         };
-        out.push(Action::ResponseHeaders(headers::response_changes(headers, extra)));
+        let mut changes = headers::response_changes(headers, extra);
+        if self.core.scheduler.tells_served() {
+            changes.set.push(Header::new(headers::SERVED, served(metadata)));
+        }
+        out.push(Action::ResponseHeaders(changes));
         if end_of_stream {
             self.finish();
         }
@@ -43,6 +57,11 @@ impl Exchange {
         if picked.first_byte.is_none() && !body.is_empty() {
             picked.first_byte = Some(picked.since.elapsed());
             self.core.state.write().first_chunk(&mut picked.reservation);
+        }
+        if !body.is_empty()
+            && let (Some(watched), Some(settings)) = (&mut picked.watched, self.core.scheduler.latency())
+        {
+            watched.chunk(settings, picked.stream);
         }
         picked.response_bytes += body.len();
         picked.usage.push(&body);
@@ -85,10 +104,23 @@ impl Exchange {
 
     /// The response is complete.
     fn finish(&mut self) {
-        if let Some(picked) = self.picked.take() {
+        if let Some(mut picked) = self.picked.take() {
+            if let Some(watched) = picked.watched.take() {
+                self.learn(watched, &picked);
+            }
             self.release(picked);
         }
         self.phase = Phase::Passing;
+    }
+
+    /// A complete response teaches a predictor how long it took. One that was cut does not.
+    fn learn(&self, watched: Watched, picked: &Picked) {
+        let Some(settings) = self.core.scheduler.latency() else { return };
+        let members = self.core.pool.members();
+        let member = members.iter().find(|member| member.endpoint.slot == picked.slot);
+        let now = member.map(|member| member.snapshot(Instant::now(), None).metrics);
+        let metrics = &self.core.metrics.latency;
+        watched.complete(settings, (metrics, &picked.labels), picked.usage.usage(), now.as_deref());
     }
 
     pub(super) fn release(&self, picked: Picked) {
@@ -108,7 +140,20 @@ impl Exchange {
         if let Some(record) = &picked.record {
             record.ended(&end);
         }
+        if let Some(request) = &picked.in_flight {
+            self.core.admission.ended(&self.core, request);
+        }
         metrics.finished(&picked.labels, end);
         self.core.state.write().release(picked.reservation);
     }
+}
+
+/// Which endpoint served, as the proxy reports it; in the words of the reference where it does not.
+fn served(metadata: Option<&Metadata>) -> String {
+    let Some(metadata) = metadata.filter(|metadata| metadata.0.contains_key(names::LB_NAMESPACE)) else {
+        return "fail: missing envoy lb metadata".to_owned();
+    };
+    let endpoint =
+        metadata.get(names::LB_NAMESPACE, names::DESTINATION_SERVED).and_then(|value| value.as_str());
+    endpoint.unwrap_or("fail: missing destination endpoint served metadata").to_owned()
 }

@@ -48,8 +48,7 @@ fn replace(body: &[u8], (from, to): &(Vec<u8>, Vec<u8>)) -> Option<Bytes> {
 }
 
 /// The request's body with another model, and otherwise byte for byte as it was.
-pub(crate) fn request(chunks: &[Bytes], model_at: &Range<usize>, target: &str) -> Bytes {
-    let body = chunks.concat();
+pub(crate) fn request(body: &[u8], model_at: &Range<usize>, target: &str) -> Bytes {
     let mut changed = Vec::with_capacity(body.len() + target.len());
     changed.extend_from_slice(&body[..model_at.start]);
     changed.extend_from_slice(json(target).as_bytes());

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use longboat_extproc::{Action, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
-use longboat_scheduler::{Decision, HeaderLookup, Request, Reservation};
+use longboat_scheduler::{
+    Decision, Features, HeaderLookup, Prediction, Request, Reservation, Slot, Snapshot, Wanted,
+};
 use tokio::time::Instant;
 
 use super::{
-    Exchange, Pending, Phase, Picked, Understood, headers,
+    Exchange, Pending, Phase, Picked, Understood, Watched, headers,
     rewrite::{self, Rewrite},
     usage::UsageScan,
 };
@@ -26,6 +27,8 @@ struct Scheduled {
     reservation: Reservation,
     scores: Option<serde_json::Value>,
     record: Option<Arc<Record>>,
+    /// Where the request goes, and where its prompt is computed, if that is elsewhere.
+    slots: (Slot, Option<Slot>),
 }
 
 impl Exchange {
@@ -36,9 +39,14 @@ impl Exchange {
         _: &Permit,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let Understood { pending, trailers, api, parsed, target, labels, request_id, .. } = understood;
-        let Scheduled { mut decision, reservation, scores, record } =
-            self.schedule(&pending, &parsed, &target, &request_id)?;
+        let Understood { pending, body, trailers, api, parsed, target, labels, request_id, forecast, .. } =
+            understood;
+        let Scheduled { mut decision, reservation, scores, record, slots } =
+            self.schedule(&pending, &parsed, &target, &request_id, &forecast.predictions)?;
+        let watched = self.core.predictor.as_ref().and_then(|predictor| {
+            let wanted = Wanted::of(&Lookup(&pending.headers));
+            Watched::new(predictor, &forecast, wanted, slots.0, slots.1)
+        });
         if record.is_some() {
             // Under this id the client finds the decision.
             decision.response_headers.push((headers::REQUEST_ID.to_owned(), request_id.clone()));
@@ -46,27 +54,25 @@ impl Exchange {
         self.core.metrics.running(&labels, 1);
         self.core.metrics.processed(pending.since.elapsed());
         let flow = self.core.admission.asks_for_service();
-        let flow = flow.then(|| headers::fairness(&pending.headers).to_owned());
+        let flow = flow.then(|| self.flow(&pending.headers).into_owned());
         let rewritten = (target != parsed.model).then(|| Rewrite::new(&target, &parsed.model));
-        let chunks = if rewritten.is_some() {
-            vec![rewrite::request(&pending.chunks, &parsed.model_at, &target)]
-        } else {
-            pending.chunks
-        };
-        let length: usize = chunks.iter().map(Bytes::len).sum();
+        let body =
+            if rewritten.is_some() { rewrite::request(&body, &parsed.model_at, &target) } else { body };
         out.push(Reply {
             action: Action::RequestHeaders(headers::request_changes(
                 &pending.headers,
                 &decision,
-                length,
+                body.len(),
                 &request_id,
             )),
             metadata: destination(&decision, scores),
         });
-        send_body(chunks, trailers, out);
+        // Before trailers, it does not end with its last piece.
+        out.push(Action::RequestBody { body, end_of_stream: !trailers });
         if trailers {
             out.push(Action::RequestTrailers(HeaderChanges::default()));
         }
+        let priority = labels.priority;
         self.picked = Some(Picked {
             reservation,
             labels,
@@ -77,8 +83,11 @@ impl Exchange {
             response_headers: decision.response_headers,
             stream: parsed.stream,
             rewrite: rewritten,
-            usage: UsageScan::default(),
+            usage: UsageScan::of(api),
             held: Vec::new(),
+            in_flight: self.core.admission.sent(i32::try_from(priority).unwrap_or(0)),
+            watched,
+            slot: slots.0,
             record,
         });
         self.phase = Phase::Response;
@@ -96,24 +105,13 @@ impl Exchange {
         parsed: &Parsed,
         target: &str,
         request_id: &str,
+        predictions: &[(Slot, Prediction)],
     ) -> Result<Scheduled, Refusal> {
         let core = &self.core;
         let started = Instant::now();
-        let mut candidates = core.snapshot();
-        if !core.settings.ignore_subset {
-            subset::apply(pending.metadata.as_ref(), &mut candidates);
-        }
+        let candidates = self.candidates(pending);
         let lookup = Lookup(&pending.headers);
-        let request = Request {
-            id: request_id,
-            model: target,
-            cache_salt: &parsed.cache_salt,
-            prompts: &parsed.prompts,
-            exact: parsed.exact,
-            multimodal: parsed.multimodal,
-            priority: self.labels.as_ref().map_or(0, |labels| i32::try_from(labels.priority).unwrap_or(0)),
-            headers: &lookup,
-        };
+        let request = self.question(parsed, target, request_id, predictions, &lookup);
         let decided = core.scheduler.schedule(
             &core.state.read(),
             &request,
@@ -132,6 +130,10 @@ impl Exchange {
         };
         if let Some((matched, total)) = decision.prefix_hit() {
             core.metrics.prefix_matched(matched, total, decision.prefix_hit_bytes());
+        }
+        if let Some(stages) = decision.disaggregation() {
+            let model = self.labels.as_ref().map_or("", |labels| &labels.model_name);
+            core.metrics.disagg.decided(core.scheduler.handler(), model, stages);
         }
         let slot = candidates[decision.primary_run().targets[0]].endpoint.slot;
         let member = members.iter().find(|member| member.endpoint.slot == slot);
@@ -155,7 +157,51 @@ impl Exchange {
                 })
                 .collect()
         });
-        Ok(Scheduled { decision, reservation, scores, record })
+        let stages = decision.stages();
+        let prefill = stages.prefill.map(|candidate| candidates[candidate].endpoint.slot);
+        Ok(Scheduled { decision, reservation, scores, record, slots: (slot, prefill) })
+    }
+
+    /// The endpoints that the request may go to.
+    fn candidates(&self, pending: &Pending) -> Vec<Snapshot> {
+        let mut candidates = self.core.snapshot();
+        if !self.core.settings.ignore_subset {
+            subset::apply(pending.metadata.as_ref(), &mut candidates);
+        }
+        candidates
+    }
+
+    /// What the scheduler is told about a request.
+    fn question<'a>(
+        &self,
+        parsed: &'a Parsed,
+        target: &'a str,
+        request_id: &'a str,
+        predictions: &'a [(Slot, Prediction)],
+        headers: &'a Lookup<'_>,
+    ) -> Request<'a> {
+        Request {
+            id: request_id,
+            model: target,
+            cache_salt: &parsed.cache_salt,
+            prompts: &parsed.prompts,
+            exact: parsed.exact,
+            multimodal: parsed.multimodal,
+            priority: self.labels.as_ref().map_or(0, |labels| i32::try_from(labels.priority).unwrap_or(0)),
+            predictions,
+            headers,
+        }
+    }
+
+    /// What a predictor is told about the request on each endpoint that it may go to.
+    pub(super) fn features(&self, understood: &Understood) -> Vec<(Slot, Features)> {
+        let candidates = self.candidates(&understood.pending);
+        let lookup = Lookup(&understood.pending.headers);
+        let request =
+            self.question(&understood.parsed, &understood.target, &understood.request_id, &[], &lookup);
+        let core = &self.core;
+        let features = core.scheduler.features(&core.state.read(), &request, &candidates, core.now_ms());
+        candidates.iter().map(|candidate| candidate.endpoint.slot).zip(features).collect()
     }
 }
 
@@ -169,18 +215,8 @@ fn destination(decision: &Decision, scores: Option<serde_json::Value>) -> Metada
     metadata
 }
 
-/// The body, chunk by chunk as it came. Before trailers, it does not end with its last chunk.
-fn send_body(chunks: Vec<Bytes>, trailers: bool, out: &mut Outbox) {
-    let last = chunks.len().saturating_sub(1);
-    if chunks.is_empty() {
-        out.push(Action::RequestBody { body: Bytes::new(), end_of_stream: !trailers });
-    }
-    for (index, body) in chunks.into_iter().enumerate() {
-        out.push(Action::RequestBody { body, end_of_stream: index == last && !trailers });
-    }
-}
-
-struct Lookup<'a>(&'a Headers);
+/// The headers of a request, as the scheduler reads them.
+pub(super) struct Lookup<'a>(pub(super) &'a Headers);
 
 impl HeaderLookup for Lookup<'_> {
     fn header(&self, name: &str) -> Option<&str> {

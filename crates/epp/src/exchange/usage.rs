@@ -2,19 +2,32 @@
 
 use serde::Deserialize;
 
-use crate::metrics::Usage;
+use super::frames::Frames;
+use crate::{body::Api, metrics::Usage};
 
 /// Enough for the usage object and what follows it.
 const KEPT: usize = 4096;
 
-/// Keeps the end of what passes by.
-#[derive(Debug, Default)]
-pub(super) struct UsageScan {
+/// Keeps the end of what passes by, or reads its messages.
+#[derive(Debug)]
+pub(crate) struct UsageScan {
     tail: Vec<u8>,
+    frames: Option<Frames>,
 }
 
+/// Where it begins.
+const KEY: &[u8] = b"\"usage\"";
+
 impl UsageScan {
-    pub(super) fn push(&mut self, chunk: &[u8]) {
+    /// Of the response to a request of this API.
+    pub(crate) fn of(api: Api) -> Self {
+        Self { tail: Vec::new(), frames: Frames::of(api) }
+    }
+
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        if let Some(frames) = &mut self.frames {
+            return frames.push(chunk);
+        }
         if chunk.len() >= KEPT {
             self.tail.clear();
             self.tail.extend_from_slice(&chunk[chunk.len() - KEPT..]);
@@ -28,8 +41,10 @@ impl UsageScan {
     }
 
     /// The last usage object, if any was complete.
-    pub(super) fn usage(&self) -> Option<Usage> {
-        const KEY: &[u8] = b"\"usage\"";
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        if let Some(frames) = &self.frames {
+            return frames.usage();
+        }
         let starts = self.tail.windows(KEY.len()).enumerate().rev();
         starts.filter(|(_, window)| *window == KEY).find_map(|(at, _)| read(&self.tail[at + KEY.len()..]))
     }

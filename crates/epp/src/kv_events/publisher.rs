@@ -11,7 +11,7 @@ use tokio::{
 
 use xxhash_rust::xxh64::xxh64;
 
-use super::{Complaints, Message, apply, link::Link};
+use super::{Complaints, Message, Models, apply, link::Link};
 use crate::pool::Member;
 
 /// How long to wait before a publisher that cannot be reached is tried again: longer each time.
@@ -25,9 +25,19 @@ const ATTEMPTS: u32 = 3;
 /// How long no replay is asked for after one that failed.
 const COOLDOWN: Duration = Duration::from_secs(30);
 
+/// What all publishers of a pool have in common.
+pub(super) struct Shared {
+    pub(super) holdings: Arc<Holdings>,
+    /// Who knows which model an endpoint serves.
+    pub(super) models: Arc<Models>,
+    /// Places for replays.
+    pub(super) replays: Arc<Semaphore>,
+}
+
 pub(super) struct Publisher {
     member: Arc<Member>,
     holdings: Arc<Holdings>,
+    models: Arc<Models>,
     live: SocketAddr,
     replay: Option<SocketAddr>,
     follower: Follower,
@@ -35,6 +45,8 @@ pub(super) struct Publisher {
     last: Option<(u64, u64)>,
     /// As the topic names it. Messages of a replay have no topic.
     model: String,
+    /// Whether no topic has named it yet: the endpoint says that it is its model.
+    assumed: bool,
     replays: Arc<Semaphore>,
     /// When a replay may be asked for again.
     cooled: Instant,
@@ -44,9 +56,8 @@ pub(super) struct Publisher {
 impl Publisher {
     pub(super) fn new(
         member: Arc<Member>,
-        holdings: Arc<Holdings>,
+        Shared { holdings, models, replays }: Shared,
         source: &EndpointEvents,
-        replays: Arc<Semaphore>,
     ) -> Self {
         // The ranks of a pod publish on consecutive ports.
         let rank = rank(&member.endpoint.name);
@@ -57,6 +68,8 @@ impl Publisher {
             follower: Follower::default(),
             last: None,
             model: String::new(),
+            assumed: false,
+            models,
             cooled: Instant::now(),
             said: Complaints::default(),
             member,
@@ -83,7 +96,7 @@ impl Publisher {
         let mut link = Link::connect(Socket::Sub, self.live).await?;
         link.subscribe(&self.holdings.settings().events.topic);
         // After the subscription, so that nothing is missed between the two.
-        if !self.resume().await {
+        if !self.begin().await && !self.resume().await {
             self.follower.connected();
         }
         loop {
@@ -94,7 +107,13 @@ impl Publisher {
     }
 
     async fn message(&mut self, message: &Message) {
-        message.names().1.clone_into(&mut self.model);
+        let (_, model) = message.names();
+        if std::mem::take(&mut self.assumed) && model != self.model {
+            // What was replayed stands under another name.
+            self.forget();
+            self.follower = Follower::default();
+        }
+        model.clone_into(&mut self.model);
         let mut step = self.follower.live(message.sequence);
         if step == Step::Restart {
             self.forget();
@@ -129,6 +148,23 @@ impl Publisher {
                 index.forget(slot);
             }
         });
+    }
+
+    /// Asks for what was said before this picker began, so that it need not wait for the first message to find the caches of an
+    /// engine that has been at work for long. `false`: it has begun before, or the engine does not say which model it serves.
+    async fn begin(&mut self) -> bool {
+        if self.last.is_some() || !self.model.is_empty() || self.replay.is_none() {
+            return false;
+        }
+        let Some(model) = self.models.of(&self.member.endpoint.host_port).await else { return false };
+        self.model = model;
+        self.assumed = true;
+        let replayed = self.replay(0).await;
+        if !replayed {
+            // The first message shows that a replay is needed, and may ask for it at once.
+            self.cooled = Instant::now();
+        }
+        replayed
     }
 
     /// Catches up after another connection ended. Numbers alone do not show whether the publisher is still the same process, so

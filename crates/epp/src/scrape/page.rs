@@ -19,14 +19,14 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
     ];
     let custom = engine.custom_metrics.iter();
     let custom = custom.map(|custom| (Wanted::Custom(&custom.attribute_key), Some(&custom.metric_spec)));
-    let wanted: Vec<_> = wanted.into_iter().map(|(what, spec)| (what, spec.as_ref())).chain(custom).collect();
+    let wanted = wanted.into_iter().map(|(what, spec)| (what, spec.as_ref())).chain(custom);
+    let wanted: Vec<_> = wanted.filter_map(|(what, spec)| Some((what, spec?))).collect();
     let mut lora: Option<(f64, LoraAdapters)> = None;
-    for line in page.split(|&byte| byte == b'\n') {
+    for line in lines(page) {
         if line.first().is_none_or(|first| *first == b'#') {
             continue;
         }
         for (what, spec) in &wanted {
-            let Some(spec) = spec else { continue };
             let Some(rest) = line.strip_prefix(spec.name.as_bytes()) else {
                 continue;
             };
@@ -67,6 +67,16 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
     if let Some((_, adapters)) = lora {
         metrics.lora = Some(adapters);
     }
+}
+
+/// The lines of a page. Most of them are long and of no interest: their ends are found many bytes at a time.
+fn lines(page: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut start = 0;
+    memchr::memchr_iter(b'\n', page).chain([page.len()]).map(move |end| {
+        let line = &page[start..end];
+        start = end + 1;
+        line
+    })
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -164,3 +164,42 @@ fn flow_control_counts_who_waits_and_how_each_wait_ends() {
     ended("Dispatched", 2);
     has(&metrics_page(&core), &format!("llm_d_epp_flow_control_queue_size{labels} 0"));
 }
+
+#[test]
+fn the_stages_that_requests_go_through_are_counted() {
+    for (handler, extra, name, series) in [
+        (
+            "{type: disagg-profile-handler, parameters: {deciders: {prefill: always-disagg-pd-decider}}}",
+            "{type: always-disagg-pd-decider}, ",
+            "disagg-profile-handler",
+            "disagg_decision_total",
+        ),
+        ("{type: pd-profile-handler, name: it}", "", "it", "pd_decision_total"),
+    ] {
+        let core = support::core(&format!(
+            "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{extra}{handler}, {{type: queue-scorer}}]
+schedulingProfiles: [{{name: prefill, plugins: [{{pluginRef: queue-scorer}}]}}, {{name: decode, plugins: [{{pluginRef: queue-scorer}}]}}]
+"
+        ));
+        support::with_endpoints(&core, 2);
+        let _stream = send(&core);
+        let page = metrics_page(&core);
+        let labels = format!(
+            "plugin_name=\"{name}\",plugin_type=\"{}\"",
+            handler[7..].split(['}', ',']).next().unwrap()
+        );
+        has(
+            &page,
+            &format!("llm_d_epp_{series}{{{labels},model_name=\"m\",decision_type=\"prefill-decode\"}} 1"),
+        );
+        has(
+            &page,
+            &format!(
+                "llm_d_inference_scheduler_{series}{{model_name=\"m\",decision_type=\"prefill-decode\"}} 1"
+            ),
+        );
+    }
+}

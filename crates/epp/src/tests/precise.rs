@@ -245,6 +245,22 @@ async fn a_prompt_goes_to_the_engine_that_holds_it_until_it_is_evicted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_picker_that_begins_anew_knows_what_engines_hold_before_they_say_more() {
+    let (live, replay) = ports().await;
+    let publish = format!("tcp://*:{live}");
+    let a = Engine::start(at(2), &publish, Some(replay), "kv@a@m").await;
+    let b = Engine::start(at(3), &publish, Some(replay), "kv@b@m").await;
+    let one = prompt("one", 64);
+    b.complete(&one).await;
+    let folder = tempfile::tempdir().unwrap();
+    let events = format!("{{podDiscoveryConfig: {{socketPort: {live}, replaySocketPort: {replay}}}}}");
+    for _ in 0..2 {
+        let picker = picker(folder.path(), [&a, &b], &events).await;
+        until(&picker, [&a, &b], &one, [0.0, 1.0]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn engines_may_connect_to_the_picker() {
     let (port, _) = ports().await;
     let publish = format!("tcp://127.0.0.1:{port}");

@@ -62,22 +62,18 @@ fn open(core: &Arc<Core>) -> Stream {
 }
 
 #[test]
-fn the_body_goes_on_in_the_chunks_in_which_it_came() {
+fn a_body_that_came_in_pieces_goes_on_whole() {
     let core = picker(2);
     let mut stream = open(&core);
     let (head, tail) = BODY.split_at(20);
     assert_eq!(stream.feed(body(head, false)).0, []);
     let (replies, finished) = stream.feed(body(tail, true));
     assert!(!finished);
-    assert_eq!(replies.len(), 3);
+    assert_eq!(replies.len(), 2);
     assert!(changes(&replies[0]).clear_route_cache);
     assert_eq!(
         replies[1].action,
-        Action::RequestBody { body: Bytes::from_static(head), end_of_stream: false }
-    );
-    assert_eq!(
-        replies[2].action,
-        Action::RequestBody { body: Bytes::from_static(tail), end_of_stream: true }
+        Action::RequestBody { body: Bytes::from_static(BODY), end_of_stream: true }
     );
 }
 
@@ -443,4 +439,53 @@ fn without_the_gate_only_negative_priorities_are_dropped_from_a_full_pool() {
     assert_eq!(first.request(CHAT, &headers, BODY, None).len(), 2);
     assert_eq!(status(&Stream::open(&core).request(CHAT, &headers, BODY, None)), 429);
     assert_eq!(Stream::open(&core).request(CHAT, &[], BODY, None).len(), 2);
+}
+
+#[test]
+fn requests_of_one_agent_are_one_flow_unless_they_say_otherwise() {
+    let agents = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: queue-scorer}, {type: agent-identity}]
+";
+    let core = support::core(agents);
+    support::with_endpoints(&core, 1);
+    let agent = ("x-claude-code-session-id", "s1");
+    for headers in [&[agent][..], &[agent, ("x-llm-d-inference-fairness-id", "team")], &[]] {
+        assert_eq!(Stream::open(&core).request(CHAT, headers, BODY, None).len(), 2);
+    }
+    let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
+    for flow in ["s1", "team", "default-flow"] {
+        let series = format!("target_model_name=\"m\",fairness_id=\"{flow}\",priority=\"0\"}} 1");
+        assert!(page.contains(&series), "{series}\n{page}");
+    }
+}
+
+#[test]
+fn a_response_says_which_endpoint_served_where_that_is_asked_for() {
+    let config = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: queue-scorer}, {type: destination-endpoint-served-verifier}]
+";
+    let core = support::core(config);
+    support::with_endpoints(&core, 1);
+    let mut served = Metadata::default();
+    served.insert(names::LB_NAMESPACE, names::DESTINATION_SERVED, "10.0.0.1:8000".into());
+    let mut other = Metadata::default();
+    other.insert(names::LB_NAMESPACE, "x", 1.into());
+    for (metadata, expected) in [
+        (Some(served), "10.0.0.1:8000"),
+        (Some(other), "fail: missing destination endpoint served metadata"),
+        (None, "fail: missing envoy lb metadata"),
+    ] {
+        let mut stream = Stream::open(&core);
+        assert_eq!(stream.request(CHAT, &[], BODY, None).len(), 2);
+        let mut headers = Headers::new();
+        headers.push(Bytes::from_static(b":status"), Bytes::from_static(b"200"));
+        let event = Event::ResponseHeaders { headers, end_of_stream: false };
+        let (replies, _) = stream.feed(Incoming { event, metadata });
+        let Action::ResponseHeaders(changes) = &replies[0].action else { panic!("{replies:?}") };
+        assert_eq!(changes.get("x-conformance-test-served-endpoint"), Some(expected));
+    }
 }

@@ -26,6 +26,7 @@ use crate::{
 pub(crate) fn settings(parsers: Vec<Parser>, flow: flow::Settings) -> Settings {
     Settings {
         flow,
+        settling: Duration::ZERO,
         parsers,
         ignore_subset: false,
         emit_scores: true,
@@ -113,6 +114,13 @@ impl Stream {
         };
         let (replies, finished) = self.feed(incoming);
         if replies.is_empty() && !finished { self.wait() } else { replies }
+    }
+
+    /// What is said without having been asked.
+    pub(crate) fn poll(&mut self) -> Vec<Reply> {
+        let mut out = Outbox::default();
+        self.0.poll(&mut Context::from_waker(Waker::noop()), &mut out);
+        out.into_replies()
     }
 
     /// What comes of a request that waits for room. Time passes meanwhile.

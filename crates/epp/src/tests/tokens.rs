@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::support::{self, Stream};
 use crate::{
     body::Api,
+    companion::AnswerError,
     core::Core,
     tokens::{Lookup, Question, TokenError, TokenSource, Tokens},
 };
@@ -75,7 +76,12 @@ async fn a_request_waits_for_its_tokens_and_holds_up_no_other() {
 async fn a_request_goes_on_without_tokens_that_cannot_be_had_or_do_not_come() {
     let (core, source) = picker(Duration::from_mins(10));
     let mut chat = waiting(&core);
-    source.asked.lock().remove(0).send(Err(TokenError::Unreachable("gone".to_owned()))).unwrap();
+    source
+        .asked
+        .lock()
+        .remove(0)
+        .send(Err(TokenError::Companion(AnswerError::Unreachable("gone".to_owned()))))
+        .unwrap();
     assert!(is_sent(&chat.wait()));
 
     let (core, _source) = picker(Duration::from_millis(20));

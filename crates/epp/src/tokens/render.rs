@@ -1,36 +1,27 @@
 //! A tokenizer behind vLLM's render API (`vllm launch render`, a model server, or the simulator).
-//!
-//! A tokenizer that does not answer must not slow every request down by its whole patience: after some failures in a row it is
-//! left alone for a while, and requests go on without tokens.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
-use bytes::{Buf, Bytes, BytesMut};
 use http::{Method, Request, header};
-use http_body_util::{BodyExt, Full};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
-};
+use http_body_util::Full;
 use longboat_accept::Budget;
 use longboat_scheduler::{Prompt, TokenizerSettings};
-use parking_lot::Mutex;
 use serde::{
     Deserialize, Deserializer,
     de::{SeqAccess, Visitor},
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::sync::Semaphore;
 
-use super::{Lookup, Question, TokenError, TokenSource, Tokens, names::Names};
-use crate::{body::Api, error::Error, exchange::rewrite};
+use super::{Lookup, Question, TokenError, TokenSource, Tokens};
+use crate::{
+    body::Api,
+    companion::{self, AnswerError, CompanionClient, Health},
+    error::Error,
+    exchange::rewrite,
+};
 
 /// Questions at once. A request beyond these goes on without tokens.
 const AT_ONCE: usize = 256;
-/// Failures in a row after which the tokenizer is left alone.
-const FAILURES: u32 = 3;
-/// For how long.
-const PAUSE: Duration = Duration::from_secs(2);
 /// An answer has at most so many bytes for each byte of the request, and so many beside them.
 const ANSWER_FACTOR: usize = 16;
 const ANSWER_SPARE: usize = 1 << 16;
@@ -40,17 +31,9 @@ const MAX_ANSWER: usize = 64 << 20;
 /// Asks a tokenizer over HTTP.
 pub(crate) struct Renderer {
     settings: TokenizerSettings,
-    client: Client<HttpsConnector<HttpConnector<Names>>, Full<Bytes>>,
+    client: CompanionClient,
     places: Arc<Semaphore>,
-    health: Arc<Mutex<Health>>,
-}
-
-/// How the tokenizer did lately.
-#[derive(Debug, Default)]
-struct Health {
-    failures: u32,
-    /// It is left alone until then.
-    rests_until: Option<Instant>,
+    health: Arc<Health>,
 }
 
 impl fmt::Debug for Renderer {
@@ -62,40 +45,17 @@ impl fmt::Debug for Renderer {
 impl Renderer {
     /// For a tokenizer at this address, asked from a pod of this namespace. Over TLS it is trusted as the environment says.
     pub(crate) fn new(mut settings: TokenizerSettings, namespace: &str) -> Result<Self, Error> {
-        let wrong = |message: String| Error::Tokenizer { url: settings.url.clone(), message };
-        let uri = settings.url.parse::<http::Uri>().map_err(|error| wrong(error.to_string()))?;
-        if uri.scheme().is_none() || uri.host().is_none_or(str::is_empty) {
-            return Err(wrong("expected http://HOST:PORT or https://HOST:PORT".to_owned()));
-        }
-        settings.url.truncate(settings.url.trim_end_matches('/').len());
-        let mut http = HttpConnector::new_with_resolver(Names { namespace: namespace.into() });
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config((*longboat_tls::environment_client_config()).clone())
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http);
+        let address = companion::address(&settings.url)
+            .map_err(|message| Error::Tokenizer { url: settings.url.clone(), message })?;
+        settings.url = address;
         Ok(Self {
             settings,
-            client: Client::builder(TokioExecutor::new()).build(connector),
+            client: companion::client(namespace),
             places: Arc::new(Semaphore::new(AT_ONCE)),
-            health: Arc::default(),
+            health: Health::new(
+                "The tokenizer does not answer. Requests are scheduled without their tokens.",
+            ),
         })
-    }
-
-    /// Whether it may be asked now. While it rests, one request at a time finds out whether it is well again.
-    fn may_ask(&self) -> bool {
-        let mut health = self.health.lock();
-        let now = Instant::now();
-        match health.rests_until {
-            Some(until) if until > now => false,
-            Some(_) => {
-                health.rests_until = Some(now + PAUSE);
-                true
-            }
-            None => true,
-        }
     }
 }
 
@@ -110,14 +70,14 @@ impl TokenSource for Renderer {
             _ => return None,
         };
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        let length: usize = question.chunks.iter().map(Bytes::len).sum();
-        // The body is made one, and copied to name another model in it.
-        let copy = question.bodies.hold(length.saturating_mul(2))?;
-        if !self.may_ask() {
+        let length = question.body.len();
+        // The body is copied to name another model in it.
+        let copy = question.bodies.hold(length)?;
+        if !self.health.may_ask() {
             return None;
         }
         let model = self.settings.model.as_deref().unwrap_or(question.target);
-        let body = rewrite::request(question.chunks, &question.parsed.model_at, model);
+        let body = rewrite::request(question.body, &question.parsed.model_at, model);
         let request = Request::builder()
             .method(Method::POST)
             .uri(format!("{}{path}", self.settings.url))
@@ -129,54 +89,22 @@ impl TokenSource for Renderer {
         } else {
             (self.settings.timeout, length.saturating_mul(ANSWER_FACTOR).saturating_add(ANSWER_SPARE))
         };
-        let trial = Trial { health: Arc::clone(&self.health), until: Instant::now() + patience, over: false };
+        let trial = self.health.ask(patience);
         let asked = self.client.request(request);
         let bodies = Arc::clone(question.bodies);
         let answer = Box::pin(async move {
             let _held = (place, copy);
             let answer = read(asked, limit.min(MAX_ANSWER), &bodies).await;
-            trial.end(answer.as_ref().err());
+            match &answer {
+                Err(TokenError::Companion(AnswerError::Unreachable(_) | AnswerError::Status(500..))) => {
+                    trial.failed();
+                }
+                // An answer is one, whatever it says about the request.
+                _ => trial.answered(),
+            }
             answer
         });
         Some(Lookup { patience, answer })
-    }
-}
-
-/// One question, which counts against the tokenizer where it is not answered in time.
-struct Trial {
-    health: Arc<Mutex<Health>>,
-    until: Instant,
-    over: bool,
-}
-
-impl Trial {
-    fn end(mut self, error: Option<&TokenError>) {
-        self.over = true;
-        match error {
-            Some(TokenError::Unreachable(_) | TokenError::Status(500..)) => self.failed(),
-            // An answer is one, whatever it says about the request.
-            _ => *self.health.lock() = Health::default(),
-        }
-    }
-
-    fn failed(&self) {
-        let mut health = self.health.lock();
-        health.failures = health.failures.saturating_add(1);
-        if health.failures >= FAILURES {
-            if health.failures == FAILURES {
-                tracing::warn!("The tokenizer does not answer. Requests are scheduled without their tokens.");
-            }
-            health.rests_until = Some(Instant::now() + PAUSE);
-        }
-    }
-}
-
-impl Drop for Trial {
-    fn drop(&mut self) {
-        // A client that left early says nothing about the tokenizer.
-        if !self.over && Instant::now() >= self.until {
-            self.failed();
-        }
     }
 }
 
@@ -185,35 +113,16 @@ async fn read(
     limit: usize,
     bodies: &Arc<Budget>,
 ) -> Result<Tokens, TokenError> {
-    let response = asked.await.map_err(|error| TokenError::Unreachable(chain(&error)))?;
-    if !response.status().is_success() {
-        return Err(TokenError::Status(response.status().as_u16()));
-    }
-    let mut body = response.into_body();
-    let (mut answer, mut held) = (BytesMut::new(), Vec::new());
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| TokenError::Unreachable(chain(&error)))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if answer.len() + data.len() > limit {
-            return Err(TokenError::TooLong(limit));
-        }
-        held.push(bodies.hold(data.len()).ok_or(TokenError::Full(bodies.limit()))?);
-        answer.extend_from_slice(data.chunk());
-    }
+    let mut held = Vec::new();
+    let answer = companion::read(asked, limit, |bytes| {
+        held.push(bodies.hold(bytes).ok_or(TokenError::Full(bodies.limit()))?);
+        Ok::<_, TokenError>(())
+    });
+    let answer = answer.await?;
     let prompts = parse(&answer).map_err(|error| TokenError::Malformed(error.to_string()))?;
     let length = prompts.iter().map(|prompt| prompt.0.len()).sum();
     let held = bodies.hold(length).ok_or(TokenError::Full(bodies.limit()))?;
     Ok(Tokens { prompts, held })
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 /// A chat is one prompt; completions are a list of them.

@@ -27,6 +27,7 @@ use longboat_telemetry::{
     logging::{self, LogOptions},
     traces::Traces,
 };
+use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::{cli::Command, printer, role, signals};
@@ -90,7 +91,9 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::CliReference => reference::run(),
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
         Command::Controller(args) => serve(|shutdown| traced(traces, controller(*args, shutdown))),
-        Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(*args, shutdown).await?) }),
+        Command::Epp(args) => serve_on(longboat_epp::runtime().map_err(Into::into), |shutdown| async {
+            Ok(longboat_epp::run(*args, shutdown).await?)
+        }),
         Command::Sidecar(args) => serve(|shutdown| role::sidecar(*args, shutdown)),
         Command::Fetch(args) => fetch::run(args),
         Command::Apiserver(args) => {
@@ -107,7 +110,15 @@ fn serve<F>(role: impl FnOnce(CancellationToken) -> F) -> ExitCode
 where
     F: Future<Output = anyhow::Result<()>>,
 {
-    report(runtime().and_then(|runtime| runtime.block_on(async { role(signals::shutdown_token()?).await })))
+    serve_on(runtime(), role)
+}
+
+/// The same on a runtime of the role's own.
+fn serve_on<F>(runtime: anyhow::Result<Runtime>, role: impl FnOnce(CancellationToken) -> F) -> ExitCode
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
+    report(runtime.and_then(|runtime| runtime.block_on(async { role(signals::shutdown_token()?).await })))
 }
 
 /// Sends traces while a role runs, if there are any.
@@ -157,7 +168,7 @@ async fn controller(
 /// Reading a pod template nests deeply, and debug builds have large frames. Pages that are not touched cost nothing.
 const STACK: usize = 8 << 20;
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+fn runtime() -> anyhow::Result<Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK).enable_all().build()?)
 }
 

@@ -48,6 +48,10 @@ const PRODUCER: (&str, &str) = (
     "prefixMatchInfoProducerName",
     "Name of the `approx-prefix-cache-producer` to read. Default: the only one, made if none is declared.",
 );
+const PREDICTOR: (&str, &str) = (
+    "latencyPredictionInfoProducerName",
+    "Name of the `predicted-latency-producer` to read. Default: the only one, made if none is declared.",
+);
 const LOAD: (&str, &str) =
     ("inFlightLoadProducerName", "Name of the `inflight-load-producer` to read. Default: the built-in one.");
 const AUTO_TUNE: (&str, &str) =
@@ -112,6 +116,33 @@ pub(super) const PLUGINS: &[Told] = &[
         &[],
     ),
     told(
+        "slo-headroom-tier-filter",
+        "Keeps the pods that are predicted to answer in the time that the request asks for (`x-llm-d-slo-ttft-ms`, \
+         `x-llm-d-slo-tpot-ms`).",
+        &[
+            ("epsilonExploreNeg", "How often the slow pods are kept instead, 0 to 1. Default 0.01."),
+            PREDICTOR,
+        ],
+    ),
+    told(
+        "latency-scorer",
+        "Prefers pods by what is left of the time that the request asks for, as predicted. Without predictions, by KV cache, queue \
+         and prefix.",
+        &[
+            ("ttftWeight", "Weight of the time to the first token. Default 0.8."),
+            ("tpotWeight", "Weight of the time for each further token. Default 0.2."),
+            (
+                "headroomSelectionStrategy",
+                "`least` (default) prefers pods that are just fast enough, `most` the fastest.",
+            ),
+            ("compositeKVWeight", "Without predictions: weight of the KV cache. Default 1."),
+            ("compositeQueueWeight", "Without predictions: weight of the queue. Default 1."),
+            ("compositePrefixWeight", "Without predictions: weight of the prefix. Default 1."),
+            PREDICTOR,
+            PRODUCER,
+        ],
+    ),
+    told(
         "prefix-cache-affinity-filter",
         "Keeps the pods that hold most of the prompt, unless they are much busier than others.",
         &[
@@ -121,7 +152,11 @@ pub(super) const PLUGINS: &[Told] = &[
                 "maxTTFTPenaltyMs",
                 "Milliseconds to the first token that a pod with the prefix may be slower than the fastest. Default 18000.",
             ),
-            ("ttftSource", "How that time is estimated. Default and only value `prefillThroughput`."),
+            (
+                "ttftSource",
+                "How that time is estimated: `prefillThroughput` (default), or by a `latencyPredictor`.",
+            ),
+            PREDICTOR,
             ("peakPrefillThroughput", "Prompt tokens that a pod computes in a second. Default 15928."),
             PRODUCER,
             LOAD,
@@ -358,7 +393,81 @@ pub(super) const PLUGINS: &[Told] = &[
         "Knows from the engines' KV cache events which pod holds which prompt.",
         PRECISE,
     ),
+    told(
+        "predicted-latency-producer",
+        "Asks a predictor how long a request would take on each pod, and tells it how long requests took. The picker's \
+         environment says where it is: `PREDICTION_SERVER_URL` and `TRAINING_SERVER_URL`.",
+        &[
+            (
+                "streamingMode",
+                "Tell the time to the first token and that for each further one apart. Default `false`: the whole response \
+                 counts as the first token.",
+            ),
+            ("predictInProduce", "Ask for predictions. Default `true`; `false`: the predictor only learns."),
+            ("sloBufferFactor", "What the wanted time for a token is multiplied with. Default 1; above 0."),
+            ("contextTTL", "A response that takes longer teaches nothing. Default `5m`."),
+            ("endpointRoleLabel", "Label of pods that says whether they prefill or decode. Default: none."),
+            PRODUCER,
+            LOAD,
+            ("useEncoderCacheFeatures", "Refused unless `false`: caches of encoders are not followed."),
+            ("encoderCacheMatchInfoProducerName", "Refused unless empty, for the same reason."),
+            ("samplingMean", IGNORED),
+            ("maxDecodeTokenSamplesForPrediction", IGNORED),
+        ],
+    ),
+    told(
+        "p2p-source-producer",
+        "Names in header `x-kv-cache-source-host-port` a pod that has more of the prompt than the one that computes it.",
+        &[
+            PRODUCER,
+            ("minCachedTokenDelta", "Tokens that it must have more. Default 1; not 0."),
+            (
+                "prefillProfileName",
+                "Profile whose pod computes the prompt, where there is one. Default `prefill`.",
+            ),
+        ],
+    ),
+    told(
+        "session-id-producer",
+        "Says where the session of a request stands, for `session-affinity-scorer` and `session-affinity-filter`.",
+        &[
+            ("headerName", "Name of a header. One of the two is required."),
+            ("cookieName", "Name of a cookie."),
+        ],
+    ),
     // others
+    grouped(
+        "agent-identity",
+        "other",
+        "Requests of one session of a coding agent are one flow, where `x-llm-d-inference-fairness-id` does not say whom they \
+         belong to.",
+        &[(
+            "additionalSessionHeaders",
+            "Headers in which agents name their session, before `x-claude-code-session-id`, `x-session-affinity`, `session-id` and \
+             `session_id`.",
+        )],
+    ),
+    told(
+        "destination-endpoint-served-verifier",
+        "For tests: header `x-conformance-test-served-endpoint` of the response says which pod served, as the proxy reports it.",
+        &[],
+    ),
+    told(
+        "latency-slo-admitter",
+        "Refuses requests of negative priority that no pod is predicted to answer in the time that they ask for.",
+        &[PREDICTOR],
+    ),
+    told(
+        "sheddable-eviction-filter",
+        "Flow control: only requests of negative priority are evicted. It is the only such filter, declared or not.",
+        &[],
+    ),
+    told(
+        "priority-then-time-eviction-order-policy",
+        "Flow control: the lowest priority is evicted first, and of these the newest request. It is the only such order, declared \
+         or not.",
+        &[],
+    ),
     told(
         "probabilistic-admitter",
         "Refuses requests of negative priority, ever more of them as the pool fills up.",
@@ -402,8 +511,8 @@ pub(super) const PLUGINS: &[Told] = &[
             ("port", "Another port than that of the pod. Default 0: the pod's."),
             ("insecureSkipVerify", "Accept any certificate. Default `true`; `false` needs `caCertPath`."),
             ("caCertPath", "PEM file of the authority."),
-            ("clientCertPath", "Refused unless empty: client certificates are not supported."),
-            ("clientKeyPath", "Refused unless empty: client certificates are not supported."),
+            ("clientCertPath", "PEM file of the certificate to show. Needs `clientKeyPath` and `https`."),
+            ("clientKeyPath", "PEM file of its key."),
             ("interval", "Time between two scrapes, as `50ms`. Default: that of the picker's flag."),
         ],
     ),
@@ -424,6 +533,16 @@ pub(super) const PLUGINS: &[Told] = &[
     told("openai-parser", "Reads requests of OpenAI's API. It always works, declared or not.", &[]),
     told("anthropic-parser", "Reads requests of Anthropic's API. It always works, declared or not.", &[]),
     told("vllmhttp-parser", "Reads requests of vLLM's own API. It always works, declared or not.", &[]),
+    told(
+        "vllmgrpc-parser",
+        "Understands vLLM's service over gRPC (`Generate`, `Embed`). The pool's `appProtocol` must be `kubernetes.io/h2c`.",
+        &[],
+    ),
+    told(
+        "vertexai-parser",
+        "Understands Vertex AI's prediction service over gRPC (`ChatCompletions`, `RawPredict`, `StreamRawPredict`).",
+        &[],
+    ),
     told(
         "passthrough-parser",
         "Lets requests through that no other parser reads. It always works, declared or not.",
@@ -501,13 +620,13 @@ const SESSION: &[(&str, &str)] = &[
         "strategy",
         "`encoded_endpoint_header` (default): the session's header names the pod. `session_id`: the picker remembers it.",
     ),
-    ("header", "Header that names the pod. Default `x-session-token`."),
+    ("encodedEndpointHeaderConfig", "`header`: the header that names the pod. Default `x-session-token`."),
     (
-        "sessionIdSources",
-        "Headers that hold the id of the session, the first that is there. Default `x-session-id`.",
+        "sessionIdConfig",
+        "`sources`: where the id of the session stands, the first that is there: `header`, or `attribute: agent-identity`, or \
+         `attribute: SessionIDDataKey` with the name of a `session-id-producer` in `producer`. Default: header `x-session-id`. \
+         `evictionTtlSeconds`: after how long a session is forgotten, default 300. `evictionSweepSeconds`: has no effect.",
     ),
-    ("evictionTtlSeconds", "Seconds after which a session is forgotten. Default 300."),
-    ("sweepIntervalSeconds", IGNORED),
     ("profileName", "Profile whose pod the session belongs to."),
 ];
 

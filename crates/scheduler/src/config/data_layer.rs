@@ -114,7 +114,7 @@ impl TryFrom<String> for MetricSpec {
 
     fn try_from(text: String) -> Result<Self, String> {
         let invalid =
-            || format!("metric specification {text:?} is not of the form name or name{{label=value}}");
+            || format!("metric specification \"{text}\" is not of the form name or name{{label=value}}");
         let (name, rest) = match text.split_once('{') {
             None => (text.as_str(), None),
             Some((name, rest)) => (name, Some(rest.strip_suffix('}').ok_or_else(invalid)?)),
@@ -176,8 +176,11 @@ impl DataLayer {
                     if !layer.source.insecure_skip_verify && layer.source.ca_cert_path.is_empty() {
                         return Err(parameters.invalid("insecureSkipVerify: false needs a caCertPath"));
                     }
-                    if !layer.source.client_cert_path.is_empty() || !layer.source.client_key_path.is_empty() {
-                        return Err(parameters.invalid("client certificates are not implemented yet"));
+                    if layer.source.client_cert_path.is_empty() != layer.source.client_key_path.is_empty() {
+                        return Err(parameters.invalid("clientCertPath and clientKeyPath need each other"));
+                    }
+                    if !layer.source.client_cert_path.is_empty() && layer.source.scheme != "https" {
+                        return Err(parameters.invalid("a client certificate needs scheme: https"));
                     }
                 }
                 "core-metrics-extractor" => {
@@ -196,7 +199,7 @@ impl DataLayer {
                     }
                     if !layer.engines.contains_key(&layer.default_engine) {
                         return Err(parameters.invalid(format!(
-                            "defaultEngine {:?} is not among the engines",
+                            "defaultEngine \"{}\" is not among the engines",
                             layer.default_engine
                         )));
                     }

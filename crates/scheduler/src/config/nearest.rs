@@ -19,5 +19,5 @@ pub(crate) fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) 
 
 /// `; did you mean "…"?`, or nothing.
 pub(crate) fn hint<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> String {
-    nearest(known, name).map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"))
+    nearest(known, name).map_or_else(String::new, |meant| format!("; did you mean \"{meant}\"?"))
 }

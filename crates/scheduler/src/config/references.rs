@@ -14,15 +14,21 @@ pub enum Parser {
     Anthropic,
     /// The part of vLLM's own API that generates.
     VllmHttp,
+    /// vLLM's service over gRPC.
+    VllmGrpc,
+    /// Vertex AI's prediction service over gRPC.
+    VertexAi,
     /// Everything that no other parser knows: bodies are not read.
     Passthrough,
 }
 
 /// Types of parsers.
-const PARSERS: [(&str, Parser); 4] = [
+const PARSERS: [(&str, Parser); 6] = [
     ("openai-parser", Parser::OpenAi),
     ("anthropic-parser", Parser::Anthropic),
     ("vllmhttp-parser", Parser::VllmHttp),
+    ("vllmgrpc-parser", Parser::VllmGrpc),
+    ("vertexai-parser", Parser::VertexAi),
     ("passthrough-parser", Parser::Passthrough),
 ];
 

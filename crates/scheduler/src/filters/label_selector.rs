@@ -42,7 +42,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
         let needs_values = matches!(requirement.operator, Operator::In | Operator::NotIn);
         if needs_values == requirement.values.is_empty() {
             return Err(parameters.invalid(format!(
-                "matchExpressions: key {:?}: values must {}be given with operator {:?}",
+                "matchExpressions: key \"{}\": values must {}be given with operator {:?}",
                 requirement.key,
                 if needs_values { "" } else { "not " },
                 requirement.operator

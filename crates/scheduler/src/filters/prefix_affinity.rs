@@ -18,10 +18,22 @@ struct Given {
     exploration_probability: f64,
     #[serde(rename = "maxTTFTPenaltyMs")]
     max_ttft_penalty_ms: f64,
-    ttft_source: String,
+    ttft_source: TtftSource,
     peak_prefill_throughput: f64,
     prefix_match_info_producer_name: Option<String>,
     in_flight_load_producer_name: Option<String>,
+    latency_prediction_info_producer_name: Option<String>,
+}
+
+/// Where the time to the first token comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum TtftSource {
+    /// The prompts in flight, at full speed.
+    #[default]
+    PrefillThroughput,
+    /// A predictor.
+    LatencyPredictor,
 }
 
 impl Default for Given {
@@ -30,10 +42,11 @@ impl Default for Given {
             affinity_threshold: 0.8,
             exploration_probability: 0.0,
             max_ttft_penalty_ms: 18_000.0,
-            ttft_source: "prefillThroughput".to_owned(),
+            ttft_source: TtftSource::default(),
             peak_prefill_throughput: 15_928.0,
             prefix_match_info_producer_name: None,
             in_flight_load_producer_name: None,
+            latency_prediction_info_producer_name: None,
         }
     }
 }
@@ -45,12 +58,6 @@ struct PrefixAffinity {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: Given = parameters.read()?;
-    if given.ttft_source != "prefillThroughput" {
-        return Err(parameters.invalid(format!(
-            "ttftSource {:?} is not implemented yet; use prefillThroughput",
-            given.ttft_source
-        )));
-    }
     if given.peak_prefill_throughput <= 0.0 || given.peak_prefill_throughput.is_nan() {
         return Err(parameters.invalid("peakPrefillThroughput must be positive"));
     }
@@ -60,12 +67,24 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let prefix =
         builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
     builder.load_producer(parameters, given.in_flight_load_producer_name.as_deref())?;
+    let predictor = given.latency_prediction_info_producer_name.as_deref();
+    if given.ttft_source == TtftSource::LatencyPredictor {
+        builder.predictor(parameters, predictor)?;
+    } else if predictor.is_some_and(|name| !name.is_empty()) {
+        return Err(
+            parameters.invalid("latencyPredictionInfoProducerName needs ttftSource: latencyPredictor")
+        );
+    }
     Ok(Plugin::filter(PrefixAffinity { given, prefix }))
 }
 
 impl PrefixAffinity {
-    /// How long the prompts in flight at an endpoint take at full speed.
+    /// How long a first token takes: as predicted, or as long as the prompts in flight take at full speed. An endpoint about
+    /// which nothing is predicted is not faster than any other.
     fn ttft_ms(&self, context: &Context<'_>, candidate: Candidate) -> f64 {
+        if self.given.ttft_source == TtftSource::LatencyPredictor {
+            return context.outlook(candidate).map_or(f64::INFINITY, |outlook| outlook.ttft_ms);
+        }
         let slot = context.endpoint(candidate).slot;
         let (_, tokens) = context.state.in_flight(slot);
         #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    eviction::Blocked,
     service::Attained,
     settings::{Fairness, Ordering, Settings},
 };
@@ -206,6 +207,17 @@ impl<T> Queue<T> {
             }
         }
         None
+    }
+
+    /// The highest band whose requests wait because the pool is too saturated for it. A band that is closed whatever the
+    /// saturation is waits for nothing.
+    pub fn blocked(&self, saturation: f64) -> Option<Blocked> {
+        let priorities: Vec<i32> = self.bands.keys().map(|Reverse(priority)| *priority).collect();
+        self.bands.iter().enumerate().find_map(|(index, (Reverse(priority), band))| {
+            let ceiling = self.settings.usage_limit.ceiling(saturation, &priorities, index, self.cycles);
+            let closed = ceiling > 0.0 && saturation >= ceiling;
+            (closed && band.requests > 0).then_some(Blocked { priority: *priority, ceiling })
+        })
     }
 
     /// A request of this flow was answered, with so many tokens of prompt and of answer.

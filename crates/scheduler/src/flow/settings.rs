@@ -34,6 +34,8 @@ pub struct Settings {
     pub usage_limit: UsageLimit,
     /// What measures saturation.
     pub detector: Detector,
+    /// Whether requests in flight that may be dropped make room for others.
+    pub eviction: bool,
 }
 
 /// One band.
@@ -241,9 +243,6 @@ impl Settings {
         let section = config.flow_control.as_ref().filter(|value| !value.is_null());
         let whole = Parameters { name: "flowControl", value: section };
         let section: Section = whole.read()?;
-        if section.enable_eviction == Some(true) {
-            return Err(whole.invalid("enableEviction is not implemented yet"));
-        }
         let ttl = longboat_duration::parse(section.default_request_ttl.as_deref().unwrap_or("60s"))
             .map_err(|error| whole.invalid(format!("defaultRequestTTL: {error}")))?;
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
@@ -268,6 +267,7 @@ impl Settings {
         let negative = section.default_negative_priority_band.as_ref();
         Ok(Self {
             enabled: config.is_enabled("flowControl"),
+            eviction: section.enable_eviction == Some(true),
             ttl_ms: (ttl_ms > 0).then_some(ttl_ms),
             max_requests: count(&whole, "maxRequests", section.max_requests.as_ref())?,
             max_bytes: count(&whole, "maxBytes", section.max_bytes.as_ref())?,
@@ -352,7 +352,9 @@ pub(crate) fn check_part(plugin_type: &str, parameters: &Parameters<'_>) -> Resu
         | "round-robin-fairness-policy"
         | "fcfs-ordering-policy"
         | "edf-ordering-policy"
-        | "slo-deadline-ordering-policy" => {
+        | "slo-deadline-ordering-policy"
+        | "sheddable-eviction-filter"
+        | "priority-then-time-eviction-order-policy" => {
             parameters.read::<NoParameters>()?;
         }
         _ => {}
@@ -378,7 +380,9 @@ fn part<'c>(
 fn least_service(parameters: &Parameters<'_>) -> Result<LeastService, ConfigError> {
     let given: ProgramAware = parameters.read()?;
     if given.strategy != "las" {
-        return Err(parameters.invalid(format!("strategy {:?} is not known; it must be las", given.strategy)));
+        return Err(
+            parameters.invalid(format!("strategy \"{}\" is not known; it must be las", given.strategy))
+        );
     }
     for (field, value) in
         [("lasWeightService", given.las_weight_service), ("lasWeightHeadWait", given.las_weight_head_wait)]

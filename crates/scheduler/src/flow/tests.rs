@@ -1,5 +1,7 @@
 //! The queue against what must hold after any sequence of calls, and the policies one by one.
 
+mod eviction;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -84,7 +86,7 @@ fn wrong_settings_are_refused_by_name() {
     for (body, named) in [
         ("flowControl: {maxRequest: 1}\n", "maxRequest"),
         ("flowControl: {maxBytes: many}\n", "maxBytes"),
-        ("flowControl: {enableEviction: true}\n", "enableEviction"),
+        ("flowControl: {enableEviction: 1}\n", "boolean"),
         ("flowControl: {priorityBands: [{maxRequests: 1}]}\n", "priority"),
         ("flowControl: {defaultRequestTTL: soon}\n", "defaultRequestTTL"),
         (

@@ -40,6 +40,7 @@ fn request(prompts: &[Prompt], exact: bool) -> Request<'_> {
         exact,
         multimodal: false,
         priority: 0,
+        predictions: &[],
         headers: &NoHeaders,
     }
 }

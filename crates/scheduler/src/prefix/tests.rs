@@ -30,6 +30,7 @@ fn request<'a>(prompts: &'a [Prompt], salt: &'a str) -> Request<'a> {
         exact: false,
         multimodal: false,
         priority: 0,
+        predictions: &[],
         headers: &NoHeaders,
     }
 }
@@ -130,8 +131,7 @@ proptest! {
         let mut index = PrefixIndex::new(Settings { capacity: 6, auto_tune: false, ..Settings::default() });
         for (slot, count, letter) in sends {
             send(&mut index, &pods[slot as usize], &blocks(count, letter));
-            prop_assert!(index.caches[slot as usize].stamps.len() <= count.max(6));
-            prop_assert!(index.caches[slot as usize].uses.len() <= 2 * 12 + 64 + 12);
+            prop_assert!(index.caches[slot as usize].len() <= count.max(6));
             let held: usize = index.holders.values().map(|set| set.slots.first.count_ones() as usize).sum();
             prop_assert_eq!(held, index.len());
             prop_assert_eq!(matched(&index, &pods, &blocks(count, letter))[slot as usize] as usize, count);

@@ -23,7 +23,9 @@ struct Given {
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: Given = parameters.read()?;
     if given.add_estimated_output_tokens {
-        return Err(parameters.invalid("addEstimatedOutputTokens is not implemented yet"));
+        return Err(
+            parameters.invalid("addEstimatedOutputTokens is not supported: only prompt tokens are counted")
+        );
     }
     if let Some(producer) = &given.prefix_match_info_producer_name {
         builder.wanted_prefixes.push((parameters.name.to_owned(), producer.clone()));

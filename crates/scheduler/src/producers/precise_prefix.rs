@@ -157,7 +157,7 @@ fn settings(given: Given, parameters: &Parameters<'_>) -> Result<PreciseSettings
         for backend in &backends {
             if !(0.0..=1.0).contains(&backend.weight) {
                 return Err(parameters.invalid(format!(
-                    "indexerConfig.kvCacheBackendConfigs: the weight of {:?} must be between 0 and 1, found {}",
+                    "indexerConfig.kvCacheBackendConfigs: the weight of \"{}\" must be between 0 and 1, found {}",
                     backend.name, backend.weight
                 )));
             }
@@ -172,7 +172,8 @@ fn settings(given: Given, parameters: &Parameters<'_>) -> Result<PreciseSettings
             .and_then(|time| u64::try_from(time.as_millis()).ok())
             .filter(|time| *time > 0)
             .ok_or_else(|| {
-                parameters.invalid(format!("speculativeTTL: expected a duration such as 2s, found {text:?}"))
+                parameters
+                    .invalid(format!("speculativeTTL: expected a duration such as 2s, found \"{text}\""))
             })?,
     };
     Ok(PreciseSettings {
@@ -196,7 +197,7 @@ fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usiz
         Some(text) => {
             let bytes = quantity::parse(&text).map_err(|_| {
                 parameters.invalid(format!(
-                    "indexerConfig.kvBlockIndexConfig.costAwareMemoryConfig.size: expected a size such as 2GiB, found {text:?}"
+                    "indexerConfig.kvBlockIndexConfig.costAwareMemoryConfig.size: expected a size such as 2GiB, found \"{text}\""
                 ))
             })?;
             Some(bytes / ENTRY)
@@ -216,7 +217,7 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
         given.engine_type.filter(|engine| !matches!(engine.as_str(), "" | "vllm" | "sglang"))
     {
         return Err(parameters
-            .invalid(format!("kvEventsConfig.engineType: expected vllm or sglang, found {engine:?}")));
+            .invalid(format!("kvEventsConfig.engineType: expected vllm or sglang, found \"{engine}\"")));
     }
     let listen = match given.zmq_endpoint {
         None => Some(ListenForEvents { address: format!("*:{PORT}"), required: false }),
@@ -224,7 +225,7 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
         Some(address) => Some(listen(&address).ok_or_else(|| {
             parameters.invalid(format!(
                 "kvEventsConfig.zmqEndpoint: expected an address to listen on, tcp://*:PORT or tcp://IP:PORT, found \
-                 {address:?}"
+                 \"{address}\""
             ))
         })?),
     };
@@ -276,7 +277,7 @@ fn labels(selector: &str, parameters: &Parameters<'_>) -> Result<Vec<(String, Op
             let plain = !key.is_empty() && !key.contains(['!', ' ', '(']);
             plain.then(|| (key.to_owned(), value)).ok_or_else(|| {
                 parameters.invalid(format!(
-                    "kvEventsConfig.podDiscoveryConfig.podLabelSelector: expected key=value or key, found {part:?}"
+                    "kvEventsConfig.podDiscoveryConfig.podLabelSelector: expected key=value or key, found \"{part}\""
                 ))
             })
         })

@@ -60,7 +60,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         (Some("vllm"), _, None) => true,
         (Some("estimate"), None, _) => false,
         (Some(other), ..) if other != "vllm" && other != "estimate" => {
-            return Err(parameters.invalid(format!("backend: expected vllm or estimate, found {other:?}")));
+            return Err(parameters.invalid(format!("backend: expected vllm or estimate, found \"{other}\"")));
         }
         _ => return Err(parameters.invalid("tokens come either from vllm or from estimate, not from both")),
     };
@@ -74,13 +74,13 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let url = vllm.url.filter(|url| !url.is_empty()).unwrap_or_else(|| URL.to_owned());
     if !url.starts_with("http://") && !url.starts_with("https://") {
         return Err(parameters
-            .invalid(format!("vllm.url: expected http://HOST:PORT or https://HOST:PORT, found {url:?}")));
+            .invalid(format!("vllm.url: expected http://HOST:PORT or https://HOST:PORT, found \"{url}\"")));
     }
     let duration = |field: &str, text: Option<String>, usual: Duration| match text {
         None => Ok(usual),
         Some(text) => {
             longboat_duration::parse(&text).ok().filter(|duration| !duration.is_zero()).ok_or_else(|| {
-                parameters.invalid(format!("vllm.{field}: expected a duration such as 5s, found {text:?}"))
+                parameters.invalid(format!("vllm.{field}: expected a duration such as 5s, found \"{text}\""))
             })
         }
     };

@@ -8,19 +8,39 @@ use crate::{
     parameters::Parameters,
     plugin::{Affinity, Plugin, Scorer},
     registry::Builder,
+    sessions::{self, SessionSource},
 };
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Given {
     strategy: Strategy,
-    header: String,
-    session_id_sources: Vec<String>,
-    eviction_ttl_seconds: u64,
-    /// Accepted: expired sessions are swept out when new ones come.
-    #[serde(rename = "sweepIntervalSeconds")]
-    _sweep_interval_seconds: u64,
+    encoded_endpoint_header_config: EncodedHeader,
+    session_id_config: SessionId,
     profile_name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct EncodedHeader {
+    header: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct SessionId {
+    sources: Vec<Source>,
+    eviction_ttl_seconds: f64,
+    eviction_sweep_seconds: f64,
+}
+
+/// One place where a session may stand: a header, or what another plugin says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Source {
+    header: String,
+    attribute: String,
+    producer: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -31,18 +51,14 @@ enum Strategy {
     SessionId,
 }
 
-impl Default for Given {
-    fn default() -> Self {
-        Self {
-            strategy: Strategy::default(),
-            header: "x-session-token".to_owned(),
-            session_id_sources: vec!["x-session-id".to_owned()],
-            eviction_ttl_seconds: 300,
-            _sweep_interval_seconds: 10,
-            profile_name: None,
-        }
-    }
-}
+const TOKEN: &str = "x-session-token";
+const ID: &str = "x-session-id";
+/// How long a session is remembered, in seconds.
+const TTL: f64 = 300.0;
+/// What producers say, by the names of the reference.
+const AGENT: &str = "agent-identity";
+const SESSION: &str = "SessionIDDataKey";
+const PRODUCER: &str = "session-id-producer";
 
 /// How the endpoint of a session is found.
 pub(crate) struct SessionAffinity(Affinity);
@@ -52,20 +68,85 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     Ok(Plugin { affinity: Some(affinity.affinity()), ..Plugin::scorer(affinity) })
 }
 
+/// The places where sessions stand.
+fn places(
+    sources: &[Source],
+    parameters: &Parameters<'_>,
+    builder: &Builder,
+) -> Result<Vec<SessionSource>, ConfigError> {
+    if sources.is_empty() {
+        return Ok(vec![SessionSource::Header(ID.to_owned())]);
+    }
+    let mut places = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let at = |message: String| parameters.invalid(format!("sessionIdConfig.sources[{index}]: {message}"));
+        match (source.header.as_str(), source.attribute.as_str()) {
+            (header, "") if !header.is_empty() => {
+                places.push(SessionSource::Header(header.to_ascii_lowercase()));
+            }
+            ("", AGENT) if source.producer.is_empty() => match &builder.agents {
+                Some(agents) => places.extend(agents.0.iter().cloned()),
+                None => return Err(at(format!("declare a plugin of type {AGENT}"))),
+            },
+            ("", SESSION) => {
+                let wanted = if source.producer.is_empty() { PRODUCER } else { &source.producer };
+                let found = builder.session_ids.iter().find(|(name, _)| name == wanted);
+                let found = found.map(|(_, place)| place.clone());
+                places.push(found.ok_or_else(|| {
+                    ConfigError::reference(
+                        format!(
+                            "sessionIdConfig.sources[{index}].producer of plugin \"{}\"",
+                            parameters.name
+                        ),
+                        wanted,
+                        "a declared session-id-producer",
+                        builder.session_ids.iter().map(|(name, _)| name.as_str()),
+                    )
+                })?);
+            }
+            ("", attribute) if !attribute.is_empty() => {
+                return Err(at(format!(
+                    "attribute \"{attribute}\" is not known; known are {AGENT}, and {SESSION} of a {PRODUCER}"
+                )));
+            }
+            _ => return Err(at("exactly one of header and attribute is required".to_owned())),
+        }
+    }
+    Ok(places)
+}
+
 impl SessionAffinity {
     pub(crate) fn read(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Self, ConfigError> {
         let given: Given = parameters.read()?;
         Ok(Self(match given.strategy {
-            Strategy::EncodedEndpointHeader => Affinity::Header(given.header.to_ascii_lowercase()),
+            Strategy::EncodedEndpointHeader => {
+                let name = given.encoded_endpoint_header_config.header.trim().to_ascii_lowercase();
+                Affinity::Header(if name.is_empty() { TOKEN.to_owned() } else { name })
+            }
             Strategy::SessionId => {
+                let SessionId { sources, eviction_ttl_seconds, eviction_sweep_seconds } =
+                    given.session_id_config;
+                // Expired sessions are swept out when new ones come, so that nothing waits for the sweep.
+                for (field, value) in [
+                    ("evictionTtlSeconds", eviction_ttl_seconds),
+                    ("evictionSweepSeconds", eviction_sweep_seconds),
+                ] {
+                    if !(value.is_finite() && value >= 0.0) {
+                        return Err(parameters.invalid(format!("sessionIdConfig.{field} must be above 0")));
+                    }
+                }
+                let seconds = if eviction_ttl_seconds > 0.0 { eviction_ttl_seconds } else { TTL };
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "it is above 0, and saturates"
+                )]
+                let ttl_ms = (seconds * 1000.0) as u64;
+                let sources = places(&sources, parameters, builder)?;
                 builder.sessions += 1;
                 Affinity::Sessions {
-                    sources: given
-                        .session_id_sources
-                        .iter()
-                        .map(|source| source.to_ascii_lowercase())
-                        .collect(),
-                    ttl_ms: given.eviction_ttl_seconds.saturating_mul(1000),
+                    sources,
+                    ttl_ms,
                     profile: given.profile_name,
                     state: builder.sessions - 1,
                 }
@@ -93,7 +174,7 @@ impl SessionAffinity {
                 })
             }
             Affinity::Sessions { sources, state, .. } => {
-                let id = sources.iter().find_map(|source| headers.header(source))?;
+                let id = sessions::first(sources, headers)?;
                 let slot = context.state.sessions[*state].get(id, context.now)?;
                 candidates.iter().copied().find(|&candidate| context.endpoint(candidate).slot == slot)
             }

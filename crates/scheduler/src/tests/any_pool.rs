@@ -5,8 +5,8 @@ use rand::{SeedableRng, rngs::StdRng};
 
 use super::plugins::{Sent, pool};
 use crate::{
-    LoraAdapters, Metrics, Options, Prompt, Request, Scheduler, Snapshot, config::EndpointPickerConfig,
-    known_types,
+    LoraAdapters, Metrics, Options, Prediction, Prompt, Request, Scheduler, Slot, Snapshot,
+    config::EndpointPickerConfig, known_types,
 };
 
 /// What a type needs to be told.
@@ -144,6 +144,7 @@ proptest! {
     #[test]
     fn no_plugin_panics_on_any_pool(
         pools in prop::collection::vec(any_pool(), 1..4),
+        predicted in prop::collection::vec((number(), number()), 0..6),
         prompts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..2000), 0..3),
         (session, listed, priority, multimodal, now, seed) in
             (".{0,20}", ".{0,20}", any::<i32>(), any::<bool>(), any::<u64>(), any::<u64>()),
@@ -154,15 +155,23 @@ proptest! {
             ("x-session-token", session),
             ("test-epp-endpoint-selection", format!("{listed},10.0.0.1:8000")),
             ("epp-profile", "decode".to_owned()),
+            ("x-slo-ttft-ms", "100".to_owned()),
+            ("x-slo-tpot-ms", "5".to_owned()),
         ].into());
+        let predictions: Vec<_> = predicted
+            .into_iter()
+            .enumerate()
+            .map(|(slot, (ttft_ms, tpot_ms))| (Slot(u32::try_from(slot).unwrap()), Prediction { ttft_ms, tpot_ms }))
+            .collect();
         let request = Request {
-            id: "r", model: "m", cache_salt: "", prompts: &prompts, exact: false, multimodal, priority, headers: &headers,
+            id: "r", model: "m", cache_salt: "", prompts: &prompts, exact: false, multimodal, priority, predictions: &predictions, headers: &headers,
         };
         for (_, scheduler) in schedulers() {
             let mut state = scheduler.state();
             let mut random = StdRng::seed_from_u64(seed);
             let mut held = Vec::new();
             for pool in &pools {
+                let _ = scheduler.features(&state, &request, pool, now);
                 let Ok(decision) = scheduler.schedule(&state, &request, pool, now, &mut random) else { continue };
                 prop_assert!(!decision.destination.is_empty() && !decision.primary_run().targets.is_empty());
                 let mut reservation = scheduler.commit(&mut state, &decision);

@@ -74,7 +74,7 @@ fn unknown_fields_types_and_gates_are_refused_by_name() {
         unknown.contains("queue-scorrer") && unknown.contains("did you mean \"queue-scorer\"?"),
         "{unknown}"
     );
-    assert!(refused("plugins: [{type: latency-scorer}]\n").contains("it would need a latency predictor"));
+    assert!(refused("plugins: [{type: dcgm-extractor}]\n").contains("it would need NVIDIA's DCGM exporter"));
     assert!(refused("plugins: [{type: session-affinity-scorer}]\n").contains("--allow-experimental-plugins"));
     assert!(refused("featureGates: [flow]\n").contains("flow"));
     let parameters = refused("plugins: [{type: load-aware-scorer, name: l, parameters: {treshold: 1}}]\n");
@@ -149,10 +149,10 @@ dataLayer: {discovery: {endpoints: {pluginRef: f}}}
 #[test]
 fn every_missing_type_is_named_at_once() {
     let message =
-        refused("plugins: [{type: one}, {type: latency-scorer, name: two}, {type: queue-scorer}]\n");
+        refused("plugins: [{type: one}, {type: dcgm-extractor, name: two}, {type: queue-scorer}]\n");
     assert!(
         message.starts_with(
-            "unknown plugin type \"one\" of plugin \"one\"; plugin type \"latency-scorer\" of plugin \"two\" is not supported: it would need a latency predictor; known types are "
+            "unknown plugin type \"one\" of plugin \"one\"; plugin type \"dcgm-extractor\" of plugin \"two\" is not supported: it would need NVIDIA's DCGM exporter beside each model server; known types are "
         ),
         "{message}"
     );

@@ -126,6 +126,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
                     exact: false,
                     multimodal: false,
                     priority: 0,
+                    predictions: &[],
                     headers: &Sent::default(),
                 };
                 let decision = scheduler.schedule(&state, &request, &pool, now, &mut random).unwrap();

@@ -53,6 +53,7 @@ fn pick(
         exact: false,
         multimodal: false,
         priority: 0,
+        predictions: &[],
         headers: &NoHeaders,
     };
     scheduler.schedule(state, &request, at, 0, &mut StdRng::seed_from_u64(7))

@@ -14,7 +14,7 @@ pub(super) fn scheduler(plugins: &str, rest: &str) -> Scheduler {
     try_scheduler(plugins, rest).unwrap()
 }
 
-fn try_scheduler(plugins: &str, rest: &str) -> Result<Scheduler, crate::ConfigError> {
+pub(super) fn try_scheduler(plugins: &str, rest: &str) -> Result<Scheduler, crate::ConfigError> {
     let text =
         format!("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{plugins}]\n{rest}");
     let options = Options { allow_experimental: true, trace: true };
@@ -71,6 +71,7 @@ fn pick_as(
         exact: false,
         multimodal: false,
         priority,
+        predictions: &[],
         headers,
     };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(seed))

@@ -1,12 +1,17 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
+use bytes::Bytes;
 use http::Response;
+use http_body_util::BodyExt;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpListener, time::timeout};
 
 use super::*;
-use crate::body;
+use crate::{body, companion::FAILURES};
 
 const BODY: &[u8] = br#"{"model":"m","prompt":"hi"}"#;
 
@@ -57,8 +62,8 @@ fn renderer(url: &str, patience: Duration) -> Renderer {
 
 fn ask(renderer: &Renderer, bodies: &Arc<Budget>) -> Option<Lookup> {
     let parsed = body::parse(Api::Completions, BODY).unwrap();
-    let chunks = [Bytes::from_static(BODY)];
-    renderer.ask(&Question { api: Api::Completions, parsed: &parsed, target: "m", chunks: &chunks, bodies })
+    let body = Bytes::from_static(BODY);
+    renderer.ask(&Question { api: Api::Completions, parsed: &parsed, target: "m", body: &body, bodies })
 }
 
 async fn answer(answer: &'static str, status: u16, memory: usize) -> Result<Tokens, TokenError> {
@@ -79,10 +84,13 @@ async fn tokens_are_read_and_their_memory_is_counted() {
     assert_eq!(tokens.prompts, [Prompt(vec![1, 0, 0, 0, 2, 1, 0, 0]), Prompt(Vec::new())]);
     assert!(answer(r#"{"token_ids":[7]}"#, 200, 1000).await.is_ok());
     assert!(matches!(answer(r#"[{"token_ids":[-1]}]"#, 200, 1000).await, Err(TokenError::Malformed(_))));
-    assert!(matches!(answer("{}", 404, 1000).await, Err(TokenError::Status(404))));
+    assert!(matches!(answer("{}", 404, 1000).await, Err(TokenError::Companion(AnswerError::Status(404)))));
     let long: &'static str = Box::leak(" ".repeat(1 << 17).into_boxed_str());
-    assert!(matches!(answer(long, 200, 1 << 20).await, Err(TokenError::TooLong(_))));
-    assert!(matches!(answer(r#"[{"token_ids":[1]}]"#, 200, 70).await, Err(TokenError::Full(70))));
+    assert!(matches!(answer(long, 200, 1 << 20).await, Err(TokenError::Companion(AnswerError::TooLong(_)))));
+    // There is room for the question, and not for the answer.
+    let few = BODY.len() + 8;
+    let full = answer(r#"[{"token_ids":[1]}]"#, 200, few).await;
+    assert!(matches!(full, Err(TokenError::Full(limit)) if limit == few));
 }
 
 #[tokio::test]
@@ -96,14 +104,14 @@ async fn a_tokenizer_that_does_not_answer_is_left_alone_for_a_while() {
     }
     assert!(ask(&renderer, &bodies).is_none(), "it rests");
     assert_eq!((asked.load(Ordering::SeqCst), bodies.held()), (3, 0));
-    renderer.health.lock().rests_until = Some(Instant::now());
+    renderer.health.rested();
     let trial = ask(&renderer, &bodies);
     assert!(
         trial.is_some() && ask(&renderer, &bodies).is_none(),
         "one request tries, the others do not wait"
     );
     drop(trial);
-    assert_eq!(renderer.health.lock().failures, FAILURES, "a client that left says nothing about it");
+    assert_eq!(renderer.health.failures(), FAILURES, "a client that left says nothing about it");
 }
 
 #[tokio::test]
@@ -117,8 +125,8 @@ async fn nothing_is_asked_where_the_tokens_are_known_or_cannot_be() {
         (Api::Messages, br#"{"model":"m","messages":[{"role":"user","content":"x"}]}"#),
     ] {
         let parsed = body::parse(api, body).unwrap();
-        let chunks = [Bytes::from_static(body)];
-        let question = Question { api, parsed: &parsed, target: "m", chunks: &chunks, bodies: &bodies };
+        let body = Bytes::from_static(body);
+        let question = Question { api, parsed: &parsed, target: "m", body: &body, bodies: &bodies };
         assert!(renderer.ask(&question).is_none());
     }
     assert!(matches!(

@@ -1,0 +1,208 @@
+//! What the picker costs behind a real Envoy, beside a bare tonic server that picks nothing; see benches/README.md.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a measurement that cannot go on should stop"
+)]
+#![expect(clippy::cast_precision_loss, reason = "counts of a few thousand")]
+
+#[path = "../../tests/picker/envoy.rs"]
+#[expect(dead_code, reason = "shared with the checks of the picker")]
+mod envoy;
+mod load;
+mod pickers;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    envoy::{Envoy, Port},
+    load::{Ask, Http, Outcome},
+    pickers::Measured,
+};
+
+// The binary's allocator: its share of the cost is large.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const ENDPOINTS: u8 = 10;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some("picker") => pickers::run_picker(),
+        Some("floor") => pickers::run_floor(arguments[1..].to_vec()),
+        _ => measure(arguments.iter().any(|argument| argument == "--quick")),
+    }
+}
+
+/// Envoy, from scripts/tools.sh.
+fn program() -> PathBuf {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/bin/envoy");
+    assert!(program.exists(), "no .cache/bin/envoy: scripts/tools.sh fetches it");
+    program
+}
+
+fn measure(quick: bool) {
+    longboat_tls::install_default_provider();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stop = CancellationToken::new();
+        let _stop = stop.clone().drop_guard();
+        let mut endpoints = Vec::new();
+        for number in 0..ENDPOINTS {
+            endpoints.push(engine(number, &stop).await);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let list = file(folder.path().join("ten.json"), &endpoints, 1);
+        let (picker, floor) = (Measured::picker(&list), Measured::floor(&endpoints));
+        let port = |pickers: &[SocketAddr]| Port {
+            pickers: pickers.to_vec(),
+            endpoints: endpoints.clone(),
+            ..Port::default()
+        };
+        let envoy = Envoy::start(&program(), &[port(&[]), port(&[floor.address]), port(&[picker.address])]);
+        let bench =
+            Bench { http: load::client(), urls: [0, 1, 2].map(|port| envoy.url(port)), picker, floor };
+        bench.table(if quick { 2 } else { 10 }).await;
+        drop((bench, envoy));
+        large(&endpoints, &list, if quick { 4 } else { 20 }).await;
+        let list = file(folder.path().join("hundred.json"), &endpoints, 10);
+        idle(&list, &endpoints, if quick { 5 } else { 20 }).await;
+    });
+}
+
+/// A simulated engine without latency of its own.
+async fn engine(number: u8, stop: &CancellationToken) -> SocketAddr {
+    let listener = TcpListener::bind(([127, 0, 4, number + 1], 0)).await.unwrap();
+    let (address, host) = (listener.local_addr().unwrap(), format!("127.0.4.{}", number + 1));
+    let flags = ["m", "--host", &host, "--max-model-len", "8000000", "--max-num-seqs", "256"];
+    let args = longboat_sim::Args::simulator(&flags).unwrap();
+    let stop = stop.clone();
+    tokio::spawn(async move { longboat_sim::serve(args, listener, stop).await });
+    address
+}
+
+/// A file with each endpoint under so many names.
+fn file(path: PathBuf, endpoints: &[SocketAddr], names: usize) -> PathBuf {
+    let all = (0..names).flat_map(|name| endpoints.iter().map(move |endpoint| (name, endpoint)));
+    let list: Vec<_> = all
+        .map(|(name, endpoint)| {
+            json!({"name": format!("e{name}-{endpoint}"), "address": endpoint.ip(), "port": endpoint.port().to_string()})
+        })
+        .collect();
+    std::fs::write(&path, json!({"endpoints": list}).to_string()).unwrap();
+    path
+}
+
+struct Bench {
+    http: Http,
+    /// Without a picker, with the floor, with the picker.
+    urls: [String; 3],
+    picker: Measured,
+    floor: Measured,
+}
+
+impl Bench {
+    /// The same load three times: without a picker, with the floor, with the picker.
+    async fn thrice(&self, ask: Ask, rate: u32, count: usize) -> ([Outcome; 3], [f64; 2]) {
+        let [plain, floor, picker] = &self.urls;
+        let plain = load::run(&self.http, plain, ask, rate, count).await;
+        let before = self.floor.cpu();
+        let floor = load::run(&self.http, floor, ask, rate, count).await;
+        let of_floor = self.floor.cpu() - before;
+        let before = self.picker.cpu();
+        let picker = load::run(&self.http, picker, ask, rate, count).await;
+        let of_picker = self.picker.cpu() - before;
+        for outcome in [&plain, &floor, &picker] {
+            assert!(
+                outcome.failed * 50 < outcome.sent(),
+                "{} of {} requests failed",
+                outcome.failed,
+                outcome.sent()
+            );
+        }
+        let each = |cpu: Duration| cpu.as_secs_f64() * 1000.0 / count as f64;
+        ([plain, floor, picker], [each(of_floor), each(of_picker)])
+    }
+
+    async fn table(&self, seconds: u32) {
+        println!(
+            "| load | floor: CPU ms/request | picker: CPU ms/request | floor adds P50 / P99 ms | picker adds P50 / P99 ms | failed |"
+        );
+        println!("|---|---|---|---|---|---|");
+        let small = Ask { prompt: 1 << 10, tokens: 8, stream: false };
+        self.thrice(small, 200, 200).await;
+        for (name, ask, rate, seconds) in [
+            ("1 KB, 500/s", small, 500, seconds),
+            ("1 KB, 50/s", small, 50, seconds),
+            ("400 KB, 20/s", Ask { prompt: 400 << 10, ..small }, 20, seconds),
+            ("1.6 MB, 5/s", Ask { prompt: 1600 << 10, ..small }, 5, seconds),
+        ] {
+            let ([plain, floor, picker], [floor_cpu, picker_cpu]) =
+                self.thrice(ask, rate, (rate * seconds) as usize).await;
+            let added = |outcome: &Outcome, percent| outcome.percentile(percent) - plain.percentile(percent);
+            println!(
+                "| {name} | {floor_cpu:.3} | {picker_cpu:.3} | {:.2} / {:.2} | {:.2} / {:.2} | {} of {} |",
+                added(&floor, 50),
+                added(&floor, 99),
+                added(&picker, 50),
+                added(&picker, 99),
+                picker.failed,
+                picker.sent(),
+            );
+        }
+        let (short, long) =
+            (Ask { stream: true, tokens: 4, ..small }, Ask { stream: true, tokens: 804, ..small });
+        let count = 10 * seconds as usize;
+        let (few, cpu_few) = self.thrice(short, 50, count).await;
+        let (many, cpu_many) = self.thrice(long, 50, count).await;
+        let chunk = |who: usize| {
+            let events = many[who + 1].events - few[who + 1].events;
+            (cpu_many[who] - cpu_few[who]) * 1000.0 * count as f64 / events as f64
+        };
+        println!("| a streamed event | {:.1} µs | {:.1} µs | | | |", chunk(0), chunk(1));
+    }
+}
+
+/// Memory with long bodies, two at a time.
+async fn large(endpoints: &[SocketAddr], list: &Path, count: usize) {
+    let picker = Measured::picker(list);
+    let port = Port { pickers: vec![picker.address], endpoints: endpoints.to_vec(), ..Port::default() };
+    let envoy = Envoy::start(&program(), &[port]);
+    let (http, before) = (load::client(), picker.memory());
+    let ask = Ask { prompt: 16 << 20, tokens: 1, stream: false };
+    let mut failed = 0;
+    for _ in 0..count / 2 {
+        let url = envoy.url(0);
+        let (one, two) = tokio::join!(load::run(&http, &url, ask, 1, 1), load::run(&http, &url, ask, 1, 1));
+        failed += one.failed + two.failed;
+    }
+    let after = picker.memory();
+    let mib = |bytes: u64| bytes >> 20;
+    println!(
+        "16 MB bodies, two at a time: resident {} MiB before, {} MiB at most, {} MiB after {count} ({failed} failed)",
+        mib(before.now),
+        mib(after.peak),
+        mib(after.now)
+    );
+}
+
+/// CPU without requests.
+async fn idle(list: &Path, endpoints: &[SocketAddr], seconds: u64) {
+    let page = load::client().get(format!("http://{}/metrics", endpoints[0]).parse().unwrap()).await.unwrap();
+    let bytes = http_body_util::BodyExt::collect(page.into_body()).await.unwrap().to_bytes().len();
+    let picker = Measured::picker(list);
+    let before = picker.cpu();
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let cores = (picker.cpu() - before).as_secs_f64() / seconds as f64;
+    println!("idle, 100 endpoints every 50 ms, pages of {} KB: {cores:.3} core", bytes / 1000);
+}

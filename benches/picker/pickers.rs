@@ -1,0 +1,197 @@
+//! The processes that are measured: a picker, and a floor that picks nothing.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::SocketAddr,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use clap::Parser;
+use longboat_extproc::{
+    Action, Event, Header, HeaderChanges, Headers, Incoming, Outbox, Processor, ProcessorExchange,
+    ServerOptions, names,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// A child process that is ended with this.
+pub(crate) struct Measured {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+/// What Linux says about a process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) now: u64,
+    pub(crate) peak: u64,
+}
+
+impl Measured {
+    /// The picker of `LONGBOAT_BINARY`, else that of this program, for the endpoints of a file, on a port of its own.
+    pub(crate) fn picker(endpoints: &Path) -> Self {
+        let port = crate::envoy::free_port();
+        let config = format!(
+            "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n\
+             - {{type: file-discovery, parameters: {{path: '{}'}}}}\n- {{type: queue-scorer}}\n\
+             - {{type: kv-cache-utilization-scorer}}\n- {{type: prefix-cache-scorer}}\n\
+             schedulingProfiles: [{{name: default, plugins: [{{pluginRef: queue-scorer, weight: 2}}, \
+             {{pluginRef: kv-cache-utilization-scorer, weight: 2}}, {{pluginRef: prefix-cache-scorer, weight: 3}}]}}]\n\
+             dataLayer: {{discovery: {{pluginRef: file-discovery}}}}\n",
+            endpoints.display()
+        );
+        let (program, role) = match std::env::var_os("LONGBOAT_BINARY") {
+            Some(binary) => (binary.into(), "epp"),
+            None => (std::env::current_exe().unwrap(), "picker"),
+        };
+        let child = Command::new(program)
+            .arg(role)
+            .arg(format!("--grpc-port={port}"))
+            .args(["--grpc-health-port=0", "--metrics-port=0", "--v=0", "--zap-log-level=error"])
+            // On a loopback address decisions are kept, for people who try things; on a cluster they are not.
+            .args(["--bind-address=127.0.0.1", "--decisions=0", "--config-text", &config])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let measured = Self { child, address: SocketAddr::from(([127, 0, 0, 1], port)) };
+        while std::net::TcpStream::connect(measured.address).is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // It reads the file of endpoints, and their first pages.
+        std::thread::sleep(Duration::from_secs(1));
+        measured
+    }
+
+    /// A bare tonic server that sends every request to the first of these endpoints in turn.
+    pub(crate) fn floor(endpoints: &[SocketAddr]) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .arg("floor")
+            .args(endpoints.iter().map(ToString::to_string))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, address: line.trim().parse().unwrap() }
+    }
+
+    /// User and system time so far. Linux counts in hundredths of a second.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let ticks = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap());
+        Duration::from_millis(ticks.sum::<u64>() * 10)
+    }
+
+    /// Resident bytes.
+    pub(crate) fn memory(&self) -> Memory {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let size = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+        };
+        Memory { now: size("VmRSS:"), peak: size("VmHWM:") }
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    picker: longboat_epp::Args,
+}
+
+/// This program as the picker, on the runtime that the binary gives it.
+pub(crate) fn run_picker() {
+    let arguments = longboat_epp::normalized(std::env::args_os().skip(1).collect());
+    let args = Program::parse_from(arguments).picker;
+    let runtime = longboat_epp::runtime().unwrap();
+    runtime.block_on(longboat_epp::run(args, CancellationToken::new())).unwrap();
+}
+
+/// This program as the floor: tonic, a thread for each core.
+pub(crate) fn run_floor(endpoints: Vec<String>) {
+    longboat_tls::install_default_provider();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let pair = longboat_tls::self_signed(&longboat_tls::LeafRequest {
+            common_name: "floor".to_owned(),
+            dns_names: vec!["localhost".to_owned()],
+            days: 1,
+            ..longboat_tls::LeafRequest::default()
+        })
+        .unwrap();
+        let tls = longboat_tls::server_config(&pair, &[b"h2"]).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        writeln!(std::io::stdout(), "{}", listener.local_addr().unwrap()).unwrap();
+        let options = ServerOptions { tls: Some(tls), ..ServerOptions::default() };
+        let floor = Arc::new(Floor { endpoints, next: std::sync::atomic::AtomicUsize::default() });
+        longboat_extproc::serve(listener, floor, options, CancellationToken::new()).await.unwrap();
+    });
+}
+
+struct Floor {
+    endpoints: Vec<String>,
+    next: std::sync::atomic::AtomicUsize,
+}
+
+impl Processor for Floor {
+    type Exchange = Held;
+
+    fn open(&self) -> Held {
+        let next = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Held { endpoint: self.endpoints[next % self.endpoints.len()].clone(), ..Held::default() }
+    }
+}
+
+/// Holds the body until it is complete, and sends it on as it came.
+#[derive(Default)]
+struct Held {
+    endpoint: String,
+    headers: Headers,
+    chunks: Vec<Bytes>,
+}
+
+impl ProcessorExchange for Held {
+    fn handle(&mut self, incoming: Incoming, out: &mut Outbox) {
+        match incoming.event {
+            Event::RequestHeaders { headers, .. } => self.headers = headers,
+            Event::RequestBody { body, end_of_stream } => {
+                self.chunks.push(body);
+                if !end_of_stream {
+                    return;
+                }
+                let mut set = std::mem::take(&mut self.headers).0;
+                set.retain(|header| !header.name.starts_with(b":") && &header.name[..] != b"content-length");
+                set.push(Header::new(names::DESTINATION, self.endpoint.clone()));
+                out.push(Action::RequestHeaders(HeaderChanges {
+                    set,
+                    clear_route_cache: true,
+                    ..HeaderChanges::default()
+                }));
+                let last = self.chunks.len() - 1;
+                for (index, body) in self.chunks.drain(..).enumerate() {
+                    out.push(Action::RequestBody { body, end_of_stream: index == last });
+                }
+            }
+            Event::ResponseHeaders { .. } => out.push(Action::ResponseHeaders(HeaderChanges::default())),
+            Event::ResponseBody { body, end_of_stream } => {
+                out.push(Action::ResponseBody { body, end_of_stream });
+            }
+            Event::RequestTrailers(_) => out.push(Action::RequestTrailers(HeaderChanges::default())),
+            Event::ResponseTrailers(_) => out.push(Action::ResponseTrailers(HeaderChanges::default())),
+        }
+    }
+}

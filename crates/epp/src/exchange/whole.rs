@@ -1,0 +1,132 @@
+//! A request's body while it comes, in one piece of memory: it is read there, and sent on from there.
+
+use std::{mem, sync::Arc};
+
+use bytes::Bytes;
+use longboat_accept::{Budget, Held};
+
+/// How much more than has come is made room for, at most, because the client says that it will come.
+const TRUST: usize = 8;
+
+/// What has come of a body.
+#[derive(Debug, Default)]
+pub(super) struct Body {
+    /// The length that the client announced.
+    announced: usize,
+    came: Came,
+}
+
+#[derive(Debug, Default)]
+enum Came {
+    #[default]
+    Nothing,
+    /// One chunk, as it came. Most bodies are that short.
+    One(Bytes),
+    /// Several, copied together, and the memory for so many bytes as there is room for.
+    More(Vec<u8>, Held),
+}
+
+impl Body {
+    /// The body of a request that announces this length; 0: none.
+    pub(super) fn new(announced: usize) -> Self {
+        Self { announced, came: Came::Nothing }
+    }
+
+    /// Takes the next chunk in, and counts it; `None` when there is no memory for it.
+    pub(super) fn push(&mut self, chunk: Bytes, budget: &Arc<Budget>) -> Option<()> {
+        if chunk.is_empty() {
+            return Some(());
+        }
+        self.came = match mem::take(&mut self.came) {
+            Came::Nothing => Came::One(budget.keep(chunk)?),
+            Came::One(first) => {
+                let (mut bytes, held) = self.room(first.len() + chunk.len(), 0, budget)?;
+                bytes.extend_from_slice(&first);
+                bytes.extend_from_slice(&chunk);
+                Came::More(bytes, held)
+            }
+            Came::More(mut bytes, mut held) => {
+                let needed = bytes.len() + chunk.len();
+                if needed > bytes.capacity() {
+                    let (mut larger, its) = self.room(needed, bytes.capacity(), budget)?;
+                    larger.extend_from_slice(&bytes);
+                    (bytes, held) = (larger, its);
+                }
+                bytes.extend_from_slice(&chunk);
+                Came::More(bytes, held)
+            }
+        };
+        Some(())
+    }
+
+    /// Room for `needed` bytes, and for those that will come, as far as can be known.
+    fn room(&self, needed: usize, before: usize, budget: &Arc<Budget>) -> Option<(Vec<u8>, Held)> {
+        let coming = self.announced.min(needed.saturating_mul(TRUST));
+        let wanted = if coming >= needed { coming } else { needed.max(before.saturating_mul(2)) };
+        // Rather less than nothing.
+        let (size, held) = match budget.hold(wanted) {
+            Some(held) => (wanted, held),
+            None => (needed, budget.hold(needed)?),
+        };
+        Some((Vec::with_capacity(size), held))
+    }
+
+    /// All of it, which counts as held until its last part is dropped.
+    pub(super) fn whole(self) -> Bytes {
+        match self.came {
+            Came::Nothing => Bytes::new(),
+            Came::One(chunk) => chunk,
+            Came::More(bytes, held) => held.around(Bytes::from(bytes)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pushed(announced: usize, chunks: &[&'static [u8]], limit: usize) -> Option<(Bytes, usize)> {
+        let budget = Budget::new(limit);
+        let mut body = Body::new(announced);
+        for chunk in chunks {
+            body.push(Bytes::from_static(chunk), &budget)?;
+        }
+        let whole = body.whole();
+        let held = budget.held();
+        let copy = whole.slice(..whole.len() / 2);
+        drop(whole);
+        assert_eq!(budget.held(), held, "a part holds all of it");
+        drop(copy);
+        assert_eq!(budget.held(), 0);
+        Some((whole_of(chunks), held))
+    }
+
+    fn whole_of(chunks: &[&'static [u8]]) -> Bytes {
+        Bytes::from(chunks.concat())
+    }
+
+    #[test]
+    fn a_body_is_what_came_whatever_its_length_was_said_to_be() {
+        let chunks: [&[u8]; 4] = [b"first ", b"second ", b"", b"third"];
+        for (announced, held) in [(18, 18), (0, 26), (7, 26), (1000, 104)] {
+            let budget = Budget::new(1 << 20);
+            let mut body = Body::new(announced);
+            for chunk in chunks {
+                body.push(Bytes::from_static(chunk), &budget).unwrap();
+            }
+            assert_eq!(budget.held(), held, "announced as {announced}");
+            assert_eq!(body.whole(), whole_of(&chunks));
+            assert_eq!(budget.held(), 0);
+        }
+    }
+
+    #[test]
+    fn a_body_that_does_not_fit_is_refused_and_one_that_just_fits_is_not() {
+        let chunks: [&[u8]; 2] = [b"12345", b"67890"];
+        // For a moment both the chunk and its copy are there.
+        assert!(pushed(1000, &chunks, 15).is_some());
+        assert!(pushed(10, &chunks, 14).is_none());
+        assert_eq!(pushed(0, &[b"1234567890"], 10).map(|(_, held)| held), Some(10));
+        assert!(pushed(0, &[b"1234567890"], 9).is_none());
+    }
+}

@@ -1,0 +1,133 @@
+//! A predictor of latencies, as llm-d deploys it beside the picker: prediction servers that say how long a request would take
+//! on an endpoint, and a training server that is told how long requests took.
+//!
+//! Nothing waits long for it: a request goes on without predictions that do not come within [`PATIENCE`], or that nobody can
+//! make at the moment.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures::future::try_join_all;
+use longboat_scheduler::{Features, Prediction};
+use parking_lot::Mutex;
+use rand::seq::IndexedRandom as _;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    companion::{self, AnswerError, CompanionClient, Health},
+    metrics::LatencyMetrics,
+};
+
+mod batch;
+mod settings;
+mod training;
+mod wire;
+
+pub(crate) use settings::LatencyServers;
+pub(crate) use training::Lesson;
+pub(crate) use wire::parse;
+
+use batch::Question;
+use training::Lessons;
+
+/// How long a request waits for its predictions: as long as the reference lets any producer work.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(400);
+/// Requests whose questions wait to be sent. One beyond these goes on without predictions.
+const WAITING: usize = 1024;
+
+/// The predictor.
+pub(crate) struct Predictor {
+    settings: LatencyServers,
+    client: CompanionClient,
+    /// How each prediction server did lately.
+    servers: Vec<(String, Arc<Health>)>,
+    questions: mpsc::Sender<Question>,
+    /// Until they are taken by the task that sends them.
+    waiting: Mutex<Option<mpsc::Receiver<Question>>>,
+    lessons: Lessons,
+    metrics: LatencyMetrics,
+}
+
+impl fmt::Debug for Predictor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Predictor").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// Why there are no predictions.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PredictError {
+    #[error("the latency predictor does not answer: {0}")]
+    Companion(#[from] AnswerError),
+    #[error("the latency predictor's answer cannot be read: {0}")]
+    Malformed(String),
+    #[error("the latency predictor does not answer in time")]
+    Late,
+    #[error("the latency predictor has too much to do, or rests after failures")]
+    Busy,
+}
+
+impl Predictor {
+    /// Asked from a pod of this namespace.
+    pub(crate) fn new(settings: LatencyServers, namespace: &str, metrics: LatencyMetrics) -> Arc<Self> {
+        let (questions, waiting) = mpsc::channel(WAITING);
+        let warning = "The latency predictor does not answer. Requests are scheduled without predictions.";
+        Arc::new(Self {
+            client: companion::client(namespace),
+            servers: settings.predictions.iter().map(|url| (url.clone(), Health::new(warning))).collect(),
+            questions,
+            waiting: Mutex::new(Some(waiting)),
+            lessons: Lessons::new(settings.max_samples),
+            settings,
+            metrics,
+        })
+    }
+
+    /// Sends questions and lessons until it is stopped.
+    pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut tasks = JoinSet::new();
+        let waiting = self.waiting.lock().take();
+        if let Some(waiting) = waiting {
+            tasks.spawn(batch::run(Arc::clone(&self), waiting, stop.clone()));
+        }
+        tasks.spawn(training::run(self, stop));
+        while tasks.join_next().await.is_some() {}
+    }
+
+    /// What is predicted for each of these, in their order, within [`PATIENCE`].
+    pub(crate) async fn predict(&self, features: Vec<Features>) -> Result<Vec<Prediction>, PredictError> {
+        let mut answers = Vec::new();
+        for rows in features.chunks(self.settings.max_bulk) {
+            let (answer, answered) = oneshot::channel();
+            let question = Question { rows: rows.to_vec(), answer };
+            self.questions.try_send(question).map_err(|_| PredictError::Busy)?;
+            answers.push(async { answered.await.unwrap_or(Err(PredictError::Busy)) });
+        }
+        let all = timeout(PATIENCE, try_join_all(answers)).await.map_err(|_| PredictError::Late)??;
+        Ok(all.concat())
+    }
+
+    /// Whether anybody may be asked now. Without it, requests do not wait at all.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.servers.iter().any(|(_, health)| !health.rests())
+    }
+
+    /// One of the servers that do not rest.
+    fn server(&self) -> Option<&(String, Arc<Health>)> {
+        let well: Vec<_> = self.servers.iter().filter(|(_, health)| !health.rests()).collect();
+        let chosen = well.choose(&mut rand::rng())?;
+        chosen.1.may_ask().then_some(*chosen)
+    }
+
+    /// Remembers what a response taught, until it is sent.
+    pub(crate) fn learn(&self, lesson: Lesson) {
+        self.lessons.add(lesson);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

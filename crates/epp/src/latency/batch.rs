@@ -1,0 +1,144 @@
+//! Questions of several requests go to a prediction server together: its model takes them in one pass.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::Full;
+use longboat_scheduler::{Features, Prediction};
+use tokio::{
+    sync::{Semaphore, mpsc, oneshot},
+    task::JoinSet,
+    time::{Instant, timeout, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{PATIENCE, PredictError, Predictor, wire};
+use crate::companion::{self, AnswerError};
+
+/// What one request wants to know, and who waits for it.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) rows: Vec<Features>,
+    pub(super) answer: oneshot::Sender<Result<Vec<Prediction>, PredictError>>,
+}
+
+/// An answer has at most so many bytes for each row, and so many beside them.
+const ANSWER_ROW: usize = 1024;
+const ANSWER_SPARE: usize = 4096;
+
+/// Sends questions until it is stopped.
+pub(super) async fn run(
+    predictor: Arc<Predictor>,
+    waiting: mpsc::Receiver<Question>,
+    stop: CancellationToken,
+) {
+    let places = Arc::new(Semaphore::new(predictor.settings.at_once));
+    let mut calls = JoinSet::new();
+    let mut batches = Batches { waiting, next: None };
+    loop {
+        while calls.try_join_next().is_some() {}
+        let gathered = async {
+            // While all places are taken, questions gather in the channel.
+            let place = Arc::clone(&places).acquire_owned().await.ok()?;
+            let batch = batches.next(predictor.settings.window, predictor.settings.max_rows).await?;
+            Some((place, batch))
+        };
+        let gathered = tokio::select! {
+            () = stop.cancelled() => return,
+            gathered = gathered => gathered,
+        };
+        let Some((place, batch)) = gathered else { return };
+        let predictor = Arc::clone(&predictor);
+        calls.spawn(async move {
+            let _place = place;
+            answer(&predictor, batch).await;
+        });
+    }
+}
+
+/// Questions, gathered.
+struct Batches {
+    waiting: mpsc::Receiver<Question>,
+    /// One that was too long for the batch before.
+    next: Option<Question>,
+}
+
+impl Batches {
+    /// The next questions that go together. `None`: nobody will ask any more.
+    async fn next(&mut self, window: Duration, max_rows: usize) -> Option<Vec<Question>> {
+        let first = match self.next.take() {
+            Some(question) => question,
+            None => self.waiting.recv().await?,
+        };
+        let mut rows = first.rows.len();
+        let mut batch = vec![first];
+        if window.is_zero() {
+            return Some(batch);
+        }
+        let end = Instant::now() + window;
+        while rows < max_rows {
+            let Ok(Some(question)) = timeout_at(end, self.waiting.recv()).await else { break };
+            if rows + question.rows.len() > max_rows {
+                self.next = Some(question);
+                break;
+            }
+            rows += question.rows.len();
+            batch.push(question);
+        }
+        Some(batch)
+    }
+}
+
+/// Asks a server, and gives each request its part.
+async fn answer(predictor: &Predictor, mut batch: Vec<Question>) {
+    // Who waits no longer need not be asked for.
+    batch.retain(|question| !question.answer.is_closed());
+    if batch.is_empty() {
+        return;
+    }
+    let Some((url, health)) = predictor.server() else {
+        for question in batch {
+            let _ = question.answer.send(Err(PredictError::Busy));
+        }
+        return;
+    };
+    let trial = health.ask(PATIENCE);
+    // Nobody waits longer than this, so neither does the call.
+    let asked = timeout(PATIENCE, call(predictor, url, &batch)).await;
+    match asked.unwrap_or(Err(PredictError::Late)) {
+        Ok(mut predictions) => {
+            trial.answered();
+            for question in batch {
+                let rest = predictions.split_off(question.rows.len().min(predictions.len()));
+                let _ = question.answer.send(Ok(std::mem::replace(&mut predictions, rest)));
+            }
+        }
+        Err(error) => {
+            let text = error.to_string();
+            tracing::debug!(error = text, "Requests are scheduled without predictions.");
+            trial.failed();
+            for question in batch {
+                let _ = question
+                    .answer
+                    .send(Err(PredictError::Companion(AnswerError::Unreachable(text.clone()))));
+            }
+        }
+    }
+}
+
+async fn call(predictor: &Predictor, url: &str, batch: &[Question]) -> Result<Vec<Prediction>, PredictError> {
+    let malformed = |error: &dyn std::error::Error| PredictError::Malformed(error.to_string());
+    let rows: usize = batch.iter().map(|question| question.rows.len()).sum();
+    let body = wire::question(batch.iter().flat_map(|question| &question.rows))
+        .map_err(|error| malformed(&error))?;
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri(format!("{url}/predict/bulk/strict"))
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::new(Bytes::from(body)))
+        .map_err(|error| malformed(&error))?;
+    let limit = rows.saturating_mul(ANSWER_ROW).saturating_add(ANSWER_SPARE);
+    let answer = companion::read::<PredictError>(predictor.client.request(request), limit, |_| Ok(()));
+    wire::parse(&answer.await?, rows)
+}

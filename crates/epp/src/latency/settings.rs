@@ -1,0 +1,82 @@
+//! Where the predictor is, as the environment of the picker says.
+
+use std::{str::FromStr, time::Duration};
+
+use crate::{companion, error::Error};
+
+/// The servers, and how they are talked to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LatencyServers {
+    /// Who learns.
+    pub(super) training: String,
+    /// Who predicts; one of them is asked at a time.
+    pub(super) predictions: Vec<String>,
+    /// The most lessons that are sent at once. Of more, so many are drawn at random.
+    pub(super) max_samples: usize,
+    /// How often they are sent.
+    pub(super) flush: Duration,
+    /// How long the training server may take.
+    pub(super) patience: Duration,
+    /// The most endpoints of one request that are asked about at once.
+    pub(super) max_bulk: usize,
+    /// How long a question waits for others to go with it; 0: each goes by itself.
+    pub(super) window: Duration,
+    /// The most endpoints that are asked about at once.
+    pub(super) max_rows: usize,
+    /// Questions under way at once.
+    pub(super) at_once: usize,
+}
+
+/// What a prediction server takes at once.
+const MOST_ROWS: usize = 10_000;
+/// More lessons would take memory, and time to send.
+const MOST_SAMPLES: usize = 100_000;
+/// Nothing of this is waited for longer.
+const LONGEST: u64 = 3600;
+
+impl LatencyServers {
+    /// Reads variables by name.
+    ///
+    /// # Errors
+    /// The variable that cannot be used, and what was expected.
+    pub(crate) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        let get = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+        let url = |name: &'static str, value: &str| {
+            companion::address(value.trim()).map_err(|expected| wrong(name, value, expected))
+        };
+        let training = get("TRAINING_SERVER_URL").unwrap_or_else(|| "http://localhost:8000".to_owned());
+        let predictions = get("PREDICTION_SERVER_URL").unwrap_or_else(|| "http://localhost:8001".to_owned());
+        let predictions = predictions.split(',').filter(|part| !part.trim().is_empty());
+        let number = |name: &'static str, usual: usize, least: usize, most: usize| match get(name) {
+            None => Ok(usual),
+            Some(value) => {
+                let number = usize::from_str(value.trim()).ok();
+                let number = number.filter(|number| (least..=most).contains(number));
+                number.ok_or_else(|| wrong(name, &value, format!("expected a number from {least} to {most}")))
+            }
+        };
+        let seconds = |name: &'static str, usual: u64| {
+            let most = usize::try_from(LONGEST).unwrap_or(usize::MAX);
+            let usual = usize::try_from(usual).unwrap_or(usize::MAX);
+            number(name, usual, 1, most).map(|count| Duration::from_secs(count as u64))
+        };
+        let max_rows = number("LATENCY_MAX_COALESCED_ROWS", 0, 0, MOST_ROWS)?;
+        Ok(Self {
+            training: url("TRAINING_SERVER_URL", &training)?,
+            predictions: predictions
+                .map(|part| url("PREDICTION_SERVER_URL", part))
+                .collect::<Result<_, _>>()?,
+            max_samples: number("LATENCY_MAX_SAMPLE_SIZE", 1000, 1, MOST_SAMPLES)?,
+            flush: seconds("LATENCY_FLUSH_INTERVAL_SEC", 1)?,
+            patience: seconds("LATENCY_HTTP_TIMEOUT_SEC", 10)?,
+            max_bulk: number("LATENCY_MAX_BULK_SIZE", 100, 1, 100)?,
+            window: Duration::from_millis(number("LATENCY_COALESCE_WINDOW_MS", 1, 0, 100)? as u64),
+            max_rows: if max_rows == 0 { MOST_ROWS } else { max_rows },
+            at_once: number("LATENCY_MAX_CONCURRENT_DISPATCHES", 36, 1, 1024)?,
+        })
+    }
+}
+
+fn wrong(variable: &'static str, value: &str, expected: String) -> Error {
+    Error::Variable { variable, value: value.to_owned(), expected }
+}

@@ -1,0 +1,116 @@
+//! What responses taught, on its way to the training server.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::Full;
+use jiff::Timestamp;
+use longboat_scheduler::Features;
+use parking_lot::Mutex;
+use rand::Rng as _;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{PredictError, Predictor, wire};
+use crate::companion::{self, AnswerError, Health};
+
+/// How long something took, and what was known when it began. Of the two times one is 0: it was not measured.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Lesson {
+    pub(crate) features: Features,
+    /// Milliseconds until the first token.
+    pub(crate) ttft_ms: f64,
+    /// Milliseconds for each further token.
+    pub(crate) tpot_ms: f64,
+    pub(crate) at: Timestamp,
+}
+
+/// Lessons that wait to be sent.
+#[derive(Debug)]
+pub(super) struct Lessons {
+    most: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    lessons: Vec<Lesson>,
+    /// How many there were since the last were sent.
+    seen: usize,
+}
+
+impl Lessons {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, kept: Mutex::default() }
+    }
+
+    /// Keeps a lesson. Of more than may be sent, each is kept with the same probability.
+    pub(super) fn add(&self, lesson: Lesson) {
+        let mut kept = self.kept.lock();
+        kept.seen += 1;
+        if kept.lessons.len() < self.most {
+            kept.lessons.push(lesson);
+            return;
+        }
+        let place = rand::rng().random_range(0..kept.seen);
+        if let Some(other) = kept.lessons.get_mut(place) {
+            *other = lesson;
+        }
+    }
+
+    fn take(&self) -> Vec<Lesson> {
+        std::mem::take(&mut *self.kept.lock()).lessons
+    }
+}
+
+/// Sends lessons until it is stopped, and then the last.
+pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
+    let warning =
+        "The training server of the latency predictor does not answer. What responses teach is lost.";
+    let health = Health::new(warning);
+    let mut turns = interval(predictor.settings.flush);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let stopping = tokio::select! {
+            () = stop.cancelled() => true,
+            _ = turns.tick() => false,
+        };
+        let lessons = predictor.lessons.take();
+        if !lessons.is_empty() && health.may_ask() {
+            let patience = predictor.settings.patience.min(if stopping {
+                super::PATIENCE
+            } else {
+                predictor.settings.patience
+            });
+            let trial = health.ask(patience);
+            let sent = timeout(patience, send(&predictor, &lessons)).await.unwrap_or(Err(PredictError::Late));
+            predictor.metrics.taught(if sent.is_ok() { "answered" } else { "failed" });
+            match sent {
+                Ok(()) => trial.answered(),
+                Err(error) => {
+                    tracing::debug!(%error, lessons = lessons.len(), "The latency predictor could not be taught.");
+                    trial.failed();
+                }
+            }
+        }
+        if stopping {
+            return;
+        }
+    }
+}
+
+/// The training server's answer says how many it took; nobody needs more of it.
+const ANSWER: usize = 1 << 16;
+
+async fn send(predictor: &Predictor, lessons: &[Lesson]) -> Result<(), PredictError> {
+    let failed = |error: &dyn std::error::Error| AnswerError::Unreachable(error.to_string());
+    let body = wire::lessons(lessons).map_err(|error| failed(&error))?;
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri(format!("{}/add_training_data_bulk", predictor.settings.training))
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::new(Bytes::from(body)))
+        .map_err(|error| failed(&error))?;
+    companion::read::<PredictError>(predictor.client.request(request), ANSWER, |_| Ok(())).await.map(|_| ())
+}

@@ -1,0 +1,103 @@
+//! What is said to the predictor, and what it answers: JSON as its servers publish it.
+
+use longboat_scheduler::{Features, Prediction};
+use serde::{Deserialize, Serialize};
+
+use super::{PredictError, training::Lesson};
+
+/// What servers want to know about a request on an endpoint.
+#[derive(Debug, Serialize)]
+pub(super) struct Row<'a> {
+    kv_cache_percentage: f64,
+    input_token_length: u64,
+    num_request_waiting: u64,
+    num_request_running: u64,
+    num_tokens_generated: u64,
+    prefix_cache_score: f64,
+    encoder_input_size: u64,
+    encoder_matched_size: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pod_type: &'a str,
+    prefill_tokens_in_flight: u64,
+    decode_tokens_in_flight: u64,
+}
+
+impl<'a> Row<'a> {
+    fn new(features: &'a Features, generated: u64) -> Self {
+        Self {
+            kv_cache_percentage: features.kv_usage,
+            input_token_length: features.input_tokens,
+            num_request_waiting: features.waiting,
+            num_request_running: features.running,
+            num_tokens_generated: generated,
+            prefix_cache_score: features.prefix_ratio,
+            encoder_input_size: 0,
+            encoder_matched_size: 0,
+            pod_type: &features.role,
+            prefill_tokens_in_flight: features.prefill_tokens,
+            decode_tokens_in_flight: 0,
+        }
+    }
+}
+
+/// What a response taught.
+#[derive(Debug, Serialize)]
+struct Entry<'a> {
+    #[serde(flatten)]
+    row: Row<'a>,
+    actual_ttft_ms: f64,
+    actual_tpot_ms: f64,
+    timestamp: String,
+}
+
+/// The body of a question.
+pub(super) fn question<'a>(rows: impl Iterator<Item = &'a Features>) -> serde_json::Result<Vec<u8>> {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        requests: Vec<Row<'a>>,
+    }
+    // Asked is about the first token, so one is generated.
+    serde_json::to_vec(&Body { requests: rows.map(|features| Row::new(features, 1)).collect() })
+}
+
+/// The body that teaches.
+pub(super) fn lessons(lessons: &[Lesson]) -> serde_json::Result<Vec<u8>> {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        entries: Vec<Entry<'a>>,
+    }
+    let entries = lessons.iter().map(|lesson| Entry {
+        row: Row::new(&lesson.features, 0),
+        actual_ttft_ms: lesson.ttft_ms,
+        actual_tpot_ms: lesson.tpot_ms,
+        timestamp: lesson.at.to_string(),
+    });
+    serde_json::to_vec(&Body { entries: entries.collect() })
+}
+
+/// Reads an answer about so many rows. Servers say more than is needed here.
+pub(crate) fn parse(answer: &[u8], rows: usize) -> Result<Vec<Prediction>, PredictError> {
+    #[derive(Deserialize)]
+    struct Answer {
+        predictions: Vec<Predicted>,
+    }
+    #[derive(Deserialize)]
+    struct Predicted {
+        ttft_ms: f64,
+        tpot_ms: f64,
+    }
+    let answer: Answer =
+        serde_json::from_slice(answer).map_err(|error| PredictError::Malformed(error.to_string()))?;
+    if answer.predictions.len() != rows {
+        let found = answer.predictions.len();
+        return Err(PredictError::Malformed(format!("{found} predictions for {rows} endpoints")));
+    }
+    let read = |predicted: &Predicted| {
+        let times = [predicted.ttft_ms, predicted.tpot_ms];
+        if times.iter().all(|time| time.is_finite() && *time >= 0.0) {
+            return Ok(Prediction { ttft_ms: predicted.ttft_ms, tpot_ms: predicted.tpot_ms });
+        }
+        Err(PredictError::Malformed("a time below 0".to_owned()))
+    };
+    answer.predictions.iter().map(read).collect()
+}

@@ -1,0 +1,95 @@
+//! Requests in flight that made room for others.
+
+use std::sync::atomic::AtomicU64;
+
+use longboat_scheduler::flow::Gone;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+use super::buckets::{Buckets, GOING};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DemandLabels {
+    inference_pool: String,
+    priority: i32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    inference_pool: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Pool {
+    inference_pool: String,
+}
+
+type Decimal = Gauge<f64, AtomicU64>;
+
+/// The series of eviction.
+#[derive(Debug)]
+pub(crate) struct EvictionMetrics {
+    pool: String,
+    issued: Family<DemandLabels, Counter>,
+    ended: Family<OutcomeLabels, Counter>,
+    target: Family<Pool, Decimal>,
+    pending: Family<Pool, Decimal>,
+    confirmed: Family<Pool, Histogram, Buckets>,
+}
+
+impl EvictionMetrics {
+    /// Registers everything.
+    pub(super) fn new(registry: &mut Registry, pool: &str) -> Self {
+        let metrics = Self {
+            pool: pool.to_owned(),
+            issued: Family::default(),
+            ended: Family::default(),
+            target: Family::default(),
+            pending: Family::default(),
+            confirmed: Family::new_with_constructor(Buckets(GOING)),
+        };
+        let name = |name: &str| format!("llm_d_epp_flow_control_{name}");
+        let help = "Requests in flight that were evicted, by the priority of those that waited";
+        registry.register(name("revocations_issued"), help, metrics.issued.clone());
+        let help = "Evicted requests, by how they went";
+        registry.register(name("revocations"), help, metrics.ended.clone());
+        let help = "By how much the saturation was too high when somebody was last evicted";
+        registry.register(name("reclaim_target"), help, metrics.target.clone());
+        let help = "What evicted requests that are not gone yet make of the saturation";
+        registry.register(name("pending_reclaim"), help, metrics.pending.clone());
+        let help = "Time until an evicted request was gone";
+        registry.register(name("revocation_confirmation_seconds"), help, metrics.confirmed.clone());
+        metrics
+    }
+
+    fn labels(&self) -> Pool {
+        Pool { inference_pool: self.pool.clone() }
+    }
+
+    /// So many were evicted for requests of this priority, because the saturation was so much too high.
+    pub(crate) fn evicted(&self, priority: i32, count: usize, (target, pending): (f64, f64)) {
+        let demand = DemandLabels { inference_pool: self.pool.clone(), priority };
+        self.issued.get_or_create(&demand).inc_by(count as u64);
+        self.target.get_or_create(&self.labels()).set(target);
+        self.pending.get_or_create(&self.labels()).set(pending);
+    }
+
+    /// A victim went; what the others that are on their way out make of the saturation.
+    pub(crate) fn gone(&self, gone: Gone, pending: f64) {
+        let outcome = match gone {
+            Gone::After(_) => "confirmed",
+            Gone::Late => "timed_out",
+        };
+        let ended = OutcomeLabels { inference_pool: self.pool.clone(), outcome };
+        self.ended.get_or_create(&ended).inc();
+        self.pending.get_or_create(&self.labels()).set(pending);
+        if let Gone::After(ms) = gone {
+            let took = std::time::Duration::from_millis(ms).as_secs_f64();
+            self.confirmed.get_or_create(&self.labels()).observe(took);
+        }
+    }
+}

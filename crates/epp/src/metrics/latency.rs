@@ -1,0 +1,231 @@
+//! Predicted latency: how long responses take, how long they were predicted to take, and which are too late.
+
+use std::{sync::atomic::AtomicU64, time::Duration};
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+use super::{
+    RequestLabels,
+    buckets::{Buckets, LATENCY, PREDICTING, TOKEN},
+};
+
+/// The type of the producer, as in the label.
+const TYPE: &str = "predicted-latency-producer";
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelLabels {
+    model_name: String,
+    target_model_name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginLabels {
+    plugin_name: String,
+    plugin_type: &'static str,
+    model_name: String,
+    target_model_name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelTypeLabels {
+    model_name: String,
+    target_model_name: String,
+    r#type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginTypeLabels {
+    plugin_name: String,
+    plugin_type: &'static str,
+    model_name: String,
+    target_model_name: String,
+    r#type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    call: &'static str,
+    outcome: &'static str,
+}
+
+type Histograms<L> = Family<L, Histogram, Buckets>;
+type Decimal = Gauge<f64, AtomicU64>;
+
+/// A time and what is known of it, under the present name and the former one.
+#[derive(Debug, Clone)]
+struct Times {
+    present: Option<Histograms<PluginLabels>>,
+    former: Histograms<ModelLabels>,
+}
+
+/// The series of predicted latency. Clones are the same series.
+#[derive(Debug, Clone)]
+pub(crate) struct LatencyMetrics {
+    ttft: Times,
+    tpot: Times,
+    predicted_ttft: Times,
+    predicted_tpot: Times,
+    predicting_ttft: Times,
+    predicting_tpot: Times,
+    violations: Family<PluginTypeLabels, Counter>,
+    former_violations: Family<ModelTypeLabels, Counter>,
+    last: Family<PluginTypeLabels, Decimal>,
+    former_last: Family<ModelTypeLabels, Decimal>,
+    calls: Family<CallLabels, Counter>,
+}
+
+/// One of the two times of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Time {
+    /// Until the first token.
+    First,
+    /// For each further token.
+    Further,
+}
+
+impl LatencyMetrics {
+    /// Registers everything.
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let mut times = |present: bool, name: &str, help: &str, edges: &'static [f64]| {
+            let times = Times {
+                present: present.then(|| Family::new_with_constructor(Buckets(edges))),
+                former: Family::new_with_constructor(Buckets(edges)),
+            };
+            if let Some(family) = &times.present {
+                registry.register(format!("llm_d_epp_request_{name}"), help, family.clone());
+            }
+            registry.register(format!("inference_objective_request_{name}"), help, times.former.clone());
+            times
+        };
+        let help = "Time until the first token, as a predictor learns it";
+        // What is measured has its present name among the series of all requests.
+        let ttft = times(false, "ttft_seconds", help, LATENCY);
+        let tpot =
+            times(false, "tpot_seconds", "Time for each further token, as a predictor learns it", TOKEN);
+        let predicted_ttft =
+            times(true, "predicted_ttft_seconds", "Predicted time until the first token", LATENCY);
+        let predicted_tpot =
+            times(true, "predicted_tpot_seconds", "Predicted time for each further token", TOKEN);
+        let help = "Time to get predictions for a request";
+        let predicting_ttft = times(true, "ttft_prediction_duration_seconds", help, PREDICTING);
+        let predicting_tpot = times(true, "tpot_prediction_duration_seconds", help, PREDICTING);
+        let metrics = Self {
+            ttft,
+            tpot,
+            predicted_ttft,
+            predicted_tpot,
+            predicting_ttft,
+            predicting_tpot,
+            violations: Family::default(),
+            former_violations: Family::default(),
+            last: Family::default(),
+            former_last: Family::default(),
+            calls: Family::default(),
+        };
+        let help = "Responses that took longer than their request asked for";
+        registry.register("llm_d_epp_request_slo_violation", help, metrics.violations.clone());
+        registry.register(
+            "inference_objective_request_slo_violation",
+            help,
+            metrics.former_violations.clone(),
+        );
+        let help = "The last of each number about predicted latency, in seconds";
+        registry.register("llm_d_epp_inference_request_metric", help, metrics.last.clone());
+        registry.register("inference_objective_inference_request_metric", help, metrics.former_last.clone());
+        registry.register(
+            "llm_d_epp_latency_predictor_calls",
+            "Requests for which a latency predictor was asked, and times it was taught",
+            metrics.calls.clone(),
+        );
+        metrics
+    }
+
+    /// Predictions were asked for: `answered`, `failed` or `late`.
+    pub(crate) fn asked(&self, outcome: &'static str) {
+        self.calls.get_or_create(&CallLabels { call: "predict", outcome }).inc();
+    }
+
+    /// Lessons were sent: `answered` or `failed`.
+    pub(crate) fn taught(&self, outcome: &'static str) {
+        self.calls.get_or_create(&CallLabels { call: "train", outcome }).inc();
+    }
+
+    /// Predictions took so long.
+    pub(crate) fn predicted_within(&self, plugin: &str, labels: &RequestLabels, took: Duration) {
+        let took = took.as_secs_f64();
+        self.observe(&self.predicting_ttft, plugin, labels, "ttft_prediction_duration", took);
+        self.observe(&self.predicting_tpot, plugin, labels, "tpot_prediction_duration", took);
+    }
+
+    /// A time was measured: what it is, what was predicted, and what was asked for, in seconds. Without a prediction or a wish
+    /// these are 0.
+    pub(crate) fn measured(
+        &self,
+        plugin: &str,
+        labels: &RequestLabels,
+        time: Time,
+        (actual, predicted, wanted): (f64, f64, f64),
+    ) {
+        let (measured, foreseen, names) = match time {
+            Time::First => {
+                (&self.ttft, &self.predicted_ttft, ["ttft", "predicted_ttft", "ttft_slo_violation"])
+            }
+            Time::Further => {
+                (&self.tpot, &self.predicted_tpot, ["tpot", "predicted_tpot", "tpot_slo_violation"])
+            }
+        };
+        self.observe(measured, plugin, labels, names[0], actual);
+        self.observe(foreseen, plugin, labels, names[1], predicted);
+        if wanted > 0.0 {
+            let late = actual > wanted;
+            self.set(plugin, labels, names[2], if late { 1.0 } else { 0.0 });
+            if late {
+                self.violations.get_or_create(&typed(plugin, labels, names[0])).inc();
+                self.former_violations.get_or_create(&formerly(labels, names[0])).inc();
+            }
+        }
+    }
+
+    fn observe(&self, times: &Times, plugin: &str, labels: &RequestLabels, name: &'static str, seconds: f64) {
+        let (model_name, target_model_name) = (labels.model_name.clone(), labels.target_model_name.clone());
+        times.former.get_or_create(&ModelLabels { model_name, target_model_name }).observe(seconds);
+        if let Some(present) = &times.present {
+            present
+                .get_or_create(&PluginLabels {
+                    plugin_name: plugin.to_owned(),
+                    plugin_type: TYPE,
+                    model_name: labels.model_name.clone(),
+                    target_model_name: labels.target_model_name.clone(),
+                })
+                .observe(seconds);
+        }
+        self.set(plugin, labels, name, seconds);
+    }
+
+    fn set(&self, plugin: &str, labels: &RequestLabels, name: &'static str, value: f64) {
+        self.last.get_or_create(&typed(plugin, labels, name)).set(value);
+        self.former_last.get_or_create(&formerly(labels, name)).set(value);
+    }
+}
+
+fn typed(plugin: &str, labels: &RequestLabels, name: &'static str) -> PluginTypeLabels {
+    PluginTypeLabels {
+        plugin_name: plugin.to_owned(),
+        plugin_type: TYPE,
+        model_name: labels.model_name.clone(),
+        target_model_name: labels.target_model_name.clone(),
+        r#type: name,
+    }
+}
+
+fn formerly(labels: &RequestLabels, name: &'static str) -> ModelTypeLabels {
+    ModelTypeLabels {
+        model_name: labels.model_name.clone(),
+        target_model_name: labels.target_model_name.clone(),
+        r#type: name,
+    }
+}

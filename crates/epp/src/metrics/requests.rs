@@ -1,0 +1,163 @@
+//! What is counted of a request, from its coming to its end.
+
+use std::time::Duration;
+
+use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
+
+use super::{
+    Buckets, Finished, PickerMetrics, Twin,
+    labels::{
+        AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyLabels, ModelLabel, OutcomeLabel,
+        PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,
+    },
+    length,
+};
+use crate::pool::Member;
+
+impl PickerMetrics {
+    /// The labels of a request.
+    pub(crate) fn labels(&self, model: &str, target: &str, fairness: &str, priority: i32) -> RequestLabels {
+        RequestLabels {
+            model_name: self.models.label(model),
+            target_model_name: self.models.label(target),
+            fairness_id: self.flows.label(fairness),
+            priority: priority.into(),
+        }
+    }
+
+    pub(crate) fn started(&self, labels: &RequestLabels, bytes: usize) {
+        self.requests.add(labels);
+        self.request_bytes.observe(labels, length(bytes));
+    }
+
+    pub(crate) fn failed(&self, labels: &RequestLabels, code: &str) {
+        self.errors
+            .get_or_create(&ErrorLabels {
+                model_name: labels.model_name.clone(),
+                target_model_name: labels.target_model_name.clone(),
+                fairness_id: labels.fairness_id.clone(),
+                priority: labels.priority,
+                error_code: code.to_owned(),
+            })
+            .inc();
+        self.former_errors
+            .get_or_create(&LegacyErrorLabels {
+                model_name: labels.model_name.clone(),
+                target_model_name: labels.target_model_name.clone(),
+                priority: labels.priority,
+                error_code: code.to_owned(),
+            })
+            .inc();
+    }
+
+    pub(crate) fn scheduled(&self, took: Duration, target: &str, endpoint: Option<&Member>) {
+        self.scheduling.observe(took.as_secs_f64());
+        let endpoint = endpoint.map(|member| &member.endpoint);
+        let labels = AttemptLabels {
+            status: if endpoint.is_some() { "success" } else { "failure" },
+            target_model_name: self.models.label(target),
+            endpoint_name: endpoint.map(|endpoint| endpoint.name.clone()).unwrap_or_default(),
+            namespace: endpoint.map(|endpoint| endpoint.namespace.clone()).unwrap_or_default(),
+            port: endpoint.map(|endpoint| endpoint.address.port().to_string()).unwrap_or_default(),
+        };
+        self.attempts.get_or_create(&labels).inc();
+        self.former_attempts
+            .get_or_create(&PodAttemptLabels {
+                status: labels.status,
+                target_model_name: labels.target_model_name,
+                pod_name: labels.endpoint_name,
+                namespace: labels.namespace,
+                port: labels.port,
+            })
+            .inc();
+    }
+
+    pub(crate) fn running(&self, labels: &RequestLabels, change: i64) {
+        self.running.get_or_create(labels).inc_by(change);
+        self.former_running
+            .get_or_create(&ModelLabel { model_name: labels.model_name.clone() })
+            .inc_by(change);
+    }
+
+    pub(crate) fn finished(&self, labels: &RequestLabels, end: Finished) {
+        self.durations.observe(labels, end.duration.as_secs_f64());
+        self.response_bytes.observe(labels, length(end.response_bytes));
+        if let Some(first) = end.first_byte {
+            let labels = StreamingLabels {
+                model_name: labels.model_name.clone(),
+                target_model_name: labels.target_model_name.clone(),
+                fairness_id: labels.fairness_id.clone(),
+                priority: labels.priority,
+                streaming: if end.stream { "true" } else { "false" },
+            };
+            self.first_byte.get_or_create(&labels).observe(first.as_secs_f64());
+        }
+        if let Some(usage) = end.usage {
+            self.input_tokens.observe(labels, tokens(usage.input));
+            self.output_tokens.observe(labels, tokens(usage.output));
+            self.cached_tokens.observe(labels, tokens(usage.cached));
+            if usage.output > 0 {
+                self.per_token.observe(labels, end.duration.as_secs_f64() / tokens(usage.output));
+            }
+            if let Some(first) = end.first_byte.filter(|_| end.stream && usage.output > 1) {
+                let rest = end.duration.saturating_sub(first).as_secs_f64();
+                self.streamed_per_token.get_or_create(labels).observe(rest / tokens(usage.output - 1));
+            }
+        }
+    }
+
+    pub(crate) fn rewritten(&self, rewrite: &str, model: &str, target: &str) {
+        self.rewrites
+            .get_or_create(&RewriteLabels {
+                model_rewrite_name: self.models.label(rewrite),
+                model_name: self.models.label(model),
+                target_model: self.models.label(target),
+            })
+            .inc();
+    }
+
+    /// A tokenizer was asked: `answered`, `failed` or `late`.
+    pub(crate) fn token_lookup(&self, outcome: &'static str) {
+        self.token_lookups.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// A request goes on to an endpoint, so long after it came.
+    pub(crate) fn processed(&self, took: Duration) {
+        self.processing.observe(took.as_secs_f64());
+    }
+
+    /// An endpoint was picked that probably has so many blocks of a prompt, of so many, and so many bytes.
+    pub(crate) fn prefix_matched(&self, matched: u32, total: u32, bytes: u32) {
+        self.prefix_bytes.observe(f64::from(bytes));
+        if total > 0 {
+            self.prefix_ratio.observe(f64::from(matched) / f64::from(total));
+        }
+    }
+}
+
+impl Twin<RequestLabels, Counter> {
+    fn add(&self, labels: &RequestLabels) {
+        self.present.get_or_create(labels).inc();
+        self.former.get_or_create(&former(labels)).inc();
+    }
+}
+
+impl Twin<RequestLabels, Histogram, Buckets> {
+    fn observe(&self, labels: &RequestLabels, value: f64) {
+        self.present.get_or_create(labels).observe(value);
+        self.former.get_or_create(&former(labels)).observe(value);
+    }
+}
+
+fn former(labels: &RequestLabels) -> LegacyLabels {
+    LegacyLabels {
+        model_name: labels.model_name.clone(),
+        target_model_name: labels.target_model_name.clone(),
+        priority: labels.priority,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+fn tokens(count: u64) -> f64 {
+    count as f64
+}

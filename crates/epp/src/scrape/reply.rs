@@ -1,0 +1,231 @@
+//! The answer to a request for a page, found in the buffer that it is read into.
+
+use std::ops::Range;
+
+/// The longest head that is read.
+const MAX_HEAD: usize = 16 << 10;
+const MAX_HEADERS: usize = 64;
+/// The longest line before a chunk, or in the trailers.
+const MAX_LINE: usize = 4 << 10;
+
+/// Why an answer is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReplyError {
+    #[error("status {0}")]
+    Status(u16),
+    #[error("the answer is not HTTP/1.1")]
+    Malformed,
+    #[error("the page is longer than {0} bytes")]
+    TooLong(usize),
+    #[error("the connection was closed within the answer")]
+    Cut,
+}
+
+/// An answer on its way. What is in the buffer is looked at once.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    state: State,
+    /// Whether another request may follow on the connection.
+    keeps: bool,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Head,
+    /// The page is this part of the buffer.
+    Known(Range<usize>),
+    /// The page goes on until the connection is closed.
+    Rest(usize),
+    /// The page comes in chunks, which are moved together.
+    Chunks {
+        page: Range<usize>,
+        /// Where what was not looked at yet begins.
+        next: usize,
+        last: bool,
+    },
+}
+
+impl Reply {
+    /// Looks at what has come; the page's place in the buffer once it is whole. `ended`: nothing more comes.
+    pub(crate) fn look(
+        &mut self,
+        buffer: &mut [u8],
+        ended: bool,
+        longest: usize,
+    ) -> Result<Option<Range<usize>>, ReplyError> {
+        if matches!(self.state, State::Head) && !self.head(buffer, longest)? {
+            return if ended || buffer.len() > MAX_HEAD { Err(ReplyError::Malformed) } else { Ok(None) };
+        }
+        let found = match &mut self.state {
+            State::Head => None,
+            State::Known(page) => (buffer.len() >= page.end).then(|| {
+                // More than was asked for: whose it is, is not certain.
+                self.keeps &= buffer.len() == page.end;
+                page.clone()
+            }),
+            State::Rest(start) => {
+                if buffer.len() - *start > longest {
+                    return Err(ReplyError::TooLong(longest));
+                }
+                ended.then_some(*start..buffer.len())
+            }
+            State::Chunks { page, next, last } => {
+                let whole = chunks(buffer, page, next, last, longest)?;
+                self.keeps &= !whole || *next == buffer.len();
+                whole.then(|| page.clone())
+            }
+        };
+        if found.is_none() && ended { Err(ReplyError::Cut) } else { Ok(found) }
+    }
+
+    /// Whether the connection can be used again.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    fn head(&mut self, buffer: &[u8], longest: usize) -> Result<bool, ReplyError> {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut response = httparse::Response::new(&mut headers);
+        let parsed = response.parse(buffer).map_err(|_| ReplyError::Malformed)?;
+        let httparse::Status::Complete(start) = parsed else { return Ok(false) };
+        let status = response.code.unwrap_or_default();
+        if !(200..300).contains(&status) {
+            return Err(ReplyError::Status(status));
+        }
+        self.keeps = response.version == Some(1);
+        let (mut length, mut chunked) = (None, false);
+        for header in response.headers.iter() {
+            let value = header.value.trim_ascii();
+            if header.name.eq_ignore_ascii_case("content-length") {
+                let number = std::str::from_utf8(value).ok().and_then(|value| value.parse::<usize>().ok());
+                length = Some(number.ok_or(ReplyError::Malformed)?);
+            } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+                if !value.eq_ignore_ascii_case(b"chunked") {
+                    return Err(ReplyError::Malformed);
+                }
+                chunked = true;
+            } else if header.name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case(b"close") {
+                self.keeps = false;
+            }
+        }
+        self.state = match length {
+            _ if chunked => State::Chunks { page: start..start, next: start, last: false },
+            Some(length) if length > longest => return Err(ReplyError::TooLong(longest)),
+            Some(length) => State::Known(start..start + length),
+            None => {
+                self.keeps = false;
+                State::Rest(start)
+            }
+        };
+        Ok(true)
+    }
+}
+
+/// Moves the chunks that are complete behind the page; whether the last one came.
+fn chunks(
+    buffer: &mut [u8],
+    page: &mut Range<usize>,
+    next: &mut usize,
+    last: &mut bool,
+    longest: usize,
+) -> Result<bool, ReplyError> {
+    loop {
+        let rest = &buffer[*next..];
+        let Some(end) = memchr::memchr(b'\n', rest) else {
+            return if rest.len() > MAX_LINE { Err(ReplyError::Malformed) } else { Ok(false) };
+        };
+        let line = rest[..end].trim_ascii();
+        if *last {
+            // Trailers, of which none is of interest.
+            *next += end + 1;
+            if line.is_empty() {
+                return Ok(true);
+            }
+            continue;
+        }
+        let size = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let size = std::str::from_utf8(size).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let size = size.ok_or(ReplyError::Malformed)?;
+        if size == 0 {
+            *last = true;
+            *next += end + 1;
+            continue;
+        }
+        if size > longest - page.len() {
+            return Err(ReplyError::TooLong(longest));
+        }
+        let data = *next + end + 1..*next + end + 1 + size;
+        let Some(after) = buffer.get(data.end..data.end + 2) else { return Ok(false) };
+        if after != b"\r\n" {
+            return Err(ReplyError::Malformed);
+        }
+        *next = data.end + 2;
+        buffer.copy_within(data, page.end);
+        page.end += size;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world";
+    const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n0\r\nx: y\r\n\r\n";
+
+    /// The page of an answer that comes byte by byte, and whether the connection keeps.
+    fn read(answer: &str) -> Result<(String, bool), ReplyError> {
+        let mut reply = Reply::default();
+        let mut buffer = Vec::new();
+        for byte in answer.bytes() {
+            buffer.push(byte);
+            if let Some(page) = reply.look(&mut buffer, false, 100)? {
+                return Ok((String::from_utf8(buffer[page].to_vec()).unwrap(), reply.keeps()));
+            }
+        }
+        let page = reply.look(&mut buffer, true, 100)?.unwrap();
+        Ok((String::from_utf8(buffer[page].to_vec()).unwrap(), reply.keeps()))
+    }
+
+    fn at_once(answer: &str) -> Result<(String, bool), ReplyError> {
+        let mut reply = Reply::default();
+        let mut buffer = answer.as_bytes().to_vec();
+        let page = reply.look(&mut buffer, true, 100)?.unwrap();
+        Ok((String::from_utf8(buffer[page].to_vec()).unwrap(), reply.keeps()))
+    }
+
+    #[test]
+    fn a_page_is_found_however_it_is_framed_and_cut() {
+        for (answer, keeps) in [
+            (PLAIN.to_owned(), true),
+            (CHUNKED.to_owned(), true),
+            (PLAIN.replace("OK\r\n", "OK\r\nConnection: close\r\n"), false),
+            (PLAIN.replace("1.1", "1.0"), false),
+            (PLAIN.replace("Content-Length: 11\r\n", ""), false),
+        ] {
+            assert_eq!(read(&answer), Ok(("hello world".to_owned(), keeps)), "{answer}");
+            assert_eq!(at_once(&answer), Ok(("hello world".to_owned(), keeps)), "{answer}");
+        }
+        assert_eq!(at_once(&format!("{PLAIN}more")), Ok(("hello world".to_owned(), false)));
+        assert_eq!(at_once(&format!("{CHUNKED}more")), Ok(("hello world".to_owned(), false)));
+    }
+
+    #[test]
+    fn what_is_no_page_is_an_error() {
+        for (answer, error) in [
+            ("HTTP/1.1 503 No\r\n\r\n".to_owned(), ReplyError::Status(503)),
+            (PLAIN.replace("11", "12"), ReplyError::Cut),
+            (PLAIN.replace("11", "101"), ReplyError::TooLong(100)),
+            (PLAIN.replace("11", "-1"), ReplyError::Malformed),
+            (CHUNKED.replace("5\r\n", "ffffffffffffffff\r\n"), ReplyError::TooLong(100)),
+            (CHUNKED.replace("hello\r\n", "hello!!"), ReplyError::Malformed),
+            (CHUNKED.replace("chunked", "gzip"), ReplyError::Malformed),
+            (CHUNKED.replace("0\r\nx: y\r\n\r\n", ""), ReplyError::Cut),
+            ("SSH-2.0-OpenSSH".to_owned(), ReplyError::Malformed),
+            (String::new(), ReplyError::Malformed),
+        ] {
+            assert_eq!(read(&answer), Err(error.clone()), "{answer}");
+            assert_eq!(at_once(&answer), Err(error), "{answer}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Where connections live.
+//!
+//! A stream that is served by a thread other than the one that reads its connection costs two wake-ups for each message, a
+//! third of what a small request costs. So each thread has a runtime of its own, and a connection stays where it was put.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use tokio::{
+    net::TcpStream,
+    sync::{Mutex, mpsc, oneshot},
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{Processor, Shared, connection};
+use crate::error::ServeError;
+
+/// Connections on their way to a thread. Each is taken at once; more wait in the system's queue.
+const ON_THE_WAY: usize = 16;
+
+/// All of them.
+pub(super) struct Homes<P> {
+    kind: Kind<P>,
+    /// Whoever drops this cuts what is still open.
+    _cut: DropGuard,
+}
+
+enum Kind<P> {
+    /// The caller's runtime.
+    Here(Box<Home<P>>),
+    Threads(Vec<Thread>),
+}
+
+struct Thread {
+    connections: mpsc::Sender<std::net::TcpStream>,
+    /// How many it has.
+    open: Arc<AtomicUsize>,
+    ended: oneshot::Receiver<()>,
+}
+
+/// Connections that are served by one runtime.
+struct Home<P> {
+    shared: Arc<Shared<P>>,
+    shutdown: CancellationToken,
+    cut: CancellationToken,
+    connections: Mutex<JoinSet<()>>,
+}
+
+impl<P: Processor> Home<P> {
+    async fn take_in(&self, stream: TcpStream, open: Option<Counted>) {
+        let served = connection(stream, Arc::clone(&self.shared), self.shutdown.clone());
+        let mut connections = self.connections.lock().await;
+        while connections.try_join_next().is_some() {}
+        connections.spawn(async move {
+            served.await;
+            drop(open);
+        });
+    }
+
+    /// Waits for those that are open, as long as the grace lasts.
+    async fn end(&self) {
+        let mut connections = self.connections.lock().await;
+        let drained = async { while connections.join_next().await.is_some() {} };
+        tokio::select! {
+            _ = timeout(self.shared.options.grace, drained) => {}
+            () = self.cut.cancelled() => {}
+        }
+        connections.shutdown().await;
+    }
+}
+
+/// A connection of a thread, while it is open.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<P: Processor> Homes<P> {
+    pub(super) fn start(
+        threads: usize,
+        shared: &Arc<Shared<P>>,
+        shutdown: &CancellationToken,
+    ) -> Result<Self, ServeError> {
+        let cut = CancellationToken::new();
+        let home = || Home {
+            shared: Arc::clone(shared),
+            shutdown: shutdown.clone(),
+            cut: cut.clone(),
+            connections: Mutex::new(JoinSet::new()),
+        };
+        let kind = if threads == 0 {
+            Kind::Here(Box::new(home()))
+        } else {
+            let started = (0..threads).map(|_| Thread::start(home()));
+            Kind::Threads(started.collect::<Result<_, _>>().map_err(ServeError::Thread)?)
+        };
+        Ok(Self { kind, _cut: cut.drop_guard() })
+    }
+
+    /// Serves a connection, where the fewest are.
+    pub(super) async fn take_in(&self, stream: TcpStream) {
+        let threads = match &self.kind {
+            Kind::Here(home) => return home.take_in(stream, None).await,
+            Kind::Threads(threads) => threads,
+        };
+        let Some(home) = threads.iter().min_by_key(|thread| thread.open.load(Ordering::Relaxed)) else {
+            return;
+        };
+        match stream.into_std() {
+            Ok(stream) => {
+                home.open.fetch_add(1, Ordering::Relaxed);
+                // A thread ends only with the server.
+                let _ = home.connections.send(stream).await;
+            }
+            Err(error) => tracing::warn!(%error, "Cannot hand a connection to its thread."),
+        }
+    }
+
+    /// Lets what is open end within the grace.
+    pub(super) async fn end(self) {
+        match self.kind {
+            Kind::Here(home) => home.end().await,
+            Kind::Threads(threads) => {
+                let ended = threads.into_iter().map(|thread| {
+                    drop(thread.connections);
+                    thread.ended
+                });
+                futures::future::join_all(ended).await;
+            }
+        }
+    }
+}
+
+impl Thread {
+    fn start<P: Processor>(home: Home<P>) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (connections, mut coming) = mpsc::channel::<std::net::TcpStream>(ON_THE_WAY);
+        let (ending, ended) = oneshot::channel();
+        let open = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&open);
+        thread::Builder::new().name("ext-proc".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                while let Some(stream) = coming.recv().await {
+                    let counted = Counted(Arc::clone(&counted));
+                    match TcpStream::from_std(stream) {
+                        Ok(stream) => home.take_in(stream, Some(counted)).await,
+                        Err(error) => tracing::warn!(%error, "Cannot serve a connection."),
+                    }
+                }
+                home.end().await;
+            });
+            let _ = ending.send(());
+        })?;
+        Ok(Self { connections, open, ended })
+    }
+}

@@ -1,0 +1,166 @@
+//! Our own HTTP/2 for ext_proc: what a general one does for each message costs more than the message.
+//!
+//! One future serves all calls of a connection: what a wake-up brings is read at once, answered where it was read, and written
+//! at once. There is no task, channel or timer for a call. `core` is the protocol without the socket, `stream` a gRPC call,
+//! `hpack`, `huffman` and `frame` are the forms. tonic serves the same traits; the tests hold one against the other.
+
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::sync::CancellationToken;
+
+use super::{Processor, ServerOptions, Shared};
+
+mod core;
+mod frame;
+mod hpack;
+mod huffman;
+mod stream;
+
+use self::core::Core;
+
+/// Bytes that are read at once. It holds the longest frame several times.
+const INPUT: usize = 64 << 10;
+/// Reads before what is due is written: others must not wait for one long body.
+const READS: usize = 16;
+/// Capacity that the buffer for writing keeps.
+const KEPT: usize = 64 << 10;
+
+/// Serves a connection until it ends.
+pub(super) async fn connection<P: Processor>(
+    io: impl AsyncRead + AsyncWrite + Unpin,
+    shared: Arc<Shared<P>>,
+    shutdown: CancellationToken,
+) {
+    let mut connection =
+        Connection { io, core: Core::new(shared), input: vec![0; INPUT], have: 0, written: 0, ending: false };
+    let mut asked = pin!(shutdown.cancelled());
+    let mut leaving = false;
+    let ended = poll_fn(|context| {
+        if !leaving && asked.as_mut().poll(context).is_ready() {
+            leaving = true;
+            connection.core.leave();
+        }
+        connection.turn(context)
+    });
+    if let Err(error) = ended.await {
+        tracing::debug!(%error, "Connection ended.");
+    }
+}
+
+/// Bytes as a proxy may send them on one connection; what is written is bounded, whatever they are.
+///
+/// # Panics
+/// When more is to be written than can be meant by so few bytes.
+pub fn connection_of<P: Processor>(bytes: &[u8], processor: P) {
+    let options = ServerOptions { max_receive_bytes: 1 << 16, ..ServerOptions::default() };
+    let mut core = Core::new(Arc::new(Shared { processor: Arc::new(processor), options }));
+    let mut rest = bytes;
+    while let Ok(taken @ 1..) = core.receive(rest) {
+        core.poll(&Context::from_waker(Waker::noop()));
+        core.fill();
+        assert!(core.output().len() < 16 << 20, "more is written than was asked for");
+        core.output().clear();
+        rest = &rest[taken..];
+    }
+}
+
+struct Connection<P: Processor, S> {
+    io: S,
+    core: Core<P>,
+    input: Vec<u8>,
+    /// Bytes of the input that are no complete frame yet.
+    have: usize,
+    /// Bytes of the output that were written.
+    written: usize,
+    /// Nothing more is read: the peer is told why, and that is all.
+    ending: bool,
+}
+
+impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
+    fn turn(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.core.poll(context);
+        loop {
+            let mut more = false;
+            if !self.ending {
+                match self.read(context)? {
+                    Read::All => {}
+                    Read::Some => more = true,
+                    Read::End => return Poll::Ready(Ok(())),
+                }
+            }
+            self.core.fill();
+            let all = self.write(context)?;
+            if all && (self.ending || self.core.is_done()) {
+                return Pin::new(&mut self.io).poll_shutdown(context);
+            }
+            if !(more || all && self.core.can_fill()) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes in what has come.
+    fn read(&mut self, context: &mut Context<'_>) -> io::Result<Read> {
+        for _ in 0..READS {
+            let mut room = ReadBuf::new(&mut self.input[self.have..]);
+            match Pin::new(&mut self.io).poll_read(context, &mut room) {
+                Poll::Pending => return Ok(Read::All),
+                Poll::Ready(read) => read?,
+            }
+            if room.filled().is_empty() {
+                return Ok(Read::End);
+            }
+            let have = self.have + room.filled().len();
+            match self.core.receive(&self.input[..have]) {
+                Ok(taken) => {
+                    self.input.copy_within(taken..have, 0);
+                    self.have = have - taken;
+                }
+                Err(failed) => {
+                    self.core.fail(failed);
+                    self.ending = true;
+                    return Ok(Read::All);
+                }
+            }
+        }
+        Ok(Read::Some)
+    }
+
+    /// Writes what is due; whether that is all of it.
+    fn write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
+        let output = self.core.output();
+        while self.written < output.len() {
+            match Pin::new(&mut self.io).poll_write(context, &output[self.written..]) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(written) => self.written += written?,
+            }
+        }
+        self.written = 0;
+        output.clear();
+        output.shrink_to(KEPT);
+        match Pin::new(&mut self.io).poll_flush(context) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(flushed) => flushed.map(|()| true),
+        }
+    }
+}
+
+enum Read {
+    /// There is no more for now.
+    All,
+    /// There may be more.
+    Some,
+    /// The peer has closed the connection.
+    End,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,501 @@
+//! One HTTP/2 connection of gRPC calls, without its socket: bytes in, bytes out.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    task::{Context, Wake, Waker},
+};
+
+use parking_lot::Mutex;
+
+use super::{
+    frame::{self, Code, HEAD, Head, MAX_FRAME, PREFACE},
+    hpack::{self, Decoder},
+    stream::{Call, Status, UNAVAILABLE, UNIMPLEMENTED},
+};
+use crate::{
+    client::{CONNECTION_WINDOW, STREAM_WINDOW},
+    server::{Exchange, MAX_STREAMS, PATH, Processor, Shared},
+};
+
+/// The window that every peer begins with.
+const FIRST_WINDOW: u32 = 65_535;
+/// The largest window there is.
+const LARGEST_WINDOW: i64 = 0x7fff_ffff;
+/// Bytes that wait to be written, from which on no more messages are made into bytes.
+const ENOUGH: usize = 128 << 10;
+/// Bytes that wait to be written, from which on a peer asks for too much: only answers to its frames can be so many.
+const TOO_MUCH: usize = 4 << 20;
+/// Answers of a call that wait, from which on its caller may send no more.
+const BACKLOG: usize = 16;
+/// A block of headers in several frames.
+const MAX_BLOCK: usize = 64 << 10;
+
+/// The connection cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failed(pub(super) Code);
+
+/// How far the end of the connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    No,
+    /// The peer was told, and what is on its way still comes.
+    Told,
+    /// New calls are refused.
+    Refusing,
+}
+
+/// The state of a connection.
+pub(super) struct Core<P: Processor> {
+    shared: Arc<Shared<P>>,
+    decoder: Decoder,
+    calls: BTreeMap<u32, Call<P::Exchange>>,
+    /// Calls that have something to send, in the order in which they send.
+    ready: VecDeque<u32>,
+    /// Calls that wait for something other than their caller.
+    waiting: BTreeMap<u32, Waker>,
+    woken: Arc<Woken>,
+    /// Bytes to be written.
+    output: Vec<u8>,
+    preface: bool,
+    /// Headers of which more is to come: the call, whether it ends with them, and the block so far.
+    block: Option<(u32, bool, Vec<u8>)>,
+    last: u32,
+    /// What the peer lets us send, on the connection and on a new call.
+    window: i64,
+    call_window: i64,
+    frame_limit: usize,
+    /// Bytes received that the peer may not send anew yet.
+    owed: u32,
+    leaving: Leaving,
+}
+
+/// Calls whose wait is over.
+#[derive(Default)]
+struct Woken {
+    calls: Mutex<Vec<u32>>,
+    connection: futures::task::AtomicWaker,
+}
+
+struct CallWaker {
+    call: u32,
+    woken: Arc<Woken>,
+}
+
+impl Wake for CallWaker {
+    fn wake(self: Arc<Self>) {
+        self.woken.calls.lock().push(self.call);
+        self.woken.connection.wake();
+    }
+}
+
+impl<P: Processor> Core<P> {
+    pub(super) fn new(shared: Arc<Shared<P>>) -> Self {
+        let mut output = Vec::new();
+        // Streams at once, their window, and the longest list of fields.
+        let list = u32::try_from(hpack::MAX_LIST).unwrap_or(u32::MAX);
+        frame::settings(&[(3, MAX_STREAMS), (4, STREAM_WINDOW), (6, list)], &mut output);
+        frame::window_update(0, CONNECTION_WINDOW - FIRST_WINDOW, &mut output);
+        Self {
+            shared,
+            decoder: Decoder::default(),
+            calls: BTreeMap::new(),
+            ready: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            woken: Arc::default(),
+            output,
+            preface: false,
+            block: None,
+            last: 0,
+            window: i64::from(FIRST_WINDOW),
+            call_window: i64::from(FIRST_WINDOW),
+            frame_limit: MAX_FRAME,
+            owed: 0,
+            leaving: Leaving::No,
+        }
+    }
+
+    /// Takes in what was received, as far as it is complete frames; how much that is.
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, Failed> {
+        let mut taken = 0;
+        if !self.preface {
+            let length = bytes.len().min(PREFACE.len());
+            if bytes[..length] != PREFACE[..length] {
+                return Err(Failed(Code::Protocol));
+            }
+            if length < PREFACE.len() {
+                return Ok(0);
+            }
+            self.preface = true;
+            taken = length;
+        }
+        while let Some(head) = bytes[taken..].first_chunk::<HEAD>() {
+            let head = Head::read(*head);
+            if head.length > MAX_FRAME {
+                return Err(Failed(Code::FrameSize));
+            }
+            let Some(payload) = bytes[taken + HEAD..].get(..head.length) else { break };
+            self.frame(head, payload)?;
+            taken += HEAD + head.length;
+            if self.output.len() > TOO_MUCH {
+                return Err(Failed(Code::EnhanceYourCalm));
+            }
+        }
+        Ok(taken)
+    }
+
+    fn frame(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+        if self.block.is_some() && head.kind != frame::CONTINUATION {
+            return Err(Failed(Code::Protocol));
+        }
+        match head.kind {
+            frame::DATA => self.data(head, payload),
+            frame::HEADERS => self.headers(head, payload),
+            frame::CONTINUATION => self.continuation(head, payload),
+            frame::RST_STREAM => {
+                if head.stream == 0 || head.stream > self.last || payload.len() != 4 {
+                    return Err(Failed(Code::Protocol));
+                }
+                self.forget(head.stream);
+                Ok(())
+            }
+            frame::SETTINGS => self.settings(head, payload),
+            frame::PING => {
+                let Ok(payload) = <[u8; 8]>::try_from(payload) else { return Err(Failed(Code::FrameSize)) };
+                if head.has(frame::ACK) {
+                    self.ponged();
+                } else {
+                    frame::head(8, frame::PING, frame::ACK, 0, &mut self.output);
+                    self.output.extend_from_slice(&payload);
+                }
+                Ok(())
+            }
+            frame::WINDOW_UPDATE => self.window_update(head, payload),
+            frame::PUSH_PROMISE => Err(Failed(Code::Protocol)),
+            frame::PRIORITY | frame::GOAWAY => Ok(()),
+            // The standard asks to ignore what is not known.
+            _ => Ok(()),
+        }
+    }
+
+    fn data(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+        if head.stream == 0 || head.stream > self.last {
+            return Err(Failed(Code::Protocol));
+        }
+        let received = u32::try_from(head.length).unwrap_or_default();
+        let bytes = unpadded(head, payload)?;
+        let longest = self.shared.options.max_receive_bytes;
+        // A call whose answers wait holds up its own caller, and no other.
+        self.owe(received);
+        // Without a call, it has ended here, which the peer does not know yet.
+        let Some(call) = self.calls.get_mut(&head.stream) else { return Ok(()) };
+        if call.remote_closed {
+            return Err(Failed(Code::Protocol));
+        }
+        call.owed += received;
+        if call.owed > STREAM_WINDOW {
+            return Err(Failed(Code::FlowControl));
+        }
+        call.remote_closed = head.has(frame::END_STREAM);
+        call.receive(bytes, longest);
+        self.after(head.stream);
+        Ok(())
+    }
+
+    fn headers(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+        let mut block = unpadded(head, payload)?;
+        if head.has(frame::WITH_PRIORITY) {
+            block = block.get(5..).ok_or(Failed(Code::Protocol))?;
+        }
+        // Clients' streams have odd numbers.
+        if head.stream % 2 == 0 {
+            return Err(Failed(Code::Protocol));
+        }
+        let ends = head.has(frame::END_STREAM);
+        if head.has(frame::END_HEADERS) {
+            return self.open(head.stream, ends, block);
+        }
+        self.block = Some((head.stream, ends, block.to_vec()));
+        Ok(())
+    }
+
+    fn continuation(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+        let Some((stream, ends, mut block)) = self.block.take() else { return Err(Failed(Code::Protocol)) };
+        if stream != head.stream {
+            return Err(Failed(Code::Protocol));
+        }
+        if block.len() + payload.len() > MAX_BLOCK {
+            return Err(Failed(Code::EnhanceYourCalm));
+        }
+        block.extend_from_slice(payload);
+        if head.has(frame::END_HEADERS) {
+            return self.open(stream, ends, &block);
+        }
+        self.block = Some((stream, ends, block));
+        Ok(())
+    }
+
+    /// The headers of a call, or trailers.
+    fn open(&mut self, stream: u32, ends: bool, block: &[u8]) -> Result<(), Failed> {
+        let (mut process, mut gzip) = (false, false);
+        let fields = self.decoder.decode(block, |name, value| match name {
+            b":path" => process = value == PATH.as_bytes(),
+            b"grpc-encoding" => gzip = value == b"gzip",
+            _ => {}
+        });
+        fields.map_err(|hpack::Broken| Failed(Code::Compression))?;
+        if stream <= self.last {
+            if let Some(call) = self.calls.get_mut(&stream) {
+                call.remote_closed |= ends;
+                call.settle();
+                self.after(stream);
+            }
+            return Ok(());
+        }
+        self.last = stream;
+        if self.leaving == Leaving::Refusing || self.calls.len() >= MAX_STREAMS as usize {
+            frame::reset(stream, Code::RefusedStream, &mut self.output);
+            return Ok(());
+        }
+        if !process {
+            self.refuse(stream, ends, &Status::new(UNIMPLEMENTED, "no such method"));
+        } else if !self.shared.processor.is_ready() {
+            self.refuse(stream, ends, &Status::new(UNAVAILABLE, "not ready yet"));
+        } else {
+            let mut call = Call::new(self.shared.processor.open(), gzip, self.call_window);
+            call.remote_closed = ends;
+            call.settle();
+            self.calls.insert(stream, call);
+            self.after(stream);
+        }
+        Ok(())
+    }
+
+    /// Answers a call that is not one.
+    fn refuse(&mut self, stream: u32, remote_closed: bool, status: &Status) {
+        self.end(stream, false, remote_closed, status);
+    }
+
+    fn end(&mut self, stream: u32, answered: bool, remote_closed: bool, status: &Status) {
+        let mut block = if answered { Vec::new() } else { hpack::RESPONSE.to_vec() };
+        hpack::trailers(status.code, &status.message, &mut block);
+        let flags = frame::END_HEADERS | frame::END_STREAM;
+        frame::head(block.len(), frame::HEADERS, flags, stream, &mut self.output);
+        self.output.extend_from_slice(&block);
+        if !remote_closed {
+            // The caller need not go on.
+            frame::reset(stream, Code::None, &mut self.output);
+        }
+    }
+
+    /// After something was received for a call: it may have something to send, or to wait for.
+    fn after(&mut self, stream: u32) {
+        let Some(call) = self.calls.get_mut(&stream) else { return };
+        if call.end.is_none() && call.exchange.waits() {
+            let woken = &self.woken;
+            let waker = self.waiting.entry(stream).or_insert_with(|| {
+                Waker::from(Arc::new(CallWaker { call: stream, woken: Arc::clone(woken) }))
+            });
+            let mut context = Context::from_waker(waker);
+            call.exchange.poll(&mut context, &mut call.out);
+            call.settle();
+        }
+        let sends = call.end.is_some() || !call.out.queue.is_empty() || call.sent < call.sending.len();
+        if sends && !call.listed {
+            call.listed = true;
+            self.ready.push_back(stream);
+        }
+        self.give_back(stream);
+    }
+
+    /// Polls the calls whose wait is over. The connection is woken for the next ones.
+    pub(super) fn poll(&mut self, context: &Context<'_>) {
+        self.woken.connection.register(context.waker());
+        let woken = std::mem::take(&mut *self.woken.calls.lock());
+        for stream in woken {
+            self.after(stream);
+        }
+    }
+
+    /// Lets the peer send anew what a call has taken in, unless its answers wait.
+    fn give_back(&mut self, stream: u32) {
+        let Some(call) = self.calls.get_mut(&stream) else { return };
+        // Small requests end before that: for them no frame is sent at all.
+        if call.owed > STREAM_WINDOW / 2 && !call.remote_closed && call.out.queue.len() <= BACKLOG {
+            frame::window_update(stream, call.owed, &mut self.output);
+            call.owed = 0;
+        }
+    }
+
+    fn owe(&mut self, bytes: u32) {
+        self.owed += bytes;
+        if self.owed > CONNECTION_WINDOW / 2 {
+            frame::window_update(0, self.owed, &mut self.output);
+            self.owed = 0;
+        }
+    }
+
+    fn forget(&mut self, stream: u32) {
+        self.calls.remove(&stream);
+        self.waiting.remove(&stream);
+    }
+
+    fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+        if head.has(frame::ACK) {
+            return Ok(());
+        }
+        if payload.len() % 6 != 0 {
+            return Err(Failed(Code::FrameSize));
+        }
+        for setting in payload.chunks_exact(6) {
+            let [a, b, value @ ..] = setting else { continue };
+            let value = value.iter().fold(0_u32, |value, byte| (value << 8) | u32::from(*byte));
+            match u16::from_be_bytes([*a, *b]) {
+                4 => {
+                    let value = i64::from(value);
+                    if value > LARGEST_WINDOW {
+                        return Err(Failed(Code::FlowControl));
+                    }
+                    let change = value - self.call_window;
+                    self.call_window = value;
+                    for call in self.calls.values_mut() {
+                        call.window += change;
+                        if call.window > LARGEST_WINDOW {
+                            return Err(Failed(Code::FlowControl));
+                        }
+                    }
+                }
+                5 if (MAX_FRAME..1 << 24).contains(&(value as usize)) => self.frame_limit = value as usize,
+                5 => return Err(Failed(Code::Protocol)),
+                // We put nothing into the peer's table, push nothing, and send few fields.
+                _ => {}
+            }
+        }
+        frame::head(0, frame::SETTINGS, frame::ACK, 0, &mut self.output);
+        Ok(())
+    }
+
+    fn window_update(&mut self, head: Head, payload: &[u8]) -> Result<(), Failed> {
+        let Ok(bytes) = <[u8; 4]>::try_from(payload) else { return Err(Failed(Code::FrameSize)) };
+        let more = i64::from(u32::from_be_bytes(bytes) & 0x7fff_ffff);
+        if more == 0 {
+            return Err(Failed(Code::Protocol));
+        }
+        if head.stream == 0 {
+            self.window += more;
+            return if self.window > LARGEST_WINDOW { Err(Failed(Code::FlowControl)) } else { Ok(()) };
+        }
+        if let Some(call) = self.calls.get_mut(&head.stream) {
+            call.window += more;
+            if call.window > LARGEST_WINDOW {
+                return Err(Failed(Code::FlowControl));
+            }
+            self.after(head.stream);
+        }
+        Ok(())
+    }
+
+    /// Makes bytes of what calls have to send, as far as windows and what waits to be written allow.
+    pub(super) fn fill(&mut self) {
+        let longest = self.shared.options.max_send_bytes;
+        let mut turns = self.ready.len();
+        while turns > 0 && self.output.len() < ENOUGH {
+            turns -= 1;
+            let Some(stream) = self.ready.pop_front() else { return };
+            let Some(call) = self.calls.get_mut(&stream) else { continue };
+            call.listed = false;
+            while self.output.len() < ENOUGH && call.load(longest) {
+                let rest = call.sending.len() - call.sent;
+                let allowed = usize::try_from(call.window.min(self.window)).unwrap_or_default();
+                let part = rest.min(allowed).min(self.frame_limit);
+                if part == 0 {
+                    break;
+                }
+                if !call.answered {
+                    call.answered = true;
+                    frame::head(
+                        hpack::RESPONSE.len(),
+                        frame::HEADERS,
+                        frame::END_HEADERS,
+                        stream,
+                        &mut self.output,
+                    );
+                    self.output.extend_from_slice(hpack::RESPONSE);
+                }
+                frame::head(part, frame::DATA, 0, stream, &mut self.output);
+                self.output.extend_from_slice(&call.sending[call.sent..call.sent + part]);
+                call.sent += part;
+                let sent = i64::try_from(part).unwrap_or(i64::MAX);
+                call.window -= sent;
+                self.window -= sent;
+            }
+            let done = call.out.queue.is_empty() && call.sent == call.sending.len();
+            if done && let Some(status) = call.end.take() {
+                let (answered, remote_closed) = (call.answered, call.remote_closed);
+                self.end(stream, answered, remote_closed, &status);
+                self.forget(stream);
+                continue;
+            }
+            if !done {
+                // Its turn comes again: after the others, or once there is room.
+                call.listed = true;
+                self.ready.push_back(stream);
+            } else if call.sending.capacity() > MAX_FRAME {
+                call.sending = Vec::new();
+                call.sent = 0;
+            }
+            self.give_back(stream);
+        }
+    }
+
+    /// Whether more bytes can be made once those that wait are written.
+    pub(super) fn can_fill(&self) -> bool {
+        self.window > 0
+            && self.ready.iter().any(|stream| self.calls.get(stream).is_some_and(|call| call.window > 0))
+    }
+
+    /// What is to be written.
+    pub(super) fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    /// Tells the peer to open no more calls.
+    pub(super) fn leave(&mut self) {
+        if self.leaving == Leaving::No {
+            self.leaving = Leaving::Told;
+            // Calls on their way are still taken: whatever the peer sent before it answers the ping.
+            frame::goaway(0x7fff_ffff, Code::None, &mut self.output);
+            frame::head(8, frame::PING, 0, 0, &mut self.output);
+            self.output.extend_from_slice(&[0; 8]);
+        }
+    }
+
+    fn ponged(&mut self) {
+        if self.leaving == Leaving::Told {
+            self.leaving = Leaving::Refusing;
+            frame::goaway(self.last, Code::None, &mut self.output);
+        }
+    }
+
+    /// Whether nothing more will happen.
+    pub(super) fn is_done(&self) -> bool {
+        self.leaving == Leaving::Refusing && self.calls.is_empty()
+    }
+
+    /// Tells the peer why the connection ends.
+    pub(super) fn fail(&mut self, Failed(code): Failed) {
+        frame::goaway(self.last, code, &mut self.output);
+        self.calls.clear();
+        self.waiting.clear();
+    }
+}
+
+/// A payload without its padding.
+fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], Failed> {
+    if !head.has(frame::PADDED) {
+        return Ok(payload);
+    }
+    let (padding, rest) = payload.split_first().ok_or(Failed(Code::Protocol))?;
+    let length = rest.len().checked_sub(usize::from(*padding)).ok_or(Failed(Code::Protocol))?;
+    Ok(&rest[..length])
+}

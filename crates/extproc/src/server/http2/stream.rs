@@ -1,0 +1,201 @@
+//! One gRPC call: its messages in, its messages out.
+
+use std::io::Read;
+
+use bytes::Bytes;
+use prost::Message;
+
+use crate::{
+    message::Incoming,
+    server::{Exchange, Outbox},
+    wire::ProcessingRequest,
+};
+
+/// What stands before each message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+
+/// Room that is made for a message because its prefix says so. Proxies send bodies in pieces that are shorter.
+const TRUSTED: usize = 128 << 10;
+
+/// How a call ends that cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) code: u8,
+    pub(super) message: String,
+}
+
+impl Status {
+    pub(super) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+const OK: u8 = 0;
+pub(super) const UNKNOWN: u8 = 2;
+const OUT_OF_RANGE: u8 = 11;
+pub(super) const UNIMPLEMENTED: u8 = 12;
+pub(super) const UNAVAILABLE: u8 = 14;
+
+/// A call under way.
+pub(super) struct Call<E> {
+    pub(super) exchange: E,
+    pub(super) out: Outbox,
+    pub(super) input: Input,
+    /// The caller sends nothing more.
+    pub(super) remote_closed: bool,
+    /// How it ends, once what is queued was sent.
+    pub(super) end: Option<Status>,
+    /// Whether the response's headers were sent.
+    pub(super) answered: bool,
+    /// What of the message that is being sent was not sent yet.
+    pub(super) sending: Vec<u8>,
+    pub(super) sent: usize,
+    /// What the peer lets us send on this stream.
+    pub(super) window: i64,
+    /// Bytes received that the peer may not send anew yet.
+    pub(super) owed: u32,
+    /// Whether it is in the list of those that have something to send.
+    pub(super) listed: bool,
+}
+
+impl<E: Exchange> Call<E> {
+    pub(super) fn new(exchange: E, gzip: bool, window: i64) -> Self {
+        Self {
+            exchange,
+            out: Outbox::default(),
+            input: Input { gzip, ..Input::default() },
+            remote_closed: false,
+            end: None,
+            answered: false,
+            sending: Vec::new(),
+            sent: 0,
+            window,
+            owed: 0,
+            listed: false,
+        }
+    }
+
+    /// Takes bytes in, and hands each message that is complete to the exchange.
+    pub(super) fn receive(&mut self, bytes: &[u8], longest: usize) {
+        let Self { input, exchange, out, end, .. } = self;
+        let received = input.push(bytes, longest, |message| {
+            // What comes after the end is of no interest.
+            if !out.is_finished()
+                && let Some(incoming) = Incoming::from_wire(message)
+            {
+                exchange.handle(incoming, out);
+            }
+        });
+        if let Err(error) = received
+            && end.is_none()
+        {
+            *end = Some(Status::new(UNKNOWN, error));
+        }
+        self.settle();
+    }
+
+    /// Notices that the exchange has finished.
+    pub(super) fn settle(&mut self) {
+        if self.end.is_none() && (self.out.is_finished() || self.remote_closed) {
+            self.end = Some(Status::new(OK, ""));
+        }
+    }
+
+    /// Encodes the next message, where none is being sent. Whether there is one. A message that is too long ends the call.
+    pub(super) fn load(&mut self, longest: usize) -> bool {
+        if self.sent < self.sending.len() {
+            return true;
+        }
+        self.sending.clear();
+        self.sent = 0;
+        let Some(message) = self.out.queue.pop_front() else { return false };
+        let length = message.encoded_len();
+        if length > longest {
+            self.out.queue.clear();
+            self.end = Some(Status::new(
+                OUT_OF_RANGE,
+                format!("a message of {length} bytes is longer than {longest}"),
+            ));
+            return false;
+        }
+        self.sending.reserve_exact(PREFIX + length);
+        self.sending.push(0);
+        self.sending.extend_from_slice(&u32::try_from(length).unwrap_or_default().to_be_bytes());
+        message.encode_raw(&mut self.sending);
+        true
+    }
+}
+
+/// The messages of a call as they come.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    prefix: [u8; PREFIX],
+    have: usize,
+    /// The message whose prefix is complete.
+    message: Vec<u8>,
+    gzip: bool,
+}
+
+impl Input {
+    /// Takes bytes in; whatever follows an error is not read.
+    fn push(
+        &mut self,
+        mut bytes: &[u8],
+        longest: usize,
+        mut take: impl FnMut(ProcessingRequest),
+    ) -> Result<(), String> {
+        loop {
+            if self.have < PREFIX {
+                let part = bytes.len().min(PREFIX - self.have);
+                self.prefix[self.have..self.have + part].copy_from_slice(&bytes[..part]);
+                self.have += part;
+                bytes = &bytes[part..];
+                if self.have < PREFIX {
+                    return Ok(());
+                }
+                let length = self.length();
+                if length > longest {
+                    return Err(format!("a message of {length} bytes is longer than {longest}"));
+                }
+                self.message = Vec::with_capacity(length.min(TRUSTED));
+            }
+            let part = bytes.len().min(self.length() - self.message.len());
+            self.message.extend_from_slice(&bytes[..part]);
+            bytes = &bytes[part..];
+            if self.message.len() < self.length() {
+                return Ok(());
+            }
+            self.have = 0;
+            let message = std::mem::take(&mut self.message);
+            let message = match self.prefix[0] {
+                0 => message,
+                1 if self.gzip => unzip(&message, longest)?,
+                _ => return Err("a compressed message, of no encoding that was named".to_owned()),
+            };
+            let message =
+                ProcessingRequest::decode(Bytes::from(message)).map_err(|error| error.to_string())?;
+            take(message);
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn length(&self) -> usize {
+        let [_, length @ ..] = self.prefix;
+        u32::from_be_bytes(length) as usize
+    }
+}
+
+fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
+    let mut whole = Vec::new();
+    let most = u64::try_from(longest).unwrap_or(u64::MAX).saturating_add(1);
+    flate2::read::GzDecoder::new(message)
+        .take(most)
+        .read_to_end(&mut whole)
+        .map_err(|error| error.to_string())?;
+    if whole.len() > longest {
+        return Err(format!("a message is longer than {longest} bytes when it is unpacked"));
+    }
+    Ok(whole)
+}

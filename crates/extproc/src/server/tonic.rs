@@ -1,0 +1,143 @@
+//! The transport of tonic over hyper.
+
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures::{Stream, future::BoxFuture};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming, codec::CompressionEncoding, server::Grpc};
+use tonic_prost::ProstCodec;
+
+use super::{Exchange, MAX_STREAMS, Outbox, PATH, Processor, Shared};
+use crate::{
+    client::{CONNECTION_WINDOW, STREAM_WINDOW},
+    message::Incoming,
+    wire::{ProcessingRequest, ProcessingResponse},
+};
+
+/// Serves a connection until it ends.
+pub(super) async fn connection<P: Processor>(
+    io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    shared: Arc<Shared<P>>,
+    shutdown: CancellationToken,
+) {
+    let service = Service(shared);
+    let io = TokioIo::new(io);
+    let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_concurrent_streams(MAX_STREAMS)
+        .serve_connection(io, service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "Connection ended.");
+    }
+}
+
+/// Routes by path, and starts the gRPC stream.
+struct Service<P>(Arc<Shared<P>>);
+
+impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>> for Service<P> {
+    type Response = http::Response<tonic::body::Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn call(&self, request: http::Request<hyper::body::Incoming>) -> Self::Future {
+        let Shared { processor, options } = &*self.0;
+        if request.uri().path() == PATH {
+            let mut grpc = Grpc::new(ProstCodec::<ProcessingResponse, ProcessingRequest>::default())
+                .accept_compressed(CompressionEncoding::Gzip)
+                .max_decoding_message_size(options.max_receive_bytes)
+                .max_encoding_message_size(options.max_send_bytes);
+            let open = Open(Arc::clone(processor));
+            return Box::pin(async move { Ok(grpc.streaming(open, request).await) });
+        }
+        if let Some(others) = &options.others {
+            let mut others = others.clone();
+            return Box::pin(async move {
+                use tower_service::Service as _;
+                others.call(request.map(tonic::body::Body::new)).await
+            });
+        }
+        Box::pin(ready(Ok(Status::unimplemented("no such method").into_http())))
+    }
+}
+
+struct Open<P>(Arc<P>);
+
+impl<P: Processor> tower_service::Service<tonic::Request<Streaming<ProcessingRequest>>> for Open<P> {
+    type Response = tonic::Response<Replies<P::Exchange>>;
+    type Error = Status;
+    type Future = Ready<Result<Self::Response, Status>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: tonic::Request<Streaming<ProcessingRequest>>) -> Self::Future {
+        if !self.0.is_ready() {
+            return ready(Err(Status::unavailable("not ready yet")));
+        }
+        ready(Ok(tonic::Response::new(Replies {
+            incoming: request.into_inner(),
+            exchange: self.0.open(),
+            out: Outbox::default(),
+        })))
+    }
+}
+
+/// The answering direction of a stream: pulls events, runs the exchange, yields what it queued.
+struct Replies<E> {
+    incoming: Streaming<ProcessingRequest>,
+    exchange: E,
+    out: Outbox,
+}
+
+impl<E: Exchange> Stream for Replies<E> {
+    type Item = Result<ProcessingResponse, Status>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(message) = this.out.queue.pop_front() {
+                return Poll::Ready(Some(Ok(message)));
+            }
+            if this.out.finished {
+                return Poll::Ready(None);
+            }
+            this.exchange.poll(context, &mut this.out);
+            if this.out.finished || !this.out.queue.is_empty() {
+                continue;
+            }
+            match std::task::ready!(Pin::new(&mut this.incoming).poll_next(context)) {
+                Some(Ok(message)) => {
+                    if let Some(incoming) = Incoming::from_wire(message) {
+                        this.exchange.handle(incoming, &mut this.out);
+                    }
+                }
+                Some(Err(status)) => {
+                    this.out.finished = true;
+                    // The proxy gave the request up: nobody reads a status.
+                    if status.code() != tonic::Code::Cancelled {
+                        return Poll::Ready(Some(Err(Status::unknown(status.message()))));
+                    }
+                }
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `latency-slo-admitter`: drops requests of negative priority that no endpoint is predicted to answer in time.
+
+use serde::Deserialize;
+
+use crate::{
+    context::Context,
+    error::{ConfigError, ScheduleError},
+    latency::Wanted,
+    parameters::Parameters,
+    plugin::{Admitter, Plugin},
+    registry::Builder,
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    latency_prediction_info_producer_name: Option<String>,
+}
+
+struct LatencySlo;
+
+/// An endpoint that uses less of its KV cache has hardly worked yet, so that predictions about it say little.
+const COLD: f64 = 0.02;
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    builder.predictor(parameters, given.latency_prediction_info_producer_name.as_deref())?;
+    Ok(Plugin::admitter(LatencySlo))
+}
+
+impl Admitter for LatencySlo {
+    fn admit(&self, context: &Context<'_>) -> Result<(), ScheduleError> {
+        if context.request.priority >= 0 || !Wanted::of(context.request.headers).any() {
+            return Ok(());
+        }
+        let mut predicted = false;
+        for (candidate, snapshot) in context.candidates.iter().enumerate() {
+            let outlook = context.outlook(candidate);
+            predicted |= outlook.is_some();
+            let (cold, idle) = (snapshot.metrics.kv_usage < COLD, snapshot.metrics.running <= 0.0);
+            if cold || idle || outlook.is_some_and(|outlook| outlook.valid) {
+                return Ok(());
+            }
+        }
+        if predicted { Err(ScheduleError::TooSlow) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,50 @@
+//! `slo-headroom-tier-filter`: keeps the endpoints that are predicted to keep the times that a request asks for.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Filter, Plugin},
+    registry::Builder,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct SloHeadroom {
+    epsilon_explore_neg: f64,
+    latency_prediction_info_producer_name: Option<String>,
+}
+
+impl Default for SloHeadroom {
+    fn default() -> Self {
+        Self { epsilon_explore_neg: 0.01, latency_prediction_info_producer_name: None }
+    }
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: SloHeadroom = parameters.read()?;
+    if !(0.0..=1.0).contains(&given.epsilon_explore_neg) {
+        return Err(parameters.invalid("epsilonExploreNeg must be from 0 to 1"));
+    }
+    builder.predictor(parameters, given.latency_prediction_info_producer_name.as_deref())?;
+    Ok(Plugin::filter(given))
+}
+
+impl Filter for SloHeadroom {
+    fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
+        if candidates.len() <= 1 || candidates.iter().all(|&candidate| context.outlook(candidate).is_none()) {
+            return;
+        }
+        // What nothing is known about cannot be said to be in time.
+        let in_time = |candidate: &Candidate| {
+            let outlook = context.outlook(*candidate);
+            outlook.is_some_and(|outlook| outlook.ttft_headroom >= 0.0 && outlook.tpot_headroom >= 0.0)
+        };
+        let (fast, slow): (Vec<_>, Vec<_>) = candidates.iter().copied().partition(in_time);
+        // Slow endpoints get a request now and then: without any, nobody would see that they have recovered.
+        let explore = || context.chance() < self.epsilon_explore_neg;
+        *candidates = if fast.is_empty() || (!slow.is_empty() && explore()) { slow } else { fast };
+    }
+}

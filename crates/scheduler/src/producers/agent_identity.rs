@@ -1,0 +1,31 @@
+//! `agent-identity` (alpha): requests of one session of a coding agent belong together, where no header says whom they belong to.
+
+use serde::Deserialize;
+
+use crate::{
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::Plugin,
+    registry::Builder,
+    sessions::{Agents, SessionSource},
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    additional_session_headers: Vec<String>,
+}
+
+/// What agents that are known send.
+const KNOWN: [&str; 4] = ["x-claude-code-session-id", "x-session-affinity", "session-id", "session_id"];
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let Given { additional_session_headers } = parameters.read()?;
+    if builder.agents.is_some() {
+        return Err(parameters.invalid("there may be one agent-identity"));
+    }
+    let more = additional_session_headers.iter().map(|header| header.trim().to_ascii_lowercase());
+    let all = more.chain(KNOWN.iter().map(|header| (*header).to_owned()));
+    builder.agents = Some(Agents(all.map(SessionSource::Header).collect()));
+    Ok(Plugin::default())
+}

@@ -1,0 +1,91 @@
+//! `p2p-source-producer` (alpha): names a pod from which the one that computes the prompt can pull what it has cached of it.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    decision::ProfileRun,
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::Plugin,
+    prefix::Settings,
+    prefixes::PrefixSource,
+    registry::Builder,
+    scheduler::PREFILL,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    prefix_match_info_producer_name: Option<String>,
+    min_cached_token_delta: u64,
+    prefill_profile_name: String,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            prefix_match_info_producer_name: None,
+            min_cached_token_delta: 1,
+            prefill_profile_name: PREFILL.to_owned(),
+        }
+    }
+}
+
+/// The request header that names the pod.
+pub(crate) const HEADER: &str = "x-kv-cache-source-host-port";
+
+/// How such a pod is found.
+#[derive(Debug, Clone)]
+pub(crate) struct PeerSource {
+    prefix: usize,
+    least: u64,
+    prefill: String,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    if given.min_cached_token_delta == 0 {
+        return Err(parameters.invalid("minCachedTokenDelta must be 1 or more"));
+    }
+    let prefix =
+        builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
+    if matches!(builder.prefixes.get(prefix), Some((_, PrefixSource::Told(_)))) {
+        return Err(parameters.invalid(
+            "prefixMatchInfoProducerName names a precise-prefix-cache-producer, which is not supported here: what is in the memory \
+             of GPUs cannot be pulled, and it does not tell the tiers of a match apart; name an approx-prefix-cache-producer",
+        ));
+    }
+    let prefill = Some(given.prefill_profile_name).filter(|name| !name.is_empty());
+    let source = PeerSource {
+        prefix,
+        least: given.min_cached_token_delta,
+        prefill: prefill.unwrap_or_else(|| PREFILL.to_owned()),
+    };
+    Ok(Plugin { peer_source: Some(source), ..Plugin::default() })
+}
+
+impl PeerSource {
+    /// The pod to pull from, if one has enough more of the prompt than the pod that computes it. Of those that have about the
+    /// most, requests go to the idler ones more often.
+    pub(crate) fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
+        let matches = &context.prefixes[self.prefix];
+        let block = u64::from(matches.block_tokens());
+        let cached = |candidate: Candidate| u64::from(matches.matched(candidate)) * block;
+        let computing = runs.iter().find(|run| run.name == self.prefill).unwrap_or(&runs[primary]);
+        let computing = *computing.targets.first()?;
+        let most = (0..context.candidates.len()).map(cached).max().filter(|most| *most > 0)?;
+        let holders: Vec<(Candidate, f64)> = (0..context.candidates.len())
+            .filter(|&candidate| cached(candidate) > 0 && cached(candidate) + block >= most)
+            .map(|candidate| (candidate, 1.0 / (1.0 + context.metrics(candidate).waiting.max(0.0))))
+            .collect();
+        let mut left = context.chance() * holders.iter().map(|(_, weight)| weight).sum::<f64>();
+        let chosen = holders.iter().find(|(_, weight)| {
+            left -= weight;
+            left < 0.0
+        });
+        let (chosen, _) = chosen.or_else(|| holders.last())?;
+        let enough = cached(*chosen).saturating_sub(cached(computing)) >= self.least;
+        (enough && *chosen != computing).then(|| context.endpoint(*chosen).host_port.clone())
+    }
+}

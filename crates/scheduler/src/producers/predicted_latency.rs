@@ -1,0 +1,113 @@
+//! `predicted-latency-producer`: asks a predictor how long a request would take on each candidate, and teaches it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    error::ConfigError, latency::LatencySettings, parameters::Parameters, plugin::Plugin, registry::Builder,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    // The reference no longer predicts while a response streams, and takes these two without effect.
+    #[serde(rename = "samplingMean")]
+    _sampling_mean: Option<f64>,
+    #[serde(rename = "maxDecodeTokenSamplesForPrediction")]
+    _max_decode_token_samples_for_prediction: Option<u64>,
+    slo_buffer_factor: f64,
+    #[serde(rename = "contextTTL")]
+    context_ttl: Option<Value>,
+    streaming_mode: bool,
+    endpoint_role_label: String,
+    predict_in_produce: bool,
+    prefix_match_info_producer_name: Option<String>,
+    in_flight_load_producer_name: Option<String>,
+    use_encoder_cache_features: bool,
+    encoder_cache_match_info_producer_name: Option<String>,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            _sampling_mean: None,
+            _max_decode_token_samples_for_prediction: None,
+            slo_buffer_factor: 1.0,
+            context_ttl: None,
+            streaming_mode: false,
+            endpoint_role_label: String::new(),
+            predict_in_produce: true,
+            prefix_match_info_producer_name: None,
+            in_flight_load_producer_name: None,
+            use_encoder_cache_features: false,
+            encoder_cache_match_info_producer_name: None,
+        }
+    }
+}
+
+/// How long a response may take to teach anything.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// The producer that is made where one is needed and none is declared.
+pub(crate) fn usual(name: &str) -> LatencySettings {
+    LatencySettings {
+        name: name.to_owned(),
+        streaming: false,
+        predict: true,
+        longest: LONGEST,
+        slo_buffer: 1.0,
+        role_label: None,
+        prefix: 0,
+    }
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    if !(given.slo_buffer_factor.is_finite() && given.slo_buffer_factor > 0.0) {
+        return Err(parameters.invalid("sloBufferFactor must be above 0"));
+    }
+    let encoders = given.encoder_cache_match_info_producer_name.as_ref().is_some_and(|name| !name.is_empty());
+    if given.use_encoder_cache_features || encoders {
+        return Err(parameters.invalid(
+            "useEncoderCacheFeatures and encoderCacheMatchInfoProducerName are not supported: they would need \
+             mm-embeddings-cache-producer",
+        ));
+    }
+    if let Some(other) = &builder.latency {
+        return Err(parameters.invalid(format!(
+            "there may be one predicted-latency-producer, and there is {} already",
+            other.0.name
+        )));
+    }
+    let settings = LatencySettings {
+        streaming: given.streaming_mode,
+        predict: given.predict_in_produce,
+        longest: time(parameters, given.context_ttl.as_ref())?,
+        slo_buffer: given.slo_buffer_factor,
+        role_label: Some(given.endpoint_role_label).filter(|label| !label.is_empty()),
+        ..usual(parameters.name)
+    };
+    builder.latency = Some((settings, given.prefix_match_info_producer_name));
+    if let Some(load) = given.in_flight_load_producer_name {
+        builder.wanted_loads.push((parameters.name.to_owned(), load));
+    }
+    Ok(Plugin::default())
+}
+
+/// A duration as people write it, or as Go counts it: in nanoseconds.
+fn time(parameters: &Parameters<'_>, value: Option<&Value>) -> Result<Duration, ConfigError> {
+    let wrong = |message: String| parameters.invalid(format!("contextTTL: {message}"));
+    let time = match value {
+        None | Some(Value::Null) => return Ok(LONGEST),
+        Some(Value::String(text)) => longboat_duration::parse(text).map_err(wrong)?,
+        Some(value) => Duration::from_nanos(
+            value.as_u64().ok_or_else(|| wrong(format!("{value} is not a duration such as 5m")))?,
+        ),
+    };
+    if time.is_zero() {
+        return Err(wrong("it must be above 0".to_owned()));
+    }
+    Ok(time)
+}

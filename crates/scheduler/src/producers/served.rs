@@ -1,0 +1,15 @@
+//! `destination-endpoint-served-verifier`: a header of the response says which endpoint served, as the proxy reports it. For
+//! conformance tests.
+
+use crate::{
+    error::ConfigError,
+    parameters::{NoParameters, Parameters},
+    plugin::Plugin,
+    registry::Builder,
+};
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    parameters.read::<NoParameters>()?;
+    builder.tells_served = true;
+    Ok(Plugin::default())
+}

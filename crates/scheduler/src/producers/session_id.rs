@@ -1,0 +1,25 @@
+//! `session-id-producer`: says in which header or cookie the session of a request stands, for those that name it.
+
+use serde::Deserialize;
+
+use crate::{
+    error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder, sessions::SessionSource,
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    header_name: String,
+    cookie_name: String,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let Given { header_name, cookie_name } = parameters.read()?;
+    let source = match (header_name.trim(), cookie_name.trim()) {
+        ("", cookie) if !cookie.is_empty() => SessionSource::Cookie(cookie.to_owned()),
+        (header, "") if !header.is_empty() => SessionSource::Header(header.to_ascii_lowercase()),
+        _ => return Err(parameters.invalid("exactly one of headerName and cookieName is required")),
+    };
+    builder.session_ids.push((parameters.name.to_owned(), source));
+    Ok(Plugin::default())
+}

@@ -1,0 +1,185 @@
+//! `latency-scorer`: prefers endpoints by how well they are predicted to keep the times that a request asks for.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    latency::Outlook,
+    parameters::Parameters,
+    plugin::{Plugin, Scorer},
+    prefix::Settings,
+    registry::Builder,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    ttft_weight: f64,
+    tpot_weight: f64,
+    headroom_selection_strategy: Strategy,
+    #[serde(rename = "compositeKVWeight")]
+    composite_kv_weight: f64,
+    composite_queue_weight: f64,
+    composite_prefix_weight: f64,
+    latency_prediction_info_producer_name: Option<String>,
+    prefix_match_info_producer_name: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Strategy {
+    /// Those that just keep the times come first: the others stay free for who is in a hurry.
+    #[default]
+    Least,
+    /// The fastest come first.
+    Most,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            ttft_weight: 0.8,
+            tpot_weight: 0.2,
+            headroom_selection_strategy: Strategy::Least,
+            composite_kv_weight: 1.0,
+            composite_queue_weight: 1.0,
+            composite_prefix_weight: 1.0,
+            latency_prediction_info_producer_name: None,
+            prefix_match_info_producer_name: None,
+        }
+    }
+}
+
+struct Latency {
+    given: Given,
+    prefix: usize,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    for (field, weight) in [
+        ("ttftWeight", given.ttft_weight),
+        ("tpotWeight", given.tpot_weight),
+        ("compositeKVWeight", given.composite_kv_weight),
+        ("compositeQueueWeight", given.composite_queue_weight),
+        ("compositePrefixWeight", given.composite_prefix_weight),
+    ] {
+        if !(weight.is_finite() && weight >= 0.0) {
+            return Err(parameters.invalid(format!("{field} must be 0 or more")));
+        }
+    }
+    builder.predictor(parameters, given.latency_prediction_info_producer_name.as_deref())?;
+    let prefix =
+        builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
+    Ok(Plugin::scorer(Latency { given, prefix }))
+}
+
+/// A difference that counts as none.
+const NONE: f64 = 1e-9;
+
+/// A candidate's place among those to score, and what is left of the wanted times.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    place: usize,
+    ttft: f64,
+    tpot: f64,
+}
+
+impl Scorer for Latency {
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        let outlooks: Vec<_> = candidates.iter().map(|&candidate| context.outlook(candidate)).collect();
+        if outlooks.iter().all(Option::is_none) {
+            return self.without_predictions(context, candidates, scores);
+        }
+        let left = |place: usize, outlook: Option<&Outlook>| Left {
+            place,
+            ttft: outlook.map_or(0.0, |outlook| outlook.ttft_headroom),
+            tpot: outlook.map_or(0.0, |outlook| outlook.tpot_headroom),
+        };
+        let all: Vec<Left> =
+            outlooks.iter().enumerate().map(|(place, outlook)| left(place, *outlook)).collect();
+        let late = |left: &&Left| left.ttft < 0.0 || left.tpot < 0.0;
+        let (too_slow, in_time): (Vec<Left>, Vec<Left>) = all.iter().partition(late);
+        if !in_time.is_empty() {
+            return self.rank(&in_time, self.given.headroom_selection_strategy, scores);
+        }
+        // All are too slow: those with nothing to do come first, then those that miss least.
+        let idle = |left: &&Left| outlooks[left.place].is_some_and(|outlook| outlook.dispatched == 0);
+        let groups: [Vec<Left>; 4] = [
+            too_slow.iter().filter(idle).copied().collect(),
+            too_slow.iter().filter(|left| left.ttft >= 0.0).copied().collect(),
+            too_slow.iter().filter(|left| left.tpot >= 0.0).copied().collect(),
+            too_slow,
+        ];
+        if let Some(group) = groups.iter().find(|group| !group.is_empty()) {
+            self.rank(group, Strategy::Least, scores);
+        }
+    }
+}
+
+impl Latency {
+    /// Ranks by the distance from the wanted times, in hundredths. A time in which all are alike does not count.
+    fn rank(&self, group: &[Left], strategy: Strategy, scores: &mut [f64]) {
+        let ttft = Range::of(group.iter().map(|left| left.ttft.abs()));
+        let tpot = Range::of(group.iter().map(|left| left.tpot.abs()));
+        let sum = self.given.ttft_weight + self.given.tpot_weight;
+        let (mut first, mut further) =
+            if sum > 0.0 { (self.given.ttft_weight / sum, self.given.tpot_weight / sum) } else { (1.0, 0.0) };
+        match (ttft.is_one(), tpot.is_one()) {
+            (true, false) => (first, further) = (0.0, 1.0),
+            (false, true) => (first, further) = (1.0, 0.0),
+            _ => {}
+        }
+        for left in group {
+            let distance = first * ttft.place(left.ttft.abs()) + further * tpot.place(left.tpot.abs());
+            let share = if strategy == Strategy::Most { distance } else { 1.0 - distance };
+            scores[left.place] = ((share * 100.0).trunc() + 1.0) / 100.0;
+        }
+    }
+
+    /// What scores are made of while there is no predictor.
+    fn without_predictions(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        let weights = [
+            self.given.composite_kv_weight,
+            self.given.composite_queue_weight,
+            self.given.composite_prefix_weight,
+        ];
+        let sum: f64 = weights.iter().sum();
+        let [cache, queue, prefix] =
+            if sum > 0.0 { weights.map(|weight| weight / sum) } else { [1.0, 0.0, 0.0] };
+        let waiting = |candidate: Candidate| context.metrics(candidate).waiting;
+        let longest = candidates.iter().map(|&candidate| waiting(candidate)).fold(0.0, f64::max);
+        for (score, &candidate) in scores.iter_mut().zip(candidates) {
+            let short = if longest > 0.0 { (longest - waiting(candidate)) / longest } else { 1.0 };
+            let held = context.prefixes[self.prefix].ratio(candidate);
+            let total = cache * (1.0 - context.metrics(candidate).kv_usage) + queue * short + prefix * held;
+            *score = (total * 100.0).round() / 100.0;
+        }
+    }
+}
+
+/// The smallest and the largest of some numbers.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    min: f64,
+    max: f64,
+}
+
+impl Range {
+    fn of(numbers: impl Iterator<Item = f64>) -> Self {
+        numbers.fold(Self { min: f64::INFINITY, max: f64::NEG_INFINITY }, |range, number| Self {
+            min: range.min.min(number),
+            max: range.max.max(number),
+        })
+    }
+
+    fn is_one(self) -> bool {
+        self.max - self.min <= NONE
+    }
+
+    /// Where a number is between the two, 0 to 1.
+    fn place(self, number: f64) -> f64 {
+        if self.is_one() { 0.5 } else { (number - self.min) / (self.max - self.min) }
+    }
+}

@@ -1,0 +1,92 @@
+//! Where sessions stand, and who belongs together.
+
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::plugins::{Sent, pool, scheduler, try_scheduler};
+use crate::{Metrics, Prompt, Request, Scheduler, State};
+
+/// The endpoint that a request with these headers is sent to, of eight; it is remembered.
+fn sent(scheduler: &Scheduler, state: &mut State, headers: &Sent, seed: u64) -> String {
+    let pool = pool(vec![(Metrics::default(), &[]); 8]);
+    let prompts = [Prompt(b"prompt".to_vec())];
+    let request = Request {
+        id: "r",
+        model: "m",
+        cache_salt: "",
+        prompts: &prompts,
+        exact: false,
+        multimodal: false,
+        priority: 0,
+        predictions: &[],
+        headers,
+    };
+    let decision = scheduler.schedule(state, &request, &pool, 0, &mut StdRng::seed_from_u64(seed)).unwrap();
+    let reservation = scheduler.commit(state, &decision);
+    state.release(reservation);
+    decision.destination[0].clone()
+}
+
+/// Whether requests with this header stay together.
+fn sticks(plugins: &str, name: &'static str, value: &str) -> bool {
+    let scheduler = scheduler(plugins, "");
+    let mut state = scheduler.state();
+    let headers = Sent([(name, value.to_owned())].into());
+    let first = sent(&scheduler, &mut state, &headers, 0);
+    (1..20).all(|seed| sent(&scheduler, &mut state, &headers, seed) == first)
+}
+
+#[test]
+fn sessions_stand_in_headers_in_cookies_and_in_what_agents_send() {
+    let affinity = |sources: &str| {
+        format!(
+            "{{type: session-affinity-scorer, parameters: {{strategy: session_id, sessionIdConfig: {{sources: [{sources}]}}}}}}"
+        )
+    };
+    assert!(sticks(&affinity(""), "x-session-id", "s"));
+    assert!(sticks(&affinity("{header: X-Mine}"), "x-mine", "s"));
+    assert!(!sticks(&affinity("{header: X-Mine}"), "x-session-id", "s"));
+    let cookie = format!(
+        "{}, {{type: session-id-producer, name: it, parameters: {{cookieName: sid}}}}",
+        affinity("{header: x-mine}, {attribute: SessionIDDataKey, producer: it}")
+    );
+    assert!(sticks(&cookie, "cookie", "a=b; sid=42"));
+    assert!(!sticks(&cookie, "cookie", "a=b; sid="));
+    let agent = format!("{}, {{type: agent-identity}}", affinity("{attribute: agent-identity}"));
+    assert!(sticks(&agent, "x-claude-code-session-id", "s"));
+    assert!(!sticks(&agent, "x-session-id", "s"));
+    let other = "{type: session-affinity-scorer, parameters: {encodedEndpointHeaderConfig: {header: X-Pod}}}";
+    // Base64 of ns/pod-3.
+    assert!(sticks(other, "x-pod", "bnMvcG9kLTM="));
+}
+
+#[test]
+fn the_session_of_an_agent_is_in_the_first_header_that_has_one() {
+    let agents = scheduler("{type: agent-identity, parameters: {additionalSessionHeaders: [X-Mine]}}", "");
+    let of = |headers: &[(&'static str, &str)]| {
+        let headers = Sent(headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect());
+        agents.agents().unwrap().of(&headers).map(str::to_owned)
+    };
+    assert_eq!(of(&[("session_id", "old"), ("x-mine", "mine")]).as_deref(), Some("mine"));
+    assert_eq!(of(&[("session_id", "old"), ("session-id", " ")]).as_deref(), Some("old"));
+    assert_eq!(of(&[("x-session-id", "s")]), None);
+    assert!(scheduler("{type: queue-scorer}", "").agents().is_none());
+}
+
+#[test]
+fn places_that_lead_nowhere_are_refused() {
+    let refused = |plugins: &str| try_scheduler(plugins, "").unwrap_err().to_string();
+    let affinity = |source: &str, more: &str| {
+        refused(&format!(
+            "{{type: session-affinity-filter, parameters: {{strategy: session_id, sessionIdConfig: {{sources: [{source}]}}}}}}{more}"
+        ))
+    };
+    let producer = ", {type: session-id-producer, name: mine, parameters: {headerName: x}}";
+    let text = affinity("{attribute: SessionIDDataKey, producer: mien}", producer);
+    assert!(text.contains("sources[0].producer") && text.contains("did you mean \"mine\"?"), "{text}");
+    assert!(affinity("{attribute: agent-identity}", "").contains("declare a plugin of type agent-identity"));
+    assert!(affinity("{attribute: x}", "").contains("attribute \"x\" is not known"));
+    assert!(affinity("{header: x}, {}", "").contains("sources[1]: exactly one"));
+    assert!(refused("{type: session-id-producer}").contains("exactly one of headerName and cookieName"));
+    let both = "{type: session-id-producer, parameters: {headerName: a, cookieName: b}}";
+    assert!(refused(both).contains("exactly one"));
+}

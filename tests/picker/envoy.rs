@@ -1,0 +1,259 @@
+//! A real Envoy, which asks pickers over ext_proc as gateways make it do.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// What happens to the requests of one port.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Port {
+    /// The pickers to ask, over TLS; none: requests go to the endpoints in turn.
+    pub(crate) pickers: Vec<SocketAddr>,
+    /// The endpoints of the pool.
+    pub(crate) endpoints: Vec<SocketAddr>,
+    /// Whether requests go on without a picker.
+    pub(crate) fail_open: bool,
+    /// Whether pickers are asked how they are. One that is not well is asked for nothing else.
+    pub(crate) health: bool,
+    /// The endpoints that a picker may choose, as a gateway hints.
+    pub(crate) subset: Option<Vec<String>>,
+    /// Whether a picker may say that it needs no response bodies.
+    pub(crate) override_mode: bool,
+}
+
+/// Ends with this.
+pub(crate) struct Envoy {
+    child: Child,
+    ports: Vec<u16>,
+    admin: u16,
+    folder: TempDir,
+}
+
+/// How long Envoy may take to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Envoy {
+    /// Starts Envoy, and waits until it serves.
+    pub(crate) fn start(program: &Path, ports: &[Port]) -> Self {
+        let folder = TempDir::new().unwrap();
+        let admin = free_port();
+        let numbers: Vec<u16> = ports.iter().map(|_| free_port()).collect();
+        let config = config(admin, &numbers, ports);
+        let file = folder.path().join("envoy.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let child = Command::new(program)
+            .arg("-c")
+            .arg(&file)
+            .args(["--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning"])
+            .args(["--drain-time-s", "1"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut envoy = Self { child, ports: numbers, admin, folder };
+        let start = Instant::now();
+        while !envoy.listens() {
+            let ended = envoy.child.try_wait().unwrap();
+            assert!(ended.is_none() && start.elapsed() < PATIENCE, "Envoy did not start: {}", envoy.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        envoy
+    }
+
+    /// Where a port's requests go to, by the order in which the ports were given.
+    pub(crate) fn url(&self, port: usize) -> String {
+        format!("http://127.0.0.1:{}", self.ports[port])
+    }
+
+    /// Where Envoy says how it is.
+    pub(crate) fn admin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.admin)
+    }
+
+    /// What Envoy complained about.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The admin port is opened before the others, so all must answer.
+    fn listens(&self) -> bool {
+        let ports = self.ports.iter().chain([&self.admin]);
+        ports.into_iter().all(|port| std::net::TcpStream::connect(("127.0.0.1", *port)).is_ok())
+    }
+}
+
+impl Drop for Envoy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that nobody listens on.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn config(admin: u16, numbers: &[u16], ports: &[Port]) -> Value {
+    let listeners: Vec<Value> = ports
+        .iter()
+        .zip(numbers)
+        .enumerate()
+        .map(|(index, (port, number))| listener(index, *number, port))
+        .collect();
+    let mut clusters = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        clusters.push(endpoints(index, port));
+        if !port.pickers.is_empty() {
+            clusters.push(pickers(index, port));
+        }
+    }
+    json!({
+        "admin": {"address": address(SocketAddr::from(([127, 0, 0, 1], admin)))},
+        "static_resources": {"listeners": listeners, "clusters": clusters},
+    })
+}
+
+fn address(address: SocketAddr) -> Value {
+    json!({"socket_address": {"address": address.ip().to_string(), "port_value": address.port()}})
+}
+
+fn listener(index: usize, number: u16, port: &Port) -> Value {
+    let mut filters = Vec::new();
+    if let Some(subset) = &port.subset {
+        filters.push(json!({
+            "name": "envoy.filters.http.set_metadata",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config",
+                "metadata": [{
+                    "metadata_namespace": "envoy.lb.subset_hint",
+                    "value": {"x-gateway-destination-endpoint-subset": subset},
+                }],
+            },
+        }));
+    }
+    if !port.pickers.is_empty() {
+        filters.push(json!({
+            "name": "envoy.filters.http.ext_proc",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
+                "grpc_service": {"envoy_grpc": {"cluster_name": format!("picker-{index}")}, "timeout": "1000s"},
+                "failure_mode_allow": port.fail_open,
+                "allow_mode_override": port.override_mode,
+                "message_timeout": "1000s",
+                "processing_mode": {
+                    "request_header_mode": "SEND", "response_header_mode": "SEND",
+                    "request_body_mode": "FULL_DUPLEX_STREAMED", "response_body_mode": "FULL_DUPLEX_STREAMED",
+                    "request_trailer_mode": "SEND", "response_trailer_mode": "SEND",
+                },
+                "metadata_options": {
+                    "forwarding_namespaces": {"untyped": ["envoy.lb.subset_hint", "envoy.lb"]},
+                    "receiving_namespaces": {"untyped": ["envoy.lb"]},
+                },
+            },
+        }));
+    }
+    filters.push(json!({
+        "name": "envoy.filters.http.router",
+        "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"},
+    }));
+    json!({
+        "name": format!("port-{index}"),
+        "address": address(SocketAddr::from(([127, 0, 0, 1], number))),
+        // What gateways set where prompts are long.
+        "per_connection_buffer_limit_bytes": 32768,
+        "filter_chains": [{"filters": [{
+            "name": "envoy.filters.network.http_connection_manager",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+                "stat_prefix": format!("port-{index}"),
+                "codec_type": "AUTO",
+                "http_protocol_options": {"enable_trailers": true},
+                "stream_idle_timeout": "0s",
+                "http_filters": filters,
+                "route_config": {"virtual_hosts": [{
+                    "name": "all", "domains": ["*"],
+                    "routes": [{
+                        "match": {"prefix": "/"},
+                        "route": {
+                            "cluster": format!("endpoints-{index}"), "timeout": "0s",
+                            "retry_policy": {"retry_on": "connect-failure,refused-stream", "num_retries": 3},
+                        },
+                    }],
+                }]},
+            },
+        }]}],
+    })
+}
+
+fn members(addresses: &[SocketAddr]) -> Value {
+    let of = |at: &SocketAddr| json!({"endpoint": {"address": address(*at)}});
+    let all: Vec<Value> = addresses.iter().map(of).collect();
+    json!([{"lb_endpoints": all}])
+}
+
+/// The endpoints of a pool: the one that the picker chose, else any.
+fn endpoints(index: usize, port: &Port) -> Value {
+    let name = format!("endpoints-{index}");
+    let round_robin = json!({"policies": [{"typed_extension_config": {
+        "name": "envoy.load_balancing_policies.round_robin",
+        "typed_config": {"@type": "type.googleapis.com/envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin"},
+    }}]});
+    let policy = if port.pickers.is_empty() {
+        round_robin
+    } else {
+        json!({"policies": [{"typed_extension_config": {
+            "name": "envoy.load_balancing_policies.override_host",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.load_balancing_policies.override_host.v3.OverrideHost",
+                "override_host_sources": [
+                    {"header": "x-gateway-destination-endpoint"},
+                    {"metadata": {"key": "envoy.lb", "path": [{"key": "x-gateway-destination-endpoint"}]}},
+                ],
+                "fallback_policy": round_robin,
+            },
+        }}]})
+    };
+    json!({
+        "name": name, "type": "STATIC", "connect_timeout": "5s",
+        "load_balancing_policy": policy,
+        "load_assignment": {"cluster_name": name, "endpoints": members(&port.endpoints)},
+    })
+}
+
+fn pickers(index: usize, port: &Port) -> Value {
+    let name = format!("picker-{index}");
+    let mut cluster = json!({
+        "name": name, "type": "STATIC", "connect_timeout": "5s",
+        "common_lb_config": {"healthy_panic_threshold": {"value": 0}},
+        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+            "explicit_http_config": {"http2_protocol_options": {}},
+        }},
+        "transport_socket": {"name": "envoy.transport_sockets.tls", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+            "common_tls_context": {"alpn_protocols": ["h2"]},
+        }},
+        "load_assignment": {"cluster_name": name, "endpoints": members(&port.pickers)},
+    });
+    if port.health {
+        cluster["health_checks"] = json!([{
+            "timeout": "2s", "interval": "0.1s", "no_traffic_interval": "0.1s", "unhealthy_threshold": 1, "healthy_threshold": 1,
+            "grpc_health_check": {"service_name": "envoy.service.ext_proc.v3.ExternalProcessor"},
+        }]);
+    }
+    cluster
+}

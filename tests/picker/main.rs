@@ -1,0 +1,18 @@
+//! The built picker behind a real Envoy: what clients of a gateway see of it.
+//!
+//! Nothing here asserts on elapsed time. Without Envoy (scripts/tools.sh) the tests are counted as not run.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
+
+mod death;
+mod envoy;
+mod http;
+#[path = "../local/processes.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode")]
+mod processes;
+mod requests;
+#[path = "../local/tools.rs"]
+#[expect(dead_code, reason = "shared with the tests of local mode")]
+mod tools;
+#[path = "../local/wait.rs"]
+mod wait;
+mod world;

@@ -1,0 +1,140 @@
+//! Engines, pickers and an Envoy, each a process of its own.
+
+use std::{
+    net::SocketAddr,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{envoy, http, wait::until};
+
+/// The built binary.
+pub(crate) fn longboat() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_longboat"))
+}
+
+/// Tests take turns: each has several processes, and a machine may have two cores.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A process that ends with this.
+pub(crate) struct Role(Child);
+
+impl Role {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn ended(&mut self) {
+        until("the end of a process", || self.0.try_wait().unwrap());
+    }
+}
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Simulated engines, and the file that tells pickers about them.
+pub(crate) struct Pool {
+    pub(crate) engines: Vec<SocketAddr>,
+    folder: TempDir,
+    _roles: Vec<Role>,
+}
+
+impl Pool {
+    /// So many engines, which take so long for a token.
+    pub(crate) fn start(count: u8, token: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let (mut engines, mut roles) = (Vec::new(), Vec::new());
+        for number in 1..=count {
+            let address = SocketAddr::from(([127, 0, 5, number], envoy::free_port()));
+            let (host, port) = (address.ip().to_string(), address.port().to_string());
+            let mut command = longboat();
+            command.args(["sim", "m", "--host", &host, "--port", &port, "--max-num-seqs", "64"]);
+            command.args(["--max-model-len", "10000000", "--inter-token-latency", token]);
+            roles.push(Role::start(&mut command));
+            engines.push(address);
+        }
+        for engine in &engines {
+            until("an engine", || std::net::TcpStream::connect(engine).ok());
+        }
+        let pool = Self { engines, folder, _roles: roles };
+        pool.know(&pool.engines);
+        pool
+    }
+
+    /// Makes these the endpoints that pickers know.
+    pub(crate) fn know(&self, endpoints: &[SocketAddr]) {
+        let list: Vec<_> = endpoints
+            .iter()
+            .enumerate()
+            .map(|(number, endpoint)| {
+                json!({"name": format!("e{number}"), "address": endpoint.ip(), "port": endpoint.port().to_string()})
+            })
+            .collect();
+        std::fs::write(self.file(), json!({"endpoints": list}).to_string()).unwrap();
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.folder.path().join("endpoints.json")
+    }
+}
+
+/// A picker with an address of its own.
+pub(crate) struct Picker {
+    pub(crate) role: Role,
+    pub(crate) address: SocketAddr,
+}
+
+impl Picker {
+    /// Starts one for a pool; `plugins` are lines of the configuration, with their profile.
+    pub(crate) fn start(pool: &Pool, plugins: &str, flags: &[&str]) -> Self {
+        Self::at(SocketAddr::from(([127, 0, 0, 1], envoy::free_port())), &pool.file(), plugins, flags)
+    }
+
+    fn at(address: SocketAddr, file: &Path, plugins: &str, flags: &[&str]) -> Self {
+        let metrics = envoy::free_port();
+        let config = format!(
+            "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n\
+             - {{type: file-discovery, parameters: {{path: '{}'}}}}\n{plugins}\n\
+             dataLayer: {{discovery: {{pluginRef: file-discovery}}}}\n",
+            file.display()
+        );
+        let mut command = longboat();
+        command.args(["epp", "--bind-address=127.0.0.1", "--grpc-health-port=0"]);
+        command.arg(format!("--grpc-port={}", address.port())).arg(format!("--metrics-port={metrics}"));
+        command.args(flags).args(["--config-text", &config]);
+        let role = Role::start(&mut command);
+        let page = format!("http://127.0.0.1:{metrics}/metrics");
+        until("a picker that knows its endpoints", || {
+            let page = http::try_get(&page)?;
+            let ready = page.lines().find(|line| line.starts_with("llm_d_epp_ready_endpoints"))?;
+            (!ready.ends_with(" 0")).then_some(())
+        });
+        Self { role, address }
+    }
+}
+
+/// The reference's default blend.
+pub(crate) const BLEND: &str = "- {type: queue-scorer}
+- {type: kv-cache-utilization-scorer}
+- {type: prefix-cache-scorer}
+schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer, weight: 2}, {pluginRef: kv-cache-utilization-scorer, weight: 2}, {pluginRef: prefix-cache-scorer, weight: 3}]}]";
+
+/// Any two endpoints, in any order.
+pub(crate) const TWO: &str = "- {type: random-picker, parameters: {maxNumOfEndpoints: 2}}
+schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]";
