@@ -23,6 +23,9 @@ pub(crate) struct Port {
     pub(crate) health: bool,
     /// The endpoints that a picker may choose, as a gateway hints.
     pub(crate) subset: Option<Vec<String>>,
+    /// Whether the next endpoint of a list is tried where one cannot be reached. Envoy 1.40 then sends a body twice that
+    /// trailers follow.
+    pub(crate) retries: bool,
 }
 
 /// Ends with this.
@@ -169,6 +172,10 @@ fn listener(index: usize, number: u16, port: &Port) -> Value {
         "name": "envoy.filters.http.router",
         "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"},
     }));
+    let mut route = json!({"cluster": format!("endpoints-{index}"), "timeout": "0s"});
+    if port.retries {
+        route["retry_policy"] = json!({"retry_on": "connect-failure,refused-stream", "num_retries": 3});
+    }
     json!({
         "name": format!("port-{index}"),
         "address": address(SocketAddr::from(([127, 0, 0, 1], number))),
@@ -187,10 +194,7 @@ fn listener(index: usize, number: u16, port: &Port) -> Value {
                     "name": "all", "domains": ["*"],
                     "routes": [{
                         "match": {"prefix": "/"},
-                        "route": {
-                            "cluster": format!("endpoints-{index}"), "timeout": "0s",
-                            "retry_policy": {"retry_on": "connect-failure,refused-stream", "num_retries": 3},
-                        },
+                        "route": route,
                     }],
                 }]},
             },
