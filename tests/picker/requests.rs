@@ -119,18 +119,18 @@ fn long_bodies_arrive_as_they_were_sent() {
     let Some(world) = world() else { return };
     let _turn = turn();
     // Escapes, and what is not ASCII.
-    let text = body(&"a \"quoted\" wörd\n".repeat(1 << 15), 1);
+    let text = body(&"a \"quoted\" wörd\n".repeat(1 << 12), 1);
     let direct = http::post(&world.envoy.url(WITHOUT_PICKER), CHAT, text.clone(), false).json();
-    assert!(direct["usage"]["prompt_tokens"].as_u64() > Some(100_000), "{direct:?}");
+    assert!(direct["usage"]["prompt_tokens"].as_u64() > Some(10_000), "{direct:?}");
     for http2 in [false, true] {
         let answer = http::post(&world.envoy.url(ALL), CHAT, text.clone(), http2);
         assert_eq!(answer.json()["usage"]["prompt_tokens"], direct["usage"]["prompt_tokens"]);
     }
     // Of a model that is not there an engine reads the whole body, and computes nothing: 400 would be a body that it cannot read.
-    let text = body(&"a \"quoted\" wörd\n".repeat(1 << 20), 1).replace("\"m\"", "\"nobody\"");
-    assert!(text.len() > 16 << 20);
-    for http2 in [false, true] {
-        assert_eq!(http::post(&world.envoy.url(ALL), CHAT, text.clone(), http2).status, 404);
+    for (repeats, http2) in [(1 << 16, true), (1 << 20, false)] {
+        let text = body(&"a \"quoted\" wörd\n".repeat(repeats), 1).replace("\"m\"", "\"nobody\"");
+        assert!(text.len() > repeats << 4);
+        assert_eq!(http::post(&world.envoy.url(ALL), CHAT, text, http2).status, 404);
     }
 }
 
