@@ -82,9 +82,19 @@ fn measure(quick: bool) {
 
 /// A simulated engine without latency of its own.
 async fn engine(number: u8, stop: &CancellationToken) -> SocketAddr {
-    let listener = TcpListener::bind(([127, 0, 4, number + 1], 0)).await.unwrap();
+    let listener = TcpListener::bind(SocketAddr::from(([127, 0, 4, number + 1], 0))).await.unwrap();
     let (address, host) = (listener.local_addr().unwrap(), format!("127.0.4.{}", number + 1));
-    let flags = ["m", "--host", &host, "--max-model-len", "8000000", "--max-num-seqs", "256"];
+    let flags = [
+        "m",
+        "--host",
+        &host,
+        "--max-model-len",
+        "8000000",
+        "--max-num-seqs",
+        "256",
+        "--kv-cache-size",
+        "1000000",
+    ];
     let args = longboat_sim::Args::simulator(&flags).unwrap();
     let stop = stop.clone();
     tokio::spawn(async move { longboat_sim::serve(args, listener, stop).await });

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use clap::Parser;
 use longboat_extproc::{
     Action, Event, Header, HeaderChanges, Headers, Incoming, Outbox, Processor, ProcessorExchange,
-    ServerOptions, names,
+    ServerOptions, Transport, names,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -115,7 +115,7 @@ struct Program {
 
 /// This program as the picker, on the runtime that the binary gives it.
 pub(crate) fn run_picker() {
-    let arguments = longboat_epp::normalized(std::env::args_os().skip(1).collect());
+    let arguments = longboat_epp::normalized(std::env::args_os().skip(1));
     let args = Program::parse_from(arguments).picker;
     let runtime = longboat_epp::runtime().unwrap();
     runtime.block_on(longboat_epp::run(args, CancellationToken::new())).unwrap();
@@ -136,7 +136,8 @@ pub(crate) fn run_floor(endpoints: Vec<String>) {
         let tls = longboat_tls::server_config(&pair, &[b"h2"]).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         writeln!(std::io::stdout(), "{}", listener.local_addr().unwrap()).unwrap();
-        let options = ServerOptions { tls: Some(tls), ..ServerOptions::default() };
+        let options =
+            ServerOptions { tls: Some(tls), transport: Transport::Tonic, ..ServerOptions::default() };
         let floor = Arc::new(Floor { endpoints, next: std::sync::atomic::AtomicUsize::default() });
         longboat_extproc::serve(listener, floor, options, CancellationToken::new()).await.unwrap();
     });

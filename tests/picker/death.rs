@@ -103,3 +103,37 @@ fn a_picker_that_is_asked_to_end_costs_no_request() {
     }
     assert_eq!((plain.end(), streams.end()), (Vec::new(), Vec::new()), "{}", envoy.log());
 }
+
+/// What was in the picker when it was killed is lost: Envoy has shown it the body, and cannot send it elsewhere. Nothing else is.
+#[test]
+fn a_picker_that_is_killed_costs_at_most_what_it_held() {
+    let Some(program) = tools::tool("bin/envoy") else { return };
+    let _turn = turn();
+    let pool = Pool::start(2, "5ms");
+    let mut pickers = vec![Picker::start(&pool, BLEND, FLAGS), Picker::start(&pool, BLEND, FLAGS)];
+    let envoy = Envoy::start(
+        &program,
+        &[Port {
+            pickers: pickers.iter().map(|picker| picker.address).collect(),
+            endpoints: pool.engines.clone(),
+            fail_open: true,
+            health: true,
+            ..Port::default()
+        }],
+    );
+    let (plain, streams) = (Load::start(&envoy.url(0), false), Load::start(&envoy.url(0), true));
+    while let Some(picker) = pickers.pop() {
+        plain.goes_on();
+        streams.goes_on();
+        processes::signal("KILL", picker.role.pid());
+        plain.goes_on();
+        streams.goes_on();
+    }
+    let (plain, streams) = (plain.end(), streams.end());
+    println!("killed twice: {} requests and {} streams failed", plain.len(), streams.len());
+    for failed in plain.iter().chain(&streams) {
+        println!("  {}", failed.chars().take(200).collect::<String>());
+    }
+    // Each load has two requests at a time, and there were two pickers.
+    assert!(plain.len() <= 4 && streams.len() <= 4, "{plain:?} {streams:?}");
+}

@@ -23,8 +23,9 @@ pub(crate) struct Port {
     pub(crate) health: bool,
     /// The endpoints that a picker may choose, as a gateway hints.
     pub(crate) subset: Option<Vec<String>>,
-    /// Whether a picker may say that it needs no response bodies.
-    pub(crate) override_mode: bool,
+    /// Whether the next endpoint of a list is tried where one cannot be reached. Envoy 1.40 then sends a body twice that
+    /// trailers follow.
+    pub(crate) retries: bool,
 }
 
 /// Ends with this.
@@ -48,17 +49,16 @@ impl Envoy {
         let file = folder.path().join("envoy.json");
         std::fs::write(&file, config.to_string()).unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .arg("-c")
             .arg(&file)
             .args(["--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning"])
             .args(["--drain-time-s", "1"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let mut envoy = Self { child, ports: numbers, admin, folder };
+            .stderr(log);
+        let mut envoy = Self { child: spawn(command), ports: numbers, admin, folder };
         let start = Instant::now();
         while !envoy.listens() {
             let ended = envoy.child.try_wait().unwrap();
@@ -73,19 +73,9 @@ impl Envoy {
         format!("http://127.0.0.1:{}", self.ports[port])
     }
 
-    /// Where Envoy says how it is.
-    pub(crate) fn admin(&self) -> String {
-        format!("http://127.0.0.1:{}", self.admin)
-    }
-
     /// What Envoy complained about.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
-    }
-
-    /// Its process.
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
     }
 
     /// The admin port is opened before the others, so all must answer.
@@ -93,6 +83,19 @@ impl Envoy {
         let ports = self.ports.iter().chain([&self.admin]);
         ports.into_iter().all(|port| std::net::TcpStream::connect(("127.0.0.1", *port)).is_ok())
     }
+}
+
+/// This Envoy ends with the thread that started it, and a test's thread ends before those that share its Envoy. So it is started
+/// by one that goes on.
+fn spawn(mut command: Command) -> Child {
+    let (sender, child) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        sender.send(command.spawn().unwrap()).unwrap();
+        loop {
+            std::thread::park();
+        }
+    });
+    child.recv().unwrap()
 }
 
 impl Drop for Envoy {
@@ -152,7 +155,6 @@ fn listener(index: usize, number: u16, port: &Port) -> Value {
                 "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
                 "grpc_service": {"envoy_grpc": {"cluster_name": format!("picker-{index}")}, "timeout": "1000s"},
                 "failure_mode_allow": port.fail_open,
-                "allow_mode_override": port.override_mode,
                 "message_timeout": "1000s",
                 "processing_mode": {
                     "request_header_mode": "SEND", "response_header_mode": "SEND",
@@ -170,6 +172,10 @@ fn listener(index: usize, number: u16, port: &Port) -> Value {
         "name": "envoy.filters.http.router",
         "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"},
     }));
+    let mut route = json!({"cluster": format!("endpoints-{index}"), "timeout": "0s"});
+    if port.retries {
+        route["retry_policy"] = json!({"retry_on": "connect-failure,refused-stream", "num_retries": 3});
+    }
     json!({
         "name": format!("port-{index}"),
         "address": address(SocketAddr::from(([127, 0, 0, 1], number))),
@@ -188,10 +194,7 @@ fn listener(index: usize, number: u16, port: &Port) -> Value {
                     "name": "all", "domains": ["*"],
                     "routes": [{
                         "match": {"prefix": "/"},
-                        "route": {
-                            "cluster": format!("endpoints-{index}"), "timeout": "0s",
-                            "retry_policy": {"retry_on": "connect-failure,refused-stream", "num_retries": 3},
-                        },
+                        "route": route,
                     }],
                 }]},
             },

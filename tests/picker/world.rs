@@ -65,7 +65,14 @@ impl Pool {
             let (host, port) = (address.ip().to_string(), address.port().to_string());
             let mut command = longboat();
             command.args(["sim", "m", "--host", &host, "--port", &port, "--max-num-seqs", "64"]);
-            command.args(["--max-model-len", "10000000", "--inter-token-latency", token]);
+            command.args([
+                "--max-model-len",
+                "10000000",
+                "--kv-cache-size",
+                "1000000",
+                "--inter-token-latency",
+                token,
+            ]);
             roles.push(Role::start(&mut command));
             engines.push(address);
         }

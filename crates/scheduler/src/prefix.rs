@@ -140,12 +140,12 @@ impl PrefixIndex {
 
     /// How many prefixes are remembered, over all endpoints.
     pub(crate) fn len(&self) -> usize {
-        self.caches.iter().map(|cache| cache.len()).sum()
+        self.caches.iter().map(Cache::len).sum()
     }
 
     /// How many prefixes an endpoint holds.
     pub(crate) fn held(&self, slot: Slot) -> usize {
-        self.caches.get(slot.0 as usize).map_or(0, |cache| cache.len())
+        self.caches.get(slot.0 as usize).map_or(0, Cache::len)
     }
 
     /// Hashes a request's prompts and looks who holds them. All endpoints must be hashed alike to be compared, so

@@ -172,8 +172,7 @@ impl<P: Processor> Core<P> {
             }
             frame::WINDOW_UPDATE => self.window_update(head, payload),
             frame::PUSH_PROMISE => Err(Failed(Code::Protocol)),
-            frame::PRIORITY | frame::GOAWAY => Ok(()),
-            // The standard asks to ignore what is not known.
+            // Priorities are advice, and a peer that leaves closes. The standard asks to ignore what is not known.
             _ => Ok(()),
         }
     }
@@ -208,7 +207,7 @@ impl<P: Processor> Core<P> {
             block = block.get(5..).ok_or(Failed(Code::Protocol))?;
         }
         // Clients' streams have odd numbers.
-        if head.stream % 2 == 0 {
+        if head.stream.is_multiple_of(2) {
             return Err(Failed(Code::Protocol));
         }
         let ends = head.has(frame::END_STREAM);
@@ -344,7 +343,7 @@ impl<P: Processor> Core<P> {
         if head.has(frame::ACK) {
             return Ok(());
         }
-        if payload.len() % 6 != 0 {
+        if !payload.len().is_multiple_of(6) {
             return Err(Failed(Code::FrameSize));
         }
         for setting in payload.chunks_exact(6) {

@@ -15,11 +15,14 @@ pub(super) const MAX_LIST: usize = 64 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Broken;
 
+/// A name and its value.
+type Field = (Box<[u8]>, Box<[u8]>);
+
 /// The decoder of one connection.
 #[derive(Debug)]
 pub(super) struct Decoder {
     /// The newest first.
-    table: VecDeque<(Box<[u8]>, Box<[u8]>)>,
+    table: VecDeque<Field>,
     size: usize,
     limit: usize,
     scratch: [Vec<u8>; 2],

@@ -50,7 +50,7 @@ static CODES: LazyLock<Codes> = LazyLock::new(|| {
 
 /// Decodes a string; `None`: it is not one.
 pub(super) fn decode(coded: &[u8], into: &mut Vec<u8>) -> Option<()> {
-    let codes = &*CODES;
+    let table = &*CODES;
     // The next bits, from the left of 64.
     let (mut bits, mut have) = (0_u64, 0_usize);
     let mut rest = coded.iter();
@@ -62,15 +62,15 @@ pub(super) fn decode(coded: &[u8], into: &mut Vec<u8>) -> Option<()> {
         }
         // What fills the last byte up are the first bits of the end of a string: ones, and fewer than eight.
         let window = bits >> 32;
-        let Some(length) = (SHORTEST..=LONGEST).find(|length| window < codes.after[*length]) else {
+        let Some(length) = (SHORTEST..=LONGEST).find(|length| window < table.after[*length]) else {
             return (have < 8 && is_padding(bits, have)).then_some(());
         };
         if length > have {
             return (have < 8 && is_padding(bits, have)).then_some(());
         }
         let code = (bits >> (64 - length)).cast_signed();
-        let place = usize::try_from(code + codes.offset[length]).ok()?;
-        let symbol = usize::from(*codes.symbols.get(place)?);
+        let place = usize::try_from(code + table.offset[length]).ok()?;
+        let symbol = usize::from(*table.symbols.get(place)?);
         if symbol == END {
             return None;
         }
