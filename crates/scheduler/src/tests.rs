@@ -3,6 +3,7 @@
 mod any_pool;
 mod config;
 mod herding;
+mod pairing;
 mod picks;
 mod plugins;
 mod precise;
