@@ -213,3 +213,43 @@ fn a_word_that_is_not_known_is_refused() {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
     }
 }
+
+#[test]
+fn a_group_of_pods_and_a_service_without_a_route_are_proven_too() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let folder = TempDir::new().unwrap();
+    let path = tools::root().join("examples/multi-node/service.yaml");
+    let group: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut bare = service(&json!({}));
+    bare["metadata"]["name"] = json!("bare");
+    for part in ["router", "prefill"] {
+        bare["spec"].as_object_mut().unwrap().remove(part);
+    }
+    let mut files = Vec::new();
+    for (index, mut service) in [group, bare].into_iter().enumerate() {
+        // As a gate: `up` says that it serves when it is proven.
+        service["metadata"]["annotations"]["longboat.dev/serving-proof"] = json!("gate");
+        let file = folder.path().join(format!("{index}.json"));
+        std::fs::write(&file, service.to_string()).unwrap();
+        files.push(file.to_str().unwrap().to_owned());
+    }
+    let world = World::start(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    let services = world.object(&["llmisvc"]);
+    let mut said = Vec::new();
+    for service in services["items"].as_array().unwrap() {
+        let conditions = service["status"]["conditions"].as_array().unwrap();
+        let proven = conditions.iter().find(|found| found["type"] == "ServingProven").unwrap();
+        assert_eq!(
+            (&proven["status"], &proven["reason"]),
+            (&json!("True"), &json!("TokenReceived")),
+            "{proven}"
+        );
+        said.push(proven["message"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(said.len(), 2);
+    let asked = said.iter().find(|message| message.contains("org/model")).unwrap();
+    assert!(!asked.contains("/default/bare"), "the Service of its pods is asked: {asked}");
+}

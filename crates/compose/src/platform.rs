@@ -29,6 +29,8 @@ pub struct Platform {
     pub pod_security: PodSecurity,
     /// Whether requests prove that services serve.
     pub serving_proof: ServingProof,
+    /// Whether prefill and decode pods of different revisions are kept apart: `kvPairing` of the key `longboat`.
+    pub kv_pairing: bool,
 }
 
 /// The image that holds this build.
@@ -313,6 +315,8 @@ struct RawLongboat {
     image: String,
     #[serde(rename = "podSecurity")]
     pod_security: String,
+    #[serde(rename = "kvPairing")]
+    kv_pairing: bool,
     #[serde(rename = "servingProof")]
     serving_proof: String,
     #[serde(rename = "servingProofCA")]
@@ -343,6 +347,7 @@ impl Platform {
             images,
             pod_security: pod_security(data)?,
             serving_proof: serving_proof(data)?,
+            kv_pairing: kv_pairing(data)?,
         })
     }
 
@@ -396,6 +401,11 @@ fn pod_security(data: &BTreeMap<String, String>) -> Result<PodSecurity, Platform
             ),
         }),
     }
+}
+
+fn kv_pairing(data: &BTreeMap<String, String>) -> Result<bool, PlatformError> {
+    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
+    Ok(raw.kv_pairing)
 }
 
 fn serving_proof(data: &BTreeMap<String, String>) -> Result<ServingProof, PlatformError> {

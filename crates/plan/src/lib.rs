@@ -31,6 +31,7 @@ mod selector;
 mod server_defaults;
 mod snapshot;
 mod status;
+mod sum;
 mod tracing;
 mod workload;
 pub mod yaml;

@@ -99,6 +99,10 @@ const SENTENCES: &[(&str, &str)] = &[
         "Image for the roles that this build plays: picker, routing sidecar, storage initializer. `reference`: the images of the reference. Default: the image of this build.",
     ),
     (
+        "longboat.kvPairing",
+        "Label the pods of services whose prefill is apart with a digest of what both must agree about to exchange KV cache, and pair equal ones only. Default `false`. A service may say otherwise by annotation. Switching it on rolls their pods.",
+    ),
+    (
         "longboat.servingProof",
         "Whether a request proves that services serve: `off` (default), `report` or `gate`. A service may say otherwise by annotation.",
     ),

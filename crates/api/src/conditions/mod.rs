@@ -50,6 +50,8 @@ pub mod types {
     pub const SERVING_PROVEN: &str = "ServingProven";
     /// The decode pods took the KV cache of the prefill pods; only where the proof of serving is on and prefill is apart.
     pub const KV_TRANSFER_OBSERVED: &str = "KVTransferObserved";
+    /// All pods can exchange KV cache with one another; only where pairing is on and prefill is apart.
+    pub const KV_PAIRED: &str = "KVPaired";
     /// Of a config: services use it.
     pub const CONFIG_IN_USE: &str = "ConfigInUse";
 }

@@ -91,7 +91,10 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Reaper => report(longboat_node::reaper::run().map_err(Into::into)),
         Command::Controller(args) => serve(|shutdown| traced(traces, controller(*args, shutdown))),
         Command::Epp(args) => serve(|shutdown| async { Ok(longboat_epp::run(*args, shutdown).await?) }),
-        Command::Sidecar(args) => serve(|shutdown| role::sidecar(*args, shutdown)),
+        Command::Sidecar(args) => {
+            let runtime = longboat_sidecar::runtime(&args).map_err(Into::into);
+            serve_on(runtime, |shutdown| role::sidecar(*args, shutdown))
+        }
         Command::Fetch(args) => fetch::run(args),
         Command::Apiserver(args) => {
             serve(|shutdown| async { Ok(longboat_apiserver::run(args, shutdown).await?) })
@@ -107,7 +110,18 @@ fn serve<F>(role: impl FnOnce(CancellationToken) -> F) -> ExitCode
 where
     F: Future<Output = anyhow::Result<()>>,
 {
-    report(runtime().and_then(|runtime| runtime.block_on(async { role(signals::shutdown_token()?).await })))
+    serve_on(runtime(), role)
+}
+
+/// The same with another runtime than that of all roles.
+fn serve_on<F>(
+    runtime: anyhow::Result<tokio::runtime::Runtime>,
+    role: impl FnOnce(CancellationToken) -> F,
+) -> ExitCode
+where
+    F: Future<Output = anyhow::Result<()>>,
+{
+    report(runtime.and_then(|runtime| runtime.block_on(async { role(signals::shutdown_token()?).await })))
 }
 
 /// Sends traces while a role runs, if there are any.

@@ -4,6 +4,7 @@
 mod asked_for;
 mod composing;
 mod laws;
+mod pairing;
 mod proof;
 mod simulate;
 mod world;

@@ -11,6 +11,7 @@ mod kv_cache;
 mod lora;
 mod metadata;
 mod pod;
+pub(crate) mod revision;
 pub(crate) mod scaling;
 pub(crate) mod security;
 mod service;
