@@ -39,6 +39,10 @@ pub const SERVING_PROOF: &str = "longboat.dev/serving-proof";
 /// In the status of a service: what the last proof was about, and when it was.
 pub const SERVING_PROOF_RECORD: &str = "longboat.dev/serving-proof-record";
 
+/// On a service whose prefill is apart: whether pods of different revisions are kept apart, `true` or `false`. It overrides the
+/// platform's setting.
+pub const KV_PAIRING: &str = "longboat.dev/kv-pairing";
+
 /// Prefixes of annotation keys that travel from a service to its workloads.
 pub const PROPAGATED_PREFIXES: [&str; 4] =
     ["k8s.v1.cni.cncf.io", "kueue.x-k8s.io", "prometheus.io", "internal.serving.kserve.io/localmodel"];

@@ -14,6 +14,9 @@ pub const KSERVE_COMPONENT: &str = "kserve.io/component";
 pub const KSERVE_COMPONENT_WORKLOAD: &str = "workload";
 /// What a workload pod does for the picker; values in [`role`].
 pub const ROLE: &str = "llm-d.ai/role";
+/// On pods of a service whose prefill is apart, where pairing is on: a digest of what prefill and decode must agree about to
+/// exchange KV cache. The picker pairs equal ones only.
+pub const KV_REVISION: &str = "longboat.dev/kv-revision";
 /// Routing group of a service, kept equal to `spec.router.route.group`; on its managed HTTPRoute too.
 pub const ROUTING_GROUP: &str = "serving.kserve.io/routing-group";
 /// Name of the model cache that holds the service's model.

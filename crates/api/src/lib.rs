@@ -15,6 +15,7 @@ pub mod fields;
 pub mod foreign;
 pub mod labels;
 pub mod names;
+pub mod pairing;
 pub mod proof;
 pub mod reasons;
 pub mod uri;

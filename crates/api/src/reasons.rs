@@ -76,7 +76,9 @@ pub mod condition {
     pub const PROOF_SETTING_INVALID: &str = "ProofSettingInvalid";
     /// The proof waits until the service's own conditions hold.
     pub const WAITING_FOR_READINESS: &str = "WaitingForReadiness";
-    /// The proof waits until all pods are of the newest revision.
+    /// All pods are of one revision.
+    pub const ONE_REVISION: &str = "OneRevision";
+    /// Something waits until all pods are of the newest revision.
     pub const WAITING_FOR_ROLLOUT: &str = "WaitingForRollout";
     /// There is no pod, or no address, to send a request to.
     pub const NOTHING_TO_ASK: &str = "NothingToAsk";

@@ -33,6 +33,8 @@ pub struct Platform {
     /// The port at which init containers tell how far a download is, where they are to be asked: `downloadProgressPort` of the
     /// key `longboat`.
     pub download_progress_port: Option<u16>,
+    /// Whether prefill and decode pods of different revisions are kept apart: `kvPairing` of the key `longboat`.
+    pub kv_pairing: bool,
 }
 
 /// The image that holds this build.
@@ -319,6 +321,8 @@ struct RawLongboat {
     pod_security: String,
     #[serde(rename = "disruptionBudgets")]
     disruption_budgets: bool,
+    #[serde(rename = "kvPairing")]
+    kv_pairing: bool,
     #[serde(rename = "servingProof")]
     serving_proof: String,
     #[serde(rename = "servingProofCA")]
@@ -353,6 +357,7 @@ impl Platform {
             disruption_budgets: disruption_budgets(data)?,
             serving_proof: serving_proof(data)?,
             download_progress_port: download_progress_port(data)?,
+            kv_pairing: kv_pairing(data)?,
         })
     }
 
@@ -411,6 +416,11 @@ fn pod_security(data: &BTreeMap<String, String>) -> Result<PodSecurity, Platform
 fn disruption_budgets(data: &BTreeMap<String, String>) -> Result<bool, PlatformError> {
     let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
     Ok(raw.disruption_budgets)
+}
+
+fn kv_pairing(data: &BTreeMap<String, String>) -> Result<bool, PlatformError> {
+    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
+    Ok(raw.kv_pairing)
 }
 
 fn serving_proof(data: &BTreeMap<String, String>) -> Result<ServingProof, PlatformError> {

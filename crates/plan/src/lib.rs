@@ -33,6 +33,7 @@ mod selector;
 mod server_defaults;
 mod snapshot;
 mod status;
+mod sum;
 mod tracing;
 mod wave;
 mod workload;

@@ -74,6 +74,7 @@ const FIXES: &[(&str, &str)] = &[
         "ProofSettingInvalid",
         "Correct the annotation `longboat.dev/serving-proof`: `off`, `report` or `gate`.",
     ),
+    ("OneRevision", "Nothing: any prefill pod can serve any decode pod."),
     ("WaitingForReadiness", "Look at the other conditions first."),
     ("WaitingForRollout", "Wait for the rollout; `longboat status` shows what it waits for."),
     ("NothingToAsk", "Scale up, or give the service a route."),

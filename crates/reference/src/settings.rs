@@ -103,6 +103,10 @@ const SENTENCES: &[(&str, &str)] = &[
         "Whether each workload of several replicas gets a PodDisruptionBudget, by which at most one of its pods is evicted at a time. Groups of pods get none. Default `false`.",
     ),
     (
+        "longboat.kvPairing",
+        "Label the pods of services whose prefill is apart with a digest of what both must agree about to exchange KV cache, and pair equal ones only. Default `false`. A service may say otherwise by annotation. Switching it on rolls their pods.",
+    ),
+    (
         "longboat.servingProof",
         "Whether a request proves that services serve: `off` (default), `report` or `gate`. A service may say otherwise by annotation.",
     ),

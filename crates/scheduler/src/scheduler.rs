@@ -18,6 +18,7 @@ use crate::{
     handlers,
     inflight::Reservation,
     latency::{Features, LatencySettings, Wanted},
+    pairing,
     pickers::max_score::MaxScore,
     plugin::{Admitter, Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
     prefixes::PrefixSource,
@@ -456,6 +457,9 @@ pub(crate) const PREFILL: &str = "prefill";
 /// How a trace names the rule that endpoints without recent metrics count only where there are no others.
 const RECENT_METRICS: &str = "recent-metrics";
 
+/// How it names the rule that prefill and decode must be able to exchange KV cache.
+const KV_REVISION: &str = "kv-revision";
+
 /// A pick in progress: what a profile handler drives.
 pub(crate) struct Run<'r, 'c> {
     scheduler: &'r Scheduler,
@@ -468,7 +472,15 @@ impl Run<'_, '_> {
     pub(crate) fn profile(&mut self, name: &str) -> Option<usize> {
         let scheduler = self.scheduler;
         let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
-        self.run(profile)
+        self.run(profile, None)
+    }
+
+    /// The same for the other half of a pair: of the endpoints that can exchange KV cache with the target of `run`.
+    pub(crate) fn profile_beside(&mut self, name: &str, run: usize) -> Option<usize> {
+        let scheduler = self.scheduler;
+        let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
+        let peer = self.runs[run].targets.first().copied();
+        self.run(profile, peer)
     }
 
     /// The name of the only profile.
@@ -476,10 +488,21 @@ impl Run<'_, '_> {
         &self.scheduler.profiles[0].name
     }
 
-    fn run(&mut self, profile: &Profile) -> Option<usize> {
+    fn run(&mut self, profile: &Profile, peer: Option<Candidate>) -> Option<usize> {
         let mut candidates: Vec<Candidate> = (0..self.context.candidates.len()).collect();
         let trace = self.scheduler.options.trace;
         let mut passed = Vec::new();
+        // First, because some filters keep all where they would keep none.
+        if let Some(peer) = peer {
+            let before = candidates.len();
+            pairing::keep(self.context, peer, &mut candidates);
+            if trace && candidates.len() < before {
+                passed.push(FilterTrace { plugin: KV_REVISION.to_owned(), kept: candidates.clone() });
+            }
+            if candidates.is_empty() {
+                return None;
+            }
+        }
         for (name, filter) in &profile.filters {
             filter.filter(self.context, &mut candidates);
             if trace {

@@ -5,6 +5,7 @@ mod config;
 mod herding;
 mod latency;
 mod p2p;
+mod pairing;
 mod picks;
 mod plugins;
 mod precise;

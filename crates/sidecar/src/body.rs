@@ -9,6 +9,8 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 
+use crate::pieces::Pieces;
+
 /// Why a body ended before its end.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -26,9 +28,17 @@ pub(crate) enum ReadError {
     Cut(#[source] BodyError),
 }
 
+/// Memory that is taken for a body at once.
+const PROMISED: usize = 1 << 20;
+
 /// Bytes that are at hand.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> ProxyBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The same, in several pieces.
+pub(crate) fn pieces(pieces: Pieces) -> ProxyBody {
+    pieces.map_err(|never| match never {}).boxed_unsync()
 }
 
 /// A body that is passed on as it comes.
@@ -89,6 +99,8 @@ where
     if body.size_hint().lower() > limit as u64 {
         return Err(ReadError::TooLong(limit));
     }
+    // A length is only a promise: memory for more than this is taken when the bytes come.
+    let promised = usize::try_from(body.size_hint().lower()).unwrap_or(limit).min(PROMISED);
     let mut body = std::pin::pin!(body);
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
@@ -103,6 +115,7 @@ where
             first = data;
         } else {
             if whole.is_empty() {
+                whole.reserve(promised.max(first.len() + data.len()));
                 whole.extend_from_slice(&std::mem::take(&mut first));
             }
             whole.extend_from_slice(&data);

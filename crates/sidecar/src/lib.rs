@@ -16,10 +16,12 @@ mod flow;
 mod headers;
 mod metrics;
 mod object;
+mod pieces;
 #[doc(hidden)]
 pub mod probe;
 mod proxy;
 mod rewrite;
+mod runtime;
 mod server;
 mod settings;
 mod target;
@@ -28,4 +30,5 @@ mod usage;
 
 pub use args::{Args, MoriioArgs, expanded};
 pub use error::Error;
+pub use runtime::runtime;
 pub use server::run;

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
+use bytes::Bytes;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{MapAccess, Visitor},
@@ -9,9 +10,18 @@ use serde::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::pieces::Pieces;
+
+/// A value that is longer than this is shared instead of copied.
+const LONG: usize = 16 << 10;
+
 /// An object's entries in their order; of several with one name, the last counts.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Object<'a>(Vec<(String, Cow<'a, RawValue>)>);
+pub(crate) struct Object<'a> {
+    entries: Vec<(String, Cow<'a, RawValue>)>,
+    /// What it was read from, where values may be shared.
+    source: Option<&'a Bytes>,
+}
 
 // === impl Object ===
 
@@ -21,18 +31,23 @@ impl<'a> Object<'a> {
         serde_json::from_slice(text)
     }
 
+    /// The same, of a text whose long values are shared with what is made of the object.
+    pub(crate) fn of(text: &'a Bytes) -> Result<Self, serde_json::Error> {
+        Ok(Self { source: Some(text), ..Self::parse(text)? })
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&RawValue> {
-        self.0.iter().find(|(entry, _)| entry == name).map(|(_, value)| value.as_ref())
+        self.entries.iter().find(|(entry, _)| entry == name).map(|(_, value)| value.as_ref())
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &RawValue)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_ref()))
+        self.entries.iter().map(|(name, value)| (name.as_str(), value.as_ref()))
     }
 
     pub(crate) fn set(&mut self, name: &str, value: Cow<'a, RawValue>) {
-        match self.0.iter_mut().find(|(entry, _)| entry == name) {
+        match self.entries.iter_mut().find(|(entry, _)| entry == name) {
             Some((_, current)) => *current = value,
-            None => self.0.push((name.to_owned(), value)),
+            None => self.entries.push((name.to_owned(), value)),
         }
     }
 
@@ -44,18 +59,48 @@ impl<'a> Object<'a> {
     }
 
     pub(crate) fn remove(&mut self, name: &str) {
-        self.0.retain(|(entry, _)| entry != name);
+        self.entries.retain(|(entry, _)| entry != name);
     }
 
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
+
+    /// The object as text, which shares long values with what it was read from.
+    pub(crate) fn to_pieces(&self) -> Pieces {
+        let mut pieces = Pieces::default();
+        let mut text = Vec::with_capacity(1 << 10);
+        text.push(b'{');
+        for (index, (name, value)) in self.entries.iter().enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            serde_json::to_writer(&mut text, name).expect("a string is written into memory");
+            text.push(b':');
+            match self.shared(value.get()) {
+                Some(value) => {
+                    pieces.push(std::mem::take(&mut text));
+                    pieces.push(value);
+                }
+                None => text.extend_from_slice(value.get().as_bytes()),
+            }
+        }
+        text.push(b'}');
+        pieces.push(text);
+        pieces
+    }
+
+    fn shared(&self, value: &str) -> Option<Bytes> {
+        let source = self.source.filter(|_| value.len() > LONG)?;
+        let (whole, part) = (source.as_ptr_range(), value.as_bytes().as_ptr_range());
+        (whole.start <= part.start && part.end <= whole.end).then(|| source.slice_ref(value.as_bytes()))
+    }
 }
 
 impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
+        let mut map = serializer.serialize_map(Some(self.entries.len()))?;
+        for (name, value) in &self.entries {
             map.serialize_entry(name, value.as_ref())?;
         }
         map.end()
@@ -99,6 +144,25 @@ mod tests {
         object.set_value("new", &false);
         object.remove("t");
         assert_eq!(object.to_vec(), br#"{"seed":1,"s":"\u003c<","a":[ 1 , 2 ],"new":false}"#);
+    }
+
+    #[test]
+    fn a_long_value_is_shared_and_the_text_is_the_same() {
+        let long = "x".repeat(LONG);
+        let text = Bytes::from(format!(r#"{{"a\"b":1,"long":["{long}"],"c":[]}}"#));
+        for object in [Object::parse(&text).unwrap(), Object::of(&text).unwrap()] {
+            let mut object = object.clone();
+            assert_eq!(object.to_pieces().whole(), object.to_vec());
+            object.set_value("c", &long);
+            object.set_value("d", &2);
+            assert_eq!(object.to_pieces().whole(), object.to_vec());
+        }
+        assert_eq!(Object::default().to_pieces().whole(), "{}");
+        let value = Object::of(&text).unwrap().to_pieces().whole();
+        assert_ne!(value.as_ptr(), text.as_ptr());
+        let shared = Object::of(&text).unwrap();
+        let shared = shared.shared(shared.get("long").unwrap().get()).unwrap();
+        assert!(text.as_ptr_range().contains(&shared.as_ptr()));
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn parts(bytes: &[u8]) {
         }
         for part in asked {
             assert!(
-                Object::parse(&part.body).is_ok(),
+                Object::parse(&part.body.whole()).is_ok(),
                 "an engine is asked with something else than an object"
             );
         }

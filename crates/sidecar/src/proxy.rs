@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, uri::Authority};
 use hyper::body::Incoming;
+use longboat_tls::FollowedRoots;
 use rand::seq::IndexedRandom;
 
 use crate::{
@@ -42,15 +43,20 @@ enum Chosen {
 // === impl Proxy ===
 
 impl Proxy {
-    pub(crate) fn new(settings: Settings, allowlist: Option<Allowlist>) -> Self {
+    /// `trusted` is who may show a certificate to a leg that verifies.
+    pub(crate) fn new(
+        settings: Settings,
+        allowlist: Option<Allowlist>,
+        trusted: Option<&FollowedRoots>,
+    ) -> Self {
         let engine = |rank: &crate::settings::Rank| {
             Authority::try_from(format!("localhost:{}", rank.engine)).expect("a host name and a port")
         };
         Self {
             connector: Connector::new(&settings),
-            prefiller: Upstream::prefiller(&settings),
-            decoder: Upstream::decoder(&settings),
-            encoder: Upstream::encoder(&settings),
+            prefiller: Upstream::prefiller(&settings, trusted),
+            decoder: Upstream::decoder(&settings, trusted),
+            encoder: Upstream::encoder(&settings, trusted),
             engines: settings.ranks.iter().map(engine).collect(),
             allowlist,
             metrics: Metrics::new(),

@@ -17,7 +17,7 @@ use hyper_util::{
     },
 };
 use kube::Client;
-use longboat_tls::{LeafRequest, Reloading};
+use longboat_tls::{FollowedRoots, LeafRequest, Reloading};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -95,7 +95,11 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     };
     let ports: Vec<u16> = settings.ranks.iter().map(|rank| rank.port).collect();
     tracing::info!(?ports, "Passing requests to the engine beside this sidecar.");
-    let proxy = Arc::new(Proxy::new(settings, allowlist));
+    let trusted = settings.verifies().then(FollowedRoots::of_environment);
+    if let Some(trusted) = trusted.clone() {
+        background.spawn(trusted.follow(shutdown.child_token()));
+    }
+    let proxy = Arc::new(Proxy::new(settings, allowlist, trusted.as_ref()));
     let mut servers = JoinSet::new();
     for (rank, listener) in listeners.into_iter().enumerate() {
         servers.spawn(serve(listener, tls.clone(), proxy.clone(), Part::Rank(rank), shutdown.clone()));

@@ -21,6 +21,7 @@ use hyper_util::{
     },
     rt::{TokioExecutor, TokioTimer},
 };
+use longboat_tls::FollowedRoots;
 use tower_service::Service;
 
 use crate::{
@@ -48,37 +49,43 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     /// To prefillers, wherever they are.
-    pub(crate) fn prefiller(settings: &Settings) -> Self {
-        Self::new(settings.prefiller, settings, None)
+    pub(crate) fn prefiller(settings: &Settings, trusted: Option<&FollowedRoots>) -> Self {
+        Self::new(settings.prefiller, settings, trusted, None)
     }
 
     /// To encoders, wherever they are.
-    pub(crate) fn encoder(settings: &Settings) -> Self {
-        Self::new(settings.encoders, settings, None)
+    pub(crate) fn encoder(settings: &Settings, trusted: Option<&FollowedRoots>) -> Self {
+        Self::new(settings.encoders, settings, trusted, None)
     }
 
     /// To ports that never speak TLS.
     pub(crate) fn plain(settings: &Settings) -> Self {
-        Self::new(Leg { tls: false, verify: true }, settings, None)
+        Self::new(Leg { tls: false, verify: true }, settings, None, None)
     }
 
     /// To the engines beside the sidecar.
-    pub(crate) fn decoder(settings: &Settings) -> Self {
-        Self::new(settings.decoder, settings, settings.address)
+    pub(crate) fn decoder(settings: &Settings, trusted: Option<&FollowedRoots>) -> Self {
+        Self::new(settings.decoder, settings, trusted, settings.address)
     }
 
-    fn new(leg: Leg, settings: &Settings, localhost: Option<IpAddr>) -> Self {
+    fn new(
+        leg: Leg,
+        settings: &Settings,
+        trusted: Option<&FollowedRoots>,
+        localhost: Option<IpAddr>,
+    ) -> Self {
         let mut connector =
             HttpConnector::new_with_resolver(Resolver { localhost, system: GaiResolver::new() });
         connector.set_nodelay(true);
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let tls = match (leg.tls, leg.verify) {
-            (true, true) => longboat_tls::environment_client_config(),
-            _ => longboat_tls::insecure_client_config(&[]),
+        let tls = match trusted {
+            Some(trusted) if leg.is_verified() => trusted.client_config(),
+            None if leg.is_verified() => FollowedRoots::of_environment().client_config(),
+            _ => Arc::unwrap_or_clone(longboat_tls::insecure_client_config(&[])),
         };
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(Arc::unwrap_or_clone(tls))
+            .with_tls_config(tls)
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);

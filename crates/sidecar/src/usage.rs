@@ -4,12 +4,22 @@
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
+use serde_json::value::RawValue;
 
-use crate::object::Object;
+use crate::{connectors::number, object::Object};
 
 const USAGE: &str = "usage";
-const DETAILS: &str = "prompt_tokens_details";
 const CACHED: &str = "cached_tokens";
+
+/// Where chat and completions say it.
+const DETAILS: &str = "prompt_tokens_details";
+/// Where the Responses API says it.
+const RESPONSES_DETAILS: &str = "input_tokens_details";
+/// What the Messages API calls it.
+const MESSAGES_CACHED: &str = "cache_read_input_tokens";
+
+/// In events of the Responses API and of the Messages API, the object that has the usage.
+const INNER: [&str; 2] = ["response", "message"];
 
 /// A line of a stream that is longer than this is no usage report; it is passed on instead of held.
 const LONGEST_LINE: usize = 1 << 20;
@@ -17,19 +27,56 @@ const LONGEST_LINE: usize = 1 << 20;
 /// Replaces the cached tokens in an answer, where it has a usage object.
 pub(crate) fn rewritten(answer: &[u8], cached_tokens: u64) -> Option<Vec<u8>> {
     let mut object = Object::parse(answer).ok()?;
-    let usage = object.get(USAGE)?.to_owned();
-    let mut usage = Object::parse(usage.get().as_bytes()).ok()?;
-    let details = usage.get(DETAILS).map(ToOwned::to_owned);
-    let mut details = details
-        .as_deref()
-        .and_then(|details| Object::parse(details.get().as_bytes()).ok())
-        .unwrap_or_default();
-    details.set_value(CACHED, &cached_tokens);
-    let details = serde_json::value::to_raw_value(&details).ok()?;
-    usage.set(DETAILS, Cow::Owned(details));
-    let usage = serde_json::value::to_raw_value(&usage).ok()?;
-    object.set(USAGE, Cow::Owned(usage));
+    let (name, value) = if let Some(usage) = object.get(USAGE) {
+        (USAGE, told(Object::parse(usage.get().as_bytes()).ok()?, cached_tokens)?.to_vec())
+    } else {
+        let (name, inner) = INNER.into_iter().find_map(|name| Some((name, object.get(name)?)))?;
+        let mut inner = Object::parse(inner.get().as_bytes()).ok()?;
+        let usage = told(Object::parse(inner.get(USAGE)?.get().as_bytes()).ok()?, cached_tokens)?.to_vec();
+        inner.set(USAGE, raw(usage)?);
+        (name, inner.to_vec())
+    };
+    object.set(name, raw(value)?);
     Some(object.to_vec())
+}
+
+/// A usage object with this number in the place where it says it; none: it has no such place.
+fn told(mut usage: Object<'_>, cached_tokens: u64) -> Option<Object<'_>> {
+    let has = |name: &str| usage.get(name).is_some();
+    let place = if has("prompt_tokens") || has(DETAILS) {
+        DETAILS
+    } else if has(RESPONSES_DETAILS) {
+        RESPONSES_DETAILS
+    } else if has(MESSAGES_CACHED) {
+        usage.set_value(MESSAGES_CACHED, &cached_tokens);
+        return Some(usage);
+    } else if has("input_tokens") {
+        return None;
+    } else {
+        DETAILS
+    };
+    let details = usage.get(place).and_then(|details| Object::parse(details.get().as_bytes()).ok());
+    let mut details = details.unwrap_or_default();
+    details.set_value(CACHED, &cached_tokens);
+    let details = details.to_vec();
+    usage.set(place, raw(details)?);
+    Some(usage)
+}
+
+fn raw(text: Vec<u8>) -> Option<Cow<'static, RawValue>> {
+    Some(Cow::Owned(RawValue::from_string(String::from_utf8(text).ok()?).ok()?))
+}
+
+/// Tokens of the prompt that an engine says it had cached; none of them where it does not say.
+pub(crate) fn cached_tokens(answer: &Object<'_>) -> u64 {
+    let cached = || {
+        let usage = Object::parse(answer.get(USAGE)?.get().as_bytes()).ok()?;
+        if let Some(details) = usage.get(DETAILS).or_else(|| usage.get(RESPONSES_DETAILS)) {
+            return number(Object::parse(details.get().as_bytes()).ok()?.get(CACHED)?);
+        }
+        number(usage.get(MESSAGES_CACHED)?)
+    };
+    cached().unwrap_or_default()
 }
 
 /// Does so in a stream of server-sent events, line by line; lines that say nothing about usage leave as they came.
@@ -125,8 +172,45 @@ mod tests {
             text(r#"{"usage":{"prompt_tokens_details":null}}"#).unwrap(),
             r#"{"usage":{"prompt_tokens_details":{"cached_tokens":4}}}"#
         );
-        for other in [r#"{"usage":null}"#, r#"{"a":1}"#, "[1]", "hello", ""] {
+        for (answer, expected) in [
+            (
+                r#"{"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":1}}}"#,
+                r#"{"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":4}}}"#,
+            ),
+            (
+                r#"{"type":"response.completed","response":{"usage":{"input_tokens_details":{"cached_tokens":1}}},"a":1}"#,
+                r#"{"type":"response.completed","response":{"usage":{"input_tokens_details":{"cached_tokens":4}}},"a":1}"#,
+            ),
+            (
+                r#"{"message":{"usage":{"input_tokens":5,"cache_read_input_tokens":0}}}"#,
+                r#"{"message":{"usage":{"input_tokens":5,"cache_read_input_tokens":4}}}"#,
+            ),
+        ] {
+            assert_eq!(text(answer).as_deref(), Some(expected));
+        }
+        for other in [
+            r#"{"usage":null}"#,
+            r#"{"usage":{"input_tokens":5}}"#,
+            r#"{"response":{"a":1}}"#,
+            r#"{"a":1}"#,
+            "[1]",
+            "hello",
+            "",
+        ] {
             assert_eq!(text(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn each_api_says_what_was_cached_in_its_own_place() {
+        for (usage, expected) in [
+            (r#"{"prompt_tokens_details":{"cached_tokens":3}}"#, 3),
+            (r#"{"input_tokens_details":{"cached_tokens":3}}"#, 3),
+            (r#"{"cache_read_input_tokens":3}"#, 3),
+            (r#"{"prompt_tokens":3}"#, 0),
+        ] {
+            let answer = format!(r#"{{"usage":{usage}}}"#);
+            assert_eq!(cached_tokens(&Object::parse(answer.as_bytes()).unwrap()), expected, "{usage}");
         }
     }
 

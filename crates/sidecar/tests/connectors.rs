@@ -221,6 +221,51 @@ async fn a_client_that_leaves_ends_both_legs() {
 }
 
 #[tokio::test]
+async fn the_first_piece_of_an_answer_leaves_when_it_arrives() {
+    let mut all = ways();
+    all.push(way("shared-storage", &["--kv-connector=shared-storage"]));
+    for way in all.into_iter().filter(|way| !way.name.contains("chunks")) {
+        let world = World::start(&way, &[], &["--inter-token-latency", "300s"]).await;
+        let mut request = chat();
+        request["stream"] = json!(true);
+        let mut answer = world.request(&request).send().await.unwrap();
+        let first = answer.chunk().await.unwrap().unwrap();
+        assert!(first.starts_with(b"data: {"), "{}: {first:?}", way.name);
+        let running = world.decode.metric("vllm:num_requests_running").await;
+        assert!(running > 0.0, "{}: the rest is still to come", way.name);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_has_to_be_held_has_a_limit_and_one_that_is_passed_on_has_none() {
+    let world = World::start(&way("nixlv2", &["--max-request-body-mib=1"]), &[], &[]).await;
+    let mut request = chat();
+    request["unknown"] = json!("x".repeat(1 << 20));
+    let refused = world.ask(&request).await;
+    assert_eq!((refused.status, &refused.body["code"]), (413, &json!(413)), "{}", refused.body);
+    assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
+    // Without a length in advance.
+    let pieces = request.to_string().into_bytes();
+    let pieces = pieces.chunks(1 << 16).map(|piece| Ok::<_, std::io::Error>(piece.to_vec()));
+    let stream = futures::stream::iter(pieces.collect::<Vec<_>>());
+    let chunked = world.request(&json!({})).body(reqwest::Body::wrap_stream(stream)).send().await.unwrap();
+    assert_eq!(chunked.status(), 413);
+    let url = format!("http://127.0.0.1:{}{CHAT}", world.sidecar);
+    let passed = world.client.post(url).json(&request).send().await.unwrap();
+    assert_eq!(passed.status(), 200, "the engine's own limit counts");
+}
+
+#[tokio::test]
+async fn an_unknown_rank_is_refused_before_any_engine_is_asked() {
+    let world = World::start(&way("nixlv2", &["--data-parallel-size=2"]), &[], &[]).await;
+    let asked =
+        world.request(&chat()).header("x-data-parallel-host-port", "10.9.9.9:1").send().await.unwrap();
+    assert_eq!(asked.status(), 400);
+    assert!(asked.text().await.unwrap().contains("x-data-parallel-host-port"));
+    assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
+}
+
+#[tokio::test]
 async fn engines_that_share_a_storage_find_the_prompt_there() {
     let folder = std::env::temp_dir().join(format!("longboat-{}", uuid::Uuid::new_v4()));
     let config = json!({"kv_connector_extra_config": {"shared_storage_path": folder}}).to_string();

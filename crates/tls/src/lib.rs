@@ -4,6 +4,7 @@
 
 mod config;
 mod error;
+mod followed;
 mod inspect;
 mod issue;
 mod options;
@@ -12,6 +13,7 @@ mod roots;
 
 pub use config::{client_config, insecure_client_config, server_config, with_client_certificate};
 pub use error::TlsError;
+pub use followed::FollowedRoots;
 pub use inspect::{Inspected, certificates};
 pub use issue::{CertificateAuthority, KeyPair, LeafRequest, Validity, self_signed};
 pub use options::{MinVersion, ServerOptions, Suite, UnknownName};

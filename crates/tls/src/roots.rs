@@ -20,13 +20,13 @@ const SYSTEM: [&str; 3] = [
 /// system trusts. As in Go, every file of a folder is read, whatever its name; one that holds no certificate is passed
 /// over. Without any certificate every server is refused.
 pub fn environment_client_config() -> Arc<ClientConfig> {
-    Arc::new(trusting(environment_roots()))
+    Arc::new(trusting(Named::by_environment().read()))
 }
 
 /// A client that trusts what [`environment_client_config`] does, and the certificates of further PEM texts, each of which must
 /// hold at least one.
 pub fn extended_client_config(pems: &[String]) -> Result<Arc<ClientConfig>, TlsError> {
-    let mut roots = environment_roots();
+    let mut roots = Named::by_environment().read();
     for pem in pems {
         let (added, _) = roots
             .add_parsable_certificates(CertificateDer::pem_slice_iter(pem.as_bytes()).filter_map(Result::ok));
@@ -41,16 +41,37 @@ fn trusting(roots: RootCertStore) -> ClientConfig {
     ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
 }
 
-fn environment_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    for file in files(std::env::var("SSL_CERT_FILE").ok(), std::env::var("SSL_CERT_DIR").ok()) {
-        let Ok(pem) = std::fs::read(&file) else { continue };
-        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
+/// Where trusted certificates are, by the two variables that say so.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) file: Option<String>,
+    pub(crate) folders: Option<String>,
+}
+
+// === impl Named ===
+
+impl Named {
+    pub(crate) fn by_environment() -> Self {
+        Self { file: std::env::var("SSL_CERT_FILE").ok(), folders: std::env::var("SSL_CERT_DIR").ok() }
     }
-    if roots.is_empty() {
-        tracing::warn!("No trusted certificate was found: set SSL_CERT_FILE or SSL_CERT_DIR.");
+
+    /// The files that hold them.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        files(self.file.clone(), self.folders.clone())
     }
-    roots
+
+    /// The certificates that are there now.
+    pub(crate) fn read(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        for file in self.files() {
+            let Ok(pem) = std::fs::read(&file) else { continue };
+            roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok));
+        }
+        if roots.is_empty() {
+            tracing::warn!("No trusted certificate was found: set SSL_CERT_FILE or SSL_CERT_DIR.");
+        }
+        roots
+    }
 }
 
 fn files(file: Option<String>, folders: Option<String>) -> Vec<PathBuf> {

@@ -52,6 +52,8 @@ pub mod types {
     pub const KV_TRANSFER_OBSERVED: &str = "KVTransferObserved";
     /// How far the download of the model is; only ever there while one runs whose progress is told, and never true.
     pub const MODEL_FETCHED: &str = "ModelFetched";
+    /// All pods can exchange KV cache with one another; only where pairing is on and prefill is apart.
+    pub const KV_PAIRED: &str = "KVPaired";
     /// Of a config: services use it.
     pub const CONFIG_IN_USE: &str = "ConfigInUse";
 }

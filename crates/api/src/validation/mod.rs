@@ -11,6 +11,7 @@ mod immutability;
 mod kv_cache;
 mod lora;
 mod name;
+mod pairing;
 mod parallelism;
 mod proof;
 mod rollout;
@@ -76,6 +77,7 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
         rollout::check(&path, workload, report);
     }
     dra::check(service, report);
+    pairing::check(service, report);
     proof::check(service, report);
     confidential::check(&spec.model, report);
 }

@@ -94,7 +94,10 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::Epp(args) => serve_on(longboat_epp::runtime().map_err(Into::into), |shutdown| async {
             Ok(longboat_epp::run(*args, shutdown).await?)
         }),
-        Command::Sidecar(args) => serve(|shutdown| role::sidecar(*args, shutdown)),
+        Command::Sidecar(args) => {
+            let runtime = longboat_sidecar::runtime(&args).map_err(Into::into);
+            serve_on(runtime, |shutdown| role::sidecar(*args, shutdown))
+        }
         Command::Fetch(args) => fetch::run(args),
         Command::Apiserver(args) => {
             serve(|shutdown| async { Ok(longboat_apiserver::run(args, shutdown).await?) })

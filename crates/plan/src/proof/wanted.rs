@@ -1,26 +1,19 @@
 //! The subject of a proof at this moment, and what the proof has to wait for.
 
-use std::fmt::Write;
-
-use k8s_openapi::{
-    api::{apps::v1::Deployment, core::v1::Pod},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
-use longboat_api::{
-    conditions::types,
-    foreign::leaderworkerset::LeaderWorkerSet,
-    labels::{NAME, PART_OF, PART_OF_VALUE},
-    reasons::condition as reason,
-    v1alpha2::LLMInferenceServiceStatus,
-};
-use sha2::{Digest, Sha256};
-
 use crate::{
     children::{Applied, Children},
     context::Context,
     names,
-    status::World,
+    status::{World, rollout},
+    sum::Sum,
     workload::Half,
+};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use longboat_api::{
+    conditions::types,
+    labels::{NAME, PART_OF, PART_OF_VALUE},
+    reasons::condition as reason,
+    v1alpha2::LLMInferenceServiceStatus,
 };
 
 /// What a proof would be about now.
@@ -64,28 +57,10 @@ impl Wanted {
     }
 }
 
-/// A digest of several parts, none of which can be mistaken for another one.
-#[derive(Default)]
-struct Sum(Sha256);
-
-impl Sum {
-    fn add(&mut self, part: &str) {
-        self.0.update(part.len().to_le_bytes());
-        self.0.update(part);
-    }
-
-    fn add_object(&mut self, kind: &str, metadata: &ObjectMeta, version: &str) {
-        let part = |text: &Option<String>| text.clone().unwrap_or_default();
-        for text in [kind, &part(&metadata.namespace), &part(&metadata.name), &part(&metadata.uid), version] {
-            self.add(text);
-        }
-    }
-
-    fn end(self) -> String {
-        self.0.finalize().iter().take(8).fold(String::new(), |mut digest, byte| {
-            let _ = write!(digest, "{byte:02x}");
-            digest
-        })
+fn add_object(sum: &mut Sum, kind: &str, metadata: &ObjectMeta, version: &str) {
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    for text in [kind, &part(&metadata.namespace), &part(&metadata.name), &part(&metadata.uid), version] {
+        sum.add(text);
     }
 }
 
@@ -119,19 +94,19 @@ fn surroundings(
         .iter()
         .find(|route| route.metadata.name.as_ref() == Some(&names::route(context.name)));
     for route in crate::router::route::in_play(context, managed) {
-        sum.add_object("HTTPRoute", &route.metadata, &generation(&route.metadata));
+        add_object(&mut sum, "HTTPRoute", &route.metadata, &generation(&route.metadata));
     }
     let snapshot = context.snapshot;
     let external = context.scheduler().and_then(|scheduler| scheduler.external_pool());
     let external = external.and_then(|name| snapshot.inference_pools.get(context.namespace, name));
     for pool in applied.inference_pools.iter().chain(external) {
-        sum.add_object("InferencePool", &pool.metadata, &generation(&pool.metadata));
+        add_object(&mut sum, "InferencePool", &pool.metadata, &generation(&pool.metadata));
     }
     for pool in &applied.inference_pools_x {
-        sum.add_object("InferencePoolX", &pool.metadata, &generation(&pool.metadata));
+        add_object(&mut sum, "InferencePoolX", &pool.metadata, &generation(&pool.metadata));
     }
     for pod in pods(context) {
-        sum.add_object("Pod", &pod.metadata, address(pod).unwrap_or_default());
+        add_object(&mut sum, "Pod", &pod.metadata, address(pod).unwrap_or_default());
     }
     sum.end()
 }
@@ -168,14 +143,8 @@ fn waiting(
     }
     let mut serving = 0;
     for half in Half::all(context.spec) {
-        let (progress, replicas) = if half.is_group() {
-            let set = applied.leader_worker_set(&half.group_name(context.name))?;
-            (of_group(set), set.spec.replicas.unwrap_or(1))
-        } else {
-            let deployment = applied.deployment(&half.deployment_name(context.name))?;
-            (of_deployment(deployment), wanted_replicas(deployment))
-        };
-        if let Some(progress) = progress {
+        let (missing, replicas) = rollout::of_half(context, applied, &half)?;
+        if let Some(progress) = missing {
             return Some(roll_out(context, &progress));
         }
         if replicas == 0 {
@@ -186,7 +155,7 @@ fn waiting(
     }
     let picker =
         context.managed_scheduler().and_then(|_| applied.deployment(&names::scheduler(context.name)));
-    if let Some(progress) = picker.and_then(of_deployment) {
+    if let Some(progress) = picker.and_then(rollout::of_deployment) {
         return Some(roll_out(context, &progress));
     }
     let bundle = &context.snapshot.platform.serving_proof.ca_config_map;
@@ -214,48 +183,4 @@ fn roll_out(context: &Context, progress: &str) -> Waiting {
         reason::WAITING_FOR_ROLLOUT,
         format!("the request for one token waits for a roll-out: {progress}{pairs}"),
     )
-}
-
-fn wanted_replicas(deployment: &Deployment) -> i32 {
-    deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
-}
-
-/// What is missing until all pods of a Deployment are of its newest revision and serve.
-fn of_deployment(deployment: &Deployment) -> Option<String> {
-    let name = deployment.metadata.name.as_deref().unwrap_or_default();
-    let replicas = wanted_replicas(deployment);
-    let status = deployment.status.clone().unwrap_or_default();
-    if status.observed_generation < deployment.metadata.generation {
-        return Some(format!("the newest revision of Deployment {name} has not been looked at"));
-    }
-    let updated = status.updated_replicas.unwrap_or_default();
-    let available = status.available_replicas.unwrap_or_default();
-    let old = (status.replicas.unwrap_or_default() - updated).max(0);
-    if updated >= replicas && available >= replicas && old == 0 {
-        return None;
-    }
-    let updated = updated.min(replicas);
-    let mut progress = format!("Deployment {name} has {updated} of {replicas} pods of the newest revision");
-    let _ = write!(progress, ", {} of {replicas} available", available.min(replicas));
-    if old > 0 {
-        let _ = write!(progress, ", and {old} of an older one");
-    }
-    Some(progress)
-}
-
-/// The same of a LeaderWorkerSet, whose status does not say which generation it is about.
-fn of_group(set: &LeaderWorkerSet) -> Option<String> {
-    let name = set.metadata.name.as_deref().unwrap_or_default();
-    let replicas = set.spec.replicas.unwrap_or(1);
-    let status = set.status.clone().unwrap_or_default();
-    let (updated, ready) =
-        (status.updated_replicas.unwrap_or_default(), status.ready_replicas.unwrap_or_default());
-    if updated >= replicas && ready >= replicas {
-        return None;
-    }
-    Some(format!(
-        "LeaderWorkerSet {name} has {} of {replicas} groups of the newest revision, {} of {replicas} ready",
-        updated.min(replicas),
-        ready.min(replicas)
-    ))
 }

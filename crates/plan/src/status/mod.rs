@@ -5,8 +5,10 @@ mod download;
 mod gateways;
 mod group;
 mod image_volume;
+mod pairing;
 mod pool;
 mod references;
+pub(crate) mod rollout;
 mod routes;
 mod scaling;
 mod scheduler;
@@ -73,6 +75,7 @@ pub fn status(
     conditions.initialize();
     if let Some(context) = &context {
         proof::prepare(context, &mut status, &mut conditions);
+        pairing::prepare(context, &mut conditions);
     }
     let generation = service.metadata.generation.unwrap_or_default();
     if status.observed_generation != generation {
@@ -89,6 +92,7 @@ pub fn status(
         } else {
             let world = World { context, applied };
             report(&world, pass.problem, &mut status, &mut conditions);
+            pairing::report(&world, &mut conditions);
             proof::report(&world, pass.proof, &mut status, &mut conditions);
         }
     }

@@ -5,6 +5,7 @@ mod asked_for;
 mod composing;
 mod downloads;
 mod laws;
+mod pairing;
 mod proof;
 mod reads;
 mod simulate;

@@ -32,7 +32,7 @@ fn pod(name: &str, address: &str, role: &str) -> Value {
 }
 
 /// All pods of all Deployments are of the newest revision.
-fn rolled_out(world: &mut World) {
+pub(super) fn rolled_out(world: &mut World) {
     simulate::ready(world, NAMESPACE, &json!({}));
     let all: Vec<_> = world.snapshot.deployments.in_namespace(NAMESPACE).cloned().collect();
     for mut deployment in all {
@@ -59,7 +59,7 @@ fn status(world: &World) -> LLMInferenceServiceStatus {
     world.services.values().next().unwrap().status.clone().unwrap()
 }
 
-fn condition(world: &World, type_: &str) -> Option<Condition> {
+pub(super) fn condition(world: &World, type_: &str) -> Option<Condition> {
     status(world).conditions.into_iter().find(|condition| condition.type_ == type_)
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 use crate::{context::Context, draft::Draft, labels::Map, names, owner};
 
 /// The container that chooses a prefill server for each request.
-const ROUTING_SIDECAR: &str = "llm-d-routing-sidecar";
+pub(super) const ROUTING_SIDECAR: &str = "llm-d-routing-sidecar";
 
 /// Whether a pod routes requests to prefill servers.
 pub(super) fn has_routing_sidecar(pod: &PodSpec) -> bool {

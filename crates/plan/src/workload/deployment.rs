@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use longboat_api::{child_name, labels::component, names::suffix, v1alpha2::WorkloadSpec};
 
-use super::{account, devices, half::Half, metadata, pod};
+use super::{account, devices, half::Half, metadata, pod, revision};
 use crate::{context::Context, draft::Draft, labels, names, owner, selector};
 
 /// Adds the Deployment, and the account and rights that its pods need.
@@ -50,6 +50,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     metadata::propagate_from_service(context, &mut template);
     metadata::propagate_from_spec(&workload.labels, &workload.annotations, &mut template);
     devices::mark_pods(draft, &mut template);
+    revision::mark_pods(context, &mut template);
     object.labels.get_or_insert_default().extend(workload.labels.clone());
 
     let pod_labels = template.labels.clone().unwrap_or_default();

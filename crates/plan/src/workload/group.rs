@@ -16,7 +16,7 @@ use longboat_api::{
     v1alpha2::{ParallelismSpec, WorkloadSpec},
 };
 
-use super::{account, devices, half::Half, metadata, pod};
+use super::{account, devices, half::Half, metadata, pod, revision};
 use crate::{
     context::Context,
     draft::Draft,
@@ -69,6 +69,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
         propagate(context, &mut template);
         metadata::propagate_from_spec(&workload.labels, &workload.annotations, &mut template);
         devices::mark_pods(draft, &mut template);
+        revision::mark_pods(context, &mut template);
         PodTemplateSpec { metadata: Some(template), spec: Some(pod) }
     };
     let parallelism = workload.parallelism.as_ref();

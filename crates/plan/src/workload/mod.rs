@@ -12,6 +12,7 @@ mod kv_cache;
 mod lora;
 mod metadata;
 mod pod;
+pub(crate) mod revision;
 pub(crate) mod scaling;
 pub(crate) mod security;
 mod service;

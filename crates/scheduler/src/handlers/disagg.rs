@@ -119,12 +119,16 @@ impl Disagg {
         decider: Option<&Arc<dyn Decider>>,
         decode: Option<usize>,
         profile: &str,
+        paired: bool,
     ) -> Option<usize> {
-        let decode: Option<&ProfileRun> = decode.map(|index| &run.runs[index]);
-        if !decider?.decide(run.context, decode) {
+        let target: Option<&ProfileRun> = decode.map(|index| &run.runs[index]);
+        if !decider?.decide(run.context, target) {
             return None;
         }
-        run.profile(profile)
+        match decode {
+            Some(decode) if paired => run.profile_beside(profile, decode),
+            _ => run.profile(profile),
+        }
     }
 }
 
@@ -133,16 +137,26 @@ impl ProfileHandler for Disagg {
         let (primary, prefill, encode) = match self.order {
             StageOrder::DecodeFirst => {
                 let decode = run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?;
-                let encode = Self::stage(run, self.encode_decider.as_ref(), Some(decode), &self.encode);
+                let encode =
+                    Self::stage(run, self.encode_decider.as_ref(), Some(decode), &self.encode, false);
                 run.context.peer.set(run.runs[decode].targets.first().copied());
-                let prefill = Self::stage(run, self.prefill_decider.as_ref(), Some(decode), &self.prefill);
+                let decider = self.prefill_decider.as_ref();
+                let prefill = Self::stage(run, decider, Some(decode), &self.prefill, true);
                 (decode, prefill, encode)
             }
             StageOrder::PrefillFirst => {
-                let encode = Self::stage(run, self.encode_decider.as_ref(), None, &self.encode);
+                let encode = Self::stage(run, self.encode_decider.as_ref(), None, &self.encode, false);
                 let prefill = run.profile(&self.prefill);
-                let decode = run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?;
-                (decode, prefill, encode)
+                let pair =
+                    prefill.and_then(|prefill| Some((run.profile_beside(&self.decode, prefill)?, prefill)));
+                match pair {
+                    Some((decode, prefill)) => (decode, Some(prefill), encode),
+                    // Nobody could read the prefiller's cache: whoever decodes does both.
+                    None => {
+                        run.runs.truncate(prefill.unwrap_or(run.runs.len()));
+                        (run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?, None, encode)
+                    }
+                }
             }
         };
         let mut picked = Picked::plain(primary);

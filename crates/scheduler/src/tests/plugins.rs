@@ -56,7 +56,7 @@ pub(super) fn pool(endpoints: Vec<(Metrics, &[(&str, &str)])>) -> Vec<Snapshot> 
         .collect()
 }
 
-fn pick_as(
+pub(super) fn pick_as(
     scheduler: &Scheduler,
     state: &State,
     pool: &[Snapshot],

@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, default_value = "")]
     pub ec_connector: String,
     /// Serve TLS.
-    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     pub secure_proxy: bool,
     /// Folder with tls.crt and tls.key, taken up when they change [default: a self-signed certificate].
     #[arg(long, default_value = "")]
@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',')]
     pub tls_insecure_skip_verify: Vec<String>,
     /// Send prompts only to pods of the pool.
-    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_ssrf_protection: bool,
     /// The pool as NAMESPACE/NAME; a bare name is in namespace `default`.
     #[arg(long, env = "INFERENCE_POOL", default_value = "")]
@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, default_value = "inference.networking.k8s.io")]
     pub pool_group: String,
     /// Choose one of several prefill endpoints at random instead of the first.
-    #[arg(long, env = "ENABLE_PREFILLER_SAMPLING", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, env = "ENABLE_PREFILLER_SAMPLING", action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_prefiller_sampling: bool,
     /// How often a prefill that failed with 502, 503 or 504, or without an answer, is sent again.
     #[arg(long, default_value_t = 0)]
@@ -78,7 +78,7 @@ pub struct Args {
     #[arg(long, default_value = "200ms", value_parser = duration::parse)]
     pub prefill_retry_backoff: Duration,
     /// When a prefill fails for the prefiller's own reasons, let the decoder do both, as releases up to 0.7 did.
-    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub decode_on_prefill_failure: bool,
     /// nixlv2, chat: ask the decoder for so many tokens at a time; 0: for all.
     #[arg(long, default_value_t = 0)]
@@ -103,13 +103,13 @@ pub struct Args {
     #[arg(long, env = "P2P_CONNECTOR_PORT", default_value_t = 7777)]
     pub p2p_connector_port: u16,
     /// nixlv2: let engines pull what the engine named by x-kv-cache-source-host-port has cached; offloading always does.
-    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_p2p_pull: bool,
     /// Prefillers that write caches into the decoder's memory.
     #[command(flatten)]
     pub moriio: MoriioArgs,
     /// Export traces: not supported; traceparent of the client reaches the engines.
-    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub tracing: bool,
     /// How much to log: 0 for what an operator wants to know, more for details, 5 and more for those of libraries.
     #[arg(long = "v", short = 'v', value_name = "LEVEL")]
@@ -142,6 +142,15 @@ impl Args {
             return LogOptions { default_filter: "info".into(), ..LogOptions::default() };
         }
         zap.options()
+    }
+}
+
+/// Yes or no in the words of Go, in which templates may write them; an empty variable is one that is not set.
+fn truth(word: &str) -> Result<bool, String> {
+    match word {
+        "true" | "True" | "TRUE" | "t" | "T" | "1" => Ok(true),
+        "" | "false" | "False" | "FALSE" | "f" | "F" | "0" => Ok(false),
+        _ => Err("expected true or false".into()),
     }
 }
 
@@ -278,14 +287,23 @@ mod tests {
         assert!(refused.contains("longer than"), "{refused}");
     }
 
+    fn parsed(arguments: &[&str]) -> Result<Args, clap::Error> {
+        let command = <Args as clap::Args>::augment_args(clap::Command::new("sidecar").no_binary_name(true));
+        <Args as clap::FromArgMatches>::from_arg_matches(&command.try_get_matches_from(arguments)?)
+    }
+
+    #[test]
+    fn yes_and_no_are_said_as_in_go() {
+        for (word, expected) in [("", true), ("=True", true), ("=1", true), ("=0", false), ("=F", false)] {
+            let flag = format!("--secure-proxy{word}");
+            assert_eq!(parsed(&[&flag]).unwrap().secure_proxy, expected, "{flag}");
+        }
+        assert!(parsed(&["--secure-proxy=yes"]).is_err());
+    }
+
     #[test]
     fn flags_say_how_to_log() {
-        let options = |arguments: &[&str]| {
-            let command =
-                <Args as clap::Args>::augment_args(clap::Command::new("sidecar").no_binary_name(true));
-            let matches = command.try_get_matches_from(arguments).unwrap();
-            <Args as clap::FromArgMatches>::from_arg_matches(&matches).unwrap().log_options()
-        };
+        let options = |arguments: &[&str]| parsed(arguments).unwrap().log_options();
         assert_eq!(options(&[]).filter, None);
         let detailed = options(&["-v=2"]);
         assert_eq!(detailed, options(&["--zap-log-level=2"]));

@@ -6,11 +6,13 @@ use clap::ArgAction;
 
 use longboat_duration as duration;
 
+use super::truth;
+
 /// The flags; all of them need `--moriio-write-mode`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MoriioArgs {
     /// nixlv2: prefillers write caches into the decoder's memory instead of keeping them to be fetched.
-    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub moriio_write_mode: bool,
     /// The address or name of this pod, to which prefillers write [default: the variable `POD_IP`].
     #[arg(long)]
@@ -22,7 +24,7 @@ pub struct MoriioArgs {
     #[arg(long)]
     pub moriio_decode_handshake_port: Option<u16>,
     /// Ask both engines at the same time; the decoder's answer waits for the prefiller's.
-    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub moriio_parallel_dispatch: bool,
     /// How long the decoder waits for the prefiller then [default: 30s].
     #[arg(long, value_parser = duration::parse)]

@@ -21,6 +21,7 @@ use uuid::Uuid;
 use crate::{
     api::Api,
     object::Object,
+    pieces::Pieces,
     settings::{Settings, Transfer},
     target::Target,
     upstream::Upstream,
@@ -64,7 +65,7 @@ pub(crate) struct Ask<'a> {
 /// What one engine is asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
-    pub(crate) body: Bytes,
+    pub(crate) body: Pieces,
     /// The rank of the engine that has to take it, where its ranks share a port.
     pub(crate) rank: Option<u32>,
 }
@@ -165,12 +166,12 @@ impl Connector {
 
     /// Reads a request for two engines. Connectors that only add fields take `null` for an object without fields, and leave
     /// what is missing to the engines.
-    pub(crate) fn read<'a>(&self, body: &'a [u8]) -> Result<Object<'a>, serde_json::Error> {
+    pub(crate) fn read<'a>(&self, body: &'a Bytes) -> Result<Object<'a>, serde_json::Error> {
         match self {
             Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) if body.trim_ascii() == b"null" => {
                 Ok(Object::default())
             }
-            _ => Object::parse(body),
+            _ => Object::of(body),
         }
     }
 }
@@ -179,18 +180,8 @@ impl Connector {
 
 impl From<&Object<'_>> for Part {
     fn from(body: &Object<'_>) -> Self {
-        Self { body: body.to_vec().into(), rank: None }
+        Self { body: body.to_pieces(), rank: None }
     }
-}
-
-/// Tokens of the prompt that an engine says it had cached; none of them where it does not say.
-pub(crate) fn cached_tokens(answer: &Object<'_>) -> u64 {
-    let cached = || {
-        let usage = Object::parse(answer.get("usage")?.get().as_bytes()).ok()?;
-        let details = Object::parse(usage.get("prompt_tokens_details")?.get().as_bytes()).ok()?;
-        number(details.get("cached_tokens")?)
-    };
-    cached().unwrap_or_default()
 }
 
 /// A count, as JSON writes it.

@@ -254,7 +254,7 @@ mod tests {
             let answered = RawValue::from_string(answered.to_owned()).unwrap();
             let part = moriio.after_prefill(ask, &pods, &answered);
             assert_eq!(part.rank, rank, "{answered}");
-            let body: Value = serde_json::from_slice(&part.body).unwrap();
+            let body: Value = serde_json::from_slice(&part.body.whole()).unwrap();
             if let Some(rank) = rank {
                 assert_eq!(body[TRANSFER]["remote_dp_rank"], json!(rank));
             }

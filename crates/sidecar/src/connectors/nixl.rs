@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    Ask, Decode, Part, Plan, TRANSFER, cached_tokens,
+    Ask, Decode, Part, Plan, TRANSFER,
     moriio::{Moriio, Pods},
     p2p,
 };
 use crate::{
     api::{self, Api, SAMPLING},
     object::Object,
+    usage::cached_tokens,
 };
 
 /// The connector.

@@ -63,7 +63,7 @@ impl Chunked {
     /// Asks for the next chunk; false: there is none.
     async fn step(&mut self) -> Result<bool, Box<Response<ProxyBody>>> {
         let Some(body) = self.chunks.next() else { return Ok(false) };
-        let mut request = self.head.request(Part { body, rank: self.rank });
+        let mut request = self.head.request(Part { body: body.into(), rank: self.rank });
         // The answer is read here, whatever the client accepts.
         if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
             *accepted = HeaderValue::from_static("identity");

@@ -33,7 +33,7 @@ impl Flow<'_> {
         original: &Bytes,
         route: &Route<'_>,
     ) -> Option<Response<ProxyBody>> {
-        let mut request = head.request(Part { body: original.clone(), rank: None });
+        let mut request = head.request(Part { body: original.clone().into(), rank: None });
         // The answer is read here, whatever the client accepts.
         if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
             *accepted = HeaderValue::from_static("identity");

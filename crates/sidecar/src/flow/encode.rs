@@ -73,7 +73,7 @@ impl Flow<'_> {
             headers.insert(headers::REQUEST_ID, id);
         }
         let head = Head { uri: Uri::from_static(api::CHAT), headers };
-        let asked = head.request(Part { body: encoder::body(request, item), rank: None });
+        let asked = head.request(Part { body: encoder::body(request, item).into(), rank: None });
         let answer = self
             .encoder
             .send(endpoint, asked)

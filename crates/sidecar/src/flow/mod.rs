@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::{
     answer,
     api::{self, Api},
-    body::{ProxyBody, full},
+    body::{ProxyBody, pieces},
     chunks::Chunks,
     connectors::{Ask, Connector, Identity, Part, Plan, TRANSFER, encoder, p2p},
     headers,
@@ -73,7 +73,7 @@ impl Flow<'_> {
     ) -> Response<ProxyBody> {
         let parsed = match route.prefiller {
             Some(_) => self.connector.read(&body),
-            None => Object::parse(&body),
+            None => Object::of(&body),
         };
         let mut request = match parsed {
             Ok(request) => request,
@@ -192,12 +192,12 @@ impl Flow<'_> {
     /// A request that is to be decoded in chunks.
     fn chunks(&self, head: &Head, part: &Part, cached_tokens: Option<u64>) -> Option<Chunks> {
         let size = self.settings.chunk?;
-        (head.uri.path() == api::CHAT).then(|| Chunks::of(&part.body, size, cached_tokens))?
+        (head.uri.path() == api::CHAT).then(|| Chunks::of(&part.body.whole(), size, cached_tokens))?
     }
 
     /// The engine beside the sidecar does the whole request: nobody prefills.
     async fn decode_alone(&self, head: &Head, body: &Bytes, engine: &Authority) -> Response<ProxyBody> {
-        self.decode(head, Part { body: body.clone(), rank: None }, engine, None).await
+        self.decode(head, Part { body: body.clone().into(), rank: None }, engine, None).await
     }
 
     fn not_an_object(&self, error: &serde_json::Error) -> Response<ProxyBody> {
@@ -212,7 +212,7 @@ impl Flow<'_> {
 impl Head {
     /// A request for an engine.
     fn request(&self, part: Part) -> Request<ProxyBody> {
-        let mut request = Request::new(full(part.body));
+        let mut request = Request::new(pieces(part.body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();

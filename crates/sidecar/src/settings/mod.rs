@@ -82,7 +82,23 @@ pub(crate) struct Pool {
     pub(crate) name: String,
 }
 
+// === impl Leg ===
+
+impl Leg {
+    /// Whether the other side has to show a certificate that is trusted.
+    pub(crate) fn is_verified(self) -> bool {
+        self.tls && self.verify
+    }
+}
+
 // === impl Settings ===
+
+impl Settings {
+    /// Whether any stage has to show a certificate that is trusted.
+    pub(crate) fn verifies(&self) -> bool {
+        [self.prefiller, self.decoder, self.encoders].into_iter().any(Leg::is_verified)
+    }
+}
 
 impl TryFrom<Args> for Settings {
     type Error = Error;

@@ -1,0 +1,70 @@
+//! What is missing until all pods are of the newest revision and serve.
+
+use std::fmt::Write;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
+
+use crate::{
+    children::{Applied, Children},
+    context::Context,
+    workload::Half,
+};
+
+/// What is missing of a half, and how many replicas are wanted; none: it is not there.
+pub(crate) fn of_half(
+    context: &Context,
+    applied: &Children<Applied>,
+    half: &Half,
+) -> Option<(Option<String>, i32)> {
+    if half.is_group() {
+        let set = applied.leader_worker_set(&half.group_name(context.name))?;
+        return Some((of_group(set), set.spec.replicas.unwrap_or(1)));
+    }
+    let deployment = applied.deployment(&half.deployment_name(context.name))?;
+    Some((of_deployment(deployment), wanted_replicas(deployment)))
+}
+
+fn wanted_replicas(deployment: &Deployment) -> i32 {
+    deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+}
+
+/// What is missing until all pods of a Deployment are of its newest revision and serve.
+pub(crate) fn of_deployment(deployment: &Deployment) -> Option<String> {
+    let name = deployment.metadata.name.as_deref().unwrap_or_default();
+    let replicas = wanted_replicas(deployment);
+    let status = deployment.status.clone().unwrap_or_default();
+    if status.observed_generation < deployment.metadata.generation {
+        return Some(format!("the newest revision of Deployment {name} has not been looked at"));
+    }
+    let updated = status.updated_replicas.unwrap_or_default();
+    let available = status.available_replicas.unwrap_or_default();
+    let old = (status.replicas.unwrap_or_default() - updated).max(0);
+    if updated >= replicas && available >= replicas && old == 0 {
+        return None;
+    }
+    let updated = updated.min(replicas);
+    let mut progress = format!("Deployment {name} has {updated} of {replicas} pods of the newest revision");
+    let _ = write!(progress, ", {} of {replicas} available", available.min(replicas));
+    if old > 0 {
+        let _ = write!(progress, ", and {old} of an older one");
+    }
+    Some(progress)
+}
+
+/// The same of a LeaderWorkerSet, whose status does not say which generation it is about.
+fn of_group(set: &LeaderWorkerSet) -> Option<String> {
+    let name = set.metadata.name.as_deref().unwrap_or_default();
+    let replicas = set.spec.replicas.unwrap_or(1);
+    let status = set.status.clone().unwrap_or_default();
+    let (updated, ready) =
+        (status.updated_replicas.unwrap_or_default(), status.ready_replicas.unwrap_or_default());
+    if updated >= replicas && ready >= replicas {
+        return None;
+    }
+    Some(format!(
+        "LeaderWorkerSet {name} has {} of {replicas} groups of the newest revision, {} of {replicas} ready",
+        updated.min(replicas),
+        ready.min(replicas)
+    ))
+}

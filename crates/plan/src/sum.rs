@@ -1,0 +1,27 @@
+//! Digests of what is to be recognised again.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+/// A digest of several parts, none of which can be mistaken for another one.
+#[derive(Default)]
+pub(crate) struct Sum(Sha256);
+
+// === impl Sum ===
+
+impl Sum {
+    /// Adds a part.
+    pub(crate) fn add(&mut self, part: &str) {
+        self.0.update(part.len().to_le_bytes());
+        self.0.update(part);
+    }
+
+    /// Its first 16 hexadecimal digits.
+    pub(crate) fn end(self) -> String {
+        self.0.finalize().iter().take(8).fold(String::new(), |mut digest, byte| {
+            let _ = write!(digest, "{byte:02x}");
+            digest
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! Which prefill and decode pods can exchange KV cache: a label with a digest of what both must agree about. Opt-in, since a
+//! label more is another template, and so other pods.
+
+use k8s_openapi::{
+    api::core::v1::{Container, PodSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use longboat_api::{labels::KV_REVISION, pairing};
+
+use super::{account, half::Half, storage};
+use crate::{context::Context, sum::Sum};
+
+/// Arguments that say how a cache is laid out and how it gets from one engine to another: those of engines, and those of
+/// the routing sidecar.
+const AGREED: [&str; 16] = [
+    "attention-backend",
+    "block-size",
+    "connector",
+    "data-parallel-size",
+    "disaggregation-",
+    "dtype",
+    "ec-connector",
+    "kv-",
+    "mooncake-bootstrap-port",
+    "moriio-",
+    "p2p-connector-port",
+    "pipeline-parallel-size",
+    "quantization",
+    "sglang-bootstrap-port",
+    "tensor-parallel-size",
+    "tokenizer",
+];
+
+/// The same in short.
+const SHORT: [&str; 3] = ["-tp", "-pp", "-dp"];
+
+/// Variables that say so.
+const VARIABLES: [&str; 3] = ["VLLM_KV_CACHE_LAYOUT", "VLLM_MOONCAKE_BOOTSTRAP_PORT", "PYTHONHASHSEED"];
+
+/// Whether pods of different revisions are to be kept apart: the service's annotation says so, or else the platform. A word
+/// that is not known stands for none: admission refuses it.
+pub(crate) fn is_wanted(context: &Context) -> bool {
+    let own = pairing::of_annotations(context.service.metadata.annotations.as_ref()).ok().flatten();
+    context.spec.prefill.is_some() && own.unwrap_or(context.snapshot.platform.kv_pairing)
+}
+
+/// Labels the pods of a template.
+pub(super) fn mark_pods(context: &Context, pods: &mut ObjectMeta) {
+    if is_wanted(context) {
+        pods.labels.get_or_insert_default().insert(KV_REVISION.into(), of(context));
+    }
+}
+
+/// The revision of both halves: what changes in one of them concerns the other.
+pub(crate) fn of(context: &Context) -> String {
+    let mut sum = Sum::default();
+    sum.add(&context.spec.model.uri.to_string());
+    for half in Half::all(context.spec) {
+        sum.add(half.role);
+        let parallelism = half.spec.parallelism.clone().unwrap_or_default();
+        for size in [parallelism.tensor, parallelism.pipeline, parallelism.data, parallelism.data_local] {
+            sum.add(&size.map(|size| size.to_string()).unwrap_or_default());
+        }
+        for pod in half.spec.template.iter().chain(&half.spec.worker) {
+            for container in engines(pod) {
+                add(&mut sum, container);
+            }
+        }
+    }
+    sum.end()
+}
+
+/// The engine, and the sidecar before it.
+fn engines(pod: &PodSpec) -> impl Iterator<Item = &Container> {
+    let all = pod.containers.iter().chain(pod.init_containers.iter().flatten());
+    all.filter(|container| container.name == storage::MAIN || container.name == account::ROUTING_SIDECAR)
+}
+
+fn add(sum: &mut Sum, container: &Container) {
+    if container.name == storage::MAIN {
+        sum.add(container.image.as_deref().unwrap_or_default());
+    }
+    let words = container.command.iter().chain(&container.args).flatten();
+    let mut found = agreed(&words.map(String::as_str).collect::<Vec<_>>().join(" "));
+    for variable in container.env.iter().flatten() {
+        let value = variable.value.as_deref().unwrap_or_default();
+        if VARIABLES.contains(&variable.name.as_str()) {
+            found.push(format!("{}={value}", variable.name));
+        }
+        // Such as VLLM_ADDITIONAL_ARGS, which scripts append.
+        found.extend(agreed(value));
+    }
+    found.sort_unstable();
+    for argument in found {
+        sum.add(&argument);
+    }
+}
+
+/// The arguments in a command line, or a script, that both sides must agree about, with their values.
+fn agreed(text: &str) -> Vec<String> {
+    let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "\\").collect();
+    let is_agreed = |word: &str| {
+        let name = word.split('=').next().unwrap_or_default();
+        SHORT.contains(&name)
+            || name.strip_prefix("--").is_some_and(|name| {
+                AGREED.iter().any(|known| name == *known || (known.ends_with('-') && name.starts_with(known)))
+            })
+    };
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate().filter(|(_, word)| is_agreed(word)) {
+        // A value with spaces, such as JSON, is several words.
+        let value = words[at + 1..].iter().take_while(|word| !word.starts_with("--"));
+        found.push(std::iter::once(word).chain(value).copied().collect::<Vec<_>>().join(" "));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::agreed;
+
+    #[test]
+    fn what_both_sides_must_agree_about_is_found_in_scripts_and_lists() {
+        let script = "exec vllm serve /m --port 8000 \\\n  --tensor-parallel-size 2 \\\n  --kv-transfer-config '{\"kv_connector\": \"A\"}' --max-num-seqs=4 -tp=3";
+        assert_eq!(
+            agreed(script),
+            ["--tensor-parallel-size 2", "--kv-transfer-config '{\"kv_connector\": \"A\"}'", "-tp=3"]
+        );
+        assert_eq!(agreed("--block-size=16 --max-model-len 8"), ["--block-size=16"]);
+        assert!(agreed("--enable-prefix-caching --port=1").is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! Every leg of the routing sidecar verifies whom it speaks to, and follows whom it is told to trust.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use longboat_tls::{CertificateAuthority, LeafRequest};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{http, program::Running, wait::until};
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn role(arguments: &[String]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
+    command.args(arguments).env("LONGBOAT_POD_IP", "127.0.0.1").stdin(Stdio::null());
+    command
+}
+
+/// A simulator, with a certificate of this authority if there is one.
+fn engine(folder: &Path, name: &str, authority: Option<&CertificateAuthority>) -> (Running, u16) {
+    let port = free_port();
+    let mut arguments = vec!["sim".to_owned(), "m".to_owned(), format!("--port={port}")];
+    if let Some(authority) = authority {
+        let leaf = LeafRequest {
+            dns_names: vec!["localhost".into()],
+            ips: vec!["127.0.0.1".parse().unwrap()],
+            days: 1,
+            ..LeafRequest::default()
+        };
+        let pair = authority.issue(&leaf).unwrap();
+        for (flag, text) in [("ssl-certfile", &pair.certificate_pem), ("ssl-keyfile", &pair.key_pem)] {
+            let file = folder.join(format!("{name}-{flag}"));
+            fs::write(&file, text).unwrap();
+            arguments.push(format!("--{flag}={}", file.display()));
+        }
+    }
+    (Running::start(&mut role(&arguments)), port)
+}
+
+/// What a client gets where all three stages are named; with an image, if that is for the stage in question.
+fn ask(stage: &str, sidecar: u16, prefill: u16, encode: u16) -> Option<(u16, String)> {
+    let mut content = vec![json!({"type": "text", "text": "What is this?"})];
+    if stage == "encoder" {
+        content.push(json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}));
+    }
+    let body = json!({"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": content}]});
+    http::block(async {
+        let request = http::client()
+            .post(format!("http://127.0.0.1:{sidecar}/v1/chat/completions"))
+            .header("x-prefiller-host-port", format!("127.0.0.1:{prefill}"))
+            .header("x-encoder-hosts-ports", format!("127.0.0.1:{encode}"))
+            .json(&body);
+        // None: it does not listen yet.
+        let answer = http::read(request.send().await.ok()?).await;
+        Some((answer.status, answer.body))
+    })
+}
+
+/// Whether a stage has answered: the simulator takes no images, and says so.
+fn has_answered(stage: &str, (status, body): &(u16, String)) -> bool {
+    if stage == "encoder" { body.contains("answered 400") } else { *status == 200 }
+}
+
+#[test]
+fn each_leg_takes_only_certificates_that_are_trusted_now() {
+    longboat_tls::install_default_provider();
+    let (ours, other) =
+        (CertificateAuthority::new("ours").unwrap(), CertificateAuthority::new("other").unwrap());
+    for stage in ["prefiller", "decoder", "encoder"] {
+        let folder = TempDir::new().unwrap();
+        let folder = folder.path();
+        let of = |name: &str| engine(folder, name, (name == stage).then_some(&ours));
+        let ((_p, prefill), (_d, decode), (_e, encode)) = (of("prefiller"), of("decoder"), of("encoder"));
+        let trusted = folder.join("ca.crt");
+        fs::write(&trusted, other.pem()).unwrap();
+        let start = |more: &str| {
+            let port = free_port();
+            let mut flags = vec![
+                "sidecar".to_owned(),
+                format!("--port={port}"),
+                format!("--model-server-port={decode}"),
+                format!("--enable-tls={stage}"),
+                "--secure-proxy=false".to_owned(),
+                "--ec-connector=ec-example".to_owned(),
+            ];
+            flags.extend((!more.is_empty()).then(|| more.to_owned()));
+            (Running::start(role(&flags).env("SSL_CERT_FILE", &trusted)), port)
+        };
+        let answer = |sidecar: u16| ask(stage, sidecar, prefill, encode);
+        let answered = |sidecar: u16| answer(sidecar).filter(|answer| has_answered(stage, answer));
+
+        let (_careless, careless) = start(&format!("--tls-insecure-skip-verify={stage}"));
+        until(&format!("{stage}: an answer to who verifies nothing"), || answered(careless));
+        let (_careful, careful) = start("");
+        let (refused, body) = until("the sidecar answers", || answer(careful));
+        assert_eq!(refused, 502, "{stage}: {body}");
+        assert!(body.contains("certificate"), "{stage}: {body}");
+
+        // As Kubernetes replaces the files of a Secret.
+        let new = folder.join("new");
+        fs::write(&new, ours.pem()).unwrap();
+        fs::rename(&new, &trusted).unwrap();
+        until(&format!("{stage}: an answer once its authority is trusted"), || answered(careful));
+    }
+}
