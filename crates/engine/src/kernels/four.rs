@@ -27,20 +27,23 @@ impl packed::Kernel for Block {
     fn multiply<const N: usize>(&self, simd: V3, rows: [&activations::Block; N], sums: &mut [__m256; N]) {
         let low = simd.avx._mm256_set1_epi8(15);
         let ones = simd.avx._mm256_set1_epi16(1);
-        let bytes: [__m256i; 4] = self.bytes.map(|bytes| cast(bytes));
-        let first = bytes.map(|bytes| simd.avx2._mm256_and_si256(bytes, low));
-        let second =
-            bytes.map(|bytes| simd.avx2._mm256_and_si256(simd.avx2._mm256_srli_epi16::<4>(bytes), low));
+        let mut first = [low; 4];
+        let mut second = [low; 4];
+        // No closures around instructions: they must become part of this function, in every build.
+        for part in 0..4 {
+            let bytes: __m256i = cast(self.bytes[part]);
+            first[part] = simd.avx2._mm256_and_si256(bytes, low);
+            second[part] = simd.avx2._mm256_and_si256(simd.avx2._mm256_srli_epi16::<4>(bytes), low);
+        }
         let (scales, least) = (packed::half(simd, self.scales), packed::half(simd, self.least));
         for (row, sum) in rows.iter().zip(sums) {
-            let product = |weights: __m256i, word: i32| {
-                simd.avx2._mm256_maddubs_epi16(weights, simd.avx._mm256_set1_epi32(word))
-            };
             // Sums of eight products of two numbers each stay below 2^15: 8 · 2 · 15 · 127.
             let mut all = simd.avx._mm256_setzero_si256();
             for part in 0..4 {
-                all = simd.avx2._mm256_add_epi16(all, product(first[part], row.words[part]));
-                all = simd.avx2._mm256_add_epi16(all, product(second[part], row.words[part + 4]));
+                for (weights, word) in [(first[part], row.words[part]), (second[part], row.words[part + 4])] {
+                    let word = simd.avx._mm256_set1_epi32(word);
+                    all = simd.avx2._mm256_add_epi16(all, simd.avx2._mm256_maddubs_epi16(weights, word));
+                }
             }
             let all = simd.avx._mm256_cvtepi32_ps(simd.avx2._mm256_madd_epi16(all, ones));
             let scale = simd.avx._mm256_mul_ps(scales, simd.avx._mm256_set1_ps(row.scale));

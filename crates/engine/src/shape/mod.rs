@@ -132,7 +132,7 @@ mod tests {
             assert_eq!(judged(&nodes, text), (true, true), "{text}");
         }
         assert_eq!(judged(&nodes, "[1]"), (false, false));
-        assert!(!judged(&nodes, &"{\"a\":".repeat(100)).1, "no deeper than the stack");
+        assert!(!judged(&nodes, &"{\"a\":".repeat(200)).1, "no deeper than the stack");
         assert!(!judged(&nodes, &format!("{{{}", " ".repeat(21))).1, "no endless space");
     }
 
