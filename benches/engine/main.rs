@@ -1,12 +1,7 @@
 //! The CPU engine beside llama.cpp, on one model file, one thread each: tokens per CPU second, time to the first token, memory.
 //!
 //! `cargo bench -p longboat-engine --bench engine` prints the table; `scripts/llama-tools.sh` fetches llama.cpp.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a measurement that cannot go on should stop"
-)]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on should stop")]
 #![expect(clippy::cast_precision_loss, reason = "counts of a few thousand")]
 
 mod server;

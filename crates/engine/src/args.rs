@@ -195,6 +195,7 @@ impl Args {
     }
 
     /// Takes what the environment says about flags.
+    #[must_use]
     pub fn with_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
         let on = |text: String| matches!(text.to_lowercase().as_str(), "1" | "true");
         self.lora.may_change = variable(MAY_CHANGE).is_some_and(on);

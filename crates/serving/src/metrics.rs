@@ -156,6 +156,7 @@ impl Metrics {
     }
 
     /// Adds the series of adapters in use.
+    #[must_use]
     pub fn with_adapters(mut self) -> Self {
         let help = "Names of the LoRA adapters that run and that wait; the value is the time";
         self.registry.register("vllm:lora_requests_info", help, self.adapters.clone());

@@ -7,6 +7,11 @@
 //! The instructions are AVX2's, called through `pulp`, whose tokens prove that the processor has them. Where it lacks them,
 //! and for other formats, candle multiplies.
 
+#![expect(
+    clippy::inline_always,
+    reason = "instructions must become part of the function that says the processor has them"
+)]
+
 #[cfg(target_arch = "x86_64")]
 mod activations;
 #[cfg(target_arch = "x86_64")]

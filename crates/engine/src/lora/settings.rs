@@ -19,6 +19,7 @@ pub(super) struct Settings {
 }
 
 #[derive(Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the file has them")]
 struct Fields {
     #[serde(default)]
     peft_type: Option<String>,

@@ -1,4 +1,8 @@
 //! Attention of one token over everything before it.
+#![expect(
+    clippy::inline_always,
+    reason = "what is inlined uses the instructions that its caller says there are"
+)]
 
 use pulp::Arch;
 

@@ -13,8 +13,9 @@ const RANGE: [f32; 2] = [-87.0, 88.0];
 
 /// e to the power of a number, to within a few units of the last place, without branches: loops over it become vector code.
 #[inline(always)]
+#[expect(clippy::inline_always, reason = "its caller says which instructions there are")]
 pub(super) fn exp(number: f32) -> f32 {
-    let number = number.max(RANGE[0]).min(RANGE[1]);
+    let number = number.clamp(RANGE[0], RANGE[1]);
     let shifted = number * LOG2_E + ROUND;
     let whole = shifted - ROUND;
     let rest = number - whole * LN_2[0] - whole * LN_2[1];

@@ -219,7 +219,7 @@ fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
         }
         Symbol::Object { node, used } => {
             let Node::Object { properties } = nodes.get(*node) else { return false };
-            let is_used = |number: usize| used & 1 << number != 0;
+            let is_used = |number: usize| used & (1 << number) != 0;
             let missing = |(number, (_, _, required)): (usize, &(_, _, bool))| *required && !is_used(number);
             if !properties.iter().enumerate().any(missing) {
                 open.push(push(below.clone(), Symbol::Byte(b'}')));
@@ -236,7 +236,7 @@ fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
                         Symbol::Space(MOST_SPACE),
                         Symbol::Value(*value),
                         Symbol::Space(MOST_SPACE),
-                        Symbol::Object { node: *node, used: used | 1 << number },
+                        Symbol::Object { node: *node, used: used | (1 << number) },
                     ],
                 );
                 open.push(if *used == 0 { member } else { push_all(&member, comma.clone()) });
