@@ -54,13 +54,13 @@ fi
 if [ -x "$cache/bin/helm-$helm_version" ]; then ln -sf "helm-$helm_version" "$cache/bin/helm"; fi
 
 # Python packages in an environment of their own.
-if "$cache/python/bin/python3" -c 'import openai, yaml, moto, flask_cors, zmq, msgpack' 2>/dev/null; then
+if "$cache/python/bin/python3" -c 'import openai, yaml, moto, flask_cors, zmq, msgpack, numpy' 2>/dev/null; then
   echo "tools: python: $cache/python"
 elif command -v python3 >/dev/null && python3 -m venv "$cache/python" &&
   "$cache/python/bin/pip" install --quiet --disable-pip-version-check -r scripts/requirements.txt; then
   echo "tools: python: $cache/python"
 else
-  missing "python3 with the packages of scripts/requirements.txt (openai, PyYAML, moto, pyzmq, msgpack)"
+  missing "python3 with the packages of scripts/requirements.txt (openai, PyYAML, moto, pyzmq, msgpack, numpy)"
 fi
 
 # A small real model, which a Python package ships.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use longboat_serving::{ArgsError, CommandLine};
+use longboat_serving::{Adapter, ArgsError, CommandLine};
 
 /// The vLLM release whose API the engine has; presets choose flags by what `vllm --version` prints.
 pub const VERSION: &str = "0.22.0";
@@ -26,12 +26,17 @@ Flags that have an effect:
   --block-size                     tokens of a block of the KV cache (16)
   --kv-cache-memory-bytes          bytes of the KV cache (512 MiB)
   --no-enable-prefix-caching       compute every prompt anew
+  --enable-auto-tool-choice, --tool-call-parser hermes
+                                   read calls of tools from answers
+  --chat-template                  a file with a chat template, in place of the model's own
+  --enable-lora, --lora-modules    LoRA adapters, as NAME=PATH or as JSON
+  --max-loras, --max-lora-rank     adapters of the answers that are computed at once (1), and their largest rank (16)
   --threads                        threads that compute; half of the cores if not given
   --weights-as-shipped             keep formats that are multiplied slowly, in place of converting them to Q8_0
   --shutdown-timeout               seconds that running answers may take at the end (5)
   --ssl-certfile, --ssl-keyfile    serve TLS
 
-Refused are --lora-modules, --kv-transfer-config, --speculative-config and --chat-template. Other flags of vLLM have no
+Refused are --kv-transfer-config and --speculative-config. Other flags of vLLM have no
 effect, and the log names them.
 
 Example:
@@ -60,17 +65,35 @@ pub struct Args {
     pub(crate) as_shipped: bool,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
+    pub(crate) lora: LoraArgs,
+    /// Whether calls of tools are read from answers, in the form of Hermes and Qwen models.
+    pub(crate) reads_calls: bool,
+    /// A file with a chat template, in place of the model's own.
+    pub(crate) template: Option<PathBuf>,
     /// Threads that compute.
     threads: usize,
     pub(crate) ignored: Vec<String>,
 }
 
+/// Which LoRA adapters there are, and how many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LoraArgs {
+    pub(crate) enabled: bool,
+    pub(crate) modules: Vec<Adapter>,
+    /// The most adapters of sequences that run.
+    pub(crate) most_adapters: usize,
+    pub(crate) most_rank: usize,
+    /// Whether requests may load adapters and unload them.
+    pub(crate) may_change: bool,
+}
+
+/// What lets requests load adapters and unload them, as in vLLM.
+const MAY_CHANGE: &str = "VLLM_ALLOW_RUNTIME_LORA_UPDATING";
+
 /// Flags that would change answers, and that a CPU engine without them must not take.
-const REFUSED: [(&str, &str); 4] = [
-    ("lora-modules", "LoRA adapters are not supported"),
+const REFUSED: [(&str, &str); 2] = [
     ("kv-transfer-config", "KV caches are not exchanged: prefill and decode cannot be separated"),
     ("speculative-config", "speculative decoding is not supported"),
-    ("chat-template", "the model's own chat template is used"),
 ];
 
 // === impl Args ===
@@ -95,11 +118,25 @@ impl Args {
             as_shipped: false,
             shutdown_timeout: Duration::from_secs(5),
             certificate: None,
+            reads_calls: false,
+            template: None,
+            // vLLM's defaults.
+            lora: LoraArgs {
+                enabled: false,
+                modules: Vec::new(),
+                most_adapters: 1,
+                most_rank: 16,
+                may_change: false,
+            },
             threads: default_threads(),
             ignored: words.collect(),
         };
         let mut certificate = (None, None);
+        let mut parser = None;
         for flag in &flags {
+            if flag.name == "lora-modules" && !flags.iter().any(|flag| flag.name == "enable-lora") {
+                return Err(flag.invalid("LoRA is not enabled. Use --enable-lora to enable LoRA.".into()));
+            }
             if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == flag.name) {
                 return Err(flag.invalid((*why).to_owned()));
             }
@@ -116,6 +153,20 @@ impl Args {
                 "kv-cache-memory-bytes" => args.cache_bytes = flag.positive()?,
                 "enable-prefix-caching" => args.caches_prefixes = true,
                 "no-enable-prefix-caching" => args.caches_prefixes = false,
+                "enable-auto-tool-choice" => args.reads_calls = true,
+                "tool-call-parser" => match flag.text()? {
+                    "hermes" => parser = Some(()),
+                    other => {
+                        return Err(flag.invalid(format!(
+                            "invalid tool call parser: {other} (chose from {{ hermes }})"
+                        )));
+                    }
+                },
+                "chat-template" => args.template = Some(PathBuf::from(flag.text()?)),
+                "enable-lora" => args.lora.enabled = true,
+                "lora-modules" => args.lora.modules = flag.adapters()?,
+                "max-loras" => args.lora.most_adapters = flag.positive()?,
+                "max-lora-rank" => args.lora.most_rank = flag.positive()?,
                 "threads" => args.threads = flag.positive()?,
                 "weights-as-shipped" => args.as_shipped = true,
                 // vLLM takes whole seconds here.
@@ -131,6 +182,9 @@ impl Args {
             (Some(_), None) => return Err(ArgsError::Missing("--ssl-keyfile".into())),
             (None, Some(_)) => return Err(ArgsError::Missing("--ssl-certfile".into())),
         };
+        if args.reads_calls && parser.is_none() {
+            return Err(ArgsError::Missing("--tool-call-parser".into()));
+        }
         if args.model.is_empty() {
             return Err(ArgsError::NoModel);
         }
@@ -138,6 +192,14 @@ impl Args {
             args.names.push(args.model.clone());
         }
         Ok(args)
+    }
+
+    /// Takes what the environment says about flags.
+    #[must_use]
+    pub fn with_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let on = |text: String| matches!(text.to_lowercase().as_str(), "1" | "true");
+        self.lora.may_change = variable(MAY_CHANGE).is_some_and(on);
+        self
     }
 
     /// How many threads compute.
@@ -176,6 +238,38 @@ mod tests {
         assert_eq!(
             refused.to_string(),
             "flag `--kv-transfer-config`: KV caches are not exchanged: prefill and decode cannot be separated"
+        );
+    }
+
+    #[test]
+    fn adapters_and_calls_of_tools_are_taken_as_vllm_takes_them() {
+        let json = r#"{"name": "b", "path": "/b", "base_model_name": "m"}"#;
+        let args =
+            Args::parse(&["/m", "--enable-lora", "--lora-modules", "a=/a", json, "--max-loras=2"]).unwrap();
+        let adapter = |name: &str, base: Option<&str>| Adapter {
+            name: name.into(),
+            path: format!("/{name}"),
+            base: base.map(Into::into),
+        };
+        assert_eq!(args.lora.modules, [adapter("a", None), adapter("b", Some("m"))]);
+        assert_eq!((args.lora.most_adapters, args.lora.most_rank), (2, 16));
+        for (value, on) in [("1", true), ("true", true), ("0", false)] {
+            let args = args.clone().with_environment(|_| Some(value.to_owned()));
+            assert_eq!(args.lora.may_change, on, "{value}");
+        }
+        let refused = |flags: &[&str]| Args::parse(&[&["/m"], flags].concat()).unwrap_err().to_string();
+        assert_eq!(
+            refused(&["--lora-modules", "a=/a"]),
+            "flag `--lora-modules`: LoRA is not enabled. Use --enable-lora to enable LoRA."
+        );
+        assert_eq!(
+            refused(&["--enable-lora", "--lora-modules", "a"]),
+            "flag `--lora-modules`: `a`: expected NAME=PATH, or JSON with `name` and `path`"
+        );
+        assert_eq!(refused(&["--enable-auto-tool-choice"]), "flag `--tool-call-parser` needs a value");
+        assert_eq!(
+            refused(&["--tool-call-parser", "pythonic"]),
+            "flag `--tool-call-parser`: invalid tool call parser: pythonic (chose from { hermes })"
         );
     }
 }

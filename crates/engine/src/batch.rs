@@ -16,6 +16,8 @@ pub(crate) struct Batch {
     most_sequences: usize,
     /// The most tokens of one pass.
     most_tokens: usize,
+    /// The most adapters of the sequences that run.
+    most_adapters: usize,
 }
 
 /// Tokens of a running sequence that are computed in one pass.
@@ -29,8 +31,20 @@ pub(crate) struct Step {
 // === impl Batch ===
 
 impl Batch {
-    pub(crate) fn new(blocks: Blocks, most_sequences: usize, most_tokens: usize) -> Self {
-        Self { waiting: VecDeque::new(), running: Vec::new(), blocks, most_sequences, most_tokens }
+    pub(crate) fn new(
+        blocks: Blocks,
+        most_sequences: usize,
+        most_tokens: usize,
+        most_adapters: usize,
+    ) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            blocks,
+            most_sequences,
+            most_tokens,
+            most_adapters,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -58,6 +72,17 @@ impl Batch {
         &self.blocks
     }
 
+    /// Whether a sequence may join those that run: its adapter is one of theirs, or another one may be.
+    fn has_place_for(&self, sequence: &Sequence) -> bool {
+        let Some(used) = &sequence.adapter else { return true };
+        let numbers =
+            self.running.iter().filter_map(|running| Some(running.adapter.as_ref()?.adapter.number));
+        let mut numbers: Vec<u64> = numbers.collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.len() < self.most_adapters || numbers.contains(&used.adapter.number)
+    }
+
     /// Drops the sequences that nobody waits for.
     pub(crate) fn drop_abandoned(&mut self) {
         self.waiting.retain(|sequence| !sequence.is_abandoned());
@@ -73,20 +98,22 @@ impl Batch {
     pub(crate) fn start(&mut self) -> Vec<(usize, usize)> {
         let mut started = Vec::new();
         while self.running.len() < self.most_sequences
-            && let Some(sequence) = self.waiting.front()
+            && let Some(place) = self.waiting.iter().position(|sequence| self.has_place_for(sequence))
         {
-            let cached = self.blocks.cached(&sequence.tokens);
+            let sequence = &self.waiting[place];
+            let cached = self.blocks.cached(sequence.root(), &sequence.tokens);
             let needed = sequence.tokens.len().div_ceil(self.blocks.size()) - cached.len();
             // Cached blocks may be among the free ones.
             if needed + cached.len() > self.blocks.free() && !self.running.is_empty() {
                 break;
             }
-            let Some(mut sequence) = self.waiting.pop_front() else { break };
+            let Some(mut sequence) = self.waiting.remove(place) else { break };
             for block in &cached {
                 self.blocks.share(*block);
             }
             sequence.computed = cached.len() * self.blocks.size();
-            sequence.hash = None;
+            sequence.hash = sequence.root();
+            sequence.runs(true);
             for block in sequence.tokens[..sequence.computed].chunks_exact(self.blocks.size()) {
                 sequence.hash = Some(Hash::of(sequence.hash, block));
             }
@@ -109,7 +136,8 @@ impl Batch {
             let needed: usize = steps.iter().map(|step| self.blocks_for(*step)).sum();
             if needed > self.blocks.free() && self.running.len() > 1 {
                 let mut preempted = self.remove(self.running.len() - 1);
-                (preempted.computed, preempted.hash) = (0, None);
+                preempted.computed = 0;
+                preempted.runs(false);
                 self.waiting.push_front(preempted);
                 continue;
             }

@@ -3,7 +3,7 @@
 use std::{
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicI64, Ordering},
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
@@ -12,7 +12,10 @@ use std::{
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::HeaderMap;
-use longboat_serving::{Card, Job, Message, Metrics, Model, Part, Refusal, Started, Tool};
+use longboat_serving::{
+    Adapter as AdapterCard, Card, Choice, Job, Message, Metrics, Model, Part, Refusal, Started, Tool,
+};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -21,11 +24,13 @@ use crate::{
     args::VERSION,
     batch::Batch,
     cache::{Blocks, Kv},
+    lora::{AdapterError, Adapters, Usage},
     memory,
     model::{Config, Transformer},
     sample::Sampler,
     sequence::Sequence,
-    text::{Pieces, Stops, Template, Tokenizer},
+    shape::{Form, Words},
+    text::{Calls, Pieces, Stops, Template, Tokenizer},
     weights::Weights,
     worker::{Gauges, Worker},
 };
@@ -38,6 +43,20 @@ pub struct Engine {
     inbox: SyncSender<Sequence>,
     metrics: Arc<Metrics>,
     gauges: Arc<Gauges>,
+    /// Tokens of the vocabulary.
+    vocabulary: usize,
+    /// None where adapters are not enabled.
+    adapters: Option<Arc<Adapters>>,
+    usage: Arc<Usage>,
+    /// The most adapters of sequences that run.
+    most_adapters: usize,
+    lends_adapters: bool,
+    /// The bytes of every token, once a request has set a form; none where tokens are not made of bytes.
+    words: OnceLock<Option<Arc<Words>>>,
+    /// Whether calls of tools are read from answers.
+    reads_calls: bool,
+    /// Held, since they end with it.
+    _threads: ThreadPool,
 }
 
 // === impl Engine ===
@@ -50,7 +69,10 @@ impl Engine {
         let weights = Weights::open(path)?;
         let config = Config::of(&weights)?;
         let tokenizer = Arc::new(Tokenizer::load(folder, &weights)?);
-        let template = Template::load(folder, &weights)?;
+        let template = match &args.template {
+            Some(file) => Some(Template::read(file)?),
+            None => Template::load(folder, &weights)?,
+        };
         let token_bytes = config.cached_numbers() * size_of::<f32>();
         let block_bytes = token_bytes * args.block_size;
         let blocks = (args.cache_bytes / block_bytes).max(1);
@@ -67,17 +89,25 @@ impl Engine {
             context,
             "Loaded the model. It is computed on the CPU.",
         );
+        let vocabulary = config.vocabulary;
+        let adapters = args.lora.enabled.then(|| Adapters::new(config.clone(), args.lora.most_rank));
+        for card in &args.lora.modules {
+            if let Some(adapters) = &adapters {
+                adapters.load(card.clone(), false).map_err(|error| LoadError::adapter(&card.name, error))?;
+            }
+        }
         let kv = Kv::new(config.layers, blocks, args.block_size, config.kv_heads, config.head_width);
         let card = card(args, context);
         let name = card.names.first().map_or("", String::as_str);
-        let metrics = Arc::new(Metrics::new(name, args.block_size, blocks));
+        let metrics = Metrics::new(name, args.block_size, blocks);
+        let metrics = Arc::new(if args.lora.enabled { metrics.with_adapters() } else { metrics });
         let gauges = Arc::new(Gauges {
             waiting: AtomicI64::new(0),
             running: AtomicI64::new(0),
             cache: AtomicI64::new(0),
         });
         let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes);
-        let batch = Batch::new(blocks, args.max_num_seqs, args.max_batched_tokens);
+        let batch = Batch::new(blocks, args.max_num_seqs, args.max_batched_tokens, args.lora.most_adapters);
         let worker = Worker {
             transformer,
             tokenizer: Arc::clone(&tokenizer),
@@ -87,16 +117,42 @@ impl Engine {
             gauges: Arc::clone(&gauges),
         };
         let (inbox, sequences) = sync_channel(args.max_waiting);
-        std::thread::Builder::new()
-            .name("engine".into())
-            // It ends when the engine, which holds the sender, is dropped.
-            .spawn(move || worker.run(&sequences))
-            .map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
-        Ok(Self { card, tokenizer, template, inbox, metrics, gauges })
+        let threads = ThreadPoolBuilder::new()
+            .num_threads(args.threads())
+            .thread_name(|number| format!("engine-{number}"))
+            .build()?;
+        // It ends when the engine, which holds the sender, is dropped. The other threads compute parts of its passes.
+        threads.spawn(move || worker.run(&sequences));
+        Ok(Self {
+            card,
+            vocabulary,
+            adapters: adapters.map(Arc::new),
+            usage: Arc::default(),
+            most_adapters: args.lora.most_adapters,
+            lends_adapters: args.lora.may_change,
+            words: OnceLock::new(),
+            reads_calls: args.reads_calls,
+            tokenizer,
+            template,
+            inbox,
+            metrics,
+            gauges,
+            _threads: threads,
+        })
     }
 
     fn take(&self, job: &Job) -> Result<Taken, Refusal> {
-        refuse(job)?;
+        refuse(job, self.reads_calls)?;
+        for prompt in &job.prompts {
+            if let Some(token) = prompt.tokens.iter().find(|token| **token as usize >= self.vocabulary) {
+                return Err(Refusal::field("prompt", format!("Token id {token} is out of vocabulary")));
+            }
+        }
+        let adapter = self.adapters.as_ref().and_then(|adapters| adapters.get(&job.model));
+        // It may have been unloaded since the request was checked.
+        if adapter.is_none() && !self.card.names.contains(&job.model) {
+            return Err(Refusal::not_found(format!("The model `{}` does not exist.", job.model)));
+        }
         let limits = job.prompts.iter().map(|prompt| (prompt.limit + 2) * job.copies).sum();
         let (events, receiver) = mpsc::channel(limits);
         let mut taken = Vec::new();
@@ -109,11 +165,14 @@ impl Engine {
                     limit: prompt.limit,
                     sampler: Sampler::new(&job.sampling, &prompt.tokens, copy),
                     pieces: Pieces::default(),
+                    form: self.form(job)?,
+                    calls: job.tools.is_some().then(Calls::default),
                     stops: Stops::new(job.sampling.stops.clone(), job.sampling.keeps_stop),
                     sampling: job.sampling.clone(),
                     choice: number * job.copies + copy,
                     events: events.clone(),
                     taken: Some(sender),
+                    adapter: adapter.clone().map(|adapter| self.usage.wait(adapter)),
                     blocks: Vec::new(),
                     computed: 0,
                     hash: None,
@@ -137,6 +196,17 @@ impl Engine {
             }
         }
         Ok(Taken { running: taken, events: receiver })
+    }
+}
+
+impl Engine {
+    /// The form that answers must have, before their first token.
+    fn form(&self, job: &Job) -> Result<Option<Form>, Refusal> {
+        let Some(shape) = &job.shape else { return Ok(None) };
+        let refuse = |reason: &str| Refusal::field("response_format", format!("response_format: {reason}"));
+        let words = self.words.get_or_init(|| Some(Arc::new(Words::new(self.tokenizer.words()?))));
+        let words = words.as_ref().ok_or_else(|| refuse("the tokens of this model are not made of bytes"))?;
+        Form::new(shape, Arc::clone(words)).map(Some).map_err(|reason| refuse(&reason))
     }
 }
 
@@ -203,27 +273,74 @@ impl Model for Engine {
         .boxed()
     }
 
+    fn adapters(&self) -> Vec<AdapterCard> {
+        self.adapters.as_ref().map(|adapters| adapters.cards()).unwrap_or_default()
+    }
+
+    fn lends_adapters(&self) -> bool {
+        self.lends_adapters
+    }
+
+    fn load_adapter(
+        self: Arc<Self>,
+        adapter: AdapterCard,
+        in_place: bool,
+    ) -> BoxFuture<'static, Result<(), Refusal>> {
+        async move {
+            let Some(adapters) = self.adapters.clone() else {
+                return Err(Refusal::failed("LoRA is not enabled. Use --enable-lora to enable LoRA."));
+            };
+            let (name, path) = (adapter.name.clone(), adapter.path.clone());
+            let loading = tokio::task::spawn_blocking(move || adapters.load(adapter, in_place));
+            let loaded = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+            loaded.map_err(|error| match error {
+                AdapterError::Missing { .. } => Refusal::not_found(error.to_string()),
+                AdapterError::Loaded(_) | AdapterError::TooMany => Refusal::bad_request(error.to_string()),
+                AdapterError::Unusable(error) => Refusal::failed(format!("While loading {path}: {error}")),
+            })?;
+            tracing::info!(name, path, "Loaded a LoRA adapter.");
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn unload_adapter(&self, name: &str) -> bool {
+        let unloaded = self.adapters.as_ref().is_some_and(|adapters| adapters.unload(name));
+        if unloaded {
+            tracing::info!(name, "Unloaded a LoRA adapter.");
+        }
+        unloaded
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "a share of the cache")]
     fn metrics(&self) -> String {
         let read = |gauge: &AtomicI64| gauge.load(Ordering::Relaxed);
         let Gauges { waiting, running, cache } = &*self.gauges;
+        if self.adapters.is_some() {
+            let [running, waiting] = self.usage.names();
+            self.metrics.adapters(self.most_adapters, running, waiting);
+        }
         self.metrics.page(read(running), read(waiting), read(cache) as f64 / 1e6)
     }
 }
 
 /// Refuses what the engine does not do.
-fn refuse(job: &Job) -> Result<(), Refusal> {
-    if job.shape.is_some() {
-        return Err(Refusal::field(
-            "response_format",
-            "The form of answers cannot be set on this engine: leave response_format and guided_… out.",
-        ));
-    }
-    if job.tools.is_some() {
-        return Err(Refusal::field(
-            "tool_choice",
-            "This engine does not read tool calls from answers: set tool_choice to \"none\", or leave tools out.",
-        ));
+fn refuse(job: &Job, reads_calls: bool) -> Result<(), Refusal> {
+    match job.tools.as_ref().map(|tools| &tools.choice) {
+        None => {}
+        Some(Choice::Auto) if reads_calls => {}
+        Some(Choice::Auto) => {
+            return Err(Refusal::bad_request(
+                "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
+            ));
+        }
+        Some(Choice::Required | Choice::Named(_)) => {
+            return Err(Refusal::field(
+                "tool_choice",
+                "This engine reads the calls that a model makes, and cannot force one: set tool_choice to \"auto\" or \
+                 \"none\".",
+            ));
+        }
     }
     if job.part != Part::Whole {
         return Err(Refusal::field(
@@ -238,7 +355,6 @@ fn card(args: &Args, context: usize) -> Card {
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Card {
         names: args.names.clone(),
-        adapters: Vec::new(),
         root: args.model.clone(),
         max_model_len: context,
         created,

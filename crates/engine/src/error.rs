@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use crate::lora::AdapterError;
+
 /// A model that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -38,6 +40,17 @@ pub enum LoadError {
         /// What is not supported.
         what: String,
     },
+    /// The threads that compute cannot be had.
+    #[error("cannot start the threads that compute")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+    /// An adapter cannot be loaded.
+    #[error("LoRA adapter `{name}`: {reason}")]
+    Adapter {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// More tokens were asked for than can be computed.
     #[error("--max-model-len {asked} is above the limit of {of}, {limit} tokens")]
     Context {
@@ -63,4 +76,16 @@ pub enum LoadError {
         /// What the machine has left, in MiB.
         available: u64,
     },
+}
+
+// === impl LoadError ===
+
+impl LoadError {
+    /// The same, of an adapter.
+    pub(crate) fn adapter(name: &str, error: AdapterError) -> Self {
+        match error {
+            AdapterError::Unusable(Self::Read { path, source }) => Self::Read { path, source },
+            error => Self::Adapter { name: name.to_owned(), reason: error.to_string() },
+        }
+    }
 }

@@ -6,8 +6,9 @@
 //! for pieces of new prompts (`batch`). Keys and values live in blocks, which prompts with the same beginning share
 //! (`cache`).
 //!
-//! Matrices are multiplied by candle. Everything between the matrices is plain arithmetic on slices, since candle's own
-//! models keep their caches to themselves.
+//! Matrices of 4 and 8 bits are multiplied by kernels of our own where the processor has AVX2 (`kernels`), all others by
+//! candle. Everything between the matrices is plain arithmetic on slices, since candle's own models keep their caches to
+//! themselves.
 
 mod args;
 mod batch;
@@ -15,11 +16,14 @@ mod cache;
 mod check;
 mod engine;
 mod error;
+mod kernels;
+mod lora;
 mod memory;
 mod model;
 mod sample;
 mod sequence;
 mod server;
+mod shape;
 mod text;
 mod weights;
 mod worker;
@@ -33,17 +37,23 @@ pub use server::{EngineError, run, serve};
 /// Parsers of files that anybody may have written, for the fuzz targets.
 #[doc(hidden)]
 pub mod fuzz {
-    use crate::weights;
+    use crate::{lora, weights};
 
     /// What is fed with bytes.
     pub type Target = fn(&[u8]);
 
     /// Each target by its name.
-    pub const ALL: [(&str, Target); 2] = [("engine_gguf", gguf), ("engine_safetensors", safetensors)];
+    pub const ALL: [(&str, Target); 3] =
+        [("engine_gguf", gguf), ("engine_safetensors", safetensors), ("engine_adapter", adapter)];
 
     /// The header of a GGUF file.
     pub fn gguf(bytes: &[u8]) {
         weights::gguf_probe(bytes);
+    }
+
+    /// The settings of a LoRA adapter.
+    pub fn adapter(bytes: &[u8]) {
+        lora::probe(bytes);
     }
 
     /// The header of a safetensors file.

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         arguments.extend(["--host".to_owned(), address]);
     }
     let args = match Args::parse(&arguments) {
-        Ok(args) => args,
+        Ok(args) => args.with_environment(|name| std::env::var(name).ok()),
         Err(error) => return fail(&error),
     };
     if let Err(error) = with_threads(args.threads()) {

@@ -40,8 +40,14 @@ impl Sampler {
         Self { random, counts: HashMap::new(), prompt }
     }
 
-    /// Chooses by a weight for each token. `forbidden` tokens are not chosen.
-    pub(crate) fn choose(&mut self, sampling: &Sampling, mut weights: Vec<f32>, forbidden: &[u32]) -> Chosen {
+    /// Chooses by a weight for each token. Tokens to whose weight `restrict` gives negative infinity are not chosen;
+    /// probabilities are told without it.
+    pub(crate) fn choose(
+        &mut self,
+        sampling: &Sampling,
+        mut weights: Vec<f32>,
+        restrict: impl FnOnce(&mut [f32]),
+    ) -> Chosen {
         let (normal, top) = match sampling.logprobs {
             None => (0.0, Vec::new()),
             Some(count) => {
@@ -57,11 +63,7 @@ impl Sampler {
         };
         let raw = sampling.logprobs.map(|_| weights.clone());
         self.penalise(sampling, &mut weights);
-        for token in forbidden {
-            if let Some(weight) = weights.get_mut(*token as usize) {
-                *weight = f32::NEG_INFINITY;
-            }
-        }
+        restrict(&mut weights);
         let token = if is_neutral(sampling.temperature, 0.0) {
             first(&weights)
         } else {
@@ -178,6 +180,7 @@ mod tests {
             repetition_penalty: 1.0,
             seed: Some(7),
             stops: Vec::new(),
+            stop_tokens: Vec::new(),
             keeps_stop: false,
             least: 0,
             ignore_eos: false,
@@ -191,7 +194,7 @@ mod tests {
         let mut counts = [0; 3];
         for _ in 0..2000 {
             sampler.counts.clear();
-            counts[sampler.choose(sampling, weights.to_vec(), &[]).token as usize] += 1;
+            counts[sampler.choose(sampling, weights.to_vec(), |_| ()).token as usize] += 1;
         }
         counts
     }
@@ -211,7 +214,7 @@ mod tests {
     fn a_seed_repeats_an_answer_and_copies_differ() {
         let answer = |copy| {
             let mut sampler = Sampler::new(&sampling(), &[], copy);
-            (0..32).map(|_| sampler.choose(&sampling(), vec![0.0; 50], &[]).token).collect::<Vec<_>>()
+            (0..32).map(|_| sampler.choose(&sampling(), vec![0.0; 50], |_| ()).token).collect::<Vec<_>>()
         };
         assert_eq!(answer(0), answer(0));
         assert_ne!(answer(0), answer(1));
@@ -227,19 +230,21 @@ mod tests {
         ] {
             let mut sampler = Sampler::new(&sampling, &[], 0);
             let tokens: Vec<u32> =
-                (0..2).map(|_| sampler.choose(&sampling, vec![1.0, 0.8], &[]).token).collect();
+                (0..2).map(|_| sampler.choose(&sampling, vec![1.0, 0.8], |_| ()).token).collect();
             assert_eq!(tokens, [0, 1]);
         }
         let repetition = Sampling { repetition_penalty: 2.0, ..greedy };
         let mut sampler = Sampler::new(&repetition, &[0], 0);
-        assert_eq!(sampler.choose(&repetition, vec![1.0, 0.8], &[]).token, 1, "the prompt counts");
+        assert_eq!(sampler.choose(&repetition, vec![1.0, 0.8], |_| ()).token, 1, "the prompt counts");
     }
 
     #[test]
     fn probabilities_are_the_models_own() {
         let sampling = Sampling { logprobs: Some(2), temperature: 0.0, ..sampling() };
         let mut sampler = Sampler::new(&sampling, &[], 0);
-        let chosen = sampler.choose(&sampling, vec![0.25_f32.ln(), 0.75_f32.ln()], &[1]);
+        let chosen = sampler.choose(&sampling, vec![0.25_f32.ln(), 0.75_f32.ln()], |weights| {
+            weights[1] = f32::NEG_INFINITY;
+        });
         assert_eq!(chosen.token, 0);
         assert!((chosen.logprob - 0.25_f64.ln()).abs() < 1e-6);
         assert_eq!(chosen.top.iter().map(|(token, _)| *token).collect::<Vec<_>>(), [1, 0]);

@@ -2,13 +2,15 @@
 
 use std::time::Instant;
 
-use longboat_serving::{Event, Sampling, Token};
+use longboat_serving::{Event, Sampling, Stop, Token};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     cache::{Block, Hash},
+    lora::Used,
     sample::Sampler,
-    text::{Pieces, Stops, Tokenizer},
+    shape::Form,
+    text::{Calls, Pieces, Said, Stops, Tokenizer},
 };
 
 /// One answer in the making.
@@ -22,12 +24,18 @@ pub(crate) struct Sequence {
     pub(crate) sampler: Sampler,
     pub(crate) pieces: Pieces,
     pub(crate) stops: Stops,
+    /// The form that the answer has, if the request sets one.
+    pub(crate) form: Option<Form>,
+    /// Reads calls of tools, where the answer may have some.
+    pub(crate) calls: Option<Calls>,
     /// Which answer of its request this is.
     pub(crate) choice: usize,
     /// Has room for every event of the request.
     pub(crate) events: mpsc::Sender<Event>,
     /// Gets the number of cached tokens once the sequence runs.
     pub(crate) taken: Option<oneshot::Sender<usize>>,
+    /// The adapter that computes it, if the model alone does not.
+    pub(crate) adapter: Option<Used>,
     /// Blocks with the keys and values of the computed tokens.
     pub(crate) blocks: Vec<Block>,
     /// Tokens whose keys and values are stored.
@@ -55,6 +63,18 @@ impl Sequence {
         self.tokens.len() - self.prompt
     }
 
+    /// What its first block follows.
+    pub(crate) fn root(&self) -> Option<Hash> {
+        Hash::root(self.adapter.as_ref().map(|used| used.adapter.number))
+    }
+
+    /// Notes whether it runs.
+    pub(crate) fn runs(&mut self, runs: bool) {
+        if let Some(used) = &mut self.adapter {
+            used.runs(runs);
+        }
+    }
+
     /// Whether nobody waits for the answer any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.events.is_closed()
@@ -63,23 +83,44 @@ impl Sequence {
     /// Chooses the next token by the model's weights, and tells what it adds. Gives the reason if the answer ends.
     pub(crate) fn advance(&mut self, tokenizer: &Tokenizer, weights: Vec<f32>) -> Option<Finish> {
         let must_go_on = self.sampling.ignore_eos || self.generated() < self.sampling.least;
+        let form = self.form.as_ref();
+        let mut is_stuck = false;
         // An ending that must not come yet is not even chosen, but an ignored one may be.
         let forbidden: Vec<u32> = if self.generated() < self.sampling.least {
-            tokenizer.end_tokens().collect()
+            tokenizer.end_tokens().chain(self.sampling.stop_tokens.iter().copied()).collect()
         } else {
             Vec::new()
         };
-        let chosen = self.sampler.choose(&self.sampling, weights, &forbidden);
+        let chosen = self.sampler.choose(&self.sampling, weights, |weights| {
+            if let Some(form) = form {
+                is_stuck = !form.restrict(weights, tokenizer.end_tokens());
+            }
+            for token in forbidden {
+                if let Some(weight) = weights.get_mut(token as usize) {
+                    *weight = f32::NEG_INFINITY;
+                }
+            }
+        });
         self.tokens.push(chosen.token);
-        if tokenizer.ends(chosen.token) && !must_go_on {
+        // A form that is complete has nothing behind it.
+        if is_stuck || (tokenizer.ends(chosen.token) && (!must_go_on || self.form.is_some())) {
             self.tell_rest();
             return Some(self.finish("stop", None));
         }
+        let is_complete = self.form.as_mut().is_some_and(|form| form.take(chosen.token));
         let token = Token {
             text: self.pieces.push(tokenizer, chosen.token),
             logprob: chosen.logprob,
             top: chosen.top.into_iter().map(|(token, logprob)| (tokenizer.text(&[token]), logprob)).collect(),
         };
+        if self.sampling.stop_tokens.contains(&chosen.token) {
+            let rest = self.stops.rest();
+            self.tell(rest);
+            if self.sampling.keeps_stop {
+                self.tell(vec![token]);
+            }
+            return Some(self.finish("stop", Some(Stop::Token(chosen.token))));
+        }
         if self.generated() < self.sampling.least {
             // A stop text that comes too early is part of the answer.
             self.tell(vec![token]);
@@ -87,8 +128,12 @@ impl Sequence {
             let ending = self.stops.push(token);
             self.tell(ending.tokens);
             if ending.stop.is_some() {
-                return Some(self.finish("stop", ending.stop));
+                return Some(self.finish("stop", ending.stop.map(Stop::Text)));
             }
+        }
+        if is_complete {
+            self.tell_rest();
+            return Some(self.finish("stop", None));
         }
         if self.generated() >= self.limit {
             self.tell_rest();
@@ -102,14 +147,37 @@ impl Sequence {
         self.tell(rest);
     }
 
-    fn tell(&self, tokens: Vec<Token>) {
+    fn tell(&mut self, tokens: Vec<Token>) {
         for token in tokens {
-            self.send(Event::Text { choice: self.choice, token });
+            match &mut self.calls {
+                None => self.send(Event::Text { choice: self.choice, token }),
+                Some(calls) => {
+                    let said = calls.push(token);
+                    self.say(said);
+                }
+            }
         }
     }
 
-    fn finish(&self, reason: &'static str, stop: Option<String>) -> Finish {
-        self.send(Event::Finished { choice: self.choice, reason, stop });
+    fn say(&self, said: Vec<Said>) {
+        let choice = self.choice;
+        for said in said {
+            match said {
+                Said::Text(token) => self.send(Event::Text { choice, token }),
+                Said::Call { index, name, arguments } => {
+                    self.send(Event::Call { choice, index, name });
+                    self.send(Event::Arguments { choice, index, token: arguments });
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, reason: &'static str, stop: Option<Stop>) -> Finish {
+        let rest = self.calls.as_mut().map(Calls::rest).unwrap_or_default();
+        self.say(rest);
+        let calls = self.calls.as_ref().is_some_and(|calls| calls.count() > 0);
+        let told = if calls && reason == "stop" { "tool_calls" } else { reason };
+        self.send(Event::Finished { choice: self.choice, reason: told, stop });
         Finish(reason)
     }
 

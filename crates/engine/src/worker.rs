@@ -110,6 +110,7 @@ impl Worker {
                     start: sequence.computed,
                     table: Table(&sequence.blocks),
                     predicts: step.tokens == sequence.uncomputed(),
+                    adapter: sequence.adapter.as_ref().map(|used| &*used.adapter),
                 }
             })
             .collect();

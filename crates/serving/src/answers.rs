@@ -3,7 +3,7 @@
 use futures::{StreamExt, stream::BoxStream};
 use serde_json::{Value, json};
 
-use crate::{Call, Event, Token};
+use crate::{Call, Event, Stop, Token};
 
 /// Token counts of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct Answer {
     pub(crate) tokens: Vec<Token>,
     pub(crate) calls: Vec<Call>,
     pub(crate) reason: &'static str,
-    pub(crate) stop: Option<String>,
+    pub(crate) stop: Option<Stop>,
 }
 
 /// Waits for all answers.

@@ -102,7 +102,7 @@ impl Writer {
             Event::Finished { choice, reason, stop } => {
                 let mut part = delta(choice, &json!({}), &Value::Null, count);
                 part.choice["finish_reason"] = reason.into();
-                part.choice["stop_reason"] = stop.into();
+                part.choice["stop_reason"] = json!(stop);
                 part
             }
         }

@@ -58,7 +58,7 @@ pub(crate) async fn create(
             let logprobs = if with_logprobs { logprobs::columns(&answer.tokens, 0) } else { Value::Null };
             let mut choice = part(index, &(prefixes[index].clone() + &answer.text), &logprobs, 0).choice;
             choice["finish_reason"] = answer.reason.into();
-            choice["stop_reason"] = answer.stop.into();
+            choice["stop_reason"] = json!(answer.stop);
             choice
         })
         .collect();
@@ -96,7 +96,7 @@ impl Writer {
             Event::Finished { choice, reason, stop } => {
                 let mut part = part(choice, "", &Value::Null, count);
                 part.choice["finish_reason"] = reason.into();
-                part.choice["stop_reason"] = stop.into();
+                part.choice["stop_reason"] = json!(stop);
                 part
             }
         }

@@ -109,19 +109,24 @@ impl Flag {
     }
 
     /// vLLM's `name=path` or its JSON form `{"name": …, "path": …}`.
-    pub fn adapters(&self) -> Vec<Adapter> {
-        self.values
-            .iter()
-            .filter_map(|value| {
-                if let Ok(json) = serde_json::from_str::<serde_json::Value>(value) {
-                    let name = json.get("name")?.as_str()?.to_owned();
-                    let path = json["path"].as_str().unwrap_or_default().to_owned();
-                    return Some(Adapter { name, path });
+    pub fn adapters(&self) -> Result<Vec<Adapter>, ArgsError> {
+        let wrong = |value: &str| {
+            self.invalid(format!("`{value}`: expected NAME=PATH, or JSON with `name` and `path`"))
+        };
+        let text = |json: &serde_json::Value, key: &str| json[key].as_str().map(str::to_owned);
+        let one = |value: &String| match serde_json::from_str::<serde_json::Value>(value) {
+            Ok(json) => match (text(&json, "name"), text(&json, "path")) {
+                (Some(name), Some(path)) => Ok(Adapter { name, path, base: text(&json, "base_model_name") }),
+                _ => Err(wrong(value)),
+            },
+            Err(_) => match value.split_once('=') {
+                Some((name, path)) if !name.is_empty() && !path.is_empty() => {
+                    Ok(Adapter { name: name.to_owned(), path: path.to_owned(), base: None })
                 }
-                let (name, path) = value.split_once('=')?;
-                Some(Adapter { name: name.to_owned(), path: path.to_owned() })
-            })
-            .collect()
+                _ => Err(wrong(value)),
+            },
+        };
+        self.values.iter().map(one).collect()
     }
 
     /// An error about its value.

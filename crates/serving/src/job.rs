@@ -42,12 +42,13 @@ pub(crate) struct Conversation {
 }
 
 /// The model to answer as: the one asked for if it is served, the first one where none is named, as in vLLM.
-pub(crate) fn known_model(card: &Card, asked: Option<&str>) -> Result<String, Refusal> {
+pub(crate) fn known_model(model: &Arc<dyn Model>, asked: Option<&str>) -> Result<String, Refusal> {
+    let card = model.card();
     match asked {
         None | Some("") => Ok(card.names.first().cloned().unwrap_or_default()),
         Some(name)
             if card.names.iter().any(|known| known == name)
-                || card.adapters.iter().any(|known| known.name == name) =>
+                || model.adapters().iter().any(|known| known.name == name) =>
         {
             Ok(name.to_owned())
         }
@@ -57,7 +58,7 @@ pub(crate) fn known_model(card: &Card, asked: Option<&str>) -> Result<String, Re
 
 /// Checks a chat request.
 pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Refusal> {
-    let name = known_model(model.card(), fields.model.as_deref())?;
+    let name = known_model(model, fields.model.as_deref())?;
     unsupported(fields)?;
     let Some(messages) = &fields.messages else {
         return Err(Refusal::field("messages", "messages: Field required."));
@@ -96,7 +97,7 @@ pub(crate) fn converse(
 
 /// Checks a request for completions.
 pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Refusal> {
-    let name = known_model(model.card(), fields.model.as_deref())?;
+    let name = known_model(model, fields.model.as_deref())?;
     unsupported(fields)?;
     for (name, is_there) in [("messages", fields.messages.is_some()), ("tools", fields.tools.is_some())] {
         if is_there {
@@ -208,7 +209,6 @@ fn unsupported(fields: &Fields) -> Result<(), Refusal> {
         ("prompt_logprobs", fields.prompt_logprobs.is_some()),
         ("bad_words", listed(&fields.bad_words)),
         ("allowed_token_ids", numbered(&fields.allowed_token_ids)),
-        ("stop_token_ids", numbered(&fields.stop_token_ids)),
         ("truncate_prompt_tokens", fields.truncate_prompt_tokens.is_some()),
         ("prompt_embeds", fields.prompt_embeds.as_ref().is_some_and(|embeds| !embeds.is_null())),
         (

@@ -7,6 +7,7 @@
 //! A field that no model could honour through [`Job`] is refused here by name. A field that a model does not honour is
 //! the model's to refuse when the job starts.
 
+mod adapters;
 mod answers;
 mod body;
 mod chat;
@@ -32,7 +33,7 @@ mod transfer;
 pub use flags::{ArgsError, CommandLine, Flag};
 pub use messages::{Call, Message, Role};
 pub use metrics::Metrics;
-pub use model::{Adapter, Card, Event, Job, Model, Prompt, Started, Token};
+pub use model::{Adapter, Card, Event, Job, Model, Prompt, Started, Stop, Token};
 pub use refusal::Refusal;
 pub use router::{job_of, router};
 pub use sampling::Sampling;

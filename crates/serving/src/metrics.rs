@@ -1,6 +1,6 @@
 //! vLLM's metrics, by its names.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -19,6 +19,13 @@ struct CacheConfig {
     num_gpu_blocks: u64,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct AdaptersInUse {
+    max_lora: u64,
+    running_lora_adapters: String,
+    waiting_lora_adapters: String,
+}
+
 /// All series of one engine.
 pub struct Metrics {
     registry: Registry,
@@ -32,6 +39,7 @@ pub struct Metrics {
     prompt_tokens: Counter,
     generation_tokens: Counter,
     success: Family<Finished, Counter>,
+    adapters: Family<AdaptersInUse, Gauge<f64, std::sync::atomic::AtomicU64>>,
     /// Time before a request joins the batch.
     pub queue_time: Histogram,
     /// Time to the first token.
@@ -65,6 +73,7 @@ impl Metrics {
             prompt_tokens: Counter::default(),
             generation_tokens: Counter::default(),
             success: Family::default(),
+            adapters: Family::default(),
             queue_time: seconds(),
             first_token: seconds(),
             between_tokens: seconds(),
@@ -144,6 +153,24 @@ impl Metrics {
         self.generation_tokens.inc_by(generated as u64);
         self.success.get_or_create(&Finished { finished_reason: reason }).inc();
         self.end_to_end.observe(time.as_secs_f64());
+    }
+
+    /// Adds the series of adapters in use.
+    #[must_use]
+    pub fn with_adapters(mut self) -> Self {
+        let help = "Names of the LoRA adapters that run and that wait; the value is the time";
+        self.registry.register("vllm:lora_requests_info", help, self.adapters.clone());
+        self
+    }
+
+    /// Says which adapters run and which ones wait, by their names with commas between them, and how many may run.
+    pub fn adapters(&self, most: usize, running: String, waiting: String) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let max_lora = u64::try_from(most).unwrap_or(u64::MAX);
+        let labels =
+            AdaptersInUse { max_lora, running_lora_adapters: running, waiting_lora_adapters: waiting };
+        self.adapters.clear();
+        self.adapters.get_or_create(&labels).set(since.as_secs_f64());
     }
 
     /// All series in the OpenMetrics text format.

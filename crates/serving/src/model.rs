@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::{future::BoxFuture, stream::BoxStream};
 use http::HeaderMap;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{Handover, Message, Part, Refusal, Sampling, Shape, Tool, Tools};
@@ -22,6 +23,30 @@ pub trait Model: Send + Sync + 'static {
     /// Starts a job. Resolves when the model has taken it; dropping the events abandons it.
     fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>>;
 
+    /// Its adapters, which are asked by their names.
+    fn adapters(&self) -> Vec<Adapter>;
+
+    /// Whether requests may load adapters and unload them.
+    fn lends_adapters(&self) -> bool {
+        false
+    }
+
+    /// Loads an adapter; with `in_place`, in place of the one of its name.
+    fn load_adapter(
+        self: Arc<Self>,
+        adapter: Adapter,
+        in_place: bool,
+    ) -> BoxFuture<'static, Result<(), Refusal>> {
+        let _ = (adapter, in_place);
+        Box::pin(async { Err(Refusal::bad_request("This model takes no adapters while it runs.")) })
+    }
+
+    /// Unloads an adapter. Says whether it was there.
+    fn unload_adapter(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
     /// Metrics in the OpenMetrics text format.
     fn metrics(&self) -> String;
 }
@@ -31,8 +56,6 @@ pub trait Model: Send + Sync + 'static {
 pub struct Card {
     /// The names under which it is served, at least one.
     pub names: Vec<String>,
-    /// Its adapters.
-    pub adapters: Vec<Adapter>,
     /// What it was started from: a folder or a repository.
     pub root: String,
     /// Tokens of a prompt and its answer together.
@@ -50,6 +73,8 @@ pub struct Adapter {
     pub name: String,
     /// Where it was loaded from.
     pub path: String,
+    /// The name of the model that it was made for, where that was said.
+    pub base: Option<String>,
 }
 
 /// A prompt to answer.
@@ -111,6 +136,16 @@ pub struct Token {
     pub top: Vec<(String, f64)>,
 }
 
+/// What ended an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Stop {
+    /// A stop string.
+    Text(String),
+    /// A token.
+    Token(u32),
+}
+
 /// Something that happens while answers are made.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
@@ -145,7 +180,7 @@ pub enum Event {
         choice: usize,
         /// `stop`, `length`, `tool_calls`, `remote_decode` or `cache_threshold`.
         reason: &'static str,
-        /// The stop string that ended it.
-        stop: Option<String>,
+        /// What ended it, if that is something that the request named.
+        stop: Option<Stop>,
     },
 }

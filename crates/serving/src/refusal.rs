@@ -48,9 +48,19 @@ impl Refusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", message)
     }
 
+    /// What was asked for makes no sense where adapters are loaded, for which vLLM has a type of its own.
+    pub(crate) fn invalid_input(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "InvalidUserInput", message)
+    }
+
     /// What is asked for is not here.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFoundError", message)
+    }
+
+    /// Something that the answer needed has failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
     }
 
     pub(crate) fn too_large(message: impl Into<String>) -> Self {

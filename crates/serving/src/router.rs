@@ -12,7 +12,7 @@ use axum::{
 use serde_json::{Value, json};
 
 use crate::{
-    Job, Model, Refusal,
+    Job, Model, Refusal, adapters,
     body::{self, Body},
     chat, completions,
     fields::{Fields, Tokenize},
@@ -24,7 +24,8 @@ const BODY_LIMIT: usize = 64 << 20;
 
 /// OpenAI's API in front of a model.
 pub fn router(model: Arc<dyn Model>) -> Router {
-    Router::new()
+    let router = if model.lends_adapters() { adapters::routes() } else { Router::new() };
+    router
         .route("/v1/models", get(models))
         .route("/v1/chat/completions", post(chat::create))
         .route("/v1/completions", post(completions::create))
@@ -62,8 +63,11 @@ async fn models(State(model): State<Arc<dyn Model>>) -> Json<Value> {
         })
     };
     let base = card.names.iter().map(|name| entry(name, &card.root, None));
-    let adapters =
-        card.adapters.iter().map(|adapter| entry(&adapter.name, &adapter.path, card.names.first()));
+    let adapters = model.adapters();
+    let adapters = adapters.iter().map(|adapter| {
+        let named = adapter.base.as_ref().filter(|base| card.names.contains(base));
+        entry(&adapter.name, &adapter.path, named.or(card.names.first()))
+    });
     Json(json!({"object": "list", "data": base.chain(adapters).collect::<Vec<_>>()}))
 }
 
@@ -81,7 +85,7 @@ async fn tokenize(
             return Err(Refusal::bad_request("either prompt or messages must be given."));
         }
         None => {
-            let name = job::known_model(model.card(), None)?;
+            let name = job::known_model(&model, None)?;
             model.layout(&messages::read(&request.messages, &name)?, &[])?
         }
     };

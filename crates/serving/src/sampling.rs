@@ -11,7 +11,7 @@ use crate::{
 pub(crate) const MAX_CHOICES: usize = 128;
 /// vLLM's default of `--max-logprobs`.
 const MAX_LOGPROBS: i64 = 20;
-/// Stop strings of one request.
+/// Stop strings of one request, and stop tokens.
 const MAX_STOPS: usize = 64;
 
 /// How tokens are chosen, and when an answer ends.
@@ -35,6 +35,8 @@ pub struct Sampling {
     pub seed: Option<i64>,
     /// Texts that end an answer.
     pub stops: Vec<String>,
+    /// Tokens that end an answer.
+    pub stop_tokens: Vec<u32>,
     /// Whether the text that ended an answer is part of it.
     pub keeps_stop: bool,
     /// The least number of tokens.
@@ -116,6 +118,7 @@ pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
         )?,
         seed: fields.seed,
         stops: stops(fields)?,
+        stop_tokens: stop_tokens(fields)?,
         keeps_stop: fields.include_stop_str_in_output == Some(true),
         least,
         ignore_eos: fields.ignore_eos == Some(true),
@@ -146,6 +149,15 @@ fn stops(fields: &Fields) -> Result<Vec<String>, Refusal> {
         return Err(Refusal::field("stop", format!("stop may have at most {MAX_STOPS} strings.")));
     }
     Ok(stops)
+}
+
+fn stop_tokens(fields: &Fields) -> Result<Vec<u32>, Refusal> {
+    let tokens = fields.stop_token_ids.clone().unwrap_or_default();
+    if tokens.len() > MAX_STOPS {
+        let message = format!("stop_token_ids may have at most {MAX_STOPS} tokens.");
+        return Err(Refusal::field("stop_token_ids", message));
+    }
+    Ok(tokens)
 }
 
 /// How many probabilities are wanted beside each token: chat says it by two fields, completions by one number.

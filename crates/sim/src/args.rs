@@ -143,7 +143,7 @@ impl Args {
                 "port" => self.port = flag.value()?,
                 "model" => self.model = flag.value()?,
                 "served-model-name" => self.served_names = flag.names(),
-                "lora-modules" => self.adapters = flag.adapters(),
+                "lora-modules" => self.adapters = flag.adapters()?,
                 "mode" => {
                     self.mode = match flag.text()? {
                         "random" => Mode::Random,

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use futures::{Stream, StreamExt, stream};
-use longboat_serving::{Event, Job, Refusal};
+use longboat_serving::{Event, Job, Refusal, Stop};
 
 use crate::{
     engine::{Engine, Running},
@@ -165,7 +165,7 @@ impl Choice {
         }
         if self.answer.tokens.is_empty() {
             self.is_finished = true;
-            let (reason, stop) = (self.answer.reason, self.answer.stop.take());
+            let (reason, stop) = (self.answer.reason, self.answer.stop.take().map(Stop::Text));
             ready.push_back(Event::Finished { choice: index, reason, stop });
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use longboat_serving::{Card, Job, Message, Model, Part, Refusal, Started, Tool};
+use longboat_serving::{Adapter, Card, Job, Message, Model, Part, Refusal, Started, Tool};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,6 @@ impl Simulator {
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let card = Card {
             names: args.served_names.clone(),
-            adapters: args.adapters.clone(),
             root: args.model.clone(),
             max_model_len: args.max_model_len,
             created,
@@ -96,6 +95,10 @@ impl Model for Simulator {
             if let Some(refusal) = args.faults.refusal() {
                 return Err(refusal);
             }
+            if !job.sampling.stop_tokens.is_empty() {
+                let message = "stop_token_ids is not supported by this server: leave it out.";
+                return Err(Refusal::field("stop_token_ids", message));
+            }
             handover::divide(args.disaggregation, &mut job);
             let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
             let is_shared = job.part == Part::Decode || handover::source(&job).is_some();
@@ -114,6 +117,10 @@ impl Model for Simulator {
             })
         }
         .boxed()
+    }
+
+    fn adapters(&self) -> Vec<Adapter> {
+        self.engine.args.adapters.clone()
     }
 
     fn metrics(&self) -> String {

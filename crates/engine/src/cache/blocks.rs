@@ -43,6 +43,11 @@ impl Block {
 // === impl Hash ===
 
 impl Hash {
+    /// What blocks follow that an adapter computed: another root for each adapter, and none for the model alone.
+    pub(crate) fn root(adapter: Option<u64>) -> Option<Self> {
+        adapter.map(|number| Self(xxh64(b"adapter", number)))
+    }
+
     /// The hash of a full block after the blocks of `parent`.
     pub(crate) fn of(parent: Option<Self>, tokens: &[u32]) -> Self {
         let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
@@ -83,11 +88,11 @@ impl Blocks {
         1.0 - self.free.len() as f64 / all
     }
 
-    /// The cached blocks that these tokens begin with. One token at least is left to compute, or nothing could be
+    /// The cached blocks that these tokens, after `root`, begin with. One token at least is left to compute, or nothing could be
     /// predicted.
-    pub(crate) fn cached(&self, tokens: &[u32]) -> Vec<Block> {
+    pub(crate) fn cached(&self, root: Option<Hash>, tokens: &[u32]) -> Vec<Block> {
         let mut found = Vec::new();
-        let mut parent = None;
+        let mut parent = root;
         if !self.caches_prefixes {
             return found;
         }
@@ -151,14 +156,15 @@ mod tests {
         let mut blocks = Blocks::new(2, 2, true);
         let first = blocks.take().unwrap();
         blocks.filled(first, Hash::of(None, &[1, 2]));
-        assert_eq!(blocks.cached(&[1, 2]), [], "one token is left to compute");
-        assert_eq!(blocks.cached(&[1, 2, 3]), [first]);
+        assert_eq!(blocks.cached(None, &[1, 2]), [], "one token is left to compute");
+        assert_eq!(blocks.cached(None, &[1, 2, 3]), [first]);
+        assert_eq!(blocks.cached(Hash::root(Some(1)), &[1, 2, 3]), [], "an adapter computes other keys");
         blocks.release(first);
         let second = blocks.take().unwrap();
         assert_ne!(second, first, "what was freed last is taken last");
-        assert_eq!(blocks.cached(&[1, 2, 3]), [first]);
+        assert_eq!(blocks.cached(None, &[1, 2, 3]), [first]);
         assert_eq!(blocks.take(), Some(first));
-        assert_eq!(blocks.cached(&[1, 2, 3]), []);
+        assert_eq!(blocks.cached(None, &[1, 2, 3]), []);
         assert_eq!(blocks.take(), None);
     }
 

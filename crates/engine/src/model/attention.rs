@@ -1,9 +1,18 @@
 //! Attention of one token over everything before it.
+#![expect(
+    clippy::inline_always,
+    reason = "what is inlined uses the instructions that its caller says there are"
+)]
 
+use pulp::Arch;
+
+use super::exponential::exp;
 use crate::cache::{Kv, Table};
 
 /// Sums that are kept side by side, so that the compiler can use wide registers.
 const LANES: usize = 16;
+/// Numbers of a head whose sums stay in registers.
+const COLUMNS: usize = 32;
 
 /// What queries of one token, all heads, find among the keys and values of `length` tokens.
 pub(super) fn attend(
@@ -24,28 +33,58 @@ pub(super) fn attend(
         queries.chunks_exact(head_width).zip(found.chunks_exact_mut(head_width)).enumerate()
     {
         let kv_head = head / shared;
-        let mut most = f32::NEG_INFINITY;
-        for (place, keys) in kv.keys(layer, kv_head, table, length).enumerate() {
-            let weight = dot(query, keys) * scale;
-            weights[place] = weight;
-            most = most.max(weight);
-        }
-        let mut sum = 0.0;
-        for weight in &mut weights {
-            *weight = (*weight - most).exp();
-            sum += *weight;
-        }
-        found.fill(0.0);
-        for (weight, values) in weights.iter().zip(kv.values(layer, kv_head, table, length)) {
-            let weight = weight / sum;
-            for (found, value) in found.iter_mut().zip(values) {
-                *found += weight * value;
+        Arch::new().dispatch(|| {
+            for (weight, keys) in weights.iter_mut().zip(kv.keys(layer, kv_head, table, length)) {
+                *weight = dot(query, keys) * scale;
             }
+            soften(&mut weights);
+            gather(&weights, found, || kv.values(layer, kv_head, table, length));
+        });
+    }
+}
+
+/// Makes weights positive, with the sum 1.
+#[inline(always)]
+fn soften(weights: &mut [f32]) {
+    let most = weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    for weight in &mut *weights {
+        *weight = exp(*weight - most);
+    }
+    let sum: f32 = weights.iter().sum();
+    for weight in weights {
+        *weight /= sum;
+    }
+}
+
+/// Sums values by their weights, some columns at a time.
+#[inline(always)]
+fn gather<'a, I: Iterator<Item = &'a [f32]>>(weights: &[f32], found: &mut [f32], values: impl Fn() -> I) {
+    let whole = found.len() / COLUMNS * COLUMNS;
+    let (columns, rest) = found.as_chunks_mut::<COLUMNS>();
+    for (number, found) in columns.iter_mut().enumerate() {
+        let mut sums = [0.0; COLUMNS];
+        for (weight, values) in weights.iter().zip(values()) {
+            let Some(values) = values[number * COLUMNS..].first_chunk::<COLUMNS>() else { continue };
+            for (sum, value) in sums.iter_mut().zip(values) {
+                *sum += weight * value;
+            }
+        }
+        *found = sums;
+    }
+    if rest.is_empty() {
+        return;
+    }
+    rest.fill(0.0);
+    for (weight, values) in weights.iter().zip(values()) {
+        for (found, value) in rest.iter_mut().zip(&values[whole..]) {
+            *found += weight * value;
         }
     }
 }
 
-fn dot(a: &[f32], b: &[f32]) -> f32 {
+/// The sum of the products of two rows. Inlined, since its caller says which instructions there are.
+#[inline(always)]
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let (a, a_rest) = a.as_chunks::<LANES>();
     let (b, b_rest) = b.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];

@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
+use rayon::prelude::*;
+
 use super::{
     attention::attend,
     config::Config,
-    layer::{Layer, Reader, add, normalise, normalised},
+    layer::{Adapted, Layer, Reader, add, normalise, normalised},
     names::Part,
     rope::Rope,
 };
 use crate::{
     LoadError,
     cache::{Kv, Table},
+    lora::{Adapter, Target},
     weights::{Embedding, Matrix, Weights},
 };
 
@@ -35,6 +38,8 @@ pub(crate) struct Span<'a> {
     pub(crate) table: Table<'a>,
     /// Whether the weights of the next token are wanted.
     pub(crate) predicts: bool,
+    /// What is added to the model's matrices.
+    pub(crate) adapter: Option<&'a Adapter>,
 }
 
 // === impl Transformer ===
@@ -120,8 +125,10 @@ impl Transformer {
         let Config { heads, kv_heads, head_width, epsilon, .. } = self.config;
         let layer = &self.layers[number];
         let input = normalised(rows, &layer.attention_norm, epsilon);
-        let (mut queries, mut keys) = (layer.query.apply(&input)?, layer.key.apply(&input)?);
-        let values = layer.value.apply(&input)?;
+        let adapted = Adapted { layer: number, spans };
+        let mut queries = layer.query.apply(&input, &adapted, Target::Query)?;
+        let mut keys = layer.key.apply(&input, &adapted, Target::Key)?;
+        let values = layer.value.apply(&input, &adapted, Target::Value)?;
         if let Some((query_norm, key_norm)) = &layer.head_norms {
             normalise(&mut queries, query_norm, epsilon);
             normalise(&mut keys, key_norm, epsilon);
@@ -151,14 +158,21 @@ impl Transformer {
                 for head in queries.chunks_exact_mut(head_width) {
                     self.rope.turn(head, position);
                 }
-                let found = &mut found[(row + offset) * query_width..][..query_width];
-                attend(queries, kv, number, &span.table, position + 1, kv_heads, found);
             }
+            let rows = row * query_width..(row + span.tokens.len()) * query_width;
+            let attend = |(offset, (queries, found)): (usize, (&[f32], &mut [f32]))| {
+                attend(queries, kv, number, &span.table, span.start + offset + 1, kv_heads, found);
+            };
+            queries[rows.clone()]
+                .par_chunks_exact(query_width)
+                .zip(found[rows].par_chunks_exact_mut(query_width))
+                .enumerate()
+                .for_each(attend);
             row += span.tokens.len();
         }
-        add(rows, &layer.attention_output.apply(&found)?);
+        add(rows, &layer.attention_output.apply(&found, &adapted, Target::Output)?);
         let input = normalised(rows, &layer.feed_forward_norm, epsilon);
-        add(rows, &layer.feed_forward(&input)?);
+        add(rows, &layer.feed_forward(&input, &adapted)?);
         Ok(())
     }
 }

@@ -1,11 +1,16 @@
 //! The weights of one layer, and the arithmetic that needs no cache.
 
+use pulp::Arch;
+
 use super::{
     config::Config,
+    exponential::exp,
+    forward::Span,
     names::{Part, name},
 };
 use crate::{
     LoadError,
+    lora::Target,
     weights::{Matrix, Weights},
 };
 
@@ -28,6 +33,12 @@ pub(super) struct Layer {
     pub(super) gate: Linear,
     pub(super) up: Linear,
     pub(super) down: Linear,
+}
+
+/// The spans of a pass in one layer, each with its adapter.
+pub(super) struct Adapted<'a> {
+    pub(super) layer: usize,
+    pub(super) spans: &'a [Span<'a>],
 }
 
 /// Reads tensors of a model by what they are.
@@ -87,11 +98,37 @@ impl Reader<'_> {
     }
 }
 
+// === impl Adapted ===
+
+impl Adapted<'_> {
+    /// Adds to products what the adapter of each span makes of its rows.
+    fn add(&self, target: Target, rows: &[f32], products: &mut [f32]) {
+        let tokens: usize = self.spans.iter().map(|span| span.tokens.len()).sum();
+        let (inputs, outputs) = (rows.len() / tokens, products.len() / tokens);
+        let mut start = 0;
+        for span in self.spans {
+            let end = start + span.tokens.len();
+            if let Some(low_rank) = span.adapter.and_then(|adapter| adapter.of(self.layer, target)) {
+                low_rank
+                    .add(&rows[start * inputs..end * inputs], &mut products[start * outputs..end * outputs]);
+            }
+            start = end;
+        }
+    }
+}
+
 // === impl Linear ===
 
 impl Linear {
-    pub(super) fn apply(&self, rows: &[f32]) -> candle_core::Result<Vec<f32>> {
+    /// Multiplies rows of activations, and adds what adapters make of them.
+    pub(super) fn apply(
+        &self,
+        rows: &[f32],
+        adapted: &Adapted<'_>,
+        target: Target,
+    ) -> candle_core::Result<Vec<f32>> {
         let mut products = self.matrix.apply(rows)?;
+        adapted.add(target, rows, &mut products);
         if let Some(bias) = &self.bias {
             for row in products.chunks_exact_mut(bias.len()) {
                 add(row, bias);
@@ -112,12 +149,15 @@ impl Layer {
     }
 
     /// What the feed-forward part adds to rows that were normalised.
-    pub(super) fn feed_forward(&self, rows: &[f32]) -> candle_core::Result<Vec<f32>> {
-        let (mut gate, up) = (self.gate.apply(rows)?, self.up.apply(rows)?);
-        for (gate, up) in gate.iter_mut().zip(&up) {
-            *gate = *gate / (1.0 + (-*gate).exp()) * up;
-        }
-        self.down.apply(&gate)
+    pub(super) fn feed_forward(&self, rows: &[f32], adapted: &Adapted<'_>) -> candle_core::Result<Vec<f32>> {
+        let mut gate = self.gate.apply(rows, adapted, Target::Gate)?;
+        let up = self.up.apply(rows, adapted, Target::Up)?;
+        Arch::new().dispatch(|| {
+            for (gate, up) in gate.iter_mut().zip(&up) {
+                *gate = *gate / (1.0 + exp(-*gate)) * up;
+            }
+        });
+        self.down.apply(&gate, adapted, Target::Down)
     }
 }
 
@@ -139,10 +179,22 @@ pub(super) fn normalised(rows: &[f32], weights: &[f32], epsilon: f32) -> Vec<f32
 #[expect(clippy::cast_precision_loss, reason = "rows are short")]
 pub(super) fn normalise(rows: &mut [f32], weights: &[f32], epsilon: f32) {
     for row in rows.chunks_exact_mut(weights.len()) {
-        let squares: f32 = row.iter().map(|number| number * number).sum();
+        let squares = square_sum(row);
         let scale = 1.0 / (squares / weights.len() as f32 + epsilon).sqrt();
         for (number, weight) in row.iter_mut().zip(weights) {
             *number *= scale * weight;
         }
     }
+}
+
+/// The sum of all squares, some of them side by side, so that the compiler can use wide registers.
+fn square_sum(row: &[f32]) -> f32 {
+    let (lanes, rest) = row.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for numbers in lanes {
+        for (sum, number) in sums.iter_mut().zip(numbers) {
+            *sum += number * number;
+        }
+    }
+    sums.iter().sum::<f32>() + rest.iter().map(|number| number * number).sum::<f32>()
 }

@@ -2,12 +2,14 @@
 
 mod attention;
 mod config;
+mod exponential;
 mod forward;
 mod layer;
 mod names;
 mod rope;
 
 pub(crate) use self::{
-    config::Config,
+    attention::dot,
+    config::{Config, Pairs},
     forward::{Span, Transformer},
 };

@@ -1,9 +1,16 @@
 //! Between texts and tokens.
 
+mod calls;
 mod pieces;
 mod stops;
 mod template;
 mod tokenizer;
 mod vocabulary;
 
-pub(crate) use self::{pieces::Pieces, stops::Stops, template::Template, tokenizer::Tokenizer};
+pub(crate) use self::{
+    calls::{Calls, Said},
+    pieces::Pieces,
+    stops::Stops,
+    template::Template,
+    tokenizer::Tokenizer,
+};

@@ -54,6 +54,13 @@ impl Template {
             .transpose()
     }
 
+    /// A template in a file of its own.
+    pub(crate) fn read(file: &Path) -> Result<Self, LoadError> {
+        let source = std::fs::read_to_string(file)
+            .map_err(|source| LoadError::Read { path: file.to_owned(), source })?;
+        Self::new(source).map_err(|reason| LoadError::Malformed { path: file.to_owned(), reason })
+    }
+
     fn new(source: String) -> Result<Self, String> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();

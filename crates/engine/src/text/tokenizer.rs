@@ -1,9 +1,12 @@
 //! A model's tokenizer.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde_json::Value;
-use tokenizers::Tokenizer as Inner;
+use tokenizers::{DecoderWrapper, Tokenizer as Inner};
 
 use super::vocabulary;
 use crate::{
@@ -71,6 +74,28 @@ impl Tokenizer {
         self.inner.decode(tokens, true).unwrap_or_default()
     }
 
+    /// The bytes of every token; none for special ones, which no text has. None where tokens are not made of bytes.
+    pub(crate) fn words(&self) -> Option<Vec<Vec<u8>>> {
+        if !matches!(self.inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_))) {
+            return None;
+        }
+        let letters = letters();
+        let added = self.inner.get_added_tokens_decoder();
+        let bytes = |token: u32| match added.get(&token) {
+            Some(added) if added.special => Vec::new(),
+            Some(added) => added.content.clone().into_bytes(),
+            None => {
+                let word = self.inner.id_to_token(token).unwrap_or_default();
+                word.chars()
+                    .map(|letter| letters.get(&letter).copied())
+                    .collect::<Option<_>>()
+                    .unwrap_or_default()
+            }
+        };
+        let count = u32::try_from(self.inner.get_vocab_size(true)).ok()?;
+        Some((0..count).map(bytes).collect())
+    }
+
     /// Whether a token ends an answer.
     pub(crate) fn ends(&self, token: u32) -> bool {
         self.ends.contains(&token)
@@ -80,6 +105,18 @@ impl Tokenizer {
     pub(crate) fn end_tokens(&self) -> impl Iterator<Item = u32> {
         self.ends.iter().copied()
     }
+}
+
+/// The letters that stand for bytes in vocabularies: bytes that can be printed are themselves, the others come after them.
+fn letters() -> BTreeMap<char, u8> {
+    let is_printed = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
+    let mut others = (0x100..).filter_map(char::from_u32);
+    (0..=u8::MAX)
+        .filter_map(|byte| {
+            let letter = if is_printed(byte) { Some(char::from(byte)) } else { others.next() };
+            Some((letter?, byte))
+        })
+        .collect()
 }
 
 fn numbers(value: &Value) -> BTreeSet<u32> {

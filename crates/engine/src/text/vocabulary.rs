@@ -21,8 +21,10 @@ use crate::{
     weights::{Gguf, Value},
 };
 
-/// Types of tokens that are written out in texts and are no words: control tokens and those that a user defined.
-const SPECIAL: [usize; 2] = [3, 4];
+/// Types of tokens that are written out in texts and are no words: control tokens, which answers do not show, and those that a
+/// user defined, which they show.
+const CONTROL: usize = 3;
+const USER_DEFINED: usize = 4;
 
 /// Splits of Qwen2 and of Llama 3, which differ in how many digits stay together.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -61,13 +63,13 @@ pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
     inner.with_pre_tokenizer(Some(splitter));
     inner.with_decoder(Some(ByteLevel::default()));
     let types = file.get("tokenizer.ggml.token_type").and_then(Value::list).unwrap_or_default();
-    let special: Vec<AddedToken> = types
-        .iter()
-        .zip(&tokens)
-        .filter(|(kind, _)| kind.size().is_some_and(|kind| SPECIAL.contains(&kind)))
-        .map(|(_, token)| AddedToken::from(*token, true))
-        .collect();
-    inner.add_special_tokens(special).map_err(|error| malformed(error.to_string()))?;
+    for (kind, is_special) in [(CONTROL, true), (USER_DEFINED, false)] {
+        let of_kind = types.iter().zip(&tokens).filter(|(of, _)| of.size() == Some(kind));
+        let added: Vec<AddedToken> =
+            of_kind.map(|(_, token)| AddedToken::from(*token, is_special).normalized(false)).collect();
+        let result = if is_special { inner.add_special_tokens(added) } else { inner.add_tokens(added) };
+        result.map_err(|error| malformed(error.to_string()))?;
+    }
     let id = |key: &str| file.get(key).and_then(Value::size);
     let named = |key: &str| {
         id(key).and_then(|id| tokens.get(id)).map(|token| (*token).to_owned()).unwrap_or_default()

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::Raw;
-use crate::LoadError;
+use crate::{
+    LoadError,
+    kernels::{Format, Packed},
+};
 use candle_core::{
     Device, Module, Tensor,
     quantized::{GgmlDType, QMatMul, QTensor, ggml_file::qtensor_from_ggml},
@@ -11,7 +14,7 @@ use candle_core::{
 
 /// A matrix that rows of activations are multiplied by.
 pub(crate) struct Matrix {
-    weights: QMatMul,
+    weights: Weights,
     inputs: usize,
     outputs: usize,
     bytes: usize,
@@ -19,9 +22,23 @@ pub(crate) struct Matrix {
 
 /// The vectors of the vocabulary, which may also be the output matrix.
 pub(crate) struct Embedding {
-    table: Arc<QTensor>,
+    table: Table,
     width: usize,
     rows: usize,
+}
+
+/// Weights that are multiplied.
+enum Weights {
+    /// By the crate's own kernels.
+    Packed(Arc<Packed>),
+    /// By candle.
+    Blocks(QMatMul),
+}
+
+/// Weights that are read, and may be multiplied.
+enum Table {
+    Packed(Arc<Packed>),
+    Blocks(Arc<QTensor>),
 }
 
 // === impl Raw ===
@@ -62,18 +79,71 @@ impl Raw {
             .map_err(|error| self.malformed(error))
     }
 
-    fn multiplied_as(&self, as_shipped: bool) -> GgmlDType {
-        multiplied_as(self.format, as_shipped)
+    /// The tensor in the format in which it is multiplied.
+    fn table(&self, shape: [usize; 2], as_shipped: bool) -> Result<Table, LoadError> {
+        let wanted = multiplied_as(self.format, as_shipped);
+        if let Some(format) = packable(wanted).filter(|_| Packed::is_available()) {
+            let [outputs, inputs] = shape;
+            let packed = if wanted == self.format {
+                self.expect(&shape)?;
+                Packed::new(format, &self.data, outputs, inputs)
+            } else {
+                let converted = self.quantized(&shape, wanted)?;
+                let data = converted.data().map_err(|error| self.malformed(error))?;
+                Packed::new(format, &data, outputs, inputs)
+            };
+            if let Some(packed) = packed {
+                return Ok(Table::Packed(packed.into()));
+            }
+        }
+        Ok(Table::Blocks(self.quantized(&shape, wanted)?.into()))
     }
 }
 
 /// The format in which a tensor is multiplied: its own where that is fast (or wanted), else Q8_0.
-pub(super) fn multiplied_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
-    use GgmlDType::{Q2K, Q3K, Q4_0, Q4K, Q5K, Q6K, Q8_0};
+fn multiplied_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
+    use GgmlDType::{Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
     match format {
         Q8_0 | Q4_0 | Q2K | Q3K | Q4K | Q5K | Q6K => format,
+        Q4_1 if Packed::is_available() => format,
         format if as_shipped => format,
         _ => Q8_0,
+    }
+}
+
+/// The format whose size a tensor has in memory.
+pub(super) fn kept_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
+    match multiplied_as(format, as_shipped) {
+        // A packed block has a least value too.
+        GgmlDType::Q4_0 if Packed::is_available() => GgmlDType::Q4_1,
+        format => format,
+    }
+}
+
+fn packable(format: GgmlDType) -> Option<Format> {
+    match format {
+        GgmlDType::Q4_0 => Some(Format::Q4_0),
+        GgmlDType::Q4_1 => Some(Format::Q4_1),
+        GgmlDType::Q8_0 => Some(Format::Q8_0),
+        _ => None,
+    }
+}
+
+// === impl Table ===
+
+impl Table {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Packed(packed) => packed.bytes(),
+            Self::Blocks(table) => table.storage_size_in_bytes(),
+        }
+    }
+
+    fn weights(&self) -> candle_core::Result<Weights> {
+        Ok(match self {
+            Self::Packed(packed) => Weights::Packed(Arc::clone(packed)),
+            Self::Blocks(table) => Weights::Blocks(QMatMul::from_arc(Arc::clone(table))?),
+        })
     }
 }
 
@@ -82,10 +152,9 @@ pub(super) fn multiplied_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
 impl Matrix {
     /// Takes a tensor of `outputs` rows. With `as_shipped`, its format stays even where it is slow.
     pub(crate) fn new(raw: &Raw, outputs: usize, inputs: usize, as_shipped: bool) -> Result<Self, LoadError> {
-        let weights = raw.quantized(&[outputs, inputs], raw.multiplied_as(as_shipped))?;
-        let bytes = weights.storage_size_in_bytes();
-        let weights = QMatMul::from_qtensor(weights).map_err(|error| raw.malformed(error))?;
-        Ok(Self { weights, inputs, outputs, bytes })
+        let table = raw.table([outputs, inputs], as_shipped)?;
+        let weights = table.weights().map_err(|error| raw.malformed(error))?;
+        Ok(Self { weights, inputs, outputs, bytes: table.bytes() })
     }
 
     /// How many bytes the weights take.
@@ -95,9 +164,13 @@ impl Matrix {
 
     /// Multiplies rows of activations.
     pub(crate) fn apply(&self, rows: &[f32]) -> candle_core::Result<Vec<f32>> {
+        let weights = match &self.weights {
+            Weights::Packed(packed) => return Ok(packed.apply(rows)),
+            Weights::Blocks(weights) => weights,
+        };
         let count = rows.len() / self.inputs;
         let rows = Tensor::from_slice(rows, (count, self.inputs), &Device::Cpu)?;
-        let product = self.weights.forward(&rows)?;
+        let product = weights.forward(&rows)?;
         debug_assert_eq!(product.dims(), [count, self.outputs]);
         product.flatten_all()?.to_vec1()
     }
@@ -108,31 +181,37 @@ impl Matrix {
 impl Embedding {
     /// Takes a tensor of `rows` vectors. With `as_shipped`, its format stays even where it is slow.
     pub(crate) fn new(raw: &Raw, rows: usize, width: usize, as_shipped: bool) -> Result<Self, LoadError> {
-        Ok(Self { table: raw.quantized(&[rows, width], raw.multiplied_as(as_shipped))?.into(), width, rows })
+        Ok(Self { table: raw.table([rows, width], as_shipped)?, width, rows })
     }
 
     /// The same table as the output matrix.
     pub(crate) fn as_matrix(&self) -> candle_core::Result<Matrix> {
-        let weights = QMatMul::from_arc(self.table.clone())?;
-        Ok(Matrix { weights, inputs: self.width, outputs: self.rows, bytes: 0 })
+        Ok(Matrix { weights: self.table.weights()?, inputs: self.width, outputs: self.rows, bytes: 0 })
     }
 
     /// How many bytes the table takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.table.storage_size_in_bytes()
+        self.table.bytes()
     }
 
     /// The vectors of tokens, one after another.
     pub(crate) fn rows(&self, tokens: &[u32]) -> candle_core::Result<Vec<f32>> {
-        let data = self.table.data()?;
-        let format = self.table.dtype();
-        let row_bytes = self.width / format.block_size() * format.type_size();
+        if let Some(token) = tokens.iter().find(|token| **token as usize >= self.rows) {
+            candle_core::bail!("token {token} is outside of the vocabulary of {} tokens", self.rows);
+        }
         let mut numbers = Vec::with_capacity(tokens.len() * self.width);
+        let table = match &self.table {
+            Table::Packed(packed) => {
+                tokens.iter().for_each(|token| packed.row(*token as usize, &mut numbers));
+                return Ok(numbers);
+            }
+            Table::Blocks(table) => table,
+        };
+        let data = table.data()?;
+        let format = table.dtype();
+        let row_bytes = self.width / format.block_size() * format.type_size();
         for token in tokens {
-            let start = *token as usize * row_bytes;
-            let Some(row) = data.get(start..start + row_bytes) else {
-                candle_core::bail!("token {token} is outside of the vocabulary of {} tokens", self.rows);
-            };
+            let row = &data[*token as usize * row_bytes..][..row_bytes];
             let row = qtensor_from_ggml(format, row, vec![self.width], &Device::Cpu)?;
             numbers.extend(row.dequantize(&Device::Cpu)?.to_vec1::<f32>()?);
         }

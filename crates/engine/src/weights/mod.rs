@@ -74,8 +74,7 @@ impl Weights {
             let numbers: u64 = shape.iter().map(|length| *length as u64).product();
             let bytes = |format: GgmlDType| numbers / format.block_size() as u64 * format.type_size() as u64;
             // Vectors are kept as numbers.
-            let as_kept =
-                if shape.len() < 2 { GgmlDType::F32 } else { matrix::multiplied_as(format, as_shipped) };
+            let as_kept = if shape.len() < 2 { GgmlDType::F32 } else { matrix::kept_as(format, as_shipped) };
             kept += bytes(as_kept);
             let converts = as_kept != format;
             most = most.max(bytes(format) + if converts { bytes(GgmlDType::F32) } else { 0 });

@@ -45,7 +45,12 @@ pub(crate) struct Safetensors {
 impl Safetensors {
     /// Reads `config.json` and the headers of the files.
     pub(crate) fn open(folder: &Path, paths: &[PathBuf]) -> Result<Self, LoadError> {
-        let config_path = folder.join("config.json");
+        Self::described_by(&folder.join("config.json"), paths)
+    }
+
+    /// Reads the file that describes tensors, and the headers of the files that hold them.
+    pub(crate) fn described_by(config_path: &Path, paths: &[PathBuf]) -> Result<Self, LoadError> {
+        let config_path = config_path.to_owned();
         let config = json(&config_path)?;
         let (mut files, mut tensors) = (Vec::new(), BTreeMap::new());
         for path in paths {
@@ -70,7 +75,12 @@ impl Safetensors {
         self.tensors.values().map(|place| (place.format, place.shape.as_slice()))
     }
 
-    pub(super) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
+    /// The name of every tensor, sorted.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    pub(crate) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
         let Some(place) = self.tensors.get(name) else { return Ok(None) };
         let (path, file) = &self.files[place.file];
         let mut data = vec![0; place.length];

@@ -39,11 +39,12 @@ pub(crate) struct Chosen {
     pub(crate) reason: String,
 }
 
-/// A model that a service serves.
+/// A model that a service serves, or an adapter beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
     service: String,
     uri: String,
+    is_adapter: bool,
 }
 
 /// Where a model can come from.
@@ -163,7 +164,7 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
     Ok((program, format!("computes {}", reasons.join(", "))))
 }
 
-/// The models that the services serve, each once.
+/// The models that the services serve, and their adapters, each once.
 ///
 /// # Errors
 /// Where a service needs what the CPU engine does not have.
@@ -179,14 +180,17 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
         let lacks = [
             (spec.prefill.is_some(), "prefill and decode in separate pods"),
             (spec.workload.worker.is_some(), "a model over several pods"),
-            (!effective.adapters.is_empty(), "LoRA adapters"),
         ];
         if let Some((_, what)) = lacks.iter().find(|(needed, _)| *needed) {
             bail!("{service} needs {what}, which the CPU engine does not have");
         }
-        let uri = spec.model.uri.to_string();
-        if !wanted.iter().any(|model| model.uri == uri) {
-            wanted.push(Wanted { service, uri });
+        let model = (spec.model.uri.to_string(), false);
+        let adapters = effective.adapters.iter().map(|adapter| (adapter.uri.clone(), true));
+        for (uri, is_adapter) in std::iter::once(model).chain(adapters) {
+            let service = service.clone();
+            if !wanted.iter().any(|known| known.uri == uri) {
+                wanted.push(Wanted { service, uri, is_adapter });
+            }
         }
     }
     Ok(wanted)
@@ -194,9 +198,10 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
 
 /// Where a model can come from.
 async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Source> {
-    let Wanted { service, uri } = model;
+    let Wanted { service, uri, is_adapter } = model;
     if uri.starts_with("pvc://") {
-        bail!("the model of {service} is on a volume, which holds nothing on this machine");
+        let what = if *is_adapter { "an adapter" } else { "the model" };
+        bail!("{what} of {service} is on a volume, which holds nothing on this machine");
     }
     if let Some(path) = longboat_fetch::on_this_machine(uri, settings)? {
         return Ok(Source::Here(path));
@@ -206,7 +211,11 @@ async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Sour
     }
     let offer = longboat_fetch::offer(uri, settings).await?;
     let ending = |ending: &str| offer.files.iter().filter(|file| file.ends_with(ending)).count();
-    if ending(".gguf") != 1 && (ending(".safetensors") == 0 || ending("config.json") == 0) {
+    if *is_adapter {
+        if ending("adapter_config.json") == 0 || ending("adapter_model.safetensors") == 0 {
+            bail!("{uri} holds no LoRA adapter: adapter_config.json with adapter_model.safetensors");
+        }
+    } else if ending(".gguf") != 1 && (ending(".safetensors") == 0 || ending("config.json") == 0) {
         bail!("{uri} holds neither config.json with safetensors nor one GGUF file");
     }
     let bytes =
@@ -221,6 +230,9 @@ async fn judged(
     source: &Source,
     settings: &FetchSettings,
 ) -> anyhow::Result<String> {
+    if model.is_adapter {
+        return Ok("LoRA adapter".into());
+    }
     let (bytes, settings) = match source {
         Source::Here(path) => return check(program, path, None).await,
         Source::HubCache(bytes) => (*bytes, settings.offline()),

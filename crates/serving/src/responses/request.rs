@@ -42,7 +42,7 @@ const LOGPROBS: &str = "message.output_text.logprobs";
 
 /// Checks a request.
 pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refusal> {
-    let name = known_model(model.card(), fields.model.as_deref())?;
+    let name = known_model(model, fields.model.as_deref())?;
     if let Some(id) = &fields.previous_response_id {
         return Err(not_stored(id));
     }

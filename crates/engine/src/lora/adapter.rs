@@ -1,0 +1,254 @@
+//! The matrices of one adapter.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use pulp::Arch;
+
+use super::settings::Settings;
+use crate::{
+    LoadError,
+    model::{Config, Pairs},
+    weights::Safetensors,
+};
+
+const SETTINGS: &str = "adapter_config.json";
+const WEIGHTS: &str = "adapter_model.safetensors";
+
+/// A matrix of a layer that an adapter can add to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    Query,
+    Key,
+    Value,
+    Output,
+    Gate,
+    Up,
+    Down,
+}
+
+/// A loaded adapter.
+pub(crate) struct Adapter {
+    pub(crate) name: String,
+    /// Another one for each adapter that was ever loaded: what is cached belongs to it.
+    pub(crate) number: u64,
+    /// For each layer, what is added to which matrix.
+    layers: Vec<BTreeMap<Target, LowRank>>,
+}
+
+/// The product of two small matrices, which is added to a large one.
+pub(crate) struct LowRank {
+    /// `rank` rows as long as the input.
+    down: Vec<f32>,
+    /// `rank` rows as long as the output, scaled.
+    up: Vec<f32>,
+    inputs: usize,
+    outputs: usize,
+}
+
+// === impl Target ===
+
+impl Target {
+    const ALL: [(Self, &str); 7] = [
+        (Self::Query, "self_attn.q_proj"),
+        (Self::Key, "self_attn.k_proj"),
+        (Self::Value, "self_attn.v_proj"),
+        (Self::Output, "self_attn.o_proj"),
+        (Self::Gate, "mlp.gate_proj"),
+        (Self::Up, "mlp.up_proj"),
+        (Self::Down, "mlp.down_proj"),
+    ];
+
+    /// The lengths of an input and of an output.
+    fn shape(self, config: &Config) -> (usize, usize) {
+        let Config { width, feed_forward, .. } = *config;
+        let (queries, keys) = (config.heads * config.head_width, config.kv_heads * config.head_width);
+        match self {
+            Self::Query => (width, queries),
+            Self::Key | Self::Value => (width, keys),
+            Self::Output => (queries, width),
+            Self::Gate | Self::Up => (width, feed_forward),
+            Self::Down => (feed_forward, width),
+        }
+    }
+}
+
+// === impl Adapter ===
+
+impl Adapter {
+    /// Whether a folder holds an adapter.
+    pub(crate) fn is_in(folder: &Path) -> bool {
+        folder.join(SETTINGS).is_file()
+    }
+
+    /// Reads the adapter in a folder, for a model of this shape, of at most this rank.
+    pub(crate) fn load(
+        name: &str,
+        number: u64,
+        folder: &Path,
+        config: &Config,
+        most_rank: usize,
+    ) -> Result<Self, LoadError> {
+        let settings_path = folder.join(SETTINGS);
+        let Settings { rank, scale } = Settings::open(&settings_path)?;
+        let malformed = |path: &Path, reason: String| LoadError::Malformed { path: path.to_owned(), reason };
+        if rank > most_rank {
+            return Err(malformed(
+                &settings_path,
+                format!("LoRA rank {rank} is greater than max_lora_rank {most_rank}."),
+            ));
+        }
+        let path = folder.join(WEIGHTS);
+        if !path.is_file() {
+            return Err(malformed(folder, format!("`{WEIGHTS}` is missing")));
+        }
+        let file = Safetensors::described_by(&settings_path, std::slice::from_ref(&path))?;
+        let mut places: BTreeMap<(usize, Target), [Option<String>; 2]> = BTreeMap::new();
+        let mut unexpected = BTreeSet::new();
+        for tensor in file.names() {
+            match place(tensor).filter(|(layer, ..)| *layer < config.layers) {
+                Some((layer, target, side)) => {
+                    places.entry((layer, target)).or_default()[side] = Some(tensor.to_owned());
+                }
+                None => {
+                    unexpected.insert(tensor);
+                }
+            }
+        }
+        if !unexpected.is_empty() || places.is_empty() {
+            let expected: Vec<&str> =
+                Target::ALL.iter().filter_map(|(_, name)| name.rsplit('.').next()).collect();
+            let received: Vec<&str> = unexpected.iter().take(5).copied().collect();
+            return Err(malformed(
+                &path,
+                format!(
+                    "expected target modules in {} of {} layers but received [{}]",
+                    expected.join(", "),
+                    config.layers,
+                    received.join(", ")
+                ),
+            ));
+        }
+        let mut layers: Vec<BTreeMap<Target, LowRank>> =
+            (0..config.layers).map(|_| BTreeMap::new()).collect();
+        for ((layer, target), names) in places {
+            let [Some(down), Some(up)] = names else {
+                let half = names.into_iter().flatten().next().unwrap_or_default();
+                return Err(malformed(&path, format!("`{half}` has no counterpart (lora_A and lora_B)")));
+            };
+            let (inputs, outputs) = target.shape(config);
+            let read = |name: &str, shape: [usize; 2]| match file.tensor(name)? {
+                Some(raw) => raw.numbers(&shape),
+                None => Err(malformed(&path, format!("`{name}` is missing"))),
+            };
+            let down = read(&down, [rank, inputs])?;
+            let mut up = read(&up, [outputs, rank])?;
+            if config.rope_pairs == Pairs::Neighbours && matches!(target, Target::Query | Target::Key) {
+                up = neighbours(&up, rank, config.head_width);
+            }
+            layers[layer].insert(target, LowRank::new(down, &up, rank, scale));
+        }
+        Ok(Self { name: name.to_owned(), number, layers })
+    }
+
+    /// What is added to a matrix of a layer.
+    pub(crate) fn of(&self, layer: usize, target: Target) -> Option<&LowRank> {
+        self.layers.get(layer)?.get(&target)
+    }
+}
+
+// === impl LowRank ===
+
+impl LowRank {
+    /// From matrices as PEFT has them: `rank` rows of inputs, and a row of `rank` numbers for each output.
+    fn new(down: Vec<f32>, up: &[f32], rank: usize, scale: f32) -> Self {
+        let (inputs, outputs) = (down.len() / rank, up.len() / rank);
+        let up =
+            (0..rank).flat_map(|column| up.iter().skip(column).step_by(rank).map(|number| number * scale));
+        Self { up: up.collect(), down, inputs, outputs }
+    }
+
+    /// Adds to products what the adapter makes of rows of activations.
+    pub(crate) fn add(&self, rows: &[f32], products: &mut [f32]) {
+        Arch::new().dispatch(|| {
+            for (row, products) in rows.chunks_exact(self.inputs).zip(products.chunks_exact_mut(self.outputs))
+            {
+                for (down, up) in self.down.chunks_exact(self.inputs).zip(self.up.chunks_exact(self.outputs))
+                {
+                    let weight = crate::model::dot(down, row);
+                    for (product, up) in products.iter_mut().zip(up) {
+                        *product += weight * up;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// The layer, the matrix and the side (0 for A, 1 for B) that a tensor's name means.
+fn place(name: &str) -> Option<(usize, Target, usize)> {
+    let name = name.strip_prefix("base_model.model.")?;
+    let name = name.strip_prefix("model.").unwrap_or(name).strip_prefix("layers.")?;
+    let (layer, name) = name.split_once('.')?;
+    let (module, side) = match name.strip_suffix(".lora_A.weight") {
+        Some(module) => (module, 0),
+        None => (name.strip_suffix(".lora_B.weight")?, 1),
+    };
+    let (target, _) = Target::ALL.into_iter().find(|(_, name)| *name == module)?;
+    Some((layer.parse().ok()?, target, side))
+}
+
+/// Rows of queries or keys in the order of GGUF files of Llama: a number of each head's first half, then its partner in the
+/// second half.
+fn neighbours(rows: &[f32], rank: usize, head_width: usize) -> Vec<f32> {
+    let half = head_width / 2;
+    rows.chunks_exact(head_width * rank)
+        .flat_map(|head| {
+            (0..half).flat_map(move |pair| {
+                [pair, pair + half].into_iter().flat_map(move |row| &head[row * rank..(row + 1) * rank])
+            })
+        })
+        .copied()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_layer_matrix_and_side() {
+        assert_eq!(
+            place("base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight"),
+            Some((3, Target::Query, 0))
+        );
+        assert_eq!(
+            place("base_model.model.layers.0.mlp.down_proj.lora_B.weight"),
+            Some((0, Target::Down, 1))
+        );
+        for name in [
+            "base_model.model.lm_head.lora_A.weight",
+            "base_model.model.model.layers.x.mlp.up_proj.lora_A.weight",
+            "base_model.model.model.layers.0.mlp.up_proj.lora_magnitude_vector",
+            "model.layers.0.mlp.up_proj.weight",
+        ] {
+            assert_eq!(place(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn products_are_added_scaled() {
+        // Rank 2, from 2 numbers to 3.
+        let low = LowRank::new(vec![1.0, 2.0, 0.0, 1.0], &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], 2, 0.5);
+        let mut products = [10.0, 10.0, 10.0];
+        low.add(&[1.0, 1.0], &mut products);
+        assert_eq!(products.map(f32::to_bits), [11.5_f32, 10.5, 12.0].map(f32::to_bits));
+    }
+
+    #[test]
+    fn partners_become_neighbours() {
+        assert_eq!(neighbours(&[0.0, 1.0, 2.0, 3.0], 1, 4), [0.0, 2.0, 1.0, 3.0]);
+    }
+}

@@ -1,0 +1,153 @@
+//! `adapter_config.json` as PEFT writes it.
+
+use std::{fs::File, io::Read, path::Path};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::LoadError;
+
+/// The most bytes of the file, which usually has one thousand.
+const LONGEST: u64 = 1 << 20;
+
+/// What an adapter's file says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Settings {
+    pub(super) rank: usize,
+    /// What products are multiplied by.
+    pub(super) scale: f32,
+}
+
+#[derive(Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the file has them")]
+struct Fields {
+    #[serde(default)]
+    peft_type: Option<String>,
+    r: usize,
+    lora_alpha: f64,
+    #[serde(default)]
+    use_rslora: bool,
+    #[serde(default)]
+    use_dora: bool,
+    #[serde(default)]
+    fan_in_fan_out: bool,
+    #[serde(default)]
+    lora_bias: bool,
+    #[serde(default)]
+    bias: Option<String>,
+    #[serde(default)]
+    modules_to_save: Value,
+    #[serde(default)]
+    rank_pattern: Value,
+    #[serde(default)]
+    alpha_pattern: Value,
+    #[serde(default)]
+    target_parameters: Value,
+    #[serde(default)]
+    trainable_token_indices: Value,
+}
+
+enum Wrong {
+    Malformed(String),
+    Unsupported(String),
+}
+
+impl Settings {
+    pub(super) fn open(path: &Path) -> Result<Self, LoadError> {
+        let failed = |source| LoadError::Read { path: path.to_owned(), source };
+        let mut bytes = Vec::new();
+        File::open(path).map_err(failed)?.take(LONGEST).read_to_end(&mut bytes).map_err(failed)?;
+        Self::read(&bytes).map_err(|wrong| match wrong {
+            Wrong::Malformed(reason) => LoadError::Malformed { path: path.to_owned(), reason },
+            Wrong::Unsupported(what) => LoadError::Unsupported { path: path.to_owned(), what },
+        })
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "the model computes in f32"
+    )]
+    fn read(bytes: &[u8]) -> Result<Self, Wrong> {
+        let fields: Fields =
+            serde_json::from_slice(bytes).map_err(|error| Wrong::Malformed(error.to_string()))?;
+        if let Some(kind) = fields.peft_type.as_deref().filter(|kind| *kind != "LORA") {
+            return Err(Wrong::Unsupported(format!("`peft_type` {kind} (LORA is)")));
+        }
+        let empty = |value: &Value| match value {
+            Value::Null => true,
+            Value::Array(list) => list.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            _ => false,
+        };
+        let lacking = [
+            ("`use_dora`", fields.use_dora),
+            ("`fan_in_fan_out`", fields.fan_in_fan_out),
+            ("`lora_bias`", fields.lora_bias),
+            ("a `bias` other than none", fields.bias.as_deref().is_some_and(|bias| bias != "none")),
+            ("`modules_to_save`", !empty(&fields.modules_to_save)),
+            ("`rank_pattern`", !empty(&fields.rank_pattern)),
+            ("`alpha_pattern`", !empty(&fields.alpha_pattern)),
+            ("`target_parameters`", !empty(&fields.target_parameters)),
+            ("`trainable_token_indices`", !empty(&fields.trainable_token_indices)),
+        ];
+        if let Some((what, _)) = lacking.into_iter().find(|(_, asked)| *asked) {
+            return Err(Wrong::Unsupported(what.to_owned()));
+        }
+        if fields.r == 0 {
+            return Err(Wrong::Malformed("`r` is 0, expected at least 1".into()));
+        }
+        if !fields.lora_alpha.is_finite() {
+            return Err(Wrong::Malformed("`lora_alpha` is no number".into()));
+        }
+        let rank = fields.r as f64;
+        let scale = fields.lora_alpha / if fields.use_rslora { rank.sqrt() } else { rank };
+        Ok(Self { rank: fields.r, scale: scale as f32 })
+    }
+}
+
+/// Reads settings for the fuzz target.
+pub(crate) fn probe(bytes: &[u8]) {
+    let _ = Settings::read(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<(usize, f32), String> {
+        match Settings::read(text.as_bytes()) {
+            Ok(Settings { rank, scale }) => Ok((rank, scale)),
+            Err(Wrong::Malformed(reason) | Wrong::Unsupported(reason)) => Err(reason),
+        }
+    }
+
+    #[test]
+    fn the_scale_is_alpha_by_rank_or_by_its_root() {
+        assert_eq!(
+            read(r#"{"r": 16, "lora_alpha": 8, "bias": "none", "modules_to_save": null}"#),
+            Ok((16, 0.5))
+        );
+        assert_eq!(
+            read(r#"{"r": 16, "lora_alpha": 8, "use_rslora": true, "rank_pattern": {}}"#),
+            Ok((16, 2.0))
+        );
+    }
+
+    #[test]
+    fn what_would_change_answers_is_refused_by_name() {
+        for (field, named) in [
+            (r#""use_dora": true"#, "`use_dora`"),
+            (r#""bias": "all""#, "a `bias` other than none"),
+            (r#""modules_to_save": ["lm_head"]"#, "`modules_to_save`"),
+            (r#""alpha_pattern": {"q_proj": 1}"#, "`alpha_pattern`"),
+            (r#""peft_type": "IA3""#, "`peft_type` IA3 (LORA is)"),
+        ] {
+            let text = format!(r#"{{"r": 8, "lora_alpha": 8, {field}}}"#);
+            assert_eq!(read(&text), Err(named.to_owned()));
+        }
+        assert_eq!(read(r#"{"r": 0, "lora_alpha": 8}"#), Err("`r` is 0, expected at least 1".into()));
+        assert!(read(r#"{"lora_alpha": 8}"#).is_err_and(|reason| reason.contains("`r`")));
+        assert!(read("{").is_err());
+    }
+}

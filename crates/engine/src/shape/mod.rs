@@ -1,0 +1,169 @@
+//! Answers in a form that the request sets: JSON of a schema, or one of several texts.
+//!
+//! The form becomes nodes (`schema`), and an automaton over bytes (`automaton`) says after each token which tokens may follow
+//! (`words`). All other tokens are not chosen, so whatever the model says has the form.
+
+mod automaton;
+mod schema;
+mod words;
+
+use std::sync::Arc;
+
+use longboat_serving::Shape;
+
+pub(crate) use self::words::Words;
+use self::{automaton::State, schema::Nodes};
+
+/// An answer that grows in a form.
+pub(crate) struct Form {
+    nodes: Nodes,
+    state: State,
+    words: Arc<Words>,
+}
+
+// === impl Form ===
+
+impl Form {
+    /// The form before the first token. The error says what of it cannot be kept.
+    pub(crate) fn new(shape: &Shape, words: Arc<Words>) -> Result<Self, String> {
+        let nodes = Nodes::new(shape)?;
+        let state = State::start(&nodes);
+        Ok(Self { nodes, state, words })
+    }
+
+    /// Takes the weight of every token that may not follow away. Ends may follow where the form is complete. False where no
+    /// token may follow, as the vocabulary cannot spell what would have to.
+    pub(crate) fn restrict(&self, weights: &mut [f32], ends: impl Iterator<Item = u32>) -> bool {
+        let mut allowed = vec![false; weights.len()];
+        self.words.following(&self.nodes, &self.state, &mut allowed);
+        for end in ends {
+            if let Some(allowed) = allowed.get_mut(end as usize) {
+                *allowed = self.state.may_end();
+            }
+        }
+        for (weight, allowed) in weights.iter_mut().zip(&allowed) {
+            if !allowed {
+                *weight = f32::NEG_INFINITY;
+            }
+        }
+        allowed.contains(&true)
+    }
+
+    /// Goes on after a token. Whether the answer is complete and nothing can follow.
+    pub(crate) fn take(&mut self, token: u32) -> bool {
+        for byte in self.words.bytes(token) {
+            // Only tokens that fit are chosen.
+            let Some(state) = self.state.after(&self.nodes, *byte) else { return true };
+            self.state = state;
+        }
+        self.state.must_end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn nodes(schema: &Value) -> Result<Nodes, String> {
+        Nodes::new(&Shape::Json(schema.clone()))
+    }
+
+    /// Whether a text has a form, and whether it is only the beginning of one.
+    fn judged(nodes: &Nodes, text: &str) -> (bool, bool) {
+        let mut state = State::start(nodes);
+        for byte in text.bytes() {
+            match state.after(nodes, byte) {
+                Some(next) => state = next,
+                None => return (false, false),
+            }
+        }
+        (state.may_end(), true)
+    }
+
+    #[test]
+    fn texts_fit_their_schema_and_no_other() {
+        let person = json!({
+            "type": "object", "title": "Person", "required": ["name", "age"],
+            "properties": {
+                "name": {"type": "string", "minLength": 1, "maxLength": 4}, "age": {"type": "integer"},
+                "tags": {"type": "array", "items": {"enum": ["a", "b\"", 3]}, "maxItems": 2},
+                "next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]},
+            },
+        });
+        let nodes = nodes(&person).unwrap();
+        for text in [
+            r#"{"name":"Ann","age":-30}"#,
+            r#"{ "age" : 0, "name" : "\u00e9\n" }"#,
+            r#"{"name": "äöü€", "age": 1, "tags": [], "next": null}"#,
+            r#"{"tags":["a", "b\""],"name":"x","age":2}"#,
+            r#"{"name":"x","next":{"age":2,"name":"y"},"age":2}"#,
+        ] {
+            assert!(serde_json::from_str::<Value>(text).is_ok(), "{text}");
+            assert_eq!(judged(&nodes, text), (true, true), "{text}");
+        }
+        for text in [
+            r#"{"name":"Ann"}"#,
+            r#"{"name":"","age":1}"#,
+            r#"{"name":"Annie","age":1}"#,
+            r#"{"age":1.5"#,
+            r#"{"age":01"#,
+            r#"{"other":1"#,
+            r#"{"age":1,"age""#,
+            "[]",
+            " {",
+            r#"{"tags":["a","a","a"#,
+            r#"{"tags":["c"#,
+            "{\"name\":\"\n",
+            r#"{"name":"\x"#,
+            r#"{"name":"\ud800"#,
+            r#"{,"#,
+        ] {
+            assert!(!judged(&nodes, text).0, "{text}");
+        }
+        assert_eq!(judged(&nodes, r#"{"na"#), (false, true));
+    }
+
+    #[test]
+    fn any_json_is_an_object_of_any_values() {
+        let nodes = Nodes::new(&Shape::JsonObject).unwrap();
+        for text in [r#"{}"#, r#"{"a": [1, -2.5e+10, true, null, {"b": "c"}], "": false}"#] {
+            assert_eq!(judged(&nodes, text), (true, true), "{text}");
+        }
+        assert_eq!(judged(&nodes, "[1]"), (false, false));
+        assert!(!judged(&nodes, &"{\"a\":".repeat(200)).1, "no deeper than the stack");
+        assert!(!judged(&nodes, &format!("{{{}", " ".repeat(21))).1, "no endless space");
+    }
+
+    #[test]
+    fn a_choice_is_one_of_its_texts() {
+        let nodes = Nodes::new(&Shape::Choice(vec!["yes".into(), "yesterday".into(), "no".into()])).unwrap();
+        assert_eq!(judged(&nodes, "yes"), (true, true));
+        assert_eq!(judged(&nodes, "yeste"), (false, true));
+        assert_eq!(judged(&nodes, "maybe"), (false, false));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_refused_by_name() {
+        for (schema, words) in [
+            (json!({"type": "string", "pattern": "a+"}), "#: `pattern` is not supported by this engine here"),
+            (
+                json!({"type": "object", "properties": {"a": {"type": "number", "minimum": 1}}}),
+                "#/properties/a: `minimum`",
+            ),
+            (json!({"oneOf": [{"type": "null"}]}), "#: `oneOf` is not supported"),
+            (json!({"type": "object", "required": ["a"]}), "#/required: `a` is none of the properties"),
+            (json!({"$ref": "#/$defs/a"}), "#: `$ref` #/$defs/a is not there"),
+            (json!({"$ref": "other.json"}), "#: `$ref` leads elsewhere"),
+            (json!({"type": "string", "minLength": 3, "maxLength": 2}), "#: at least 3 and at most 2"),
+            (json!({"enum": []}), "#: 0 alternatives"),
+            (json!(false), "#: no value fits"),
+        ] {
+            let error = nodes(&schema).unwrap_err();
+            assert!(error.starts_with(words), "{error}");
+        }
+        // It refers to nothing but itself: nothing fits, and that ends.
+        assert!(State::start(&nodes(&json!({"anyOf": [{"$ref": "#"}]})).unwrap()).must_end());
+    }
+}

@@ -1,0 +1,73 @@
+//! The bytes of every token.
+
+use super::{automaton::State, schema::Nodes};
+
+/// The bytes of every token, in alphabetical order, so that tokens with the same beginning share the work for it.
+pub(crate) struct Words {
+    bytes: Vec<Vec<u8>>,
+    /// Tokens by their bytes; those without bytes are left out.
+    order: Vec<u32>,
+}
+
+// === impl Words ===
+
+impl Words {
+    /// Takes the bytes of each token; special tokens have none.
+    pub(crate) fn new(bytes: Vec<Vec<u8>>) -> Self {
+        let mut order: Vec<u32> =
+            (0..).zip(&bytes).filter(|(_, bytes)| !bytes.is_empty()).map(|(token, _)| token).collect();
+        order.sort_unstable_by(|a, b| bytes[*a as usize].cmp(&bytes[*b as usize]));
+        Self { bytes, order }
+    }
+
+    /// The bytes of a token.
+    pub(super) fn bytes(&self, token: u32) -> &[u8] {
+        self.bytes.get(token as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// Marks the tokens that may follow a state.
+    pub(super) fn following(&self, nodes: &Nodes, state: &State, allowed: &mut [bool]) {
+        // The states after each byte of the token before, up to the first byte that does not fit.
+        let mut states: Vec<State> = vec![state.clone()];
+        let mut before: &[u8] = &[];
+        for token in &self.order {
+            let bytes = self.bytes(*token);
+            let shared = bytes.iter().zip(before).take_while(|(a, b)| a == b).count();
+            before = bytes;
+            if shared >= states.len() {
+                // It begins with what did not fit.
+                continue;
+            }
+            states.truncate(shared + 1);
+            for byte in &bytes[shared..] {
+                match states.last().and_then(|state| state.after(nodes, *byte)) {
+                    Some(next) => states.push(next),
+                    None => break,
+                }
+            }
+            if states.len() == bytes.len() + 1
+                && let Some(allowed) = allowed.get_mut(*token as usize)
+            {
+                *allowed = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_serving::Shape;
+
+    use super::*;
+
+    #[test]
+    fn tokens_are_marked_that_fit_as_a_whole() {
+        let words: Vec<Vec<u8>> = ["", "y", "yes", "yeti", "no", "n", "not", "ye", "x"]
+            .map(|word| word.as_bytes().to_vec())
+            .to_vec();
+        let nodes = Nodes::new(&Shape::Choice(vec!["yes".into(), "no".into()])).unwrap();
+        let mut allowed = vec![false; words.len()];
+        Words::new(words).following(&nodes, &State::start(&nodes), &mut allowed);
+        assert_eq!(allowed, [false, true, true, false, true, true, false, true, false]);
+    }
+}

@@ -1,0 +1,34 @@
+//! The official OpenAI client against a real model.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, reason = "shared with the other tests")]
+mod server;
+
+use std::path::Path;
+
+use server::Server;
+use tokio::process::Command;
+
+#[tokio::test]
+async fn the_openai_client_gets_chats_streams_probabilities_calls_and_errors() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let cache = manifest.join("../../.cache");
+    let (model, python) =
+        (cache.join("models/SmolLM2-135M-Instruct.Q4_1.gguf"), cache.join("python/bin/python3"));
+    if !model.is_file() || !python.is_file() {
+        longboat_untested::skipped(
+            "the model or the openai client is missing; scripts/tools.sh fetches them",
+        );
+        return;
+    }
+    let template = manifest.join("tests/tools.jinja");
+    let flags = ["--served-model-name", "m", "--max-model-len", "2048", "--enable-auto-tool-choice"];
+    let mut arguments = vec![model.to_str().unwrap()];
+    arguments.extend(flags);
+    arguments.extend(["--tool-call-parser", "hermes", "--chat-template", template.to_str().unwrap()]);
+    let server = Server::start(&arguments).await;
+    let script = manifest.join("tests/openai_client.py");
+    let output = Command::new(python).arg(script).arg(server.url()).output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    server.end().await;
+}

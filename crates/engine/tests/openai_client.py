@@ -1,0 +1,98 @@
+"""Asks the engine through the official client, for tests/openai.rs: the server's address, then asserts."""
+
+import json
+import sys
+import urllib.request
+
+import openai
+
+client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="none", max_retries=0)
+SEA = [{"role": "user", "content": "Write one sentence about the sea."}]
+CALL = '<tool_call>{"name": "get_time", "arguments": {"city": "Paris"}}</tool_call>'
+TOOL = {"type": "function", "function": {
+    "name": "get_time", "description": "The time in a city.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}
+
+
+def refused(kind, words, call):
+    try:
+        call()
+    except kind as error:
+        assert words in error.body["message"], error.body
+    else:
+        raise AssertionError(f"{words}: it was not refused")
+
+
+def chat(**fields):
+    return client.chat.completions.create(**{"model": "m", "messages": SEA, "temperature": 0, "max_tokens": 48, **fields})
+
+
+assert [model.id for model in client.models.list()] == ["m"]
+
+whole = chat()
+text = whole.choices[0].message.content
+assert text.startswith("The sea is "), text
+assert whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens
+
+chunks = list(chat(stream=True, stream_options={"include_usage": True}))
+assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == text
+assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
+assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == whole.choices[0].finish_reason
+
+told = chat(logprobs=True, top_logprobs=3, max_tokens=5).choices[0].logprobs.content
+assert len(told) == 5 and all(len(token.top_logprobs) == 3 for token in told)
+assert all(token.logprob == token.top_logprobs[0].logprob <= 0 for token in told), "greedy takes the likeliest"
+
+several = chat(n=3, temperature=1.0, seed=7)
+assert [choice.index for choice in several.choices] == [0, 1, 2]
+assert len({choice.message.content for choice in several.choices}) > 1
+again = chat(n=3, temperature=1.0, seed=7)
+assert [c.message.content for c in again.choices] == [c.message.content for c in several.choices]
+
+completion = client.completions.create(model="m", prompt="The capital of France is", max_tokens=6, temperature=0, logprobs=2)
+said = completion.choices[0]
+assert "Paris" in said.text, said.text
+assert "".join(said.logprobs.tokens) == said.text
+
+body = json.dumps({"model": "m", "prompt": said.logprobs.tokens[1]}).encode()
+with urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/tokenize", body)) as answer:
+    tokens = json.load(answer)["tokens"]
+ended = client.completions.create(model="m", prompt="The capital of France is", max_tokens=6, temperature=0,
+                                  extra_body={"stop_token_ids": tokens})
+assert (ended.choices[0].finish_reason, ended.choices[0].text) == ("stop", said.logprobs.tokens[0])
+assert ended.choices[0].stop_reason == tokens[0], ended
+
+schema = {"type": "object", "required": ["city", "people", "is_old"], "properties": {
+    "city": {"type": "string", "maxLength": 20}, "people": {"type": "integer"}, "is_old": {"type": "boolean"}}}
+for temperature in (0, 1.5):
+    shaped = chat(response_format={"type": "json_schema", "json_schema": {"name": "city", "schema": schema}},
+                  max_tokens=600, temperature=temperature, seed=1)
+    value = json.loads(shaped.choices[0].message.content)
+    assert set(value) == {"city", "people", "is_old"} and isinstance(value["people"], int), value
+    assert shaped.choices[0].finish_reason == "stop"
+chosen = chat(extra_body={"structured_outputs": {"choice": ["red", "green"]}}, temperature=2.0)
+assert chosen.choices[0].message.content in ("red", "green"), chosen
+
+asked = [{"role": "user", "content": f"Repeat this exactly, and nothing else: {CALL}"}]
+called = chat(messages=asked, tools=[TOOL]).choices[0]
+assert called.finish_reason == "tool_calls", called
+function = called.message.tool_calls[0].function
+assert (function.name, json.loads(function.arguments)) == ("get_time", {"city": "Paris"}), function
+parts = [chunk.choices[0] for chunk in chat(messages=asked, tools=[TOOL], stream=True)]
+deltas = [call for part in parts for call in part.delta.tool_calls or []]
+assert deltas[0].function.name == "get_time" and deltas[0].id
+assert json.loads("".join(delta.function.arguments or "" for delta in deltas)) == {"city": "Paris"}
+assert parts[-1].finish_reason == "tool_calls"
+follow = asked + [called.message.model_dump(exclude_none=True),
+                  {"role": "tool", "tool_call_id": called.message.tool_calls[0].id, "content": "12:00"}]
+assert chat(messages=follow, tools=[TOOL], tool_choice="none").choices[0].message.content
+
+refused(openai.NotFoundError, "The model `other` does not exist.", lambda: chat(model="other"))
+refused(openai.BadRequestError, "'max_tokens' or 'max_completion_tokens' is too large", lambda: chat(max_tokens=99999))
+refused(openai.BadRequestError, "temperature must be non-negative", lambda: chat(temperature=-1))
+refused(openai.BadRequestError, "cannot force one", lambda: chat(tools=[TOOL], tool_choice="required"))
+refused(openai.BadRequestError, "`pattern` is not supported by this engine",
+        lambda: chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {
+            "type": "string", "pattern": "a+"}}}))
+refused(openai.BadRequestError, "Token id 99999999 is out of vocabulary",
+        lambda: client.completions.create(model="m", prompt=[99999999], max_tokens=1))

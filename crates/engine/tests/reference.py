@@ -1,0 +1,218 @@
+"""Small random models, and what they say by plain arithmetic, for tests/reference.rs.
+
+    python3 reference.py FOLDER
+
+writes a folder for each case (config.json, model.safetensors, tokenizer.json, an adapter beside it) and prints, as JSON, the
+logarithms of the probabilities of the next token after each prompt, without and with the adapter.
+"""
+
+import json
+import math
+import pathlib
+import struct
+import sys
+
+import numpy
+
+VOCABULARY = 95
+WIDTH, LAYERS, FEED_FORWARD = 64, 3, 96
+PROMPTS = [[1, 2, 3], [7], [40, 3, 3, 90, 12, 55, 8, 61, 30, 2, 77], list(range(5, 75))]
+RANK = 4
+
+CASES = {
+    # Grouped heads, an output matrix of its own, stretched frequencies of which some are low, some high and some between.
+    "llama": {
+        "model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": False,
+        "rope_theta": 10000.0, "rms_norm_eps": 1e-5,
+        "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                         "original_max_position_embeddings": 64},
+    },
+    # Biases, and the vocabulary's vectors as the output matrix.
+    "qwen2": {
+        "model_type": "qwen2", "num_attention_heads": 4, "num_key_value_heads": 1, "tie_word_embeddings": True,
+        "rope_theta": 1000000.0, "rms_norm_eps": 1e-6,
+    },
+    # Normalised queries and keys, and heads that are together wider than the model.
+    "qwen3": {
+        "model_type": "qwen3", "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True,
+        "head_dim": 24, "rope_theta": 1000000.0, "rms_norm_eps": 1e-6,
+    },
+}
+
+
+def tensors_of(config, random):
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    head = config.get("head_dim", WIDTH // heads)
+
+    def matrix(rows, columns):
+        return random.normal(0, 1.5 / math.sqrt(columns), (rows, columns)).astype(numpy.float32)
+
+    def vector(length):
+        return random.normal(1, 0.2, length).astype(numpy.float32)
+
+    tensors = {"model.embed_tokens.weight": random.normal(0, 1, (VOCABULARY, WIDTH)).astype(numpy.float32),
+               "model.norm.weight": vector(WIDTH)}
+    if not config["tie_word_embeddings"]:
+        tensors["lm_head.weight"] = matrix(VOCABULARY, WIDTH)
+    for layer in range(LAYERS):
+        at = f"model.layers.{layer}."
+        tensors[at + "input_layernorm.weight"] = vector(WIDTH)
+        tensors[at + "post_attention_layernorm.weight"] = vector(WIDTH)
+        for name, (rows, columns) in shapes(config).items():
+            tensors[f"{at}{name}.weight"] = matrix(rows, columns)
+        if config["model_type"] == "qwen2":
+            for name, rows in [("q", heads * head), ("k", kv_heads * head), ("v", kv_heads * head)]:
+                tensors[f"{at}self_attn.{name}_proj.bias"] = random.normal(0, 0.5, rows).astype(numpy.float32)
+        if config["model_type"] == "qwen3":
+            tensors[at + "self_attn.q_norm.weight"] = vector(head)
+            tensors[at + "self_attn.k_norm.weight"] = vector(head)
+    return tensors
+
+
+def shapes(config):
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    head = config.get("head_dim", WIDTH // heads)
+    return {
+        "self_attn.q_proj": (heads * head, WIDTH), "self_attn.k_proj": (kv_heads * head, WIDTH),
+        "self_attn.v_proj": (kv_heads * head, WIDTH), "self_attn.o_proj": (WIDTH, heads * head),
+        "mlp.gate_proj": (FEED_FORWARD, WIDTH), "mlp.up_proj": (FEED_FORWARD, WIDTH),
+        "mlp.down_proj": (WIDTH, FEED_FORWARD),
+    }
+
+
+def adapter_of(config, random):
+    """Each layer leaves another matrix out."""
+    adapter = {}
+    for layer in range(LAYERS):
+        for number, (name, (rows, columns)) in enumerate(shapes(config).items()):
+            if number % LAYERS != layer:
+                at = f"base_model.model.model.layers.{layer}.{name}.lora_"
+                adapter[at + "A.weight"] = random.normal(0, 0.2, (RANK, columns)).astype(numpy.float32)
+                adapter[at + "B.weight"] = random.normal(0, 0.2, (rows, RANK)).astype(numpy.float32)
+    return adapter
+
+
+def frequencies(config, head):
+    base = config["rope_theta"] ** (-2.0 * numpy.arange(head // 2) / head)
+    scaling = config.get("rope_scaling")
+    if scaling is None:
+        return base
+    context = scaling["original_max_position_embeddings"]
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    scaled = []
+    for frequency in base:
+        length = 2 * math.pi / frequency
+        if length < context / high:
+            scaled.append(frequency)
+        elif length > context / low:
+            scaled.append(frequency / scaling["factor"])
+        else:
+            smooth = (context / length - low) / (high - low)
+            scaled.append((1 - smooth) * frequency / scaling["factor"] + smooth * frequency)
+    return numpy.array(scaled)
+
+
+def answer(config, tensors, adapter, scale, tokens):
+    """The logarithms of the probabilities of the token after the last one, in double precision."""
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    head = config.get("head_dim", WIDTH // heads)
+    epsilon = config["rms_norm_eps"]
+
+    def get(name):
+        return tensors[name].astype(numpy.float64)
+
+    def norm(x, weights):
+        return x / numpy.sqrt((x * x).mean(-1, keepdims=True) + epsilon) * weights
+
+    def linear(x, name):
+        result = x @ get(name + ".weight").T
+        if name + ".bias" in tensors:
+            result = result + get(name + ".bias")
+        low_rank = f"base_model.model.{name}.lora_"
+        if adapter and low_rank + "A.weight" in adapter:
+            down, up = (adapter[low_rank + side].astype(numpy.float64) for side in ("A.weight", "B.weight"))
+            result = result + scale * (x @ down.T @ up.T)
+        return result
+
+    angles = numpy.outer(numpy.arange(len(tokens)), frequencies(config, head))[:, None, :]
+
+    def turn(x):
+        first, second = x[..., : head // 2], x[..., head // 2 :]
+        cosine, sine = numpy.cos(angles), numpy.sin(angles)
+        return numpy.concatenate([first * cosine - second * sine, second * cosine + first * sine], -1)
+
+    x = get("model.embed_tokens.weight")[tokens]
+    future = numpy.triu(numpy.full((len(tokens), len(tokens)), -numpy.inf), 1)
+    for layer in range(LAYERS):
+        at = f"model.layers.{layer}."
+        y = norm(x, get(at + "input_layernorm.weight"))
+        queries = linear(y, at + "self_attn.q_proj").reshape(len(tokens), heads, head)
+        keys = linear(y, at + "self_attn.k_proj").reshape(len(tokens), kv_heads, head)
+        values = linear(y, at + "self_attn.v_proj").reshape(len(tokens), kv_heads, head)
+        if config["model_type"] == "qwen3":
+            queries = norm(queries, get(at + "self_attn.q_norm.weight"))
+            keys = norm(keys, get(at + "self_attn.k_norm.weight"))
+        queries, keys = turn(queries), turn(keys)
+        found = []
+        for number in range(heads):
+            shared = number // (heads // kv_heads)
+            weights = queries[:, number] @ keys[:, shared].T / math.sqrt(head) + future
+            weights = numpy.exp(weights - weights.max(-1, keepdims=True))
+            found.append(weights / weights.sum(-1, keepdims=True) @ values[:, shared])
+        x = x + linear(numpy.concatenate(found, -1), at + "self_attn.o_proj")
+        y = norm(x, get(at + "post_attention_layernorm.weight"))
+        gate = linear(y, at + "mlp.gate_proj")
+        x = x + linear(gate / (1 + numpy.exp(-gate)) * linear(y, at + "mlp.up_proj"), at + "mlp.down_proj")
+    output = "model.embed_tokens" if config["tie_word_embeddings"] else "lm_head"
+    logits = norm(x[-1], get("model.norm.weight")) @ get(output + ".weight").T
+    return logits - logits.max() - math.log(numpy.exp(logits - logits.max()).sum())
+
+
+def write_tensors(path, tensors):
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": "F32", "shape": tensor.shape, "data_offsets": [len(data), len(data) + tensor.nbytes]}
+        data += tensor.tobytes()
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def write_tokenizer(path):
+    """A token for each printable character."""
+    vocabulary = {chr(33 + number): number for number in range(VOCABULARY - 1)}
+    vocabulary["\u0120"] = VOCABULARY - 1
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    path.write_text(json.dumps({
+        "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": level, "post_processor": None,
+        "decoder": level, "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+    }))
+
+
+def main(folder):
+    printed = {}
+    for number, (name, case) in enumerate(CASES.items()):
+        random = numpy.random.default_rng(number)
+        config = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "intermediate_size": FEED_FORWARD,
+                  "vocab_size": VOCABULARY, "max_position_embeddings": 256, "hidden_act": "silu", **case}
+        tensors, adapter = tensors_of(config, random), adapter_of(config, random)
+        model, beside = folder / name, folder / (name + "-adapter")
+        model.mkdir()
+        beside.mkdir()
+        (model / "config.json").write_text(json.dumps(config))
+        write_tensors(model / "model.safetensors", tensors)
+        write_tokenizer(model / "tokenizer.json")
+        stabilised = name == "qwen3"
+        (beside / "adapter_config.json").write_text(json.dumps({
+            "peft_type": "LORA", "r": RANK, "lora_alpha": 6, "use_rslora": stabilised, "bias": "none",
+            "target_modules": ["q_proj", "up_proj"], "modules_to_save": None}))
+        write_tensors(beside / "adapter_model.safetensors", adapter)
+        scale = 6 / (math.sqrt(RANK) if stabilised else RANK)
+        printed[name] = [
+            {"prompt": prompt, "plain": answer(config, tensors, None, 0, prompt).tolist(),
+             "adapted": answer(config, tensors, adapter, scale, prompt).tolist()}
+            for prompt in PROMPTS
+        ]
+    json.dump(printed, sys.stdout)
+
+
+main(pathlib.Path(sys.argv[1]))

@@ -1,0 +1,62 @@
+//! The engine on a port of its own, in this process.
+
+use std::net::SocketAddr;
+
+use longboat_engine::{Args, EngineError, serve};
+use serde_json::Value;
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct Server {
+    address: SocketAddr,
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), EngineError>>,
+    client: reqwest::Client,
+}
+
+impl Server {
+    /// Starts with these arguments. Requests wait until the model is loaded.
+    pub(crate) async fn start(arguments: &[&str]) -> Self {
+        Self::start_in(arguments, |_| None).await
+    }
+
+    /// The same, with environment variables.
+    pub(crate) async fn start_in(arguments: &[&str], variable: impl Fn(&str) -> Option<String>) -> Self {
+        longboat_tls::install_default_provider();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let args = Args::parse(arguments).unwrap().with_environment(variable);
+        let shutdown = CancellationToken::new();
+        let token = shutdown.clone();
+        let task = tokio::spawn(async move { serve(args, listener, token).await });
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { address, shutdown, task, client }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) async fn send(&self, path: &str, body: &Value) -> reqwest::Response {
+        let url = self.url() + path;
+        self.client.post(url).json(body).send().await.unwrap()
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
+        let response = self.send(path, body).await;
+        let status = response.status();
+        let answer: Value = response.json().await.unwrap();
+        assert!(status.is_success(), "{answer}");
+        answer
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> String {
+        let url = self.url() + path;
+        self.client.get(url).send().await.unwrap().text().await.unwrap()
+    }
+
+    pub(crate) async fn end(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}

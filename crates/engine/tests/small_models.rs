@@ -1,0 +1,309 @@
+//! Small random models of each family, with and without adapters, compared with plain arithmetic (`reference.py`), and what
+//! adapters are to clients.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
+
+mod server;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use futures::future::join_all;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use server::Server;
+use tempfile::TempDir;
+
+/// What the reference says follows a prompt: the logarithm of each token's probability.
+#[derive(Deserialize)]
+struct Expected {
+    prompt: Vec<u32>,
+    plain: Vec<f64>,
+    adapted: Vec<f64>,
+}
+
+/// The models in a folder of their own, and what they say. Nothing where Python is missing, which is said.
+fn models() -> Option<(TempDir, BTreeMap<String, Vec<Expected>>)> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = manifest.join("../../.cache/python/bin/python3");
+    let numpy = Command::new(&python).args(["-c", "import numpy"]).output();
+    if !numpy.is_ok_and(|output| output.status.success()) {
+        longboat_untested::skipped("numpy is missing; scripts/tools.sh fetches it");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output =
+        Command::new(python).arg(manifest.join("tests/reference.py")).arg(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some((folder, serde_json::from_slice(&output.stdout).unwrap()))
+}
+
+/// The weights as they are: converting them to 8 bits would change more than the order of sums does.
+const EXACT: &str = "--weights-as-shipped";
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn module(name: &str, folder: &Path) -> String {
+    format!("{name}={}", text(folder))
+}
+
+/// The 20 likeliest tokens after a prompt, as texts with their logarithms.
+async fn likeliest(server: &Server, model: &str, prompt: &[u32]) -> BTreeMap<String, f64> {
+    let body = json!({"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0, "logprobs": 20});
+    let answer = server.post("/v1/completions", &body).await;
+    let top = &answer["choices"][0]["logprobs"]["top_logprobs"][0];
+    serde_json::from_value(top.clone()).unwrap()
+}
+
+/// The same of the reference. Tokens are the printable characters.
+fn expected(all: &[f64]) -> BTreeMap<String, f64> {
+    let mut all: Vec<(usize, f64)> = all.iter().copied().enumerate().collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let character =
+        |token: usize| if token == 94 { ' ' } else { char::from(33 + u8::try_from(token).unwrap()) };
+    all.into_iter().take(20).map(|(token, logprob)| (character(token).to_string(), logprob)).collect()
+}
+
+fn assert_close(what: &str, ours: &BTreeMap<String, f64>, expected: &BTreeMap<String, f64>) {
+    assert_eq!(ours.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{what}");
+    for (token, logprob) in expected {
+        let ours = ours[token];
+        assert!((ours - logprob).abs() < 2e-4, "{what}: `{token}` has {ours}, expected {logprob}");
+    }
+}
+
+#[tokio::test]
+async fn every_family_computes_what_plain_arithmetic_does_with_and_without_an_adapter() {
+    let Some((folder, cases)) = models() else { return };
+    assert_eq!(cases.len(), 3);
+    for (name, prompts) in cases {
+        let model = folder.path().join(&name);
+        let adapter = module("adapted", &folder.path().join(format!("{name}-adapter")));
+        let server = Server::start(&[
+            text(&model),
+            EXACT,
+            "--served-model-name",
+            "plain",
+            "--enable-lora",
+            "--lora-modules",
+            &adapter,
+        ])
+        .await;
+        for Expected { prompt, plain, adapted } in &prompts {
+            let what = format!("{name} after {} tokens", prompt.len());
+            assert_close(&what, &likeliest(&server, "plain", prompt).await, &expected(plain));
+            let what = format!("{what}, with the adapter");
+            // Twice: the second time most of the prompt is cached.
+            for _ in 0..2 {
+                assert_close(&what, &likeliest(&server, "adapted", prompt).await, &expected(adapted));
+            }
+        }
+        // All at once, with and without.
+        let together = prompts.iter().flat_map(|case| [("plain", case), ("adapted", case)]);
+        let together: Vec<_> = together.collect();
+        let answers =
+            join_all(together.iter().map(|(model, case)| likeliest(&server, model, &case.prompt))).await;
+        for ((model, case), answer) in together.iter().zip(&answers) {
+            let wanted = if *model == "plain" { &case.plain } else { &case.adapted };
+            assert_close(&format!("{name} as {model} in a batch"), answer, &expected(wanted));
+        }
+        server.end().await;
+    }
+}
+
+/// A prompt of several blocks.
+fn long_prompt() -> Vec<u32> {
+    (0..90).map(|token| token % 80).collect()
+}
+
+async fn cached(server: &Server, model: &str) -> u64 {
+    let body = json!({"model": model, "prompt": long_prompt(), "max_tokens": 1});
+    let answer = server.post("/v1/completions", &body).await;
+    answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn adapters_are_models_that_requests_load_ask_and_unload() {
+    let Some((folder, _)) = models() else { return };
+    let (model, path) = (folder.path().join("llama"), folder.path().join("llama-adapter"));
+    let given = json!({"name": "given", "path": path, "base_model_name": "m"}).to_string();
+    let server = Server::start_in(
+        &[
+            text(&model),
+            EXACT,
+            "--served-model-name",
+            "m",
+            "--enable-lora",
+            "--lora-modules",
+            &given,
+            "--max-loras",
+            "2",
+        ],
+        |name| (name == "VLLM_ALLOW_RUNTIME_LORA_UPDATING").then(|| "1".to_owned()),
+    )
+    .await;
+    let load = json!({"lora_name": "loaded", "lora_path": path});
+    let response = server.send("/v1/load_lora_adapter", &load).await;
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.text().await.unwrap(), "Success: LoRA adapter 'loaded' added successfully.");
+
+    let models: Value = serde_json::from_str(&server.get("/v1/models").await).unwrap();
+    let listed = |model: &Value| (model["id"].clone(), model["root"].clone(), model["parent"].clone());
+    let listed: Vec<_> = models["data"].as_array().unwrap().iter().map(listed).collect();
+    assert_eq!(
+        listed,
+        [
+            (json!("m"), json!(model), json!(null)),
+            (json!("given"), json!(path), json!("m")),
+            (json!("loaded"), json!(path), json!("m")),
+        ]
+    );
+
+    // What one computed is nothing that another one finds.
+    for model in ["m", "given", "loaded"] {
+        assert_eq!(cached(&server, model).await, 0, "{model}");
+        assert_eq!(cached(&server, model).await, 80, "{model}");
+    }
+    let page = server.get("/metrics").await;
+    let series = page.lines().find(|line| line.starts_with("vllm:lora_requests_info{")).unwrap();
+    for label in [r#"max_lora="2""#, r#"running_lora_adapters="""#, r#"waiting_lora_adapters="""#] {
+        assert!(series.contains(label), "{series}");
+    }
+
+    for (route, body, status, message) in [
+        (
+            "load",
+            json!({"lora_name": "loaded", "lora_path": path}),
+            400,
+            "The lora adapter 'loaded' has already been loaded. If you want to load the adapter in place, set \
+             'load_inplace' to True.",
+        ),
+        ("load", json!({"lora_name": "x"}), 400, "Both 'lora_name' and 'lora_path' must be provided."),
+        (
+            "load",
+            json!({"lora_name": "x", "lora_path": "/nowhere"}),
+            404,
+            "Loading lora x failed: No adapter found for /nowhere",
+        ),
+        ("unload", json!({"lora_name": "x"}), 404, "The lora adapter 'x' cannot be found."),
+        ("unload", json!({}), 400, "'lora_name' needs to be provided to unload a LoRA adapter."),
+    ] {
+        let response = server.send(&format!("/v1/{route}_lora_adapter"), &body).await;
+        assert_eq!(response.status(), status, "{body}");
+        let answer: Value = response.json().await.unwrap();
+        assert_eq!(answer["error"]["message"], message);
+    }
+    // In place: what the one before had cached is not the new one's.
+    let again = json!({"lora_name": "loaded", "lora_path": path, "load_inplace": true});
+    assert_eq!(server.send("/v1/load_lora_adapter", &again).await.status(), 200);
+    assert_eq!(cached(&server, "loaded").await, 0);
+
+    assert_eq!(server.send("/v1/unload_lora_adapter", &json!({"lora_name": "loaded"})).await.status(), 200);
+    let body = json!({"model": "loaded", "prompt": [1], "max_tokens": 1});
+    let response = server.send("/v1/completions", &body).await;
+    assert_eq!(response.status(), 404);
+    let answer: Value = response.json().await.unwrap();
+    assert_eq!(answer["error"]["message"], "The model `loaded` does not exist.");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn without_the_variable_no_request_changes_adapters_and_more_than_max_loras_take_turns() {
+    let Some((folder, cases)) = models() else { return };
+    let (model, path) = (folder.path().join("qwen2"), folder.path().join("qwen2-adapter"));
+    let (a, b) = (module("a", &path), module("b", &path));
+    let server = Server::start(&[
+        text(&model),
+        EXACT,
+        "--served-model-name",
+        "m",
+        "--enable-lora",
+        "--lora-modules",
+        &a,
+        &b,
+        "--max-loras",
+        "1",
+    ])
+    .await;
+    let load = json!({"lora_name": "c", "lora_path": path});
+    assert_eq!(server.send("/v1/load_lora_adapter", &load).await.status(), 404);
+    let prompts = &cases["qwen2"];
+    let all: Vec<_> = prompts.iter().flat_map(|case| [("a", case), ("b", case), ("m", case)]).collect();
+    let answers = join_all(all.iter().map(|(model, case)| likeliest(&server, model, &case.prompt))).await;
+    for ((model, case), answer) in all.iter().zip(&answers) {
+        let wanted = if *model == "m" { &case.plain } else { &case.adapted };
+        assert_close(model, answer, &expected(wanted));
+    }
+    server.end().await;
+}
+
+/// Why the engine does not start with a changed copy of an adapter.
+fn refused(folder: &Path, change: impl FnOnce(&Path), flags: &[&str]) -> String {
+    let copy = tempfile::tempdir().unwrap();
+    for file in ["adapter_config.json", "adapter_model.safetensors"] {
+        fs::copy(folder.join("qwen3-adapter").join(file), copy.path().join(file)).unwrap();
+    }
+    change(copy.path());
+    let (model, adapter) = (folder.join("qwen3"), module("x", copy.path()));
+    let mut arguments = vec![text(&model), "--enable-lora", "--lora-modules", &adapter];
+    arguments.extend(flags);
+    let args = longboat_engine::Args::parse(&arguments).unwrap();
+    match longboat_engine::Engine::load(&args) {
+        Ok(_) => panic!("the adapter was taken"),
+        Err(error) => error.to_string().replace(text(copy.path()), "DIR"),
+    }
+}
+
+#[test]
+fn adapters_that_do_not_fit_end_the_start_with_a_sentence() {
+    let Some((folder, _)) = models() else { return };
+    let folder = folder.path();
+    let settings = |change: fn(&mut Value)| {
+        move |copy: &Path| {
+            let path: PathBuf = copy.join("adapter_config.json");
+            let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+            change(&mut value);
+            fs::write(path, value.to_string()).unwrap();
+        }
+    };
+    let weights = |change: fn(String) -> String| {
+        move |copy: &Path| {
+            let path = copy.join("adapter_model.safetensors");
+            let bytes = fs::read(&path).unwrap();
+            let (length, rest) = bytes.split_first_chunk::<8>().unwrap();
+            let (header, data) = rest.split_at(usize::try_from(u64::from_le_bytes(*length)).unwrap());
+            let header = change(String::from_utf8(header.to_vec()).unwrap());
+            let length = (header.len() as u64).to_le_bytes();
+            fs::write(path, [&length[..], header.as_bytes(), data].concat()).unwrap();
+        }
+    };
+    let found = [
+        refused(folder, settings(|value| value["r"] = 5.into()), &[]),
+        refused(folder, settings(|_| ()), &["--max-lora-rank", "2"]),
+        refused(folder, settings(|value| value["use_dora"] = true.into()), &[]),
+        refused(folder, settings(|value| value["r"] = u64::MAX.into()), &[]),
+        refused(folder, weights(|header| header.replacen("layers.0.", "layers.9.", 1)), &[]),
+        refused(folder, weights(|header| header.replacen("lora_A", "lora_embedding_A", 1)), &[]),
+        refused(folder, |copy| fs::remove_file(copy.join("adapter_model.safetensors")).unwrap(), &[]),
+        refused(folder, |copy| fs::remove_file(copy.join("adapter_config.json")).unwrap(), &[]),
+    ];
+    let beginnings = [
+        "LoRA adapter `x`: `DIR/adapter_model.safetensors`: tensor `base_model.model.model.layers.0.",
+        "LoRA adapter `x`: `DIR/adapter_config.json`: LoRA rank 4 is greater than max_lora_rank 2.",
+        "LoRA adapter `x`: `DIR/adapter_config.json`: `use_dora` is not supported by this engine",
+        "LoRA adapter `x`: `DIR/adapter_config.json`: LoRA rank 18446744073709551615 is greater than",
+        "LoRA adapter `x`: `DIR/adapter_model.safetensors`: expected target modules in q_proj, k_proj, v_proj, o_proj, \
+         gate_proj, up_proj, down_proj of 3 layers but received [base_model.model.model.layers.9.",
+        "LoRA adapter `x`: `DIR/adapter_model.safetensors`: expected target modules in q_proj",
+        "LoRA adapter `x`: `DIR`: `adapter_model.safetensors` is missing",
+        "LoRA adapter `x`: Loading lora x failed: No adapter found for DIR",
+    ];
+    for (found, beginning) in found.iter().zip(beginnings) {
+        assert!(found.starts_with(beginning), "{found}");
+    }
+}
