@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use longboat_serving::{ArgsError, CommandLine};
+use longboat_serving::{ArgsError, CommandLine, kv_events};
+
+use crate::transfer::{Connector, Settings};
 
 /// The vLLM release whose API the engine has; presets choose flags by what `vllm --version` prints.
 pub const VERSION: &str = "0.22.0";
@@ -28,10 +30,12 @@ Flags that have an effect:
   --no-enable-prefix-caching       compute every prompt anew
   --threads                        threads that compute; half of the cores if not given
   --weights-as-shipped             keep formats that are multiplied slowly, in place of converting them to Q8_0
+  --kv-events-config               publish what the prefix cache stores and drops, over ZeroMQ
+  --kv-transfer-config             NixlConnector: prompts that another engine computes, or is computed for
   --shutdown-timeout               seconds that running answers may take at the end (5)
   --ssl-certfile, --ssl-keyfile    serve TLS
 
-Refused are --lora-modules, --kv-transfer-config, --speculative-config and --chat-template. Other flags of vLLM have no
+Refused are --lora-modules, --speculative-config and --chat-template. Other flags of vLLM have no
 effect, and the log names them.
 
 Example:
@@ -58,6 +62,10 @@ pub struct Args {
     pub(crate) caches_prefixes: bool,
     /// Whether weights stay in their file's format where another one is multiplied faster.
     pub(crate) as_shipped: bool,
+    /// How requests are shared with other engines.
+    pub(crate) exchange: Option<Settings>,
+    /// What the prefix cache does is published, where this says so.
+    pub(crate) kv_events: Option<kv_events::Settings>,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     /// Threads that compute.
@@ -66,9 +74,8 @@ pub struct Args {
 }
 
 /// Flags that would change answers, and that a CPU engine without them must not take.
-const REFUSED: [(&str, &str); 4] = [
+const REFUSED: [(&str, &str); 3] = [
     ("lora-modules", "LoRA adapters are not supported"),
-    ("kv-transfer-config", "KV caches are not exchanged: prefill and decode cannot be separated"),
     ("speculative-config", "speculative decoding is not supported"),
     ("chat-template", "the model's own chat template is used"),
 ];
@@ -78,6 +85,14 @@ const REFUSED: [(&str, &str); 4] = [
 impl Args {
     /// Parses the arguments of `vllm serve`, without those two words.
     pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
+        Self::parse_with(arguments, &|_| None)
+    }
+
+    /// The same, with the environment variables that belong to flags.
+    pub fn parse_with<S: AsRef<str>>(
+        arguments: &[S],
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ArgsError> {
         let CommandLine { words, flags } = CommandLine::parse(arguments);
         let mut words = words.into_iter();
         let mut args = Self {
@@ -93,12 +108,15 @@ impl Args {
             cache_bytes: DEFAULT_CACHE_BYTES,
             caches_prefixes: true,
             as_shipped: false,
+            exchange: None,
+            kv_events: None,
             shutdown_timeout: Duration::from_secs(5),
             certificate: None,
             threads: default_threads(),
             ignored: words.collect(),
         };
         let mut certificate = (None, None);
+        let mut connector: Option<Connector> = None;
         for flag in &flags {
             if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == flag.name) {
                 return Err(flag.invalid((*why).to_owned()));
@@ -117,6 +135,8 @@ impl Args {
                 "enable-prefix-caching" => args.caches_prefixes = true,
                 "no-enable-prefix-caching" => args.caches_prefixes = false,
                 "threads" => args.threads = flag.positive()?,
+                "kv-events-config" => args.kv_events = Some(flag.value()?),
+                "kv-transfer-config" => connector = Some(flag.value()?),
                 "weights-as-shipped" => args.as_shipped = true,
                 // vLLM takes whole seconds here.
                 "shutdown-timeout" => args.shutdown_timeout = Duration::from_secs(flag.value()?),
@@ -131,6 +151,11 @@ impl Args {
             (Some(_), None) => return Err(ArgsError::Missing("--ssl-keyfile".into())),
             (None, Some(_)) => return Err(ArgsError::Missing("--ssl-certfile".into())),
         };
+        if let Some(connector) = connector {
+            let ignored = connector.ignored.iter().map(|field| format!("--kv-transfer-config {field}"));
+            args.ignored.extend(ignored);
+            args.exchange = Some(Settings::new(connector, args.host, variable)?);
+        }
         if args.model.is_empty() {
             return Err(ArgsError::NoModel);
         }
@@ -172,10 +197,11 @@ mod tests {
             (vec!["a".to_owned(), "b".into()], vec!["--dtype".to_owned()])
         );
         assert_eq!(Args::parse::<&str>(&[]), Err(ArgsError::NoModel));
-        let refused = Args::parse(&["/m", "--kv-transfer-config", "{}"]).unwrap_err();
+        let refused = Args::parse(&["/m", "--kv-transfer-config", r#"{"kv_connector": "LMCacheConnector"}"#]);
         assert_eq!(
-            refused.to_string(),
-            "flag `--kv-transfer-config`: KV caches are not exchanged: prefill and decode cannot be separated"
+            refused.unwrap_err().to_string(),
+            "flag `--kv-transfer-config`: `{\"kv_connector\": \"LMCacheConnector\"}`: the connector `LMCacheConnector` is not \
+             supported; NixlConnector is"
         );
     }
 }

@@ -7,12 +7,13 @@ use std::{
         atomic::{AtomicI64, Ordering},
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::HeaderMap;
-use longboat_serving::{Card, Job, Message, Metrics, Model, Part, Refusal, Started, Tool};
+use longboat_serving::{Card, Job, Message, Metrics, Model, Refusal, Started, Tool, kv_events::Publisher};
+use parking_lot::RwLock;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -26,6 +27,7 @@ use crate::{
     sample::Sampler,
     sequence::Sequence,
     text::{Pieces, Stops, Template, Tokenizer},
+    transfer::{self, Exchange, Share, Shelf},
     weights::Weights,
     worker::{Gauges, Worker},
 };
@@ -38,6 +40,8 @@ pub struct Engine {
     inbox: SyncSender<Sequence>,
     metrics: Arc<Metrics>,
     gauges: Arc<Gauges>,
+    exchange: Option<Arc<Exchange>>,
+    events: Option<Arc<Publisher>>,
 }
 
 // === impl Engine ===
@@ -70,14 +74,24 @@ impl Engine {
         let kv = Kv::new(config.layers, blocks, args.block_size, config.kv_heads, config.head_width);
         let card = card(args, context);
         let name = card.names.first().map_or("", String::as_str);
-        let metrics = Arc::new(Metrics::new(name, args.block_size, blocks));
+        let mut metrics = Metrics::new(name, args.block_size, blocks);
+        let kv = Arc::new(RwLock::new(kv));
+        let (shelf, exchange) = match &args.exchange {
+            None => (Arc::new(Shelf::new(Duration::ZERO, 0)), None),
+            Some(settings) => {
+                let exchange = Exchange::new(settings, &weights, &kv, args.max_waiting, metrics.transfers())?;
+                (exchange.shelf(), Some(Arc::new(exchange)))
+            }
+        };
+        let metrics = Arc::new(metrics);
         let gauges = Arc::new(Gauges {
             waiting: AtomicI64::new(0),
             running: AtomicI64::new(0),
             cache: AtomicI64::new(0),
         });
-        let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes);
-        let batch = Batch::new(blocks, args.max_num_seqs, args.max_batched_tokens);
+        let events = args.kv_events.clone().and_then(Publisher::new);
+        let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes, events.clone());
+        let batch = Batch::new(blocks, shelf, args.max_num_seqs, args.max_batched_tokens);
         let worker = Worker {
             transformer,
             tokenizer: Arc::clone(&tokenizer),
@@ -85,6 +99,7 @@ impl Engine {
             batch,
             metrics: Arc::clone(&metrics),
             gauges: Arc::clone(&gauges),
+            exchange: exchange.clone(),
         };
         let (inbox, sequences) = sync_channel(args.max_waiting);
         std::thread::Builder::new()
@@ -92,11 +107,20 @@ impl Engine {
             // It ends when the engine, which holds the sender, is dropped.
             .spawn(move || worker.run(&sequences))
             .map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
-        Ok(Self { card, tokenizer, template, inbox, metrics, gauges })
+        Ok(Self { card, tokenizer, template, inbox, metrics, gauges, exchange, events })
     }
 
-    fn take(&self, job: &Job) -> Result<Taken, Refusal> {
-        refuse(job)?;
+    /// How requests are shared with other engines, if they are.
+    pub(crate) fn exchange(&self) -> Option<&Arc<Exchange>> {
+        self.exchange.as_ref()
+    }
+
+    /// Who is told what the prefix cache holds, if anybody.
+    pub(crate) fn events(&self) -> Option<&Arc<Publisher>> {
+        self.events.as_ref()
+    }
+
+    fn take(&self, job: &Job, share: &mut Share) -> Result<Taken, Refusal> {
         let limits = job.prompts.iter().map(|prompt| (prompt.limit + 2) * job.copies).sum();
         let (events, receiver) = mpsc::channel(limits);
         let mut taken = Vec::new();
@@ -117,6 +141,8 @@ impl Engine {
                     blocks: Vec::new(),
                     computed: 0,
                     hash: None,
+                    handing: share.handing.take(),
+                    given: share.given.clone(),
                     arrived: Instant::now(),
                     last_token: None,
                 };
@@ -169,25 +195,14 @@ impl Model for Engine {
     }
 
     fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal> {
-        let Some(template) = &self.template else {
-            return Err(Refusal::bad_request(
-                "This model has no chat template: ask it at /v1/completions, or use an instruct model.",
-            ));
-        };
-        if !tools.is_empty() && !template.knows_tools {
-            return Err(Refusal::field("tools", "The chat template of this model has no place for tools."));
-        }
-        template.render(&self.tokenizer, messages, tools).map_err(|reason| {
-            Refusal::field(
-                "messages",
-                format!("The chat template of this model refuses the conversation: {reason}"),
-            )
-        })
+        lay_out(&self.tokenizer, self.template.as_ref(), messages, tools)
     }
 
     fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
         async move {
-            let Taken { running, events } = self.take(&job)?;
+            refuse(&job)?;
+            let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
+            let Taken { running, events } = self.take(&job, &mut share)?;
             let mut cached_tokens = 0;
             for running in running {
                 cached_tokens +=
@@ -195,7 +210,7 @@ impl Model for Engine {
             }
             Ok(Started {
                 cached_tokens,
-                kv_transfer_params: None,
+                kv_transfer_params: share.params().await,
                 headers: HeaderMap::new(),
                 events: ReceiverStream::new(events).boxed(),
             })
@@ -209,6 +224,29 @@ impl Model for Engine {
         let Gauges { waiting, running, cache } = &*self.gauges;
         self.metrics.page(read(running), read(waiting), read(cache) as f64 / 1e6)
     }
+}
+
+/// A conversation as one text.
+pub(crate) fn lay_out(
+    tokenizer: &Tokenizer,
+    template: Option<&Template>,
+    messages: &[Message],
+    tools: &[Tool],
+) -> Result<String, Refusal> {
+    let Some(template) = template else {
+        return Err(Refusal::bad_request(
+            "This model has no chat template: ask it at /v1/completions, or use an instruct model.",
+        ));
+    };
+    if !tools.is_empty() && !template.knows_tools {
+        return Err(Refusal::field("tools", "The chat template of this model has no place for tools."));
+    }
+    template.render(tokenizer, messages, tools).map_err(|reason| {
+        Refusal::field(
+            "messages",
+            format!("The chat template of this model refuses the conversation: {reason}"),
+        )
+    })
 }
 
 /// Refuses what the engine does not do.
@@ -225,16 +263,10 @@ fn refuse(job: &Job) -> Result<(), Refusal> {
             "This engine does not read tool calls from answers: set tool_choice to \"none\", or leave tools out.",
         ));
     }
-    if job.part != Part::Whole {
-        return Err(Refusal::field(
-            "kv_transfer_params",
-            "This engine does not exchange KV caches: it computes whole requests only.",
-        ));
-    }
     Ok(())
 }
 
-fn card(args: &Args, context: usize) -> Card {
+pub(crate) fn card(args: &Args, context: usize) -> Card {
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Card {
         names: args.names.clone(),

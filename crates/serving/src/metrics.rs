@@ -8,6 +8,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+use crate::Transfers;
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Finished {
     finished_reason: &'static str,
@@ -144,6 +146,11 @@ impl Metrics {
         self.generation_tokens.inc_by(generated as u64);
         self.success.get_or_create(&Finished { finished_reason: reason }).inc();
         self.end_to_end.observe(time.as_secs_f64());
+    }
+
+    /// Adds the series of KV caches that move between engines.
+    pub fn transfers(&mut self) -> Transfers {
+        Transfers::new(&mut self.registry)
     }
 
     /// All series in the OpenMetrics text format.

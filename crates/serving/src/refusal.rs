@@ -48,6 +48,11 @@ impl Refusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", message)
     }
 
+    /// Something that the answer needed has failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
+    }
+
     /// What is asked for is not here.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFoundError", message)
