@@ -1,5 +1,5 @@
 //! A real model over real sockets, compared with what llama.cpp makes of the same file (`oracle.py` recorded it).
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 use std::{net::SocketAddr, path::PathBuf};
 

@@ -62,18 +62,16 @@ pub(crate) struct Share {
 
 /// What an engine has to do of a request. Without a connector it does all of it, as vLLM does.
 pub(crate) async fn share(exchange: Option<&Exchange>, job: &Job) -> Result<Share, Refusal> {
-    match exchange {
-        Some(exchange) => exchange.share(job).await,
-        None => {
-            if job.part != Part::Whole {
-                tracing::warn!(
-                    "A request has kv_transfer_params, and this engine has no connector (--kv-transfer-config): it computes \
-                     the whole request, and hands nothing over."
-                );
-            }
-            Ok(Share::default())
-        }
+    if let Some(exchange) = exchange {
+        return exchange.share(job).await;
     }
+    if job.part != Part::Whole {
+        tracing::warn!(
+            "A request has kv_transfer_params, and this engine has no connector (--kv-transfer-config): it computes the whole \
+             request, and hands nothing over."
+        );
+    }
+    Ok(Share::default())
 }
 
 // === impl Share ===
@@ -92,9 +90,9 @@ impl Share {
 
 impl Handing {
     /// Keeps the blocks for the other engine. Gives how many older prompts had to go.
-    pub(crate) fn keep(self, shelf: &Shelf, blocks: Vec<Block>) -> usize {
+    pub(crate) fn keep(self, on: &Shelf, blocks: Vec<Block>) -> usize {
         let numbers = blocks.iter().map(|block| block.index()).collect();
-        let forgotten = shelf.keep(self.name, self.prompt, blocks, Instant::now());
+        let forgotten = on.keep(self.name, self.prompt, blocks, Instant::now());
         // Who has gone away fetches nothing; the blocks go when their time is over.
         let _ = self.kept.send(numbers);
         forgotten

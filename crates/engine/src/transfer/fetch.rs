@@ -92,7 +92,7 @@ pub(super) async fn fetch(remote: &Remote, key: &Key, wanted: Wanted) -> Result<
         patiently(stream.read_exact(&mut bytes)).await.map_err(broken)?;
         numbers.extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
     }
-    let moved = began.elapsed() - agreed;
+    let moved = began.elapsed().saturating_sub(agreed);
     let told = patiently(send(&mut stream, &Thanks { blocks: found })).await.is_ok();
     Ok(Fetched { numbers, agreed, moved, told })
 }

@@ -60,7 +60,7 @@ impl FromStr for Name {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        if text.len() != 32 { Err(()) } else { u128::from_str_radix(text, 16).map(Self).map_err(drop) }
+        if text.len() == 32 { u128::from_str_radix(text, 16).map(Self).map_err(drop) } else { Err(()) }
     }
 }
 
