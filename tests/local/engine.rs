@@ -77,10 +77,15 @@ fn what_cannot_be_computed_is_simulated_with_the_reason_or_refused_where_that_wa
     let ended = run(up(folder.path()).args(["--port", "0", "--engine", "auto", "--once", divided]));
     let first = ended.stderr.lines().next().unwrap_or_default();
     assert!(ended.status.success(), "{ended:#?}");
-    assert!(first.starts_with("engine: a simulator, because deepseek needs a model over several pods"), "{first}");
+    assert!(
+        first.starts_with("engine: a simulator, because deepseek needs a model over several pods"),
+        "{first}"
+    );
 
     let ended = run(up(folder.path()).args(["--port", "0", "--engine", "cpu", "--once", divided]));
-    for words in ["error: the CPU engine cannot serve these manifests", "deepseek needs a model over several pods"] {
+    for words in
+        ["error: the CPU engine cannot serve these manifests", "deepseek needs a model over several pods"]
+    {
         assert!(!ended.status.success() && ended.stderr.contains(words), "{ended:#?}");
     }
 

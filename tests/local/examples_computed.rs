@@ -40,7 +40,8 @@ fn manifests(folder: &Path, uri: &str) -> Vec<String> {
 
 /// The address of a service, or of a group that shares one, as `up` prints it.
 fn url(said: &str, words: &str) -> String {
-    let line = said.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("no {words} in {said}"));
+    let line =
+        said.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("no {words} in {said}"));
     let address = line.split_whitespace().find(|word| word.starts_with("http")).unwrap();
     address.trim_end_matches(':').to_owned()
 }
@@ -62,16 +63,23 @@ fn streamed(url: &str, model: &str, prompt: &str) -> String {
     let body = json!({"model": model, "max_tokens": 16, "temperature": 0, "stream": true,
         "messages": [{"role": "user", "content": prompt}]});
     let answer = http::post(&format!("{url}/v1/chat/completions"), &body);
-    let chunks = answer.body.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
-    chunks.map(|chunk| chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default().to_owned()).collect()
+    let chunks = answer
+        .body
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    chunks
+        .map(|chunk| chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default().to_owned())
+        .collect()
 }
 
 /// A number of the page of the engine that decodes for the service with prefill apart.
 fn decoder(world: &World, series: &str) -> f64 {
     let pods = world.object(&["pods", "-l", "app.kubernetes.io/name=qwen-pd,llm-d.ai/role=decode"]);
-    let address = pods["items"][0]["status"]["podIP"].as_str().unwrap_or_else(|| panic!("no decode pod: {pods}"));
+    let address =
+        pods["items"][0]["status"]["podIP"].as_str().unwrap_or_else(|| panic!("no decode pod: {pods}"));
     let page = http::get(&format!("http://{address}:8000/metrics")).body;
-    let line = page.lines().find(|line| line.starts_with(series)).unwrap_or_else(|| panic!("no {series}: {page}"));
+    let line =
+        page.lines().find(|line| line.starts_with(series)).unwrap_or_else(|| panic!("no {series}: {page}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
