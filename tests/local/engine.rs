@@ -12,8 +12,8 @@ use crate::{
 
 const MODEL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
-/// The example with the small model, in a folder that holds both; none where the model was not fetched, which is said.
-fn with_the_model(folder: &Path) -> Option<String> {
+/// The URI of the small model, in a folder of its own below this one; none where it was not fetched, which is said.
+pub(crate) fn small_model(folder: &Path) -> Option<String> {
     let model = tools::root().join(".cache/models").join(MODEL);
     if !model.is_file() {
         longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
@@ -21,7 +21,12 @@ fn with_the_model(folder: &Path) -> Option<String> {
     }
     std::fs::create_dir(folder.join("model")).unwrap();
     symlink(model, folder.join("model").join(MODEL)).unwrap();
-    let uri = format!("file://{}/model", folder.display());
+    Some(format!("file://{}/model", folder.display()))
+}
+
+/// The example with the small model, in a folder that holds both.
+fn with_the_model(folder: &Path) -> Option<String> {
+    let uri = small_model(folder)?;
     let text = std::fs::read_to_string(example()).unwrap();
     let manifest = folder.join("service.yaml");
     std::fs::write(&manifest, text.replace("hf://Qwen/Qwen2.5-0.5B-Instruct", &uri)).unwrap();
@@ -67,15 +72,20 @@ fn a_model_that_is_here_is_computed_and_the_pod_says_so() {
 fn what_cannot_be_computed_is_simulated_with_the_reason_or_refused_where_that_was_asked() {
     let _turn = turn();
     let folder = TempDir::new().unwrap();
-    let divided = tools::root().join("examples/prefill-decode/service.yaml");
+    let divided = tools::root().join("examples/multi-node/service.yaml");
     let divided = divided.to_str().unwrap();
     let ended = run(up(folder.path()).args(["--port", "0", "--engine", "auto", "--once", divided]));
     let first = ended.stderr.lines().next().unwrap_or_default();
     assert!(ended.status.success(), "{ended:#?}");
-    assert!(first.starts_with("engine: a simulator, because qwen-pd needs prefill and decode"), "{first}");
+    assert!(
+        first.starts_with("engine: a simulator, because deepseek needs a model over several pods"),
+        "{first}"
+    );
 
     let ended = run(up(folder.path()).args(["--port", "0", "--engine", "cpu", "--once", divided]));
-    for words in ["error: the CPU engine cannot serve these manifests", "qwen-pd needs prefill and decode"] {
+    for words in
+        ["error: the CPU engine cannot serve these manifests", "deepseek needs a model over several pods"]
+    {
         assert!(!ended.status.success() && ended.stderr.contains(words), "{ended:#?}");
     }
 

@@ -13,6 +13,7 @@ mod dashboard;
 mod doctor;
 mod engine;
 mod examples;
+mod examples_computed;
 mod fixpoint;
 mod http;
 mod kubectl_reads;

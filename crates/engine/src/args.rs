@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use longboat_serving::{Adapter, ArgsError, CommandLine};
+use longboat_serving::{Adapter, ArgsError, CommandLine, kv_events};
+
+use crate::transfer::{Connector, Settings};
 
 /// The vLLM release whose API the engine has; presets choose flags by what `vllm --version` prints.
 pub const VERSION: &str = "0.22.0";
@@ -33,10 +35,12 @@ Flags that have an effect:
   --max-loras, --max-lora-rank     adapters of the answers that are computed at once (1), and their largest rank (16)
   --threads                        threads that compute; half of the cores if not given
   --weights-as-shipped             keep formats that are multiplied slowly, in place of converting them to Q8_0
+  --kv-events-config               publish what the prefix cache stores and drops, over ZeroMQ
+  --kv-transfer-config             NixlConnector: prompts that another engine computes, or is computed for
   --shutdown-timeout               seconds that running answers may take at the end (5)
   --ssl-certfile, --ssl-keyfile    serve TLS
 
-Refused are --kv-transfer-config and --speculative-config. Other flags of vLLM have no
+Refused is --speculative-config. Other flags of vLLM have no
 effect, and the log names them.
 
 Example:
@@ -63,6 +67,10 @@ pub struct Args {
     pub(crate) caches_prefixes: bool,
     /// Whether weights stay in their file's format where another one is multiplied faster.
     pub(crate) as_shipped: bool,
+    /// How requests are shared with other engines.
+    pub(crate) exchange: Option<Settings>,
+    /// What the prefix cache does is published, where this says so.
+    pub(crate) kv_events: Option<kv_events::Settings>,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     pub(crate) lora: LoraArgs,
@@ -91,16 +99,21 @@ pub(crate) struct LoraArgs {
 const MAY_CHANGE: &str = "VLLM_ALLOW_RUNTIME_LORA_UPDATING";
 
 /// Flags that would change answers, and that a CPU engine without them must not take.
-const REFUSED: [(&str, &str); 2] = [
-    ("kv-transfer-config", "KV caches are not exchanged: prefill and decode cannot be separated"),
-    ("speculative-config", "speculative decoding is not supported"),
-];
+const REFUSED: [(&str, &str); 1] = [("speculative-config", "speculative decoding is not supported")];
 
 // === impl Args ===
 
 impl Args {
     /// Parses the arguments of `vllm serve`, without those two words.
     pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
+        Self::parse_with(arguments, &|_| None)
+    }
+
+    /// The same, with the environment variables that belong to flags.
+    pub fn parse_with<S: AsRef<str>>(
+        arguments: &[S],
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ArgsError> {
         let CommandLine { words, flags } = CommandLine::parse(arguments);
         let mut words = words.into_iter();
         let mut args = Self {
@@ -116,6 +129,8 @@ impl Args {
             cache_bytes: DEFAULT_CACHE_BYTES,
             caches_prefixes: true,
             as_shipped: false,
+            exchange: None,
+            kv_events: None,
             shutdown_timeout: Duration::from_secs(5),
             certificate: None,
             reads_calls: false,
@@ -133,6 +148,7 @@ impl Args {
         };
         let mut certificate = (None, None);
         let mut parser = None;
+        let mut connector: Option<Connector> = None;
         for flag in &flags {
             if flag.name == "lora-modules" && !flags.iter().any(|flag| flag.name == "enable-lora") {
                 return Err(flag.invalid("LoRA is not enabled. Use --enable-lora to enable LoRA.".into()));
@@ -168,6 +184,8 @@ impl Args {
                 "max-loras" => args.lora.most_adapters = flag.positive()?,
                 "max-lora-rank" => args.lora.most_rank = flag.positive()?,
                 "threads" => args.threads = flag.positive()?,
+                "kv-events-config" => args.kv_events = Some(flag.value()?),
+                "kv-transfer-config" => connector = Some(flag.value()?),
                 "weights-as-shipped" => args.as_shipped = true,
                 // vLLM takes whole seconds here.
                 "shutdown-timeout" => args.shutdown_timeout = Duration::from_secs(flag.value()?),
@@ -185,6 +203,13 @@ impl Args {
         if args.reads_calls && parser.is_none() {
             return Err(ArgsError::Missing("--tool-call-parser".into()));
         }
+        if let Some(connector) = connector {
+            let ignored = connector.ignored.iter().map(|field| format!("--kv-transfer-config {field}"));
+            args.ignored.extend(ignored);
+            args.exchange = Some(Settings::new(connector, args.host, variable)?);
+        }
+        let on = |text: String| matches!(text.to_lowercase().as_str(), "1" | "true");
+        args.lora.may_change = variable(MAY_CHANGE).is_some_and(on);
         if args.model.is_empty() {
             return Err(ArgsError::NoModel);
         }
@@ -192,14 +217,6 @@ impl Args {
             args.names.push(args.model.clone());
         }
         Ok(args)
-    }
-
-    /// Takes what the environment says about flags.
-    #[must_use]
-    pub fn with_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
-        let on = |text: String| matches!(text.to_lowercase().as_str(), "1" | "true");
-        self.lora.may_change = variable(MAY_CHANGE).is_some_and(on);
-        self
     }
 
     /// How many threads compute.
@@ -234,10 +251,11 @@ mod tests {
             (vec!["a".to_owned(), "b".into()], vec!["--dtype".to_owned()])
         );
         assert_eq!(Args::parse::<&str>(&[]), Err(ArgsError::NoModel));
-        let refused = Args::parse(&["/m", "--kv-transfer-config", "{}"]).unwrap_err();
+        let refused = Args::parse(&["/m", "--kv-transfer-config", r#"{"kv_connector": "LMCacheConnector"}"#]);
         assert_eq!(
-            refused.to_string(),
-            "flag `--kv-transfer-config`: KV caches are not exchanged: prefill and decode cannot be separated"
+            refused.unwrap_err().to_string(),
+            "flag `--kv-transfer-config`: `{\"kv_connector\": \"LMCacheConnector\"}`: the connector `LMCacheConnector` is not \
+             supported; NixlConnector is"
         );
     }
 
@@ -254,7 +272,7 @@ mod tests {
         assert_eq!(args.lora.modules, [adapter("a", None), adapter("b", Some("m"))]);
         assert_eq!((args.lora.most_adapters, args.lora.most_rank), (2, 16));
         for (value, on) in [("1", true), ("true", true), ("0", false)] {
-            let args = args.clone().with_environment(|_| Some(value.to_owned()));
+            let args = Args::parse_with(&["/m"], &|_| Some(value.to_owned())).unwrap();
             assert_eq!(args.lora.may_change, on, "{value}");
         }
         let refused = |flags: &[&str]| Args::parse(&[&["/m"], flags].concat()).unwrap_err().to_string();

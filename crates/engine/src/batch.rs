@@ -1,10 +1,11 @@
 //! Which sequences run, and which of their tokens are computed next.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use crate::{
     cache::{Blocks, Hash},
     sequence::Sequence,
+    transfer::Shelf,
 };
 
 /// Sequences that wait and those that run, with the blocks of the cache.
@@ -12,12 +13,27 @@ pub(crate) struct Batch {
     waiting: VecDeque<Sequence>,
     running: Vec<Sequence>,
     blocks: Blocks,
+    /// Blocks that are kept for other engines.
+    shelf: Arc<Shelf>,
     /// The most sequences that run.
     most_sequences: usize,
     /// The most tokens of one pass.
     most_tokens: usize,
     /// The most adapters of the sequences that run.
     most_adapters: usize,
+}
+
+/// A sequence that runs from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Started {
+    /// Which of the running sequences.
+    pub(crate) index: usize,
+    /// Tokens of the prompt.
+    pub(crate) prompt: usize,
+    /// Those of them that were found in the cache.
+    pub(crate) cached: usize,
+    /// Those of them that another engine has computed.
+    pub(crate) imported: usize,
 }
 
 /// Tokens of a running sequence that are computed in one pass.
@@ -33,6 +49,7 @@ pub(crate) struct Step {
 impl Batch {
     pub(crate) fn new(
         blocks: Blocks,
+        shelf: Arc<Shelf>,
         most_sequences: usize,
         most_tokens: usize,
         most_adapters: usize,
@@ -41,10 +58,25 @@ impl Batch {
             waiting: VecDeque::new(),
             running: Vec::new(),
             blocks,
+            shelf,
             most_sequences,
             most_tokens,
             most_adapters,
         }
+    }
+
+    /// Whether nothing is kept for other engines.
+    pub(crate) fn keeps_nothing(&self) -> bool {
+        self.shelf.is_empty()
+    }
+
+    /// Takes back the blocks that no other engine waits for. Gives how many prompts nobody fetched in time.
+    pub(crate) fn take_back(&mut self) -> usize {
+        let (unwanted, expired) = self.shelf.unwanted(Instant::now());
+        for block in unwanted.into_iter().rev() {
+            self.blocks.release(block);
+        }
+        expired
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -93,9 +125,8 @@ impl Batch {
         }
     }
 
-    /// Starts the sequences that have waited longest, as far as the cache has room for their tokens. Gives how many prompt
-    /// tokens each of them found in the cache.
-    pub(crate) fn start(&mut self) -> Vec<(usize, usize)> {
+    /// Starts the sequences that have waited longest, as far as the cache has room for their tokens.
+    pub(crate) fn start(&mut self) -> Vec<Started> {
         let mut started = Vec::new();
         while self.running.len() < self.most_sequences
             && let Some(place) = self.waiting.iter().position(|sequence| self.has_place_for(sequence))
@@ -104,28 +135,61 @@ impl Batch {
             let cached = self.blocks.cached(sequence.root(), &sequence.tokens);
             let needed = sequence.tokens.len().div_ceil(self.blocks.size()) - cached.len();
             // Cached blocks may be among the free ones.
-            if needed + cached.len() > self.blocks.free() && !self.running.is_empty() {
-                break;
+            if needed + cached.len() > self.blocks.free() {
+                if !self.running.is_empty() {
+                    break;
+                }
+                if self.make_room() {
+                    continue;
+                }
             }
             let Some(mut sequence) = self.waiting.remove(place) else { break };
             for block in &cached {
                 self.blocks.share(*block);
             }
-            sequence.computed = cached.len() * self.blocks.size();
+            let cached_tokens = cached.len() * self.blocks.size();
+            sequence.computed = cached_tokens;
             sequence.hash = sequence.root();
             sequence.runs(true);
             for block in sequence.tokens[..sequence.computed].chunks_exact(self.blocks.size()) {
                 sequence.hash = Some(Hash::of(sequence.hash, block));
             }
             sequence.blocks = cached;
+            self.running.push(sequence);
+            let index = self.running.len() - 1;
+            let imported = self.import(index);
+            let sequence = &mut self.running[index];
             if let Some(taken) = sequence.taken.take() {
-                started.push((sequence.prompt, sequence.computed));
+                started.push(Started { index, prompt: sequence.prompt, cached: cached_tokens, imported });
                 // Who has gone away needs no answer.
                 let _ = taken.send(sequence.computed);
             }
-            self.running.push(sequence);
         }
         started
+    }
+
+    /// Takes blocks for what another engine has computed, where there is such a thing. Gives how many tokens that are. The last
+    /// token of a prompt is computed here, or nothing could be predicted.
+    fn import(&mut self, index: usize) -> usize {
+        let sequence = &self.running[index];
+        let tokens = (sequence.prompt - 1).saturating_sub(sequence.computed);
+        if sequence.given.is_none() {
+            return 0;
+        }
+        let missing = sequence.prompt.div_ceil(self.blocks.size()) - sequence.blocks.len();
+        for _ in 0..missing {
+            let Some(block) = self.blocks.take() else { break };
+            self.running[index].blocks.push(block);
+        }
+        self.computed(Step { index, tokens });
+        tokens
+    }
+
+    /// Gives up the oldest blocks that are kept for another engine. Whether there were any.
+    fn make_room(&mut self) -> bool {
+        let found = self.shelf.forget_oldest();
+        self.take_back();
+        found
     }
 
     /// Plans the next pass: a token of every answer, then as much of the prompts as fits. Where the cache has no room, the
@@ -139,6 +203,9 @@ impl Batch {
                 preempted.computed = 0;
                 preempted.runs(false);
                 self.waiting.push_front(preempted);
+                continue;
+            }
+            if needed > self.blocks.free() && self.make_room() {
                 continue;
             }
             for step in &steps {
@@ -177,10 +244,21 @@ impl Batch {
         let sequence = &mut self.running[step.index];
         let (from, to) = (sequence.computed / size, (sequence.computed + step.tokens) / size);
         sequence.computed += step.tokens;
-        for number in from..to {
-            let hash = Hash::of(sequence.hash, &sequence.tokens[number * size..(number + 1) * size]);
-            sequence.hash = Some(hash);
-            self.blocks.filled(sequence.blocks[number], hash);
+        let (blocks, tokens) = (&sequence.blocks[from..to], &sequence.tokens[from * size..to * size]);
+        sequence.hash = self.blocks.filled(sequence.hash, blocks, tokens);
+    }
+
+    /// Takes a sequence out that is complete. Its blocks are kept where another engine goes on with them. Gives how many older
+    /// prompts were given up for that, too.
+    pub(crate) fn finish(&mut self, index: usize) -> (Sequence, usize) {
+        let sequence = &mut self.running[index];
+        match sequence.handing.take() {
+            None => (self.remove(index), 0),
+            Some(handing) => {
+                let blocks = std::mem::take(&mut sequence.blocks);
+                let given_up = handing.keep(&self.shelf, blocks);
+                (self.remove(index), given_up)
+            }
         }
     }
 

@@ -7,14 +7,16 @@ use std::{
         atomic::{AtomicI64, Ordering},
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::HeaderMap;
 use longboat_serving::{
-    Adapter as AdapterCard, Card, Choice, Job, Message, Metrics, Model, Part, Refusal, Started, Tool,
+    Adapter as AdapterCard, Card, Choice, Job, Message, Metrics, Model, Refusal, Started, Tool,
+    kv_events::Publisher,
 };
+use parking_lot::RwLock;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
@@ -31,6 +33,7 @@ use crate::{
     sequence::Sequence,
     shape::{Form, Words},
     text::{Calls, Pieces, Stops, Template, Tokenizer},
+    transfer::{self, Exchange, Share, Shelf},
     weights::Weights,
     worker::{Gauges, Worker},
 };
@@ -43,6 +46,8 @@ pub struct Engine {
     inbox: SyncSender<Sequence>,
     metrics: Arc<Metrics>,
     gauges: Arc<Gauges>,
+    exchange: Option<Arc<Exchange>>,
+    events: Option<Arc<Publisher>>,
     /// Tokens of the vocabulary.
     vocabulary: usize,
     /// None where adapters are not enabled.
@@ -100,14 +105,25 @@ impl Engine {
         let card = card(args, context);
         let name = card.names.first().map_or("", String::as_str);
         let metrics = Metrics::new(name, args.block_size, blocks);
-        let metrics = Arc::new(if args.lora.enabled { metrics.with_adapters() } else { metrics });
+        let mut metrics = if args.lora.enabled { metrics.with_adapters() } else { metrics };
+        let kv = Arc::new(RwLock::new(kv));
+        let (shelf, exchange) = match &args.exchange {
+            None => (Arc::new(Shelf::new(Duration::ZERO, 0)), None),
+            Some(settings) => {
+                let exchange = Exchange::new(settings, &weights, &kv, args.max_waiting, metrics.transfers())?;
+                (exchange.shelf(), Some(Arc::new(exchange)))
+            }
+        };
+        let metrics = Arc::new(metrics);
         let gauges = Arc::new(Gauges {
             waiting: AtomicI64::new(0),
             running: AtomicI64::new(0),
             cache: AtomicI64::new(0),
         });
-        let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes);
-        let batch = Batch::new(blocks, args.max_num_seqs, args.max_batched_tokens, args.lora.most_adapters);
+        let events = args.kv_events.clone().and_then(Publisher::new);
+        let blocks = Blocks::new(blocks, args.block_size, args.caches_prefixes, events.clone());
+        let most_adapters = args.lora.most_adapters;
+        let batch = Batch::new(blocks, shelf, args.max_num_seqs, args.max_batched_tokens, most_adapters);
         let worker = Worker {
             transformer,
             tokenizer: Arc::clone(&tokenizer),
@@ -115,6 +131,7 @@ impl Engine {
             batch,
             metrics: Arc::clone(&metrics),
             gauges: Arc::clone(&gauges),
+            exchange: exchange.clone(),
         };
         let (inbox, sequences) = sync_channel(args.max_waiting);
         let threads = ThreadPoolBuilder::new()
@@ -137,12 +154,23 @@ impl Engine {
             inbox,
             metrics,
             gauges,
+            exchange,
+            events,
             _threads: threads,
         })
     }
 
-    fn take(&self, job: &Job) -> Result<Taken, Refusal> {
-        refuse(job, self.reads_calls)?;
+    /// How requests are shared with other engines, if they are.
+    pub(crate) fn exchange(&self) -> Option<&Arc<Exchange>> {
+        self.exchange.as_ref()
+    }
+
+    /// Who is told what the prefix cache holds, if anybody.
+    pub(crate) fn events(&self) -> Option<&Arc<Publisher>> {
+        self.events.as_ref()
+    }
+
+    fn take(&self, job: &Job, share: &mut Share) -> Result<Taken, Refusal> {
         for prompt in &job.prompts {
             if let Some(token) = prompt.tokens.iter().find(|token| **token as usize >= self.vocabulary) {
                 return Err(Refusal::field("prompt", format!("Token id {token} is out of vocabulary")));
@@ -176,6 +204,8 @@ impl Engine {
                     blocks: Vec::new(),
                     computed: 0,
                     hash: None,
+                    handing: share.handing.take(),
+                    given: share.given.clone(),
                     arrived: Instant::now(),
                     last_token: None,
                 };
@@ -239,25 +269,14 @@ impl Model for Engine {
     }
 
     fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal> {
-        let Some(template) = &self.template else {
-            return Err(Refusal::bad_request(
-                "This model has no chat template: ask it at /v1/completions, or use an instruct model.",
-            ));
-        };
-        if !tools.is_empty() && !template.knows_tools {
-            return Err(Refusal::field("tools", "The chat template of this model has no place for tools."));
-        }
-        template.render(&self.tokenizer, messages, tools).map_err(|reason| {
-            Refusal::field(
-                "messages",
-                format!("The chat template of this model refuses the conversation: {reason}"),
-            )
-        })
+        lay_out(&self.tokenizer, self.template.as_ref(), messages, tools)
     }
 
     fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
         async move {
-            let Taken { running, events } = self.take(&job)?;
+            refuse(&job, self.reads_calls)?;
+            let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
+            let Taken { running, events } = self.take(&job, &mut share)?;
             let mut cached_tokens = 0;
             for running in running {
                 cached_tokens +=
@@ -265,7 +284,7 @@ impl Model for Engine {
             }
             Ok(Started {
                 cached_tokens,
-                kv_transfer_params: None,
+                kv_transfer_params: share.params().await,
                 headers: HeaderMap::new(),
                 events: ReceiverStream::new(events).boxed(),
             })
@@ -324,6 +343,29 @@ impl Model for Engine {
     }
 }
 
+/// A conversation as one text.
+pub(crate) fn lay_out(
+    tokenizer: &Tokenizer,
+    template: Option<&Template>,
+    messages: &[Message],
+    tools: &[Tool],
+) -> Result<String, Refusal> {
+    let Some(template) = template else {
+        return Err(Refusal::bad_request(
+            "This model has no chat template: ask it at /v1/completions, or use an instruct model.",
+        ));
+    };
+    if !tools.is_empty() && !template.knows_tools {
+        return Err(Refusal::field("tools", "The chat template of this model has no place for tools."));
+    }
+    template.render(tokenizer, messages, tools).map_err(|reason| {
+        Refusal::field(
+            "messages",
+            format!("The chat template of this model refuses the conversation: {reason}"),
+        )
+    })
+}
+
 /// Refuses what the engine does not do.
 fn refuse(job: &Job, reads_calls: bool) -> Result<(), Refusal> {
     match job.tools.as_ref().map(|tools| &tools.choice) {
@@ -342,16 +384,10 @@ fn refuse(job: &Job, reads_calls: bool) -> Result<(), Refusal> {
             ));
         }
     }
-    if job.part != Part::Whole {
-        return Err(Refusal::field(
-            "kv_transfer_params",
-            "This engine does not exchange KV caches: it computes whole requests only.",
-        ));
-    }
     Ok(())
 }
 
-fn card(args: &Args, context: usize) -> Card {
+pub(crate) fn card(args: &Args, context: usize) -> Card {
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Card {
         names: args.names.clone(),

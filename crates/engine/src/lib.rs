@@ -4,7 +4,7 @@
 //! safetensors or from a GGUF file (`weights`), its tokenizer and chat template from the same place (`text`). One thread
 //! computes (`worker`). Each of its passes goes through the model once (`model`) for a token of every running answer and
 //! for pieces of new prompts (`batch`). Keys and values live in blocks, which prompts with the same beginning share
-//! (`cache`).
+//! (`cache`). Those of a prompt can leave for another engine, or come from one (`transfer`).
 //!
 //! Matrices of 4 and 8 bits are multiplied by kernels of our own where the processor has AVX2 (`kernels`), all others by
 //! candle. Everything between the matrices is plain arithmetic on slices, since candle's own models keep their caches to
@@ -20,11 +20,13 @@ mod kernels;
 mod lora;
 mod memory;
 mod model;
+mod render;
 mod sample;
 mod sequence;
 mod server;
 mod shape;
 mod text;
+mod transfer;
 mod weights;
 mod worker;
 
@@ -32,19 +34,23 @@ pub use args::{Args, HELP, VERSION};
 pub use check::check;
 pub use engine::Engine;
 pub use error::LoadError;
-pub use server::{EngineError, run, serve};
+pub use server::{EngineError, render, run, serve};
 
 /// Parsers of files that anybody may have written, for the fuzz targets.
 #[doc(hidden)]
 pub mod fuzz {
-    use crate::{lora, weights};
+    use crate::{lora, transfer, weights};
 
     /// What is fed with bytes.
     pub type Target = fn(&[u8]);
 
     /// Each target by its name.
-    pub const ALL: [(&str, Target); 3] =
-        [("engine_gguf", gguf), ("engine_safetensors", safetensors), ("engine_adapter", adapter)];
+    pub const ALL: [(&str, Target); 4] = [
+        ("engine_adapter", adapter),
+        ("engine_gguf", gguf),
+        ("engine_kv", kv),
+        ("engine_safetensors", safetensors),
+    ];
 
     /// The header of a GGUF file.
     pub fn gguf(bytes: &[u8]) {
@@ -54,6 +60,11 @@ pub mod fuzz {
     /// The settings of a LoRA adapter.
     pub fn adapter(bytes: &[u8]) {
         lora::probe(bytes);
+    }
+
+    /// A message of an engine that asks for KV cache, or has it; and `--kv-transfer-config`.
+    pub fn kv(bytes: &[u8]) {
+        transfer::wire_probe(bytes);
     }
 
     /// The header of a safetensors file.

@@ -28,6 +28,7 @@ const THREADS: &str = "CANDLE_NUM_THREADS";
 fn main() -> ExitCode {
     longboat_tls::install_default_provider();
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut renders = false;
     match arguments.first().map(String::as_str) {
         Some("--help" | "-h" | "help") => {
             return say(&format!("Usage: longboat-engine MODEL [FLAGS]\n\n{HELP}"));
@@ -36,13 +37,18 @@ fn main() -> ExitCode {
         Some("check") => return check(&arguments[1..]),
         // As `vllm serve MODEL`.
         Some("serve") => drop(arguments.remove(0)),
+        // As `vllm launch render MODEL`.
+        Some("launch") if arguments.get(1).is_some_and(|component| component == "render") => {
+            drop(arguments.drain(..2));
+            renders = true;
+        }
         _ => {}
     }
     if let Some(address) = std::env::var(POD_ADDRESS).ok().filter(|address| !address.is_empty()) {
         arguments.extend(["--host".to_owned(), address]);
     }
-    let args = match Args::parse(&arguments) {
-        Ok(args) => args.with_environment(|name| std::env::var(name).ok()),
+    let args = match Args::parse_with(&arguments, &|name| std::env::var(name).ok()) {
+        Ok(args) => args,
         Err(error) => return fail(&error),
     };
     if let Err(error) = with_threads(args.threads()) {
@@ -53,7 +59,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    match runtime.block_on(serve(args)) {
+    match runtime.block_on(serve(args, renders)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(error.as_ref()),
     }
@@ -68,7 +74,7 @@ fn with_threads(threads: usize) -> io::Result<()> {
     Err(Command::new(std::env::current_exe()?).args(std::env::args_os().skip(1)).env(THREADS, wanted).exec())
 }
 
-async fn serve(args: Args) -> Result<(), Box<dyn Error>> {
+async fn serve(args: Args, renders: bool) -> Result<(), Box<dyn Error>> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let shutdown = CancellationToken::new();
     let asked = shutdown.clone();
@@ -84,7 +90,12 @@ async fn serve(args: Args) -> Result<(), Box<dyn Error>> {
             asked.cancel();
         }
     });
-    Ok(longboat_engine::run(args, shutdown).await?)
+    if renders {
+        longboat_engine::render(args, shutdown).await?;
+    } else {
+        longboat_engine::run(args, shutdown).await?;
+    }
+    Ok(())
 }
 
 /// `check MODEL [BYTES]`: whether this machine can serve a model, whose weights may not be here yet.

@@ -1,6 +1,6 @@
 //! One answer in the making.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use longboat_serving::{Event, Sampling, Stop, Token};
 use tokio::sync::{mpsc, oneshot};
@@ -11,6 +11,7 @@ use crate::{
     sample::Sampler,
     shape::Form,
     text::{Calls, Pieces, Said, Stops, Tokenizer},
+    transfer::{Handing, Imported},
 };
 
 /// One answer in the making.
@@ -42,6 +43,10 @@ pub(crate) struct Sequence {
     pub(crate) computed: usize,
     /// The hash of the last full block.
     pub(crate) hash: Option<Hash>,
+    /// Who is told where the prompt's blocks are kept, where another engine goes on.
+    pub(crate) handing: Option<Handing>,
+    /// The prompt's blocks, where another engine has computed them.
+    pub(crate) given: Option<Arc<Imported>>,
     pub(crate) arrived: Instant,
     pub(crate) last_token: Option<Instant>,
 }

@@ -4,20 +4,25 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
-        mpsc::Receiver,
+        mpsc::{Receiver, RecvTimeoutError},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use longboat_serving::Metrics;
+use parking_lot::{RwLock, RwLockWriteGuard};
 
 use crate::{
-    batch::{Batch, Step},
+    batch::{Batch, Started, Step},
     cache::{Kv, Table},
     model::{Span, Transformer},
     sequence::{Finish, Sequence},
     text::Tokenizer,
+    transfer::Exchange,
 };
+
+/// How often an idle thread looks whether other engines have fetched what is kept for them.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What the thread tells others while it computes.
 pub(crate) struct Gauges {
@@ -32,10 +37,12 @@ pub(crate) struct Gauges {
 pub(crate) struct Worker {
     pub(crate) transformer: Transformer,
     pub(crate) tokenizer: Arc<Tokenizer>,
-    pub(crate) kv: Kv,
+    /// Other engines read it between passes.
+    pub(crate) kv: Arc<RwLock<Kv>>,
     pub(crate) batch: Batch,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gauges: Arc<Gauges>,
+    pub(crate) exchange: Option<Arc<Exchange>>,
 }
 
 // === impl Worker ===
@@ -46,8 +53,19 @@ impl Worker {
         loop {
             if self.batch.is_empty() {
                 self.tell();
-                let Ok(sequence) = inbox.recv() else { return };
-                self.batch.push(sequence);
+                let next = if self.batch.keeps_nothing() {
+                    inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
+                } else {
+                    inbox.recv_timeout(LOOK)
+                };
+                match next {
+                    Ok(sequence) => self.batch.push(sequence),
+                    Err(RecvTimeoutError::Timeout) => {
+                        self.take_back();
+                        continue;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
             }
             while self.batch.has_room()
                 && let Ok(sequence) = inbox.try_recv()
@@ -60,9 +78,11 @@ impl Worker {
 
     fn pass(&mut self) {
         self.batch.drop_abandoned();
-        for (prompt, cached) in self.batch.start() {
+        self.take_back();
+        for started in self.batch.start() {
             self.gauges.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.metrics.prefix(prompt, cached);
+            self.metrics.prefix(started.prompt, started.cached);
+            self.import(started);
         }
         let steps = self.batch.plan();
         self.tell();
@@ -95,8 +115,34 @@ impl Worker {
         }
         finished.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
         for (index, Finish(reason)) in finished {
-            let sequence = self.batch.remove(index);
+            let (sequence, given_up) = self.batch.finish(index);
+            self.expired(given_up);
             self.metrics.finished(sequence.prompt, sequence.generated(), reason, sequence.arrived.elapsed());
+        }
+    }
+
+    /// Puts what another engine has computed into the cache.
+    fn import(&mut self, Started { index, prompt, cached, imported }: Started) {
+        let sequence = &mut self.batch.running_mut()[index];
+        let Some(given) = sequence.given.take() else { return };
+        self.metrics.external(prompt - cached, imported);
+        let mut kv = self.kv.write();
+        let numbers = kv.block_bytes() / size_of::<f32>();
+        let found = cached / self.batch.blocks().size();
+        let blocks = self.batch.running()[index].blocks.iter().zip(given.numbers.chunks_exact(numbers));
+        for (block, numbers) in blocks.skip(found) {
+            kv.write(*block, numbers);
+        }
+    }
+
+    fn take_back(&mut self) {
+        let expired = self.batch.take_back();
+        self.expired(expired);
+    }
+
+    fn expired(&self, prompts: usize) {
+        if let Some(exchange) = &self.exchange {
+            exchange.expired(prompts);
         }
     }
 
@@ -114,7 +160,14 @@ impl Worker {
                 }
             })
             .collect();
-        if spans.is_empty() { Ok(Vec::new()) } else { self.transformer.compute(&spans, &mut self.kv) }
+        if spans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut kv = self.kv.write();
+        let computed = self.transformer.compute(&spans, &mut kv);
+        // Who reads for another engine gets its turn before the next pass.
+        RwLockWriteGuard::unlock_fair(kv);
+        computed
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a share of the cache")]

@@ -1,5 +1,5 @@
 //! A real model over real sockets, compared with what llama.cpp makes of the same file (`oracle.py` recorded it).
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod server;
 
@@ -141,4 +141,81 @@ async fn a_conversation_is_answered_and_what_is_not_there_is_refused() {
     let response = server.send("/v1/chat/completions", &body).await;
     assert_eq!(response.status(), 400);
     server.end().await;
+}
+
+/// The value of a series that the page has once.
+async fn metric(server: &Server, name: &str) -> f64 {
+    let page = server.client.get(format!("http://{}/metrics", server.address)).send().await.unwrap();
+    let page = page.text().await.unwrap();
+    let line = page.lines().find(|line| line.starts_with(&format!("{name}{{"))).unwrap();
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// Waits until a series has a value.
+async fn until(server: &Server, name: &str, value: f64) {
+    for _ in 0..1200 {
+        if (metric(server, name).await - value).abs() < 1e-6 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("{name} does not become {value}");
+}
+
+/// A stream of a long answer, of which the first piece has come.
+async fn long_answer(server: &Server, prompt: &[u32]) -> reqwest::Response {
+    let mut body = greedy(prompt, 400);
+    body["stream"] = true.into();
+    let mut response = server.send("/v1/completions", &body).await;
+    assert!(response.chunk().await.unwrap().is_some());
+    response
+}
+
+#[tokio::test]
+async fn who_goes_away_frees_the_place_and_who_comes_to_a_full_queue_is_refused() {
+    let Some(server) = Server::start(&["--max-num-seqs", "1", "--max-waiting-queue-length", "1"]).await
+    else {
+        return;
+    };
+    let prompt = &recorded()[0].tokens;
+    let running = long_answer(&server, prompt).await;
+    let waiting = {
+        let asked = server.client.post(format!("http://{}/v1/completions", server.address));
+        tokio::spawn(asked.json(&greedy(prompt, 2)).send())
+    };
+    until(&server, "vllm:num_requests_waiting", 1.0).await;
+    let refused = server.send("/v1/completions", &greedy(prompt, 2)).await;
+    assert_eq!(refused.status(), 429);
+    assert!(refused.text().await.unwrap().contains("The waiting queue is full"));
+    drop(running);
+    assert_eq!(waiting.await.unwrap().unwrap().status(), 200);
+    until(&server, "vllm:num_requests_running", 0.0).await;
+    until(&server, "vllm:kv_cache_usage_perc", 0.0).await;
+    let tokens = metric(&server, "vllm:generation_tokens_total").await;
+    assert!((tokens - 2.0).abs() < 1e-6, "the answer that nobody waited for was not completed: {tokens}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_long_prompt_is_computed_in_pieces_between_the_tokens_of_others() {
+    let Some(server) = Server::start(&["--max-num-batched-tokens", "32"]).await else { return };
+    let whole = Server::start(&["--max-num-batched-tokens", "2048"]).await.unwrap();
+    let prompts = recorded();
+    let long = prompts.iter().map(|prompt| &prompt.tokens).max_by_key(|tokens| tokens.len()).unwrap();
+    let (expected, _) = whole.greedy(long, 4).await;
+    let mut running = long_answer(&server, &prompts[0].tokens).await;
+    let mut asked = Box::pin(server.greedy(long, 4));
+    let mut pieces = 0;
+    let (text, _) = loop {
+        tokio::select! {
+            answer = &mut asked => break answer,
+            piece = running.chunk() => pieces += usize::from(piece.unwrap().is_some()),
+        }
+    };
+    assert_eq!(text, expected);
+    // Each pass computes 31 tokens of the long prompt at most, and one of the other answer.
+    assert!(pieces >= long.len() / 64, "{pieces} pieces came while {} tokens were computed", long.len());
+    drop((asked, running));
+    server.end().await;
+    whole.end().await;
 }

@@ -115,6 +115,7 @@ impl Fields {
         let transfer = self.kv_transfer_params.as_ref();
         Handover {
             cache_host: transfer.and_then(Transfer::cache_host),
+            remote: transfer.and_then(Transfer::remote),
             pull_host: transfer.and_then(Transfer::pull_host),
             meeting: self.bootstrap_host.clone(),
             cache_hit_threshold: self.cache_hit_threshold,

@@ -8,6 +8,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
+use crate::Transfers;
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Finished {
     finished_reason: &'static str,
@@ -171,6 +173,11 @@ impl Metrics {
             AdaptersInUse { max_lora, running_lora_adapters: running, waiting_lora_adapters: waiting };
         self.adapters.clear();
         self.adapters.get_or_create(&labels).set(since.as_secs_f64());
+    }
+
+    /// Adds the series of KV caches that move between engines.
+    pub fn transfers(&mut self) -> Transfers {
+        Transfers::new(&mut self.registry)
     }
 
     /// All series in the OpenMetrics text format.

@@ -1,6 +1,7 @@
 //! A request that two engines share: which part this one computes.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 /// How the KV cache of a shared request moves, as vLLM's connectors say it.
 #[derive(Debug, Default, Deserialize)]
@@ -9,6 +10,10 @@ pub(crate) struct Transfer {
     do_remote_decode: bool,
     do_remote_prefill: bool,
     remote_host: Option<String>,
+    /// NIXL: more about the engine that has the cache, in any form, since each connector has its own.
+    remote_port: Value,
+    remote_engine_id: Value,
+    remote_request_id: Value,
     /// Mooncake: where the prefiller names its engines.
     remote_bootstrap_addr: Option<String>,
     /// Offloading: another engine will pull the cache.
@@ -43,12 +48,27 @@ pub enum Part {
 pub struct Handover {
     /// The host that has the KV cache of the prompt, where another engine has computed it.
     pub cache_host: Option<String>,
+    /// The same with everything that is needed to fetch it, where the request says that much.
+    pub remote: Option<Remote>,
     /// A host that has a part of the prompt cached, from which it can be pulled.
     pub pull_host: Option<String>,
     /// SGLang: the host where two engines meet; each of them knows which part is its own.
     pub meeting: Option<String>,
     /// The part of the prompt, 0 to 1, that has to be cached for the request to be answered.
     pub cache_hit_threshold: Option<f64>,
+}
+
+/// Where a prompt's KV cache is, as vLLM's NIXL connector says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// The host of the engine that has it.
+    pub host: String,
+    /// The port on which it hands caches over.
+    pub port: u16,
+    /// The engine's id.
+    pub engine: String,
+    /// The engine's name for the request.
+    pub request: String,
 }
 
 impl Transfer {
@@ -70,6 +90,19 @@ impl Transfer {
         let peer = self.remote_prefiller.as_ref().map(|peer| peer.remote_host.clone());
         let bootstrap = self.remote_bootstrap_addr.as_deref().and_then(host).map(str::to_owned);
         self.remote_host.clone().or(peer).or(bootstrap)
+    }
+
+    /// Where the cache of the prompt is and under which name, if it is elsewhere and all of that is known.
+    pub(crate) fn remote(&self) -> Option<Remote> {
+        if self.part() != Part::Decode {
+            return None;
+        }
+        Some(Remote {
+            host: self.remote_host.clone()?,
+            port: self.remote_port.as_u64()?.try_into().ok()?,
+            engine: self.remote_engine_id.as_str()?.to_owned(),
+            request: self.remote_request_id.as_str()?.to_owned(),
+        })
     }
 
     /// Where a part of the prompt can be pulled from.
@@ -121,6 +154,21 @@ mod tests {
             let transfer: Transfer = serde_json::from_value(params.clone()).unwrap();
             let found = (transfer.part(), transfer.cache_host(), transfer.pull_host());
             assert_eq!(found, (part, cache.map(str::to_owned), pull.map(str::to_owned)), "{params}");
+        }
+    }
+
+    #[test]
+    fn a_cache_can_be_fetched_where_all_is_said_about_it() {
+        let params = json!({"do_remote_prefill": true, "remote_host": "a", "remote_port": 5600,
+            "remote_engine_id": "e", "remote_request_id": "r", "remote_block_ids": [[1]], "tp_size": 1});
+        let transfer: Transfer = serde_json::from_value(params.clone()).unwrap();
+        let remote = Remote { host: "a".into(), port: 5600, engine: "e".into(), request: "r".into() };
+        assert_eq!(transfer.remote(), Some(remote));
+        for field in ["remote_host", "remote_port", "remote_engine_id", "remote_request_id"] {
+            let mut params = params.clone();
+            params[field] = Value::Null;
+            let transfer: Transfer = serde_json::from_value(params).unwrap();
+            assert_eq!(transfer.remote(), None, "{field}");
         }
     }
 }

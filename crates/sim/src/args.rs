@@ -3,13 +3,13 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use longboat_serving::{Adapter, ArgsError, CommandLine, Flag};
+use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, kv_events};
 
 use crate::{
     duration,
     engine::storage::{self, Storage},
     faults::{Faults, Kind},
-    handover, kv_events,
+    handover,
 };
 
 /// The vLLM release whose behaviour is simulated; presets choose flags by what `vllm --version` prints.

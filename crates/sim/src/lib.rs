@@ -13,7 +13,8 @@ mod generation;
 mod handover;
 mod help;
 mod identity;
-mod kv_events;
+#[cfg(test)]
+mod kv_events_tests;
 mod made;
 mod model;
 mod server;

@@ -1,7 +1,12 @@
 //! Which blocks are taken, which are free, and which free ones still hold a prefix that somebody may want again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
+use longboat_kv_events::{Event, Stored};
+use longboat_serving::kv_events::Publisher;
 use xxhash_rust::xxh64::xxh64;
 
 /// A block of the cache.
@@ -30,7 +35,12 @@ pub(crate) struct Blocks {
     clock: u64,
     size: usize,
     caches_prefixes: bool,
+    /// Who is told what can be found from now on, and what cannot any more.
+    events: Option<Arc<Publisher>>,
 }
+
+/// Where all blocks are, as vLLM's events call an engine's own memory.
+const MEDIUM: &str = "gpu";
 
 // === impl Block ===
 
@@ -59,7 +69,12 @@ impl Hash {
 
 impl Blocks {
     /// So many blocks of `size` tokens.
-    pub(crate) fn new(count: usize, size: usize, caches_prefixes: bool) -> Self {
+    pub(crate) fn new(
+        count: usize,
+        size: usize,
+        caches_prefixes: bool,
+        events: Option<Arc<Publisher>>,
+    ) -> Self {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         Self {
             states: vec![State::default(); count as usize],
@@ -68,6 +83,7 @@ impl Blocks {
             clock: u64::from(count),
             size,
             caches_prefixes,
+            events,
         }
     }
 
@@ -120,6 +136,9 @@ impl Blocks {
         let state = &mut self.states[block.index()];
         if let Some(hash) = state.hash.take() {
             self.by_hash.remove(&hash);
+            if let Some(events) = &self.events {
+                events.publish(vec![Event::Removed { hashes: vec![hash.0], medium: MEDIUM.to_owned() }]);
+            }
         }
         state.users = 1;
         Some(block)
@@ -136,12 +155,43 @@ impl Blocks {
         }
     }
 
-    /// Says what a block holds now that it is full. The first block with a prefix is the one that is found.
-    pub(crate) fn filled(&mut self, block: Block, hash: Hash) {
-        if self.caches_prefixes && !self.by_hash.contains_key(&hash) {
-            self.by_hash.insert(hash, block);
+    /// Says that consecutive blocks hold these tokens, which follow the block `parent`. Gives the hash of the last one. The first
+    /// block with a prefix is the one that is found.
+    pub(crate) fn filled(&mut self, parent: Option<Hash>, blocks: &[Block], tokens: &[u32]) -> Option<Hash> {
+        let mut last = parent;
+        let mut runs: Vec<Stored> = Vec::new();
+        let mut follows = false;
+        for (block, tokens) in blocks.iter().zip(tokens.chunks_exact(self.size)) {
+            let before = last;
+            let hash = Hash::of(before, tokens);
+            last = Some(hash);
+            if !self.caches_prefixes || self.by_hash.contains_key(&hash) {
+                follows = false;
+                continue;
+            }
+            self.by_hash.insert(hash, *block);
             self.states[block.index()].hash = Some(hash);
+            if self.events.is_none() {
+                continue;
+            }
+            if !follows {
+                runs.push(Stored {
+                    parent: before.map(|before| before.0),
+                    block_size: self.size,
+                    medium: MEDIUM.to_owned(),
+                    ..Stored::default()
+                });
+                follows = true;
+            }
+            if let Some(run) = runs.last_mut() {
+                run.hashes.push(hash.0);
+                run.tokens.extend(tokens);
+            }
         }
+        if let Some(events) = &self.events {
+            events.publish(runs.into_iter().map(|run| Event::Stored(Box::new(run))).collect());
+        }
+        last
     }
 }
 
@@ -153,9 +203,10 @@ mod tests {
 
     #[test]
     fn a_released_prefix_is_found_until_its_block_is_taken() {
-        let mut blocks = Blocks::new(2, 2, true);
+        let mut blocks = Blocks::new(2, 2, true, None);
         let first = blocks.take().unwrap();
-        blocks.filled(first, Hash::of(None, &[1, 2]));
+        let hash = blocks.filled(None, &[first], &[1, 2]);
+        assert_eq!(hash, Some(Hash::of(None, &[1, 2])));
         assert_eq!(blocks.cached(None, &[1, 2]), [], "one token is left to compute");
         assert_eq!(blocks.cached(None, &[1, 2, 3]), [first]);
         assert_eq!(blocks.cached(Hash::root(Some(1)), &[1, 2, 3]), [], "an adapter computes other keys");
@@ -171,7 +222,7 @@ mod tests {
     proptest! {
         #[test]
         fn blocks_are_free_or_used_and_never_both(steps in prop::collection::vec(0_u8..4, 1..200)) {
-            let mut blocks = Blocks::new(8, 1, true);
+            let mut blocks = Blocks::new(8, 1, true, None);
             let mut held: Vec<Block> = Vec::new();
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
@@ -179,7 +230,7 @@ mod tests {
                     1 => if let Some(block) = held.pop() { blocks.release(block); },
                     2 => if let Some(block) = held.first().copied() { blocks.share(block); held.push(block); },
                     _ => if let Some(block) = held.last() {
-                        blocks.filled(*block, Hash::of(None, &[u32::try_from(number).unwrap()]));
+                        blocks.filled(None, &[*block], &[u32::try_from(number).unwrap()]);
                     },
                 }
                 let mut used: Vec<usize> = held.iter().map(|block| block.index()).collect();

@@ -1,6 +1,7 @@
 //! Keys and values in blocks of tokens.
 
 use super::Block;
+use crate::transfer::Shape;
 
 /// The blocks of one sequence, in the order of its tokens.
 #[derive(Clone, Copy)]
@@ -32,6 +33,50 @@ impl Kv {
 
     pub(crate) fn head_width(&self) -> usize {
         self.head_width
+    }
+
+    /// What its blocks look like, for a model of this digest.
+    pub(crate) fn shape(&self, model: String) -> Shape {
+        Shape {
+            model,
+            numbers: "f32".into(),
+            block_tokens: self.block_size,
+            layers: self.layers.len(),
+            heads: self.heads,
+            head_width: self.head_width,
+        }
+    }
+
+    /// Bytes of all blocks.
+    pub(crate) fn bytes(&self) -> usize {
+        self.layers.iter().flatten().map(|numbers| size_of_val(numbers.as_slice())).sum()
+    }
+
+    /// Bytes of one block, all layers.
+    pub(crate) fn block_bytes(&self) -> usize {
+        2 * self.layers.len() * self.side_numbers() * size_of::<f32>()
+    }
+
+    /// Numbers of one block, in one layer: keys or values.
+    fn side_numbers(&self) -> usize {
+        self.block_size * self.heads * self.head_width
+    }
+
+    /// Appends all numbers of a block, layer by layer, in little-endian bytes.
+    pub(crate) fn read(&self, block: Block, bytes: &mut Vec<u8>) {
+        let start = self.start(block, 0);
+        for numbers in self.layers.iter().flatten() {
+            let numbers = &numbers[start..start + self.side_numbers()];
+            bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        }
+    }
+
+    /// Puts numbers of a block, in the order of [`Self::read`], into a block.
+    pub(crate) fn write(&mut self, block: Block, numbers: &[f32]) {
+        let (start, length) = (self.start(block, 0), self.side_numbers());
+        for (mine, numbers) in self.layers.iter_mut().flatten().zip(numbers.chunks_exact(length)) {
+            mine[start..start + length].copy_from_slice(numbers);
+        }
     }
 
     /// Stores keys and values of all heads of one token.

@@ -138,6 +138,11 @@ impl Gguf {
         self.metadata.get(key)
     }
 
+    /// The name of every tensor, sorted.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
     /// The format and the shape of every tensor.
     pub(super) fn tensors(&self) -> impl Iterator<Item = (GgmlDType, &[usize])> {
         self.tensors.values().map(|place| (place.format, place.shape.as_slice()))

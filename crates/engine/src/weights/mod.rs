@@ -14,6 +14,7 @@ pub(crate) use self::{
 };
 use crate::LoadError;
 use candle_core::quantized::GgmlDType;
+use xxhash_rust::xxh64::xxh64;
 
 /// A tensor as its file has it.
 pub(crate) struct Raw {
@@ -80,6 +81,22 @@ impl Weights {
             most = most.max(bytes(format) + if converts { bytes(GgmlDType::F32) } else { 0 });
         }
         kept + most
+    }
+
+    /// Tells these weights from others: a number over the names, formats and bytes of all tensors, in hexadecimal. It is no
+    /// protection against weights that were made to have the same one.
+    pub(crate) fn digest(&self) -> Result<String, LoadError> {
+        let names: Vec<&str> = match self {
+            Self::Gguf(file) => file.names().collect(),
+            Self::Safetensors(files) => files.names().collect(),
+        };
+        let mut digest = 0;
+        for name in names {
+            let Some(raw) = self.tensor(name)? else { continue };
+            let described = format!("{name} {:?} {:?}", raw.format, raw.shape);
+            digest = xxh64(&raw.data, xxh64(described.as_bytes(), digest));
+        }
+        Ok(format!("{digest:016x}"))
     }
 
     /// Reads a tensor; none where the model has no such tensor.

@@ -177,9 +177,10 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
         let effective =
             scene.compose(&subject.service).with_context(|| format!("{service} cannot be composed"))?;
         let spec = &effective.spec;
+        let halves: Vec<_> = std::iter::once(&spec.workload).chain(spec.prefill.as_deref()).collect();
         let lacks = [
-            (spec.prefill.is_some(), "prefill and decode in separate pods"),
-            (spec.workload.worker.is_some(), "a model over several pods"),
+            (halves.iter().any(|half| half.kv_cache_offloading.is_some()), "KV caches that are offloaded"),
+            (halves.iter().any(|half| half.worker.is_some()), "a model over several pods"),
         ];
         if let Some((_, what)) = lacks.iter().find(|(needed, _)| *needed) {
             bail!("{service} needs {what}, which the CPU engine does not have");
@@ -291,8 +292,10 @@ mod tests {
     fn services_that_the_engine_cannot_serve_are_named_with_what_they_need() {
         let wanted = models(&service("")).unwrap();
         assert_eq!(wanted, [Wanted { service: "a".into(), uri: "hf://o/m".into() }]);
-        let error = models(&service("  prefill: {replicas: 1}\n")).unwrap_err().to_string();
-        assert_eq!(error, "a needs prefill and decode in separate pods, which the CPU engine does not have");
+        assert_eq!(models(&service("  prefill: {replicas: 1}\n")).unwrap(), wanted);
+        let offloading = "  prefill: {replicas: 1, kvCacheOffloading: {cpu: 1Gi}}\n";
+        let error = models(&service(offloading)).unwrap_err().to_string();
+        assert_eq!(error, "a needs KV caches that are offloaded, which the CPU engine does not have");
         assert_eq!(models(&[]).unwrap(), []);
     }
 

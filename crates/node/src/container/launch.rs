@@ -62,6 +62,8 @@ pub(crate) struct Host {
     pub(crate) offline: bool,
     /// Marks the node's processes for the reaper.
     pub(crate) node_id: String,
+    /// The secret of engines that exchange KV caches: other users of the machine do not have it.
+    pub(crate) kv_token: String,
 }
 
 impl Host {
@@ -84,7 +86,8 @@ impl Host {
                 inherited.push((key, value));
             }
         }
-        Self { bin_dir, path, inherited, engine, offline, node_id }
+        let kv_token = format!("{:032x}", rand::random::<u128>());
+        Self { bin_dir, path, inherited, engine, offline, node_id, kv_token }
     }
 }
 
@@ -301,6 +304,7 @@ fn environment(
         ("PATH", path),
         ("LONGBOAT_POD_IP", site.pod_ip.clone()),
         ("LONGBOAT_NODE_ID", host.node_id.clone()),
+        ("LONGBOAT_KV_TOKEN", host.kv_token.clone()),
     ];
     env.extend(added.map(|(key, value)| (key.to_owned(), value)));
     // A simulator serves no weights, so none are fetched, and the role logs that. Those of a real engine are kept for the next

@@ -6,9 +6,8 @@ use std::{
 };
 
 use longboat_kv_events::{Event, Stored};
+use longboat_serving::kv_events::Publisher;
 use xxhash_rust::xxh64::xxh64;
-
-use crate::kv_events::Publisher;
 
 /// A block is identified by its tokens and everything before them.
 pub(crate) type BlockHash = u64;

@@ -18,9 +18,9 @@ use tokio::{
 };
 
 use self::cache::{Held, KvCache};
-use longboat_serving::Metrics;
+use longboat_serving::{Metrics, kv_events::Publisher};
 
-use crate::{args::Args, kv_events::Publisher};
+use crate::args::Args;
 
 /// The simulated engine: one per process.
 pub(crate) struct Engine {

@@ -42,7 +42,7 @@ const END: [u8; 8] = [0xff; 8];
 
 /// What `--kv-events-config` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub struct Settings {
     enabled: bool,
     endpoint: Place,
     replay: Option<Place>,
@@ -130,7 +130,7 @@ struct Said {
 
 /// Says what the cache does, to whoever listens.
 #[derive(Debug)]
-pub(crate) struct Publisher {
+pub struct Publisher {
     settings: Settings,
     said: Mutex<Said>,
     live: broadcast::Sender<Message>,
@@ -140,13 +140,18 @@ pub(crate) struct Publisher {
 
 impl Publisher {
     /// `None`: the settings do not enable it.
-    pub(crate) fn new(settings: Settings) -> Option<Arc<Self>> {
+    pub fn new(settings: Settings) -> Option<Arc<Self>> {
         let live = broadcast::Sender::new(BEHIND);
         settings.enabled.then(|| Arc::new(Self { settings, said: Mutex::default(), live }))
     }
 
+    /// How many messages there were, which is the number of the next one.
+    pub fn published(&self) -> u64 {
+        self.said.lock().next
+    }
+
     /// Gives the events the next number. Never waits.
-    pub(crate) fn publish(&self, events: Vec<Event>) {
+    pub fn publish(&self, events: Vec<Event>) {
         if events.is_empty() {
             return;
         }
@@ -166,7 +171,10 @@ impl Publisher {
 
     /// Binds the ports and serves them until shutdown, or until what it returns is dropped. `*` means the address that the
     /// server itself listens on.
-    pub(crate) async fn serve(
+    ///
+    /// # Errors
+    /// The address that cannot be bound.
+    pub async fn serve(
         self: &Arc<Self>,
         host: IpAddr,
         shutdown: &CancellationToken,
@@ -299,4 +307,21 @@ impl Publisher {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_cannot_have_an_effect_are_refused() {
+        let error = |text: &str| text.parse::<Settings>().unwrap_err();
+        assert_eq!(
+            error(r#"{"endpoint": "ipc:///x"}"#),
+            "`ipc:///x` is no address; expected `tcp://*:PORT` or `tcp://IP:PORT`"
+        );
+        assert_eq!(error(r#"{"enabled": true}"#), "unknown field `enabled`");
+        assert_eq!(error(r#"{"publisher": "x"}"#), r#"publisher: "x" is not "zmq" or "null""#);
+        assert!(error(r#"{"replay_endpoint": "tcp://10.0.0.1:5"}"#).contains("tcp://*:PORT"));
+        assert_eq!(error("[]"), "expected a JSON object");
+        let off: Settings = r#"{"enable_kv_cache_events": false}"#.parse().unwrap();
+        assert!(Publisher::new(off).is_none());
+    }
+}

@@ -1,0 +1,68 @@
+//! `vllm launch render`: a server that turns prompts into tokens for pickers, and answers none. It reads the tokenizer and no
+//! weights.
+
+use std::{path::Path, sync::Arc};
+
+use futures::{FutureExt, future::BoxFuture};
+use longboat_serving::{Card, Job, Message, Model, Refusal, Started, Tool};
+
+use crate::{
+    Args, LoadError,
+    engine::{card, lay_out},
+    model::Config,
+    text::{Template, Tokenizer},
+    weights::Weights,
+};
+
+/// A model's tokenizer and chat template.
+pub(crate) struct Renderer {
+    card: Card,
+    tokenizer: Tokenizer,
+    template: Option<Template>,
+}
+
+// === impl Renderer ===
+
+impl Renderer {
+    /// Reads what a model says about texts.
+    pub(crate) fn load(args: &Args) -> Result<Self, LoadError> {
+        let path = Path::new(&args.model);
+        let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+        let weights = Weights::open(path)?;
+        let context = Config::of(&weights)?.context;
+        Ok(Self {
+            card: card(args, args.max_model_len.unwrap_or(context)),
+            tokenizer: Tokenizer::load(folder, &weights)?,
+            template: Template::load(folder, &weights)?,
+        })
+    }
+}
+
+impl Model for Renderer {
+    fn card(&self) -> &Card {
+        &self.card
+    }
+
+    fn adapters(&self) -> Vec<longboat_serving::Adapter> {
+        Vec::new()
+    }
+
+    fn tokens(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.tokens(text)
+    }
+
+    fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal> {
+        lay_out(&self.tokenizer, self.template.as_ref(), messages, tools)
+    }
+
+    fn start(self: Arc<Self>, _: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
+        let refusal =
+            "This server renders prompts and answers none: ask a server that was started with `vllm serve`.";
+        async move { Err(Refusal::not_found(refusal)) }.boxed()
+    }
+
+    fn metrics(&self) -> String {
+        // It has no series; the page ends as OpenMetrics has it.
+        "# EOF\n".to_owned()
+    }
+}

@@ -1,0 +1,230 @@
+//! vLLM's `--kv-transfer-config` and the variables that belong to it.
+
+use std::{fmt, net::IpAddr, net::SocketAddr, str::FromStr, time::Duration};
+
+use longboat_serving::ArgsError;
+use serde_json::Value;
+
+/// The one connector that this engine speaks.
+const CONNECTOR: &str = "NixlConnector";
+/// Where others ask for blocks: vLLM's variables.
+const HOST: &str = "VLLM_NIXL_SIDE_CHANNEL_HOST";
+const PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
+/// How many seconds blocks are kept for a decoder that does not come: vLLM's variable.
+const PATIENCE: &str = "VLLM_NIXL_ABORT_REQUEST_TIMEOUT";
+/// A secret that engines share which exchange caches. A local node sets it.
+const TOKEN: &str = "LONGBOAT_KV_TOKEN";
+/// A shorter secret can be guessed.
+const SHORTEST_TOKEN: usize = 16;
+
+/// Which halves of a request an engine takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Producer,
+    Consumer,
+    Both,
+}
+
+/// What becomes of a request whose cache does not come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnFailure {
+    /// It fails, as it does in vLLM unless something else is said.
+    Fail,
+    /// The prompt is computed here.
+    Recompute,
+}
+
+/// What `--kv-transfer-config` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Connector {
+    pub(crate) role: Role,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) engine_id: Option<String>,
+    /// Fields that vLLM takes and that have no effect here.
+    pub(crate) ignored: Vec<String>,
+}
+
+/// The secret.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Token(pub(crate) String);
+
+/// A connector with its place and its secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) connector: Connector,
+    /// Where others ask for blocks: a loopback address.
+    pub(crate) address: SocketAddr,
+    pub(crate) token: Token,
+    /// How long blocks are kept.
+    pub(crate) patience: Duration,
+}
+
+// === impl Role ===
+
+impl Role {
+    pub(crate) fn produces(self) -> bool {
+        self != Self::Consumer
+    }
+
+    pub(crate) fn consumes(self) -> bool {
+        self != Self::Producer
+    }
+}
+
+// === impl Token ===
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+// === impl Connector ===
+
+impl FromStr for Connector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let fields = value.as_object().ok_or("expected a JSON object")?;
+        let (mut named, mut role, mut ignored) = (None, None, Vec::new());
+        let (mut on_failure, mut engine_id) = (OnFailure::Fail, None);
+        for (name, value) in fields {
+            let wrong = |expected: &str| format!("{name}: {value} is not {expected}");
+            match (name.as_str(), value.as_str()) {
+                (_, None) if value.is_null() => {}
+                ("kv_connector", Some(connector)) => named = Some(connector),
+                ("kv_role", Some("kv_producer")) => role = Some(Role::Producer),
+                ("kv_role", Some("kv_consumer")) => role = Some(Role::Consumer),
+                ("kv_role", Some("kv_both")) => role = Some(Role::Both),
+                ("kv_role", _) => return Err(wrong("\"kv_producer\", \"kv_consumer\" or \"kv_both\"")),
+                ("kv_load_failure_policy", Some("fail")) => on_failure = OnFailure::Fail,
+                ("kv_load_failure_policy", Some("recompute")) => on_failure = OnFailure::Recompute,
+                ("kv_load_failure_policy", _) => return Err(wrong("\"fail\" or \"recompute\"")),
+                ("engine_id", Some(id)) => engine_id = Some(id.to_owned()),
+                ("kv_connector" | "engine_id", _) => return Err(wrong("text")),
+                (
+                    "kv_buffer_device"
+                    | "kv_buffer_size"
+                    | "kv_rank"
+                    | "kv_parallel_size"
+                    | "kv_ip"
+                    | "kv_port"
+                    | "kv_connector_extra_config"
+                    | "enable_permute_local_kv",
+                    _,
+                ) => ignored.push(name.clone()),
+                _ => return Err(format!("unknown field `{name}`")),
+            }
+        }
+        match named {
+            Some(CONNECTOR) => {}
+            Some(other) => {
+                return Err(format!("the connector `{other}` is not supported; {CONNECTOR} is"));
+            }
+            None => return Err(format!("kv_connector is missing; {CONNECTOR} is supported")),
+        }
+        let role = role.ok_or("kv_role is missing; expected kv_producer, kv_consumer or kv_both")?;
+        Ok(Self { role, on_failure, engine_id, ignored })
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Takes the rest from variables. `host` is where the engine itself listens.
+    pub(crate) fn new(
+        connector: Connector,
+        host: IpAddr,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ArgsError> {
+        let invalid = |name: &str, reason: String| ArgsError::Invalid { flag: name.to_owned(), reason };
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let number = |name: &str, default: u64| match set(name) {
+            None => Ok(default),
+            Some(text) => text.parse().map_err(|error| invalid(name, format!("`{text}`: {error}"))),
+        };
+        let host = match set(HOST) {
+            None => host,
+            Some(text) => text.parse().map_err(|error| invalid(HOST, format!("`{text}`: {error}")))?,
+        };
+        if !host.is_loopback() {
+            let reason = format!(
+                "caches leave and enter over loopback addresses only, since they are not encrypted on their way; the \
+                 address is {host}: set --host or {HOST} to one such as 127.0.0.1"
+            );
+            return Err(invalid("--kv-transfer-config", reason));
+        }
+        let port = number(PORT, 5600)?;
+        let port = u16::try_from(port).map_err(|_| invalid(PORT, format!("`{port}` is no port")))?;
+        let token = set(TOKEN).filter(|token| token.len() >= SHORTEST_TOKEN).ok_or_else(|| {
+            let reason = format!(
+                "engines that exchange caches share a secret: set the variable {TOKEN} to the same {SHORTEST_TOKEN} or \
+                 more random characters for all of them"
+            );
+            invalid("--kv-transfer-config", reason)
+        })?;
+        Ok(Self {
+            connector,
+            address: SocketAddr::new(host, port),
+            token: Token(token),
+            patience: Duration::from_secs(number(PATIENCE, 480)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connector(text: &str) -> Result<Connector, String> {
+        text.parse()
+    }
+
+    #[test]
+    fn what_is_not_spoken_is_refused_by_name() {
+        let taken = connector(
+            r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu",
+                "kv_load_failure_policy": "recompute", "engine_id": null}"#,
+        );
+        let expected = Connector {
+            role: Role::Both,
+            on_failure: OnFailure::Recompute,
+            engine_id: None,
+            ignored: vec!["kv_buffer_device".into()],
+        };
+        assert_eq!(taken, Ok(expected));
+        for (text, words) in [
+            (r#"{"kv_connector": "OffloadingConnector", "kv_role": "kv_both"}"#, "`OffloadingConnector`"),
+            (r#"{"kv_connector": "NixlConnector"}"#, "kv_role is missing"),
+            (r#"{"kv_role": "kv_both"}"#, "kv_connector is missing"),
+            (r#"{"kv_connector": "NixlConnector", "kv_role": "both"}"#, "kv_role: \"both\" is not"),
+            (r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both", "x": 1}"#, "unknown field `x`"),
+            ("[]", "expected a JSON object"),
+        ] {
+            let error = connector(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn caches_need_a_secret_and_stay_on_the_machine() {
+        let both = connector(r#"{"kv_connector": "NixlConnector", "kv_role": "kv_both"}"#).unwrap();
+        let settings = |host: &str, variables: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            Settings::new(both.clone(), host.parse().unwrap(), &variable).map_err(|error| error.to_string())
+        };
+        let secret = (TOKEN, "0123456789abcdef");
+        let taken = settings("127.0.0.9", &[secret, (PORT, "7"), (PATIENCE, "3")]).unwrap();
+        assert_eq!(taken.address, "127.0.0.9:7".parse().unwrap());
+        assert_eq!(taken.patience, Duration::from_secs(3));
+        assert_eq!(settings("127.0.0.1", &[secret]).unwrap().address.port(), 5600);
+        assert!(settings("0.0.0.0", &[secret]).unwrap_err().contains("over loopback addresses only"));
+        assert!(settings("127.0.0.1", &[(TOKEN, "short")]).unwrap_err().contains(TOKEN));
+        assert!(
+            settings("127.0.0.1", &[secret, (PORT, "70000")]).unwrap_err().contains("`70000` is no port")
+        );
+    }
+}

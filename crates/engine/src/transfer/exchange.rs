@@ -1,0 +1,262 @@
+//! One engine's side of shared requests: which half it takes, and what it tells and asks the other one.
+
+use std::{net::SocketAddr, sync::Arc, time::Instant};
+
+use longboat_serving::{Job, Part, Refusal, Remote, Transfers};
+use parking_lot::RwLock;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use xxhash_rust::xxh64::xxh64;
+
+use super::{
+    Settings,
+    config::OnFailure,
+    fetch::{FetchError, Fetched, Wanted, fetch},
+    serve::Host,
+    shelf::{Name, Shelf},
+    wire::Key,
+};
+use crate::{
+    LoadError,
+    cache::{Block, Kv},
+    weights::Weights,
+};
+
+/// An engine that shares requests with others.
+pub(crate) struct Exchange {
+    settings: Settings,
+    host: Arc<Host>,
+    block_tokens: usize,
+    block_numbers: usize,
+    /// A permit for each MiB of blocks that come in and are not in the cache yet.
+    room: Arc<Semaphore>,
+    /// A permit for each request that waits for its blocks.
+    queue: Semaphore,
+    transfers: Transfers,
+}
+
+/// A prompt that is computed for another engine.
+pub(crate) struct Handing {
+    name: Name,
+    prompt: u64,
+    /// Is told where the blocks are kept.
+    kept: oneshot::Sender<Vec<usize>>,
+}
+
+/// Blocks of a whole prompt that another engine has computed.
+pub(crate) struct Imported {
+    pub(crate) numbers: Vec<f32>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// An engine's share of a request.
+#[derive(Default)]
+pub(crate) struct Share {
+    /// Goes with the first sequence.
+    pub(crate) handing: Option<Handing>,
+    /// Goes with every sequence.
+    pub(crate) given: Option<Arc<Imported>>,
+    /// Where the prompt's blocks will be, once they are there.
+    kept: Option<(Value, oneshot::Receiver<Vec<usize>>)>,
+}
+
+/// What an engine has to do of a request. Without a connector it does all of it, as vLLM does.
+pub(crate) async fn share(exchange: Option<&Exchange>, job: &Job) -> Result<Share, Refusal> {
+    if let Some(exchange) = exchange {
+        return exchange.share(job).await;
+    }
+    if job.part != Part::Whole {
+        tracing::warn!(
+            "A request has kv_transfer_params, and this engine has no connector (--kv-transfer-config): it computes the whole \
+             request, and hands nothing over."
+        );
+    }
+    Ok(Share::default())
+}
+
+// === impl Share ===
+
+impl Share {
+    /// What the other engine has to know, once the prompt's blocks are kept for it.
+    pub(crate) async fn params(self) -> Option<Value> {
+        let (mut params, kept) = self.kept?;
+        // Without an answer the prompt was not computed to its end, and there is nothing to fetch.
+        params["remote_block_ids"] = json!([kept.await.ok()?]);
+        Some(params)
+    }
+}
+
+// === impl Handing ===
+
+impl Handing {
+    /// Keeps the blocks for the other engine. Gives how many older prompts had to go.
+    pub(crate) fn keep(self, on: &Shelf, blocks: Vec<Block>) -> usize {
+        let numbers = blocks.iter().map(|block| block.index()).collect();
+        let forgotten = on.keep(self.name, self.prompt, blocks, Instant::now());
+        // Who has gone away fetches nothing; the blocks go when their time is over.
+        let _ = self.kept.send(numbers);
+        forgotten
+    }
+}
+
+// === impl Exchange ===
+
+impl Exchange {
+    /// An engine with these weights and this cache. Requests that wait for blocks are at most `most_waiting`.
+    pub(crate) fn new(
+        settings: &Settings,
+        weights: &Weights,
+        kv: &Arc<RwLock<Kv>>,
+        most_waiting: usize,
+        transfers: Transfers,
+    ) -> Result<Self, LoadError> {
+        let (shape, cache_bytes, block_bytes) = {
+            let kv = kv.read();
+            (kv.shape(weights.digest()?), kv.bytes(), kv.block_bytes())
+        };
+        // The other half is for prompts that are being computed.
+        let most_kept = cache_bytes / block_bytes / 2;
+        let engine = settings.connector.engine_id.clone();
+        let engine = engine.unwrap_or_else(|| format!("{:032x}", rand::random::<u128>()));
+        Ok(Self {
+            block_tokens: shape.block_tokens,
+            block_numbers: block_bytes / size_of::<f32>(),
+            // A whole prompt always fits, since it fits into the cache.
+            room: Arc::new(Semaphore::new(mebibytes(cache_bytes) as usize)),
+            queue: Semaphore::new(most_waiting),
+            host: Arc::new(Host {
+                key: Arc::new(Key::new(&settings.token)),
+                engine,
+                shape,
+                shelf: Arc::new(Shelf::new(settings.patience, most_kept)),
+                kv: Arc::clone(kv),
+            }),
+            settings: settings.clone(),
+            transfers,
+        })
+    }
+
+    /// Where blocks are kept for others.
+    pub(crate) fn shelf(&self) -> Arc<Shelf> {
+        Arc::clone(&self.host.shelf)
+    }
+
+    /// Who serves blocks and where, if this engine computes prompts for others.
+    pub(super) fn host(&self) -> Option<(Arc<Host>, SocketAddr)> {
+        let produces = self.settings.connector.role.produces();
+        produces.then(|| (Arc::clone(&self.host), self.settings.address))
+    }
+
+    /// What this engine has to do of a request. Fetches the prompt's blocks where another engine has computed them.
+    async fn share(&self, job: &Job) -> Result<Share, Refusal> {
+        let role = self.settings.connector.role;
+        match job.part {
+            Part::Whole => Ok(Share::default()),
+            Part::Prefill if !role.produces() => Err(wrong_role("kv_consumer", "do_remote_decode")),
+            Part::Decode if !role.consumes() => Err(wrong_role("kv_producer", "do_remote_prefill")),
+            Part::Prefill | Part::Decode if job.prompts.len() > 1 => Err(Refusal::field(
+                "prompt",
+                "Engines share requests with one prompt: send each prompt by itself.",
+            )),
+            Part::Prefill => {
+                let (sender, kept) = oneshot::channel();
+                let name = Name::new();
+                let handing = Handing { name, prompt: digest(job), kept: sender };
+                Ok(Share { handing: Some(handing), given: None, kept: Some((self.params(name), kept)) })
+            }
+            Part::Decode => self.decode(job).await,
+        }
+    }
+
+    async fn decode(&self, job: &Job) -> Result<Share, Refusal> {
+        let Some(remote) = &job.handover.remote else {
+            tracing::warn!(
+                "kv_transfer_params do not say where the KV cache is; the prompt is computed here."
+            );
+            return Ok(Share::default());
+        };
+        let Ok(_waiting) = self.queue.try_acquire() else {
+            return Err(Refusal::overloaded("The waiting queue is full; try again later."));
+        };
+        match self.fetch(job, remote).await {
+            Ok(given) => Ok(Share { given: Some(Arc::new(given)), ..Share::default() }),
+            Err(error) => {
+                self.transfers.failed.inc();
+                let why = sentence(&error);
+                tracing::warn!(error = why, "The KV cache of a prompt did not come.");
+                match self.settings.connector.on_failure {
+                    OnFailure::Recompute => Ok(Share::default()),
+                    OnFailure::Fail => Err(Refusal::failed(format!(
+                        "KV cache load failed: {why}. With kv_load_failure_policy \"recompute\" the prompt would be \
+                         computed here."
+                    ))),
+                }
+            }
+        }
+    }
+
+    async fn fetch(&self, job: &Job, remote: &Remote) -> Result<Imported, FetchError> {
+        let tokens = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum::<usize>();
+        let blocks = tokens.div_ceil(self.block_tokens);
+        let bytes = blocks * self.block_numbers * size_of::<f32>();
+        let permits = mebibytes(bytes);
+        let room = Arc::clone(&self.room).acquire_many_owned(permits).await;
+        let room = room.expect("the semaphore is never closed");
+        let wanted = Wanted {
+            shape: self.host.shape.clone(),
+            prompt: digest(job),
+            blocks,
+            block_numbers: self.block_numbers,
+        };
+        let Fetched { numbers, agreed, moved, told } = fetch(remote, &self.host.key, wanted).await?;
+        self.transfers.moved(agreed, moved, bytes, blocks);
+        if !told {
+            self.transfers.failed_notifications.inc();
+        }
+        Ok(Imported { numbers, _room: room })
+    }
+
+    /// What the other engine has to know about a prompt that is kept for it, except its blocks.
+    fn params(&self, name: Name) -> Value {
+        json!({
+            "do_remote_prefill": true,
+            "do_remote_decode": false,
+            "remote_engine_id": self.host.engine,
+            "remote_request_id": name.to_string(),
+            "remote_host": self.settings.address.ip().to_string(),
+            "remote_port": self.settings.address.port(),
+            "tp_size": 1,
+        })
+    }
+
+    /// Counts prompts that were forgotten before anybody fetched them.
+    pub(crate) fn expired(&self, prompts: usize) {
+        self.transfers.expired.inc_by(prompts as u64);
+    }
+}
+
+/// Stands for the tokens of a job's prompt.
+fn digest(job: &Job) -> u64 {
+    let tokens = job.prompts.iter().flat_map(|prompt| &prompt.tokens);
+    xxh64(&tokens.flat_map(|token| token.to_le_bytes()).collect::<Vec<u8>>(), 0)
+}
+
+fn wrong_role(role: &str, field: &str) -> Refusal {
+    Refusal::field(
+        "kv_transfer_params",
+        format!("This engine is a {role} (kv_role): it does not take {field}."),
+    )
+}
+
+/// At least one, so that every prompt holds a permit.
+fn mebibytes(bytes: usize) -> u32 {
+    u32::try_from(bytes >> 20).unwrap_or(u32::MAX >> 4).max(1)
+}
+
+/// An error with its reasons.
+fn sentence(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(reason) => format!("{error}: {}", sentence(reason)),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,98 @@
+//! Blocks from the engine that has computed a prompt.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use longboat_serving::Remote;
+use tokio::{io::AsyncReadExt, net::TcpStream};
+
+use super::{
+    serve::patiently,
+    wire::{Answer, Hello, Key, Shape, Thanks, receive, send},
+};
+
+/// Why blocks do not come.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FetchError {
+    #[error("`{0}` is no loopback address, and caches come from such only")]
+    Address(String),
+    #[error("cannot reach the engine at {0}")]
+    Connect(SocketAddr, #[source] io::Error),
+    #[error("the engine at {0} broke off")]
+    Broken(SocketAddr, #[source] io::Error),
+    #[error("another engine than the one of the prompt is at {0} now")]
+    OtherEngine(SocketAddr),
+    #[error("the engine at {0} does not know the secret (LONGBOAT_KV_TOKEN)")]
+    Untrusted(SocketAddr),
+    #[error("the engine at {0} refuses: {1}")]
+    Refused(SocketAddr, String),
+    #[error("the engine at {place} has {found} blocks, the prompt {expected}")]
+    Blocks { place: SocketAddr, found: usize, expected: usize },
+}
+
+/// What is fetched.
+pub(super) struct Wanted {
+    pub(super) shape: Shape,
+    /// Stands for the tokens of the prompt.
+    pub(super) prompt: u64,
+    pub(super) blocks: usize,
+    /// Numbers of a block.
+    pub(super) block_numbers: usize,
+}
+
+/// What has come.
+pub(super) struct Fetched {
+    pub(super) numbers: Vec<f32>,
+    /// Until the other engine agreed.
+    pub(super) agreed: Duration,
+    /// From there until everything was here.
+    pub(super) moved: Duration,
+    /// Whether the other engine was told.
+    pub(super) told: bool,
+}
+
+/// Fetches the blocks of a prompt.
+pub(super) async fn fetch(remote: &Remote, key: &Key, wanted: Wanted) -> Result<Fetched, FetchError> {
+    let host: IpAddr = remote
+        .host
+        .parse()
+        .ok()
+        .filter(IpAddr::is_loopback)
+        .ok_or_else(|| FetchError::Address(remote.host.clone()))?;
+    let place = SocketAddr::new(host, remote.port);
+    let broken = |error| FetchError::Broken(place, error);
+    let began = Instant::now();
+    let mut stream =
+        patiently(TcpStream::connect(place)).await.map_err(|error| FetchError::Connect(place, error))?;
+    let hello: Hello = patiently(receive(&mut stream)).await.map_err(broken)?;
+    if let Some(misfit) = hello.misfit() {
+        return Err(FetchError::Refused(place, misfit));
+    }
+    if hello.engine != remote.engine {
+        return Err(FetchError::OtherEngine(place));
+    }
+    let Wanted { shape, prompt, blocks: expected, block_numbers } = wanted;
+    let ask = key.ask(&hello, shape, remote.request.clone(), prompt);
+    patiently(send(&mut stream, &ask)).await.map_err(broken)?;
+    let found = match patiently(receive(&mut stream)).await.map_err(broken)? {
+        Answer::Refused { reason } => return Err(FetchError::Refused(place, reason)),
+        Answer::Granted { proof, blocks } if key.trusts_grant(&hello, ask.nonce(), &proof) => blocks,
+        Answer::Granted { .. } => return Err(FetchError::Untrusted(place)),
+    };
+    if found != expected {
+        return Err(FetchError::Blocks { place, found, expected });
+    }
+    let agreed = began.elapsed();
+    let mut numbers = Vec::with_capacity(expected * block_numbers);
+    let mut bytes = vec![0; block_numbers * size_of::<f32>()];
+    for _ in 0..expected {
+        patiently(stream.read_exact(&mut bytes)).await.map_err(broken)?;
+        numbers.extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+    }
+    let moved = began.elapsed().saturating_sub(agreed);
+    let told = patiently(send(&mut stream, &Thanks { blocks: found })).await.is_ok();
+    Ok(Fetched { numbers, agreed, moved, told })
+}

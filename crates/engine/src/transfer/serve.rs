@@ -1,0 +1,121 @@
+//! Blocks for engines that ask.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use parking_lot::RwLock;
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Exchange,
+    shelf::{Name, Shelf},
+    wire::{Answer, Ask, Hello, Key, Shape, Thanks, receive, send},
+};
+use crate::cache::{Block, Kv};
+
+/// How long a peer may say nothing, or take nothing.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Engines that ask at once.
+const CONNECTIONS: usize = 64;
+/// Bytes that are copied at once: the engine computes nothing meanwhile.
+const CHUNK: usize = 4 << 20;
+
+/// An engine whose blocks may be asked for.
+pub(crate) struct Host {
+    pub(super) key: Arc<Key>,
+    pub(super) engine: String,
+    pub(super) shape: Shape,
+    pub(super) shelf: Arc<Shelf>,
+    pub(super) kv: Arc<RwLock<Kv>>,
+}
+
+/// Hands blocks over to whoever asks and may have them, until shutdown or until what it returns is dropped. Nothing is bound
+/// where this engine computes no prompts for others.
+pub(crate) async fn serve(
+    exchange: &Exchange,
+    shutdown: &CancellationToken,
+) -> Result<JoinSet<()>, (SocketAddr, io::Error)> {
+    let mut tasks = JoinSet::new();
+    let Some((host, address)) = exchange.host() else { return Ok(tasks) };
+    let listener = TcpListener::bind(address).await.map_err(|error| (address, error))?;
+    tracing::info!(%address, "Other engines get the KV cache of prompts here.");
+    let shutdown = shutdown.clone();
+    tasks.spawn(async move {
+        let accepted = |stream, _| Arc::clone(&host).connection(stream);
+        let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
+    });
+    Ok(tasks)
+}
+
+// === impl Host ===
+
+impl Host {
+    /// Serves one engine that asks once.
+    async fn connection(self: Arc<Self>, mut stream: TcpStream) {
+        if let Err(error) = self.serve(&mut stream).await {
+            tracing::warn!(%error, "Another engine did not get the KV cache of a prompt.");
+        }
+    }
+
+    async fn serve(self: &Arc<Self>, stream: &mut TcpStream) -> io::Result<()> {
+        let hello = Hello::new(&self.engine);
+        patiently(send(stream, &hello)).await?;
+        let ask: Ask = patiently(receive(stream)).await?;
+        let (name, blocks) = match self.judge(&hello, &ask) {
+            Ok(found) => found,
+            Err(reason) => {
+                patiently(send(stream, &Answer::Refused { reason: reason.clone() })).await?;
+                return Err(io::Error::other(reason));
+            }
+        };
+        patiently(send(stream, &self.key.grant(&hello, &ask, blocks.len()))).await?;
+        let at_once = (CHUNK / self.kv.read().block_bytes()).max(1);
+        for from in (0..blocks.len()).step_by(at_once) {
+            let (host, to) = (Arc::clone(self), blocks.len().min(from + at_once));
+            let copying = tokio::task::spawn_blocking(move || host.copy(name, ask.prompt, from..to));
+            let bytes = copying.await.map_err(io::Error::other)?;
+            let bytes = bytes.ok_or_else(|| io::Error::other("its room was needed for other prompts"))?;
+            patiently(stream.write_all(&bytes)).await?;
+        }
+        let Thanks { blocks: taken } = patiently(receive(stream)).await?;
+        if taken == blocks.len() {
+            self.shelf.forget(name);
+        }
+        Ok(())
+    }
+
+    fn judge(&self, hello: &Hello, ask: &Ask) -> Result<(Name, Vec<Block>), String> {
+        if !self.key.trusts_ask(hello, ask) {
+            return Err("the engine that asks does not know the secret (LONGBOAT_KV_TOKEN)".to_owned());
+        }
+        if let Some(misfit) = ask.shape.misfit(&self.shape) {
+            return Err(misfit);
+        }
+        let gone = || "the prompt is not kept here: it was fetched already, or nobody came for it in time";
+        let name = ask.request.parse().map_err(|()| gone().to_owned())?;
+        let blocks = self.shelf.find(name, ask.prompt).ok_or_else(|| gone().to_owned())?;
+        Ok((name, blocks))
+    }
+
+    /// The bytes of some of a prompt's blocks; none where they are not kept any more. What is kept does not change while the
+    /// cache is locked for reading.
+    fn copy(&self, name: Name, prompt: u64, part: std::ops::Range<usize>) -> Option<Vec<u8>> {
+        let kv = self.kv.read();
+        let blocks = self.shelf.find(name, prompt)?;
+        let mut bytes = Vec::with_capacity(part.len() * kv.block_bytes());
+        for block in blocks.get(part)? {
+            kv.read(*block, &mut bytes);
+        }
+        Some(bytes)
+    }
+}
+
+/// Waits for a peer as long as peers are waited for.
+pub(super) async fn patiently<T>(waiting: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(PATIENCE, waiting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}

@@ -1,0 +1,262 @@
+//! What two engines say to each other before blocks move.
+//!
+//! The engine that has the blocks says hello; the other one asks, with a proof that it knows the secret; the first one answers
+//! with a proof of its own and sends the blocks as numbers; the other one says that it has them. Each message is JSON behind its
+//! length in four bytes.
+
+use std::io;
+
+use ring::hmac;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::config::Token;
+
+/// The version of what is said here.
+const PROTOCOL: u32 = 1;
+/// The most bytes of a message.
+const LONGEST: usize = 4096;
+
+/// What the blocks of an engine look like.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shape {
+    /// Tells one model's weights from another's.
+    pub(crate) model: String,
+    /// The format of a number.
+    pub(crate) numbers: String,
+    pub(crate) block_tokens: usize,
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    pub(crate) head_width: usize,
+}
+
+/// The first message, of the engine that has blocks.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Hello {
+    pub(super) protocol: u32,
+    /// The engine's id, another one at each start.
+    pub(super) engine: String,
+    nonce: String,
+}
+
+/// What the other engine asks for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Ask {
+    nonce: String,
+    proof: String,
+    pub(super) shape: Shape,
+    /// The name under which the blocks are kept.
+    pub(super) request: String,
+    /// Stands for the tokens of the prompt.
+    pub(super) prompt: u64,
+}
+
+/// What it is answered.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// So many blocks follow.
+    Granted { proof: String, blocks: usize },
+    /// Why there are none.
+    Refused { reason: String },
+}
+
+/// The last message: the blocks have come.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Thanks {
+    pub(super) blocks: usize,
+}
+
+/// The secret, ready for proofs.
+pub(super) struct Key(hmac::Key);
+
+// === impl Shape ===
+
+impl Shape {
+    /// Why blocks of this shape are of no use where the other one is at home.
+    pub(super) fn misfit(&self, other: &Self) -> Option<String> {
+        let Self { model, numbers, block_tokens, layers, heads, head_width } = self;
+        let differ = |what: &str, ours: &dyn std::fmt::Display, theirs: &dyn std::fmt::Display| {
+            Some(format!("{what} differ: {ours} at the one, {theirs} at the other"))
+        };
+        if *layers != other.layers {
+            return differ("the numbers of layers", layers, &other.layers);
+        }
+        if (*heads, *head_width) != (other.heads, other.head_width) {
+            let pair = |heads: usize, width: usize| format!("{heads} of {width} numbers");
+            return differ("the KV heads", &pair(*heads, *head_width), &pair(other.heads, other.head_width));
+        }
+        if numbers != &other.numbers {
+            return differ("the number formats", numbers, &other.numbers);
+        }
+        if *block_tokens != other.block_tokens {
+            return differ("the tokens of a block (--block-size)", block_tokens, &other.block_tokens);
+        }
+        if model != &other.model {
+            return differ("the models' weights", model, &other.model);
+        }
+        None
+    }
+}
+
+// === impl Key ===
+
+impl Key {
+    pub(super) fn new(token: &Token) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, token.0.as_bytes()))
+    }
+
+    fn proof(&self, who: &str, first: &str, second: &str) -> String {
+        hex(hmac::sign(&self.0, format!("{who} {first} {second}").as_bytes()).as_ref())
+    }
+
+    fn proves(&self, proof: &str, who: &str, first: &str, second: &str) -> bool {
+        let Some(proof) = unhex(proof) else { return false };
+        hmac::verify(&self.0, format!("{who} {first} {second}").as_bytes(), &proof).is_ok()
+    }
+
+    /// An engine asks.
+    pub(super) fn ask(&self, hello: &Hello, shape: Shape, request: String, prompt: u64) -> Ask {
+        let nonce = nonce();
+        let proof = self.proof("ask", &hello.nonce, &nonce);
+        Ask { nonce, proof, shape, request, prompt }
+    }
+
+    /// Whether who asks knows the secret.
+    pub(super) fn trusts_ask(&self, hello: &Hello, ask: &Ask) -> bool {
+        self.proves(&ask.proof, "ask", &hello.nonce, &ask.nonce)
+    }
+
+    /// An engine grants what was asked for.
+    pub(super) fn grant(&self, hello: &Hello, ask: &Ask, blocks: usize) -> Answer {
+        Answer::Granted { proof: self.proof("grant", &ask.nonce, &hello.nonce), blocks }
+    }
+
+    /// Whether who grants knows the secret.
+    pub(super) fn trusts_grant(&self, hello: &Hello, asked: &str, proof: &str) -> bool {
+        self.proves(proof, "grant", asked, &hello.nonce)
+    }
+}
+
+// === impl Hello ===
+
+impl Hello {
+    pub(super) fn new(engine: &str) -> Self {
+        Self { protocol: PROTOCOL, engine: engine.to_owned(), nonce: nonce() }
+    }
+
+    pub(super) fn misfit(&self) -> Option<String> {
+        (self.protocol != PROTOCOL).then(|| {
+            format!("it speaks version {} of the transfer, and this engine {PROTOCOL}", self.protocol)
+        })
+    }
+}
+
+// === impl Ask ===
+
+impl Ask {
+    pub(super) fn nonce(&self) -> &str {
+        &self.nonce
+    }
+}
+
+/// Writes a message.
+pub(super) async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
+    let text = serde_json::to_vec(message)?;
+    let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+    let mut frame = length.to_le_bytes().to_vec();
+    frame.extend(text);
+    stream.write_all(&frame).await
+}
+
+/// Reads a message.
+pub(super) async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
+    let length = stream.read_u32_le().await? as usize;
+    if length > LONGEST {
+        return Err(io::Error::other(format!("a message of {length} bytes, more than {LONGEST}")));
+    }
+    let mut text = vec![0; length];
+    stream.read_exact(&mut text).await?;
+    read(&text).map_err(io::Error::other)
+}
+
+fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(text).map_err(|error| format!("a message that cannot be read: {error}"))
+}
+
+/// Reads a message as each of those that there are, for the fuzz target.
+pub(crate) fn probe(bytes: &[u8]) {
+    let key = Key::new(&Token("a secret for nothing".into()));
+    let hello = read::<Hello>(bytes).unwrap_or_else(|_| Hello::new("e"));
+    let _ = hello.misfit();
+    if let Ok(ask) = read::<Ask>(bytes) {
+        assert!(!key.trusts_ask(&hello, &ask), "a proof was made without the secret");
+        let _ = ask.shape.misfit(&ask.shape);
+    }
+    let _ = (read::<Answer>(bytes), read::<Thanks>(bytes));
+    let _ = String::from_utf8_lossy(bytes).parse::<super::Connector>();
+}
+
+fn nonce() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape() -> Shape {
+        Shape {
+            model: "1f".into(),
+            numbers: "f32".into(),
+            block_tokens: 16,
+            layers: 2,
+            heads: 3,
+            head_width: 64,
+        }
+    }
+
+    #[test]
+    fn only_who_knows_the_secret_can_ask_and_grant() {
+        let key = |secret: &str| Key::new(&Token(secret.into()));
+        let (ours, other) = (key("one secret"), key("another secret"));
+        let hello = Hello::new("e");
+        let ask = ours.ask(&hello, shape(), "r".into(), 7);
+        assert!(ours.trusts_ask(&hello, &ask) && !other.trusts_ask(&hello, &ask));
+        assert!(!ours.trusts_ask(&Hello::new("e"), &ask), "a proof is good for one connection");
+        let Answer::Granted { proof, .. } = ours.grant(&hello, &ask, 1) else { panic!() };
+        assert!(ours.trusts_grant(&hello, ask.nonce(), &proof));
+        assert!(!other.trusts_grant(&hello, ask.nonce(), &proof));
+        assert!(!ours.trusts_grant(&hello, ask.nonce(), &ask.proof), "a proof cannot be sent back");
+    }
+
+    #[test]
+    fn shapes_that_differ_are_told_apart_in_a_sentence() {
+        assert_eq!(shape().misfit(&shape()), None);
+        let other = Shape { model: "2e".into(), ..shape() };
+        let words = shape().misfit(&other);
+        assert_eq!(words.as_deref(), Some("the models' weights differ: 1f at the one, 2e at the other"));
+        let other = Shape { block_tokens: 32, ..shape() };
+        let words = "the tokens of a block (--block-size) differ: 16 at the one, 32 at the other";
+        assert_eq!(shape().misfit(&other).as_deref(), Some(words));
+    }
+
+    #[tokio::test]
+    async fn a_message_has_a_length_that_is_kept() {
+        let mut bytes = Vec::new();
+        send(&mut bytes, &Thanks { blocks: 3 }).await.unwrap();
+        assert_eq!(receive::<Thanks>(&mut bytes.as_slice()).await.unwrap().blocks, 3);
+        let error = receive::<Thanks>(&mut [0xff; 8].as_slice()).await.unwrap_err().to_string();
+        assert!(error.contains("more than 4096"), "{error}");
+    }
+}

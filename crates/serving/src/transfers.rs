@@ -1,0 +1,85 @@
+//! vLLM's metrics of KV caches that move between engines, by its names.
+
+use std::time::Duration;
+
+use prometheus_client::{
+    metrics::{counter::Counter, histogram::Histogram},
+    registry::{Registry, Unit},
+};
+
+/// The series of vLLM's NIXL connector.
+pub struct Transfers {
+    time: Histogram,
+    post_time: Histogram,
+    bytes: Histogram,
+    descriptors: Histogram,
+    /// Caches that did not come.
+    pub failed: Counter,
+    /// Caches that came, of which the other engine was not told so.
+    pub failed_notifications: Counter,
+    /// Caches that were kept for another engine and given up.
+    pub expired: Counter,
+}
+
+// === impl Transfers ===
+
+impl Transfers {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        // vLLM's buckets.
+        let seconds =
+            || Histogram::new([0.001, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 5.0]);
+        let powers = |from: i32, step: usize, count: usize| {
+            Histogram::new((0..).step_by(step).take(count).map(move |power: i32| 2_f64.powi(from + power)))
+        };
+        let transfers = Self {
+            time: seconds(),
+            post_time: seconds(),
+            bytes: powers(11, 2, 12),
+            descriptors: powers(2, 1, 14),
+            failed: Counter::default(),
+            failed_notifications: Counter::default(),
+            expired: Counter::default(),
+        };
+        for (name, help, histogram) in [
+            ("vllm:nixl_xfer_time", "Time in which a KV cache came", &transfers.time),
+            ("vllm:nixl_post_time", "Time in which engines agreed on a transfer", &transfers.post_time),
+        ] {
+            registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+        }
+        registry.register(
+            "vllm:nixl_bytes_transferred",
+            "Bytes of a KV cache that came",
+            transfers.bytes.clone(),
+        );
+        registry.register(
+            "vllm:nixl_num_descriptors",
+            "Blocks of a KV cache that came",
+            transfers.descriptors.clone(),
+        );
+        for (name, help, counter) in [
+            ("vllm:nixl_num_failed_transfers", "KV caches that did not come", &transfers.failed),
+            (
+                "vllm:nixl_num_failed_notifications",
+                "KV caches that came, of which the other engine was not told",
+                &transfers.failed_notifications,
+            ),
+            (
+                "vllm:nixl_num_kv_expired_reqs",
+                "KV caches that were kept for another engine and given up",
+                &transfers.expired,
+            ),
+        ] {
+            registry.register(name, help, counter.clone());
+        }
+        transfers
+    }
+
+    /// Counts a cache that came: how long engines took to agree, how long it moved, and its size.
+    #[expect(clippy::cast_precision_loss, reason = "sizes for a graph")]
+    pub fn moved(&self, agreed: Duration, moved: Duration, bytes: usize, blocks: usize) {
+        self.post_time.observe(agreed.as_secs_f64());
+        self.time.observe(moved.as_secs_f64());
+        self.bytes.observe(bytes as f64);
+        self.descriptors.observe(blocks as f64);
+    }
+}
