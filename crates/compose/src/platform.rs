@@ -1,11 +1,16 @@
 //! The platform's settings: ConfigMap `inferenceservice-config`.
 
+mod longboat;
+
 use std::collections::BTreeMap;
 
-use longboat_api::{annotations::CERTIFICATE_EXPIRATION, proof::ProofMode};
+use longboat_api::annotations::CERTIFICATE_EXPIRATION;
 use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use longboat::Longboat;
+pub use longboat::{IMAGE, Images, PodSecurity, ServingProof};
 
 /// The parsed settings. `Default` is what an empty ConfigMap would mean if its quantities were set.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,45 +40,6 @@ pub struct Platform {
     pub download_progress_port: Option<u16>,
     /// Whether prefill and decode pods of different revisions are kept apart: `kvPairing` of the key `longboat`.
     pub kv_pairing: bool,
-}
-
-/// The image that holds this build.
-pub const IMAGE: &str = concat!("ghcr.io/longboat/longboat:v", env!("CARGO_PKG_VERSION"));
-
-/// Whose images are used for the roles that this build plays (the picker and the routing sidecar of the presets, the storage
-/// initializer where the platform names none): key `longboat`, which the reference does not have and does not mind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Images {
-    /// Those of the reference, as the presets have them.
-    Reference,
-    /// This one: [`IMAGE`], or a copy of it in another registry.
-    Ours(String),
-}
-
-impl Default for Images {
-    fn default() -> Self {
-        Self::Ours(IMAGE.to_owned())
-    }
-}
-
-/// Which profile of Pod Security pods keep to: `podSecurity` of the key `longboat`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum PodSecurity {
-    /// What presets and users ask for: the presets of groups of pods add capabilities for RDMA, the tokenizer runs as root.
-    #[default]
-    AsGiven,
-    /// "restricted": all containers are brought to it, at the price of RDMA.
-    Restricted,
-}
-
-/// Whether requests prove that services serve: `servingProof` and `servingProofCA` of the key `longboat`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ServingProof {
-    /// What holds for services that do not say it themselves.
-    pub mode: ProofMode,
-    /// ConfigMap of the system namespace with the certificates that the gateways' are signed by, besides those that the
-    /// controller's own environment trusts; empty for none.
-    pub ca_config_map: String,
 }
 
 /// Gateways and URLs: key `ingress`.
@@ -313,24 +279,6 @@ const OUR_MEMORY_LIMIT: &str = "100Mi";
 /// The same of the reference's image, which holds parts of files.
 const REFERENCE_MEMORY_LIMIT: &str = "1Gi";
 
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawLongboat {
-    image: String,
-    #[serde(rename = "podSecurity")]
-    pod_security: String,
-    #[serde(rename = "disruptionBudgets")]
-    disruption_budgets: bool,
-    #[serde(rename = "kvPairing")]
-    kv_pairing: bool,
-    #[serde(rename = "servingProof")]
-    serving_proof: String,
-    #[serde(rename = "servingProofCA")]
-    serving_proof_ca: String,
-    #[serde(rename = "downloadProgressPort")]
-    download_progress_port: Option<u16>,
-}
-
 impl Platform {
     /// Reads the data of the ConfigMap. `system_namespace` is where a gateway without a namespace is.
     ///
@@ -344,20 +292,20 @@ impl Platform {
             expiration_annotations.push(CERTIFICATE_EXPIRATION.to_owned());
         }
         let local: RawLocalModel = section(data, "localModel", "LocalModelConfig")?.unwrap_or_default();
-        let images = images(data)?;
+        let own = Longboat::read(data)?;
         Ok(Self {
             ingress: ingress(data, system_namespace)?,
-            storage: storage(data, &images)?,
+            storage: storage(data, &own.images)?,
             credentials: section(data, "credentials", "CredentialConfig")?.unwrap_or_default(),
             expiration_annotations,
             autoscaling: section(data, "autoscaling-wva-controller-config", "WVAControllerConfig")?,
             local_model: local.enabled,
-            images,
-            pod_security: pod_security(data)?,
-            disruption_budgets: disruption_budgets(data)?,
-            serving_proof: serving_proof(data)?,
-            download_progress_port: download_progress_port(data)?,
-            kv_pairing: kv_pairing(data)?,
+            images: own.images,
+            pod_security: own.pod_security,
+            disruption_budgets: own.disruption_budgets,
+            serving_proof: own.serving_proof,
+            download_progress_port: own.download_progress_port,
+            kv_pairing: own.kv_pairing,
         })
     }
 
@@ -375,83 +323,6 @@ impl Platform {
                 Images::Reference => "",
             },
         })
-    }
-}
-
-/// The value that stands for the images of the reference.
-const REFERENCE: &str = "reference";
-
-fn images(data: &BTreeMap<String, String>) -> Result<Images, PlatformError> {
-    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
-    match raw.image.as_str() {
-        "" => Ok(Images::default()),
-        REFERENCE => Ok(Images::Reference),
-        image if image.contains(char::is_whitespace) => Err(PlatformError::Invalid {
-            target: "LongboatConfig",
-            problem: format!(
-                "\"longboat\".\"image\" is {image:?}: expected an image, or \"{REFERENCE}\" for the images of the reference"
-            ),
-        }),
-        _ => Ok(Images::Ours(raw.image)),
-    }
-}
-
-/// The value that brings all pods to the profile of that name.
-const RESTRICTED: &str = "restricted";
-
-fn pod_security(data: &BTreeMap<String, String>) -> Result<PodSecurity, PlatformError> {
-    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
-    match raw.pod_security.as_str() {
-        "" => Ok(PodSecurity::AsGiven),
-        RESTRICTED => Ok(PodSecurity::Restricted),
-        other => Err(PlatformError::Invalid {
-            target: "LongboatConfig",
-            problem: format!(
-                "\"longboat\".\"podSecurity\" is \"{other}\": expected \"{RESTRICTED}\", or nothing to take pods as they are given"
-            ),
-        }),
-    }
-}
-
-fn disruption_budgets(data: &BTreeMap<String, String>) -> Result<bool, PlatformError> {
-    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
-    Ok(raw.disruption_budgets)
-}
-
-fn kv_pairing(data: &BTreeMap<String, String>) -> Result<bool, PlatformError> {
-    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
-    Ok(raw.kv_pairing)
-}
-
-fn serving_proof(data: &BTreeMap<String, String>) -> Result<ServingProof, PlatformError> {
-    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
-    let invalid = |problem| PlatformError::Invalid { target: "LongboatConfig", problem };
-    let mode = match raw.serving_proof.as_str() {
-        "" => ProofMode::Off,
-        word => ProofMode::parse(word)
-            .map_err(|unknown| invalid(format!("\"longboat\".\"servingProof\": {unknown}")))?,
-    };
-    let is_name = |name: &str| name.len() <= 253 && name.split('.').all(is_label);
-    let ca = raw.serving_proof_ca;
-    if !ca.is_empty() && !is_name(&ca) {
-        return Err(invalid(format!(
-            "\"longboat\".\"servingProofCA\" is \"{ca}\": expected the name of a ConfigMap in the namespace of the platform"
-        )));
-    }
-    Ok(ServingProof { mode, ca_config_map: ca })
-}
-
-fn download_progress_port(data: &BTreeMap<String, String>) -> Result<Option<u16>, PlatformError> {
-    let raw: RawLongboat = section(data, "longboat", "LongboatConfig")?.unwrap_or_default();
-    match raw.download_progress_port {
-        // Other ports below belong to the machine, and a container without rights cannot listen there.
-        Some(port @ 0..1024) => Err(PlatformError::Invalid {
-            target: "LongboatConfig",
-            problem: format!(
-                "\"longboat\".\"downloadProgressPort\" is {port}: expected a port from 1024, or nothing to ask for no progress"
-            ),
-        }),
-        port => Ok(port),
     }
 }
 

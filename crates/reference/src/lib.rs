@@ -26,7 +26,7 @@ pub fn pages(root: &Path) -> io::Result<Vec<(&'static str, String)>> {
         ),
         ("fields.md", fields::page()),
         ("plugins.md", plugins::page()),
-        ("settings.md", settings::page(&read("compose/src/platform.rs")?)),
+        ("settings.md", settings::page(&settings_source(root)?)),
     ])
 }
 
@@ -35,8 +35,14 @@ pub fn gaps(root: &Path) -> io::Result<Vec<String>> {
     let read = |path: &str| fs::read_to_string(root.join("crates").join(path));
     let mut gaps = conditions::gaps(&read("api/src/reasons.rs")?);
     gaps.extend(plugins::gaps());
-    gaps.extend(settings::gaps(&read("compose/src/platform.rs")?));
+    gaps.extend(settings::gaps(&settings_source(root)?));
     Ok(gaps)
+}
+
+/// The source of the types of the platform's settings.
+fn settings_source(root: &Path) -> io::Result<String> {
+    let read = |path: &str| fs::read_to_string(root.join("crates/compose/src").join(path));
+    Ok(read("platform.rs")? + &read("platform/longboat.rs")?)
 }
 
 /// Names of `known` that `told` lacks, and the reverse.

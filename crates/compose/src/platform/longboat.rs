@@ -1,0 +1,149 @@
+//! The settings that the reference does not have and does not mind: key `longboat`.
+
+use std::collections::BTreeMap;
+
+use longboat_api::proof::ProofMode;
+use serde::Deserialize;
+
+use super::{PlatformError, is_label, section};
+
+/// The image that holds this build.
+pub const IMAGE: &str = concat!("ghcr.io/longboat/longboat:v", env!("CARGO_PKG_VERSION"));
+
+/// Whose images are used for the roles that this build plays (the picker and the routing sidecar of the presets, the storage
+/// initializer where the platform names none): key `longboat`, which the reference does not have and does not mind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Images {
+    /// Those of the reference, as the presets have them.
+    Reference,
+    /// This one: [`IMAGE`], or a copy of it in another registry.
+    Ours(String),
+}
+
+impl Default for Images {
+    fn default() -> Self {
+        Self::Ours(IMAGE.to_owned())
+    }
+}
+
+/// Which profile of Pod Security pods keep to: `podSecurity` of the key `longboat`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PodSecurity {
+    /// What presets and users ask for: the presets of groups of pods add capabilities for RDMA, the tokenizer runs as root.
+    #[default]
+    AsGiven,
+    /// "restricted": all containers are brought to it, at the price of RDMA.
+    Restricted,
+}
+
+/// Whether requests prove that services serve: `servingProof` and `servingProofCA` of the key `longboat`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServingProof {
+    /// What holds for services that do not say it themselves.
+    pub mode: ProofMode,
+    /// ConfigMap of the system namespace with the certificates that the gateways' are signed by, besides those that the
+    /// controller's own environment trusts; empty for none.
+    pub ca_config_map: String,
+}
+
+/// What the key says.
+pub(super) struct Longboat {
+    pub(super) images: Images,
+    pub(super) pod_security: PodSecurity,
+    pub(super) disruption_budgets: bool,
+    pub(super) serving_proof: ServingProof,
+    pub(super) download_progress_port: Option<u16>,
+    pub(super) kv_pairing: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawLongboat {
+    image: String,
+    #[serde(rename = "podSecurity")]
+    pod_security: String,
+    #[serde(rename = "disruptionBudgets")]
+    disruption_budgets: bool,
+    #[serde(rename = "kvPairing")]
+    kv_pairing: bool,
+    #[serde(rename = "servingProof")]
+    serving_proof: String,
+    #[serde(rename = "servingProofCA")]
+    serving_proof_ca: String,
+    #[serde(rename = "downloadProgressPort")]
+    download_progress_port: Option<u16>,
+}
+
+impl Longboat {
+    pub(super) fn read(data: &BTreeMap<String, String>) -> Result<Self, PlatformError> {
+        let raw: RawLongboat = section(data, "longboat", TARGET)?.unwrap_or_default();
+        Ok(Self {
+            images: images(&raw)?,
+            pod_security: pod_security(&raw)?,
+            disruption_budgets: raw.disruption_budgets,
+            serving_proof: serving_proof(&raw)?,
+            download_progress_port: download_progress_port(&raw)?,
+            kv_pairing: raw.kv_pairing,
+        })
+    }
+}
+
+/// The key as messages name it.
+const TARGET: &str = "LongboatConfig";
+
+fn invalid(problem: String) -> PlatformError {
+    PlatformError::Invalid { target: TARGET, problem }
+}
+
+/// The value that stands for the images of the reference.
+const REFERENCE: &str = "reference";
+
+fn images(raw: &RawLongboat) -> Result<Images, PlatformError> {
+    match raw.image.as_str() {
+        "" => Ok(Images::default()),
+        REFERENCE => Ok(Images::Reference),
+        image if image.contains(char::is_whitespace) => Err(invalid(format!(
+            "\"longboat\".\"image\" is {image:?}: expected an image, or \"{REFERENCE}\" for the images of the reference"
+        ))),
+        image => Ok(Images::Ours(image.to_owned())),
+    }
+}
+
+/// The value that brings all pods to the profile of that name.
+const RESTRICTED: &str = "restricted";
+
+fn pod_security(raw: &RawLongboat) -> Result<PodSecurity, PlatformError> {
+    match raw.pod_security.as_str() {
+        "" => Ok(PodSecurity::AsGiven),
+        RESTRICTED => Ok(PodSecurity::Restricted),
+        other => Err(invalid(format!(
+            "\"longboat\".\"podSecurity\" is \"{other}\": expected \"{RESTRICTED}\", or nothing to take pods as they are given"
+        ))),
+    }
+}
+
+fn serving_proof(raw: &RawLongboat) -> Result<ServingProof, PlatformError> {
+    let mode = match raw.serving_proof.as_str() {
+        "" => ProofMode::Off,
+        word => ProofMode::parse(word)
+            .map_err(|unknown| invalid(format!("\"longboat\".\"servingProof\": {unknown}")))?,
+    };
+    let is_name = |name: &str| name.len() <= 253 && name.split('.').all(is_label);
+    let ca = raw.serving_proof_ca.clone();
+    if !ca.is_empty() && !is_name(&ca) {
+        return Err(invalid(format!(
+            "\"longboat\".\"servingProofCA\" is \"{ca}\": expected the name of a ConfigMap in the namespace of the platform"
+        )));
+    }
+    Ok(ServingProof { mode, ca_config_map: ca })
+}
+
+fn download_progress_port(raw: &RawLongboat) -> Result<Option<u16>, PlatformError> {
+    match raw.download_progress_port {
+        // Other ports below belong to the machine, and a container without rights cannot listen there.
+        Some(port @ 0..1024) => Err(invalid(format!(
+            "\"longboat\".\"downloadProgressPort\" is {port}: expected a port from 1024, or nothing to ask for no progress"
+        ))),
+        port => Ok(port),
+    }
+}
