@@ -1,14 +1,8 @@
 //! What the picker costs behind a real Envoy, beside a bare tonic server that picks nothing; see benches/README.md.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a measurement that cannot go on should stop"
-)]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on should stop")]
 #![expect(clippy::cast_precision_loss, reason = "counts of a few thousand")]
 
 #[path = "../../tests/picker/envoy.rs"]
-#[expect(dead_code, reason = "shared with the checks of the picker")]
 mod envoy;
 mod load;
 mod pickers;
@@ -128,10 +122,10 @@ impl Bench {
         let plain = load::run(&self.http, plain, ask, rate, count).await;
         let before = self.floor.cpu();
         let floor = load::run(&self.http, floor, ask, rate, count).await;
-        let of_floor = self.floor.cpu() - before;
+        let of_floor = self.floor.cpu().saturating_sub(before);
         let before = self.picker.cpu();
         let picker = load::run(&self.http, picker, ask, rate, count).await;
-        let of_picker = self.picker.cpu() - before;
+        let of_picker = self.picker.cpu().saturating_sub(before);
         for outcome in [&plain, &floor, &picker] {
             assert!(
                 outcome.failed * 50 < outcome.sent(),
@@ -213,6 +207,6 @@ async fn idle(list: &Path, endpoints: &[SocketAddr], seconds: u64) {
     let picker = Measured::picker(list);
     let before = picker.cpu();
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let cores = (picker.cpu() - before).as_secs_f64() / seconds as f64;
+    let cores = picker.cpu().saturating_sub(before).as_secs_f64() / seconds as f64;
     println!("idle, 100 endpoints every 50 ms, pages of {} KB: {cores:.3} core", bytes / 1000);
 }

@@ -135,7 +135,7 @@ pub(crate) fn run_floor(endpoints: Vec<String>) {
         .unwrap();
         let tls = longboat_tls::server_config(&pair, &[b"h2"]).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        writeln!(std::io::stdout(), "{}", listener.local_addr().unwrap()).unwrap();
+        println!("{}", listener.local_addr().unwrap());
         let options =
             ServerOptions { tls: Some(tls), transport: Transport::Tonic, ..ServerOptions::default() };
         let floor = Arc::new(Floor { endpoints, next: std::sync::atomic::AtomicUsize::default() });

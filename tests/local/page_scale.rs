@@ -32,7 +32,7 @@ fn longboat() -> Command {
     command
 }
 
-fn post(url: &str, objects: Vec<Value>) {
+fn post(url: &str, objects: &[Value]) {
     let client = http::client();
     block(async {
         let mut answers = stream::iter(objects.iter().map(|object| client.post(url).json(object).send()))
@@ -98,9 +98,9 @@ fn a_thousand_services_and_fifty_replicas_stay_small() {
         Running::start(longboat().args(["sim", "--model=many", "--host=127.0.0.1", "--port", &port]));
     let services = format!("{url}/apis/serving.kserve.io/v1alpha2/namespaces/default/llminferenceservices");
     let names = (1..SERVICES).map(|index| service(&format!("service-{index:04}")));
-    post(&services, names.chain([service("many")]).collect());
+    post(&services, &names.chain([service("many")]).collect::<Vec<_>>());
     let pods = format!("{url}/api/v1/namespaces/default/pods");
-    post(&pods, (0..REPLICAS).map(|index| replica(index, simulator)).collect());
+    post(&pods, &(0..REPLICAS).map(|index| replica(index, simulator)).collect::<Vec<_>>());
     for index in 0..REPLICAS {
         let status =
             json!({"status": {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}});

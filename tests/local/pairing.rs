@@ -101,7 +101,7 @@ fn pods_of_two_revisions_serve_and_none_takes_the_cache_of_the_other() {
             }
         }
         let (older, newer): (Vec<_>, Vec<_>) = seen.iter().partition(|revision| *revision == "older");
-        Some((newer.first()?.to_string(), older.first()?.to_string()))
+        Some(((*newer.first()?).clone(), (*older.first()?).clone()))
     });
     assert_ne!(newer, older);
 

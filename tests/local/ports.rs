@@ -11,7 +11,7 @@ use crate::{
 /// A Gateway with a port that is free and one that is taken, and a route to the service of the example.
 fn manifest(free: u16, taken: u16) -> String {
     format!(
-        r#"
+        r"
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {{name: further}}
@@ -31,7 +31,7 @@ spec:
     filters:
     - {{type: URLRewrite, urlRewrite: {{path: {{type: ReplacePrefixMatch, replacePrefixMatch: /}}}}}}
     backendRefs: [{{name: qwen-kserve-workload-svc, port: 8000}}]
-"#
+"
     )
 }
 

@@ -130,10 +130,6 @@ fn a_picker_that_is_killed_costs_at_most_what_it_held() {
         streams.goes_on();
     }
     let (plain, streams) = (plain.end(), streams.end());
-    println!("killed twice: {} requests and {} streams failed", plain.len(), streams.len());
-    for failed in plain.iter().chain(&streams) {
-        println!("  {}", failed.chars().take(200).collect::<String>());
-    }
     // Each load has two requests at a time, and there were two pickers.
     assert!(plain.len() <= 4 && streams.len() <= 4, "{plain:?} {streams:?}");
 }

@@ -37,7 +37,7 @@ pub(crate) struct Envoy {
 }
 
 /// How long Envoy may take to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Envoy {
     /// Starts Envoy, and waits until it serves.

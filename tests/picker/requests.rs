@@ -191,14 +191,14 @@ fn a_gateways_subset_is_kept_to() {
             http::post(&world.envoy.url(FIRST_ONLY), CHAT, body(&format!("{number} hello"), 1), false);
         assert_eq!(answer.status, 200, "{answer:?}");
     }
-    assert_eq!(prompts(&first) - before, 12);
+    assert!((prompts(&first) - before - 12.0).abs() < 0.5);
 }
 
 /// How many requests an engine has answered.
-fn prompts(engine: &str) -> u64 {
+fn prompts(engine: &str) -> f64 {
     let page = http::try_get(&format!("http://{engine}/metrics")).unwrap();
     let lines = page.lines().filter(|line| line.starts_with("vllm:request_success_total"));
-    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).map(|count| count as u64).sum()
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
 #[test]

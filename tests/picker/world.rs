@@ -4,9 +4,9 @@ use std::{
     net::SocketAddr,
     path::Path,
     process::{Child, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ pub(crate) fn longboat() -> Command {
 /// Tests take turns: each has several processes, and a machine may have two cores.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    TURN.lock()
 }
 
 /// A process that ends with this.

@@ -69,7 +69,7 @@ pub(crate) async fn all(
     let mut pass = Pass { context, subject, seen, failure: None };
     let mut written = Children::default();
 
-    let foundation = pass.wave(planned.take(Wave::Foundation), None).await;
+    let foundation = Box::pin(pass.wave(planned.take(Wave::Foundation), None)).await;
     pass.keep(foundation, &mut written);
     if pass.failure.is_none() {
         pass.failure = issue(subject, certificates, &written.services, &mut planned.secrets).err();
@@ -78,14 +78,14 @@ pub(crate) async fn all(
     let (rights, secrets) = (planned.take(Wave::Binding), planned.take(Wave::Certificate));
     let workloads = planned.take(Wave::Workload);
     let binding = async {
-        let written = pass.wave(rights, None).await;
+        let written = Box::pin(pass.wave(rights, None)).await;
         report_bindings.send_replace(Some(written.failure.is_none()));
         written
     };
     let running = async {
-        let secrets = pass.wave(secrets, None).await;
+        let secrets = Box::pin(pass.wave(secrets, None)).await;
         let gate = Gate { is_closed: secrets.failure.is_some(), bound: &bound, bindings };
-        let workloads = pass.wave(workloads, Some(&gate)).await;
+        let workloads = Box::pin(pass.wave(workloads, Some(&gate))).await;
         (secrets, workloads)
     };
     let (bindings, (secrets, workloads)) = tokio::join!(binding, running);
@@ -94,7 +94,7 @@ pub(crate) async fn all(
         pass.keep(part, &mut written);
     }
     for wave in [Wave::Scaling, Wave::Pool, Wave::Route] {
-        let part = pass.wave(planned.take(wave), None).await;
+        let part = Box::pin(pass.wave(planned.take(wave), None)).await;
         pass.keep(part, &mut written);
     }
     Outcome { children: written, failure: pass.failure }

@@ -44,10 +44,13 @@ struct Optional {
     plural: fn() -> String,
     /// Group and version, and the name of the kind.
     resource: fn() -> (String, String),
-    list: for<'a> fn(&'a Context, Option<&'a str>) -> BoxFuture<'a, Result<(), kube::Error>>,
+    list: List,
     start: fn(&mut Follower, Self),
     empty: fn(&Context),
 }
+
+/// Fills the cache of a kind, of a namespace or of all.
+type List = for<'a> fn(&'a Context, Option<&'a str>) -> BoxFuture<'a, Result<(), kube::Error>>;
 
 /// The kinds that clusters may lack: our own first.
 fn optional_kinds() -> Vec<Optional> {
@@ -89,7 +92,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
             None => break,
             Some(Ok(Event::Init)) => listed.clear(),
             Some(Ok(Event::InitApply(crd))) => {
-                listed.extend(of_crd(&kinds, &crd).map(|optional| optional.kind))
+                listed.extend(of_crd(&kinds, &crd).map(|optional| optional.kind));
             }
             Some(Ok(Event::InitDone)) => {
                 for &optional in &kinds {
@@ -142,10 +145,9 @@ async fn discover(follower: &mut Follower) {
                 served.insert(api.clone(), found);
             }
             let kinds = served.get(&api).and_then(Option::as_ref);
-            match kinds {
-                Some(kinds) => follower.set(optional, kinds.contains(&kind)),
-                // It is not known: nothing changes.
-                None => {}
+            // Where it is not known, nothing changes.
+            if let Some(kinds) = kinds {
+                follower.set(optional, kinds.contains(&kind));
             }
         }
         if served.values().all(Option::is_some) {

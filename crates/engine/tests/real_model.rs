@@ -145,8 +145,7 @@ async fn a_conversation_is_answered_and_what_is_not_there_is_refused() {
 
 /// The value of a series that the page has once.
 async fn metric(server: &Server, name: &str) -> f64 {
-    let page = server.client.get(format!("http://{}/metrics", server.address)).send().await.unwrap();
-    let page = page.text().await.unwrap();
+    let page = server.get("/metrics").await;
     let line = page.lines().find(|line| line.starts_with(&format!("{name}{{"))).unwrap();
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
@@ -173,14 +172,13 @@ async fn long_answer(server: &Server, prompt: &[u32]) -> reqwest::Response {
 
 #[tokio::test]
 async fn who_goes_away_frees_the_place_and_who_comes_to_a_full_queue_is_refused() {
-    let Some(server) = Server::start(&["--max-num-seqs", "1", "--max-waiting-queue-length", "1"]).await
-    else {
+    let Some(server) = start(&["--max-num-seqs", "1", "--max-waiting-queue-length", "1"]).await else {
         return;
     };
     let prompt = &recorded()[0].tokens;
     let running = long_answer(&server, prompt).await;
     let waiting = {
-        let asked = server.client.post(format!("http://{}/v1/completions", server.address));
+        let asked = server.client.post(server.url() + "/v1/completions");
         tokio::spawn(asked.json(&greedy(prompt, 2)).send())
     };
     until(&server, "vllm:num_requests_waiting", 1.0).await;
@@ -198,8 +196,8 @@ async fn who_goes_away_frees_the_place_and_who_comes_to_a_full_queue_is_refused(
 
 #[tokio::test]
 async fn a_long_prompt_is_computed_in_pieces_between_the_tokens_of_others() {
-    let Some(server) = Server::start(&["--max-num-batched-tokens", "32"]).await else { return };
-    let whole = Server::start(&["--max-num-batched-tokens", "2048"]).await.unwrap();
+    let Some(server) = start(&["--max-num-batched-tokens", "32"]).await else { return };
+    let whole = start(&["--max-num-batched-tokens", "2048"]).await.unwrap();
     let prompts = recorded();
     let long = prompts.iter().map(|prompt| &prompt.tokens).max_by_key(|tokens| tokens.len()).unwrap();
     let (expected, _) = whole.greedy(long, 4).await;

@@ -138,7 +138,9 @@ impl Snapshot {
             .filter(|(_, name, peer)| counts(name, peer))
             .find_map(|(_, name, peer)| Some((name, *models.iter().find(|model| serves(peer, model))?)));
         if found.is_none() {
-            models.iter().for_each(|model| self.reads.record(Kind::ModelName, namespace, model));
+            for model in models {
+                self.reads.record(Kind::ModelName, namespace, model);
+            }
         }
         found
     }

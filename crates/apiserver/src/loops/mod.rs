@@ -12,6 +12,7 @@ use crate::ApiServer;
 
 /// Which loops run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each loop runs or not, whatever the others do")]
 pub struct Loops {
     /// Delete dependents of deleted owners; finish foreground and orphan deletions.
     pub garbage: bool,

@@ -18,8 +18,9 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
         let roles = state.store.list(&resource.table, None).objects;
         let all: Vec<&Value> = roles.iter().map(|(_, stored)| &*stored.value).collect();
         for (key, stored) in &roles {
-            let Some(rules) = gathered(&stored.value, &all) else { continue };
-            if let Err(error) = edit_stored(state, &resource, stored, |role| role["rules"] = rules.clone()) {
+            let Some(gathered) = gathered(&stored.value, &all) else { continue };
+            if let Err(error) = edit_stored(state, &resource, stored, |role| role["rules"] = gathered.clone())
+            {
                 tracing::debug!(%error, name = %key.name, "Cannot gather the rules of a cluster role.");
             }
         }

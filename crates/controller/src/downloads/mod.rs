@@ -155,8 +155,9 @@ pub(crate) fn kept(pod: &Pod) -> (Option<PodSpec>, Option<Vec<PodCondition>>) {
         let own = all.iter().find(|condition| condition.type_ == PROGRESS_CONDITION)?;
         Some(vec![own.clone()])
     });
-    let mut states = status.into_iter().flat_map(|status| status.init_container_statuses.iter().flatten());
-    let runs = states.any(|found| {
+    let mut containers =
+        status.into_iter().flat_map(|status| status.init_container_statuses.iter().flatten());
+    let runs = containers.any(|found| {
         found.name == STORAGE_INITIALIZER && found.state.as_ref().is_some_and(|state| state.running.is_some())
     });
     let listens = |container: &&Container| {
@@ -181,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    fn pod(name: &str, state: Value, conditions: Value) -> Pod {
+    fn pod(name: &str, state: &Value, conditions: &Value) -> Pod {
         let mut pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": name, "namespace": "ns", "labels": {"app.kubernetes.io/name": "llm"}},
             "spec": {
@@ -211,10 +212,10 @@ mod tests {
         let other = json!([{"type": "Ready", "status": "False"}]);
         let told = json!([{"type": PROGRESS_CONDITION, "status": "False", "message": "downloading 1/2 B"}]);
         let pods = [
-            pod("b", json!({"running": {}}), other.clone()),
-            pod("a", json!({"running": {}}), told),
-            pod("c", json!({"terminated": {"exitCode": 0}}), other.clone()),
-            pod("d", json!({"waiting": {"reason": "PodInitializing"}}), other),
+            pod("b", &json!({"running": {}}), &other),
+            pod("a", &json!({"running": {}}), &told),
+            pod("c", &json!({"terminated": {"exitCode": 0}}), &other),
+            pod("d", &json!({"waiting": {"reason": "PodInitializing"}}), &other),
         ];
         let found = running(pods.into_iter().map(Arc::new));
         let of = |pod: &str, said| Downloading { pod: pod.into(), said };
@@ -228,9 +229,9 @@ mod tests {
     #[test]
     fn what_is_kept_of_a_pod_is_little_and_nothing_once_it_has_downloaded() {
         let ready = json!([{"type": "Ready", "status": "True"}]);
-        let ended = pod("c", json!({"terminated": {"exitCode": 0}}), ready.clone());
+        let ended = pod("c", &json!({"terminated": {"exitCode": 0}}), &ready);
         assert_eq!((ended.spec, ended.status.unwrap().conditions), (None, None));
-        let running = pod("c", json!({"running": {}}), ready).spec.unwrap();
+        let running = pod("c", &json!({"running": {}}), &ready).spec.unwrap();
         assert_eq!((running.containers.len(), running.init_containers.unwrap().len()), (0, 1));
     }
 
@@ -239,10 +240,10 @@ mod tests {
         let downloads = Downloads::default();
         let llm = Key::new("ns", "llm");
         let one = |text: &str| HashMap::from([(llm.clone(), Download::Progress(text.to_owned()))]);
-        assert_eq!(downloads.replace(one("a")), [llm.clone()]);
+        assert_eq!(downloads.replace(one("a")), std::slice::from_ref(&llm));
         assert_eq!(downloads.replace(one("a")), []);
-        assert_eq!(downloads.replace(one("b")), [llm.clone()]);
-        assert_eq!(downloads.replace(HashMap::new()), [llm.clone()]);
+        assert_eq!(downloads.replace(one("b")), std::slice::from_ref(&llm));
+        assert_eq!(downloads.replace(HashMap::new()), std::slice::from_ref(&llm));
         assert_eq!(downloads.replace(HashMap::new()), []);
         assert_eq!(downloads.of(&llm), None);
     }

@@ -38,15 +38,15 @@ async fn initializer(talks: bool) -> (u16, Arc<AtomicU64>) {
             }
             let mut request = vec![0; 4096];
             let length = stream.read(&mut request).await.unwrap();
-            let head = String::from_utf8_lossy(&request[..length]).to_ascii_lowercase();
-            assert!(head.starts_with("get / ") && !head.contains("authorization"), "{head}");
+            let request = String::from_utf8_lossy(&request[..length]).to_ascii_lowercase();
+            assert!(request.starts_with("get / ") && !request.contains("authorization"), "{request}");
             let said = json!({
                 "files": 2, "filesDone": 1, "bytes": 9_000_000_000_u64, "bytesDone": gigabytes * 1_000_000_000,
                 "bytesPerSecond": 0,
             })
             .to_string();
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{said}", said.len());
-            let _ = stream.write_all(head.as_bytes()).await;
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{said}", said.len());
+            let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
     (port, asked)

@@ -88,6 +88,7 @@ enum Part {
     Power,
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a stack that holds something is a stack")]
 fn push(below: Stack, top: Symbol) -> Stack {
     let depth = below.as_ref().map_or(0, |below| below.depth) + 1;
     Some(Arc::new(Cell { top, below, depth }))
@@ -157,7 +158,7 @@ fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
         Symbol::Value(id) => {
             match nodes.get(*id) {
                 Node::Either(ids) => {
-                    open.extend(ids.iter().map(|id| push(below.clone(), Symbol::Value(*id))))
+                    open.extend(ids.iter().map(|id| push(below.clone(), Symbol::Value(*id))));
                 }
                 Node::Literal(bytes) if bytes.is_empty() => open.push(below.clone()),
                 Node::Literal(_) => open.push(push(below.clone(), Symbol::Literal(*id, 0))),

@@ -202,7 +202,9 @@ impl Embedding {
         let mut numbers = Vec::with_capacity(tokens.len() * self.width);
         let table = match &self.table {
             Table::Packed(packed) => {
-                tokens.iter().for_each(|token| packed.row(*token as usize, &mut numbers));
+                for token in tokens {
+                    packed.row(*token as usize, &mut numbers);
+                }
                 return Ok(numbers);
             }
             Table::Blocks(table) => table,

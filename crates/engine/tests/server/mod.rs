@@ -11,7 +11,7 @@ pub(crate) struct Server {
     address: SocketAddr,
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), EngineError>>,
-    client: reqwest::Client,
+    pub(crate) client: reqwest::Client,
 }
 
 impl Server {
@@ -25,7 +25,7 @@ impl Server {
         longboat_tls::install_default_provider();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let args = Args::parse(arguments).unwrap().with_environment(variable);
+        let args = Args::parse_with(arguments, &variable).unwrap();
         let shutdown = CancellationToken::new();
         let token = shutdown.clone();
         let task = tokio::spawn(async move { serve(args, listener, token).await });

@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn services_that_the_engine_cannot_serve_are_named_with_what_they_need() {
         let wanted = models(&service("")).unwrap();
-        assert_eq!(wanted, [Wanted { service: "a".into(), uri: "hf://o/m".into() }]);
+        assert_eq!(wanted, [Wanted { service: "a".into(), uri: "hf://o/m".into(), is_adapter: false }]);
         assert_eq!(models(&service("  prefill: {replicas: 1}\n")).unwrap(), wanted);
         let offloading = "  prefill: {replicas: 1, kvCacheOffloading: {cpu: 1Gi}}\n";
         let error = models(&service(offloading)).unwrap_err().to_string();

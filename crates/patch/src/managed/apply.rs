@@ -179,7 +179,9 @@ fn drop_nulls(value: &mut Value, node: Option<Node<'_>>) {
         }
         Value::Array(list) => {
             let element = atom.and_then(|atom| atom.list).map(|list| list.element);
-            list.iter_mut().for_each(|item| drop_nulls(item, element));
+            for item in list {
+                drop_nulls(item, element);
+            }
         }
         _ => {}
     }

@@ -74,6 +74,7 @@ impl Subject<'_> {
             spec: Some(spec),
             problem: plan.problem.as_ref(),
             proof: None,
+            download: None,
         };
         let status = crate::status(self.service, pass, &self.applied, &snapshot, snapshot.now).unwrap();
         let mut reads = std::mem::take(&mut plan.reads);

@@ -149,13 +149,12 @@ impl ProfileHandler for Disagg {
                 let prefill = run.profile(&self.prefill);
                 let pair =
                     prefill.and_then(|prefill| Some((run.profile_beside(&self.decode, prefill)?, prefill)));
-                match pair {
-                    Some((decode, prefill)) => (decode, Some(prefill), encode),
+                if let Some((decode, prefill)) = pair {
+                    (decode, Some(prefill), encode)
+                } else {
                     // Nobody could read the prefiller's cache: whoever decodes does both.
-                    None => {
-                        run.runs.truncate(prefill.unwrap_or(run.runs.len()));
-                        (run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?, None, encode)
-                    }
+                    run.runs.truncate(prefill.unwrap_or(run.runs.len()));
+                    (run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?, None, encode)
                 }
             }
         };

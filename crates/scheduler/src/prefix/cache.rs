@@ -119,17 +119,14 @@ mod tests {
         fn a_cache_forgets_what_a_list_in_order_of_use_would(steps in proptest::collection::vec(proptest::option::of(0..12_u64), 0..200)) {
             let (mut cache, mut list) = (Cache::default(), Vec::new());
             for step in steps {
-                match step {
-                    Some(hash) => {
-                        let known = list.iter().position(|held| *held == hash);
-                        known.map(|at| list.remove(at));
-                        list.push(hash);
-                        prop_assert_eq!(cache.touch(hash), known.is_none());
-                    }
-                    None => {
-                        let oldest = (!list.is_empty()).then(|| list.remove(0));
-                        prop_assert_eq!(cache.evict(), oldest);
-                    }
+                if let Some(hash) = step {
+                    let known = list.iter().position(|held| *held == hash);
+                    known.map(|at| list.remove(at));
+                    list.push(hash);
+                    prop_assert_eq!(cache.touch(hash), known.is_none());
+                } else {
+                    let oldest = (!list.is_empty()).then(|| list.remove(0));
+                    prop_assert_eq!(cache.evict(), oldest);
                 }
                 prop_assert_eq!(cache.len(), list.len());
                 prop_assert!(cache.list.len() <= 12, "places are used again");

@@ -295,7 +295,7 @@ pub(super) fn quality(spec: &Value) -> &'static str {
                 container["resources"][kind][resource]
                     .as_str()
                     .and_then(Quantity::parse)
-                    .map(|q| q.milli())
+                    .map(Quantity::milli)
                     .filter(|m| *m > 0)
             };
             let (request, limit) = (amount("requests"), amount("limits"));

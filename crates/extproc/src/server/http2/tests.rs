@@ -34,7 +34,7 @@ impl ProcessorExchange for Body {
     fn handle(&mut self, incoming: Incoming, out: &mut Outbox) {
         match incoming.event {
             Event::RequestBody { body, end_of_stream } => {
-                out.push(Action::RequestBody { body, end_of_stream })
+                out.push(Action::RequestBody { body, end_of_stream });
             }
             Event::RequestTrailers(_) => out.finish(),
             _ => out.push(Action::RequestHeaders(HeaderChanges::default())),
