@@ -1,7 +1,7 @@
 //! The processes that are measured: a picker, and a floor that picks nothing.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader},
     net::SocketAddr,
     path::Path,
     process::{Child, Command, Stdio},

@@ -42,7 +42,7 @@ fn revision(service: Value) -> String {
     labels[0].clone().unwrap()
 }
 
-fn main_container(half: &str, container: Value) -> Value {
+fn main_container(half: &str, container: &Value) -> Value {
     let mut service = with_prefill();
     let template = json!({"containers": [container]});
     match half {
@@ -76,7 +76,7 @@ fn the_revision_follows_what_both_halves_must_agree_about_and_nothing_else() {
     let arguments = |half: &str, text: &str| {
         main_container(
             half,
-            json!({"name": "main", "env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": text}]}),
+            &json!({"name": "main", "env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": text}]}),
         )
     };
     let mut model = with_prefill();
@@ -91,8 +91,8 @@ fn the_revision_follows_what_both_halves_must_agree_about_and_nothing_else() {
     let others = [
         model,
         parallel,
-        main_container("prefill", json!({"name": "main", "image": "example.com/vllm:2"})),
-        main_container("decode", json!({"name": "main", "image": "example.com/vllm:2"})),
+        main_container("prefill", &json!({"name": "main", "image": "example.com/vllm:2"})),
+        main_container("decode", &json!({"name": "main", "image": "example.com/vllm:2"})),
         arguments("prefill", "--kv-transfer-config '{\"kv_connector\": \"NixlConnector\"}'"),
         arguments("decode", "--block-size 32"),
         sidecar,
