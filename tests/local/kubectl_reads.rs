@@ -23,7 +23,7 @@ fn get_llmisvc_has_the_printer_columns_and_every_output_format() {
     assert_eq!(rows[0], ["NAME", "URL", "READY", "REASON", "AGE"]);
     assert_eq!(&rows[1][..3], ["qwen", world.url.as_str(), "True"]);
     let wide = world.ask(&["get", "llmisvc", "-o", "wide"]);
-    assert_eq!(words(&wide)[0], ["NAME", "URL", "READY", "REASON", "AGE", "URLS"]);
+    assert_eq!(words(&wide)[0], ["NAME", "URL", "READY", "REASON", "AGE", "URLS", "DOWNLOAD"]);
     assert_eq!(world.ask(&["get", "llmisvc", "-o", "name"]), "llminferenceservice.serving.kserve.io/qwen\n");
     assert_eq!(world.ask(&["get", "llmisvc", "qwen", "-o", "jsonpath={.status.url}"]), world.url);
     let yaml = world.ask(&["get", "llmisvc", "qwen", "-o", "yaml"]);
