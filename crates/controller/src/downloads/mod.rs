@@ -184,7 +184,9 @@ mod tests {
 
     fn pod(name: &str, state: &Value, conditions: &Value) -> Pod {
         let mut pod: Pod = serde_json::from_value(json!({
-            "metadata": {"name": name, "namespace": "ns", "labels": {"app.kubernetes.io/name": "llm"}},
+            "metadata": {"name": name, "namespace": "ns", "labels": {
+                "app.kubernetes.io/name": "llm", "app.kubernetes.io/part-of": "llminferenceservice",
+            }},
             "spec": {
                 "initContainers": [
                     {"name": "first"},
