@@ -130,6 +130,7 @@ fn a_picker_that_is_killed_costs_at_most_what_it_held() {
         streams.goes_on();
     }
     let (plain, streams) = (plain.end(), streams.end());
-    // Each load has two requests at a time, and there were two pickers.
-    assert!(plain.len() <= 4 && streams.len() <= 4, "{plain:?} {streams:?}");
+    // Each load has two requests at a time, and there were two pickers. What comes before Envoy has seen that the connection is gone is
+    // lost as well: once more of each.
+    assert!(plain.len() <= 8 && streams.len() <= 8, "{plain:?} {streams:?}");
 }

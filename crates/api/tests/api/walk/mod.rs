@@ -39,9 +39,18 @@ fn our_crds_are_those_of_the_contract_but_for_the_listed_differences() {
         let names: Vec<_> = versions.iter().map(|version| version["name"].as_str().unwrap()).collect();
         assert_eq!(names, walk.versions.iter().map(|version| version.name.as_str()).collect::<Vec<_>>());
         for (ours, theirs) in versions.into_iter().zip(&walk.versions) {
-            for field in ["additionalPrinterColumns", "served", "storage", "subresources"] {
+            for field in ["served", "storage", "subresources"] {
                 assert_eq!(ours[field], theirs.head[field], "{kind} {} {field}", theirs.name);
             }
+            // A column of ours stands behind those of the reference (COMPATIBILITY.md, "Progress").
+            let mut columns = theirs.head["additionalPrinterColumns"].clone();
+            if kind == "LLMInferenceService" {
+                columns.as_array_mut().unwrap().push(json!({
+                    "name": "Download", "type": "string", "priority": 1,
+                    "jsonPath": ".status.conditions[?(@.type=='ModelFetched')].message",
+                }));
+            }
+            assert_eq!(ours["additionalPrinterColumns"], columns, "{kind} {}", theirs.name);
             found.extend(compare(kind, &theirs.name, theirs, &ours["schema"]["openAPIV3Schema"]));
         }
     }
