@@ -11,7 +11,7 @@ mod reference;
 use std::collections::BTreeSet;
 
 use longboat_api::crd;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use differences::{Difference, compare};
 
