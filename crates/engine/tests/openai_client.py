@@ -73,12 +73,14 @@ for temperature in (0, 1.5):
 chosen = chat(extra_body={"structured_outputs": {"choice": ["red", "green"]}}, temperature=2.0)
 assert chosen.choices[0].message.content in ("red", "green"), chosen
 
-asked = [{"role": "user", "content": f"Repeat this exactly, and nothing else: {CALL}"}]
-called = chat(messages=asked, tools=[TOOL]).choices[0]
+# So small a model calls nothing by itself: the form of its answer leaves it nothing else.
+asked = [{"role": "user", "content": "What time is it in Paris?"}]
+only_call = {"structured_outputs": {"choice": [CALL]}}
+called = chat(messages=asked, tools=[TOOL], extra_body=only_call).choices[0]
 assert called.finish_reason == "tool_calls", called
 function = called.message.tool_calls[0].function
 assert (function.name, json.loads(function.arguments)) == ("get_time", {"city": "Paris"}), function
-parts = [chunk.choices[0] for chunk in chat(messages=asked, tools=[TOOL], stream=True)]
+parts = [chunk.choices[0] for chunk in chat(messages=asked, tools=[TOOL], extra_body=only_call, stream=True)]
 deltas = [call for part in parts for call in part.delta.tool_calls or []]
 assert deltas[0].function.name == "get_time" and deltas[0].id
 assert json.loads("".join(delta.function.arguments or "" for delta in deltas)) == {"city": "Paris"}
