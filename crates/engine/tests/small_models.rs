@@ -169,10 +169,16 @@ async fn adapters_are_models_that_requests_load_ask_and_unload() {
         assert_eq!(cached(&server, model).await, 0, "{model}");
         assert_eq!(cached(&server, model).await, 80, "{model}");
     }
-    let page = server.get("/metrics").await;
-    let series = page.lines().find(|line| line.starts_with("vllm:lora_requests_info{")).unwrap();
-    for label in [r#"max_lora="2""#, r#"running_lora_adapters="""#, r#"waiting_lora_adapters="""#] {
-        assert!(series.contains(label), "{series}");
+    // An answer is sent before its place is free.
+    let rests = |page: &str| {
+        let series = page.lines().find(|line| line.starts_with("vllm:lora_requests_info{")).unwrap();
+        assert!(series.contains(r#"max_lora="2""#), "{series}");
+        [r#"running_lora_adapters="""#, r#"waiting_lora_adapters="""#]
+            .iter()
+            .all(|label| series.contains(label))
+    };
+    while !rests(&server.get("/metrics").await) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
 
     for (route, body, status, message) in [

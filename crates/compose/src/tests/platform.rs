@@ -51,7 +51,9 @@ fn a_storage_initializer_without_a_memory_limit_has_what_its_image_needs() {
 #[test]
 fn downloads_are_asked_at_a_port_that_anybody_may_listen_on_or_not_at_all() {
     let port = |longboat: &str| {
-        let data = BTreeMap::from([("longboat".to_owned(), longboat.to_owned())]);
+        let storage = r#"{"cpuRequest": "1", "cpuLimit": "1", "memoryRequest": "1Mi"}"#;
+        let data = [("longboat", longboat), ("storageInitializer", storage)];
+        let data = data.map(|(key, text)| (key.to_owned(), text.to_owned())).into();
         Platform::parse(&data, "kserve").map(|platform| platform.download_progress_port)
     };
     assert_eq!(port("{}").unwrap(), None);
