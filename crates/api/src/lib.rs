@@ -10,6 +10,7 @@ pub mod conditions;
 pub mod conversion;
 pub mod crd;
 pub mod decisions;
+pub mod decode;
 pub mod defaulting;
 pub mod fields;
 pub mod foreign;

@@ -8,16 +8,10 @@ use std::{
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, ResourceExt,
-    core::PartialObjectMeta,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
-};
+use kube::runtime::watcher::{self, Event};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_plan::{Kind, kinds, types};
+use longboat_watch::{Received, Selection};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -79,8 +73,8 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
         return follower.tasks.shutdown().await;
     }
     // Metadata only: a schema has a megabyte.
-    let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(follower.context.client.clone());
-    let mut events = std::pin::pin!(watcher::watcher(api, watcher::Config::default()).default_backoff());
+    let crds = Selection::of::<CustomResourceDefinition>().metadata_only();
+    let mut events = longboat_watch::events(&follower.context.client, &crds);
     let kinds = optional_kinds();
     let mut listed = Vec::new();
     loop {
@@ -177,8 +171,8 @@ async fn is_served(context: &Context, optional: Optional) -> Option<bool> {
 }
 
 /// The kind of a CRD.
-fn of_crd(kinds: &[Optional], crd: &PartialObjectMeta<CustomResourceDefinition>) -> Option<Optional> {
-    let name = crd.name_any();
+fn of_crd(kinds: &[Optional], crd: &Received) -> Option<Optional> {
+    let name = crd.metadata.name.as_deref()?;
     kinds.iter().copied().find(|optional| matches!(optional.served, Served::ByCrd(crd, _) if crd == name))
 }
 

@@ -32,7 +32,6 @@ mod proof;
 mod queue;
 pub mod reader;
 mod readiness;
-mod received;
 mod remove;
 mod run;
 mod secrets;

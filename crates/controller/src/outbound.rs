@@ -10,7 +10,6 @@ use tracing::Instrument;
 use crate::{
     fence::Fence,
     metrics::{Asked, Metrics},
-    received::without_managed_fields,
     spans,
 };
 
@@ -63,7 +62,7 @@ async fn in_time(
         let Some(object) = std::str::from_utf8(&body).ok().filter(|_| is_write) else {
             return Ok(Response::from_parts(head, Body::from(body)));
         };
-        let object = without_managed_fields(object).into_owned();
+        let object = longboat_watch::without_managed_fields(object).into_owned();
         head.headers.remove(CONTENT_LENGTH);
         Ok(Response::from_parts(head, Body::from(object.into_bytes())))
     };

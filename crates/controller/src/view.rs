@@ -19,7 +19,7 @@ use crate::{
     events,
     metrics::Metrics,
     observe, reader,
-    watch::{Served, Watched, list, list_selected},
+    watch::{Served, Watched, list, list_every},
 };
 
 /// What the controller would see now.
@@ -126,7 +126,7 @@ async fn built_in<K: Watched>(
         // The platform's settings are in one.
         Kind::ConfigMap => needed::<K>(context, scope).await,
         // All, and not only ours: manifests that are compared with a cluster may refer to any of them.
-        Kind::Secret => note::<K>(list_selected::<K>(context, scope, None).await, scope, hidden),
+        Kind::Secret => note::<K>(list_every::<K>(context, scope).await, scope, hidden),
         _ => wanted::<K>(context, scope, hidden).await,
     }
 }

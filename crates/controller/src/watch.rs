@@ -5,24 +5,19 @@ mod kinds;
 use std::{collections::BTreeSet, sync::Arc};
 
 use futures::StreamExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     api::ListParams,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
+    runtime::watcher::{self, Event},
 };
 use longboat_api::labels;
 use longboat_plan::Key;
+use longboat_watch::{Received, Selection};
 use tokio_util::sync::CancellationToken;
 
-use crate::{announce::announce, args::Args, context::Context, error::has_code, received::Received};
+use crate::{announce::announce, args::Args, context::Context, error::has_code};
 
 pub(crate) use kinds::{Capability, Rules, Served, Watched, labelled};
-
-/// Objects per page of a list. All kinds are listed at the same time when the process starts, and their pages are the peak of its
-/// memory.
-const PAGE: u32 = 100;
 
 /// Where a kind is watched: in the whole cluster (`None`), or in each of these namespaces. A controller that is confined to namespaces
 /// does not watch cluster-scoped kinds.
@@ -41,14 +36,29 @@ pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<String>> {
     all.into_iter().cloned().map(Some).collect()
 }
 
-/// Which objects of a kind are watched, where not all are.
-fn selector<K: Watched>() -> Option<String> {
+/// Which objects of a kind are watched.
+fn selection<K: Watched>(namespace: Option<&str>) -> Selection {
+    let all = every::<K>(namespace);
     let operator = match (K::LABELLED, K::METADATA_ONLY) {
         (true, _) => "=",
         (false, true) => "!=",
-        (false, false) => return None,
+        (false, false) => return all,
     };
-    Some(format!("{}{operator}{}", labels::PART_OF, labels::PART_OF_VALUE))
+    all.labelled(format!("{}{operator}{}", labels::PART_OF, labels::PART_OF_VALUE))
+}
+
+fn every<K: Watched>(namespace: Option<&str>) -> Selection {
+    let all = Selection::of::<K>().within(namespace);
+    if K::METADATA_ONLY { all.metadata_only() } else { all }
+}
+
+/// What is done with the objects of one kind. Watching and listing them is the same code for all kinds.
+#[derive(Clone, Copy)]
+struct Sink {
+    kind: fn() -> String,
+    store: fn(&Context, &Received) -> Option<Key>,
+    remove: fn(&Context, &ObjectMeta),
+    forget_others: fn(&Context, Option<&str>, &BTreeSet<Key>),
 }
 
 /// How the first list of a watch went.
@@ -66,15 +76,21 @@ pub(crate) async fn watch<K: Watched>(
     context: Arc<Context>,
     namespace: Option<String>,
     cancel: CancellationToken,
-    first: impl Fn(FirstList) + Send,
+    first: impl Fn(FirstList) + Send + 'static,
 ) {
-    // An object that cannot be decoded must not end the watch for all others.
-    let api = K::guarded_api(&context.client, namespace.as_deref());
-    let mut config = watcher::Config::default().page_size(PAGE);
-    if let Some(selector) = selector::<K>() {
-        config = config.labels(&selector);
-    }
-    let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
+    let selection = selection::<K>(namespace.as_deref());
+    follow(context, Sink::of::<K>(), selection, namespace, cancel, Box::new(first)).await;
+}
+
+async fn follow(
+    context: Arc<Context>,
+    sink: Sink,
+    selection: Selection,
+    namespace: Option<String>,
+    cancel: CancellationToken,
+    first: Box<dyn Fn(FirstList) + Send>,
+) {
+    let mut events = longboat_watch::events(&context.client, &selection);
     let mut present: BTreeSet<Key> = BTreeSet::new();
     let mut state = None;
     loop {
@@ -85,30 +101,26 @@ pub(crate) async fn watch<K: Watched>(
         match event {
             None => return,
             Some(Ok(Event::Init)) => present.clear(),
-            Some(Ok(Event::InitApply(object))) => present.extend(store(&context, &object)),
+            Some(Ok(Event::InitApply(object))) => present.extend((sink.store)(&context, &object)),
             Some(Ok(Event::InitDone)) => {
-                forget_others::<K>(&context, namespace.as_deref(), &std::mem::take(&mut present));
+                (sink.forget_others)(&context, namespace.as_deref(), &std::mem::take(&mut present));
                 if state != Some(FirstList::Complete) {
                     state = Some(FirstList::Complete);
                     first(FirstList::Complete);
                 }
             }
             Some(Ok(Event::Apply(object))) => {
-                store(&context, &object);
+                (sink.store)(&context, &object);
             }
-            Some(Ok(Event::Delete(object))) => {
-                if let Some(change) = K::cache(&context.caches).remove(&object.metadata) {
-                    announce(&context, &change);
-                }
-            }
+            Some(Ok(Event::Delete(object))) => (sink.remove)(&context, &object.metadata),
             Some(Err(error)) => {
                 if state.is_none() && is_forbidden(&error) {
                     tracing::warn!(
-                        kind = %K::kind(&()), namespace = namespace.as_deref(), %error,
+                        kind = (sink.kind)(), namespace = namespace.as_deref(), %error,
                         "No right to list and watch these: they count as absent until there is."
                     );
                 } else {
-                    tracing::debug!(kind = %K::kind(&()), %error, "The watch is interrupted.");
+                    tracing::debug!(kind = (sink.kind)(), %error, "The watch is interrupted.");
                 }
                 if state.is_none() && is_unavailable(&error) {
                     state = Some(FirstList::Unavailable);
@@ -137,13 +149,13 @@ fn refused_with(error: &watcher::Error, code: u16) -> bool {
 }
 
 /// Stores an object that exists and announces the change. Returns its key, unless it is a change that cannot be decoded.
-fn store<K: Watched>(context: &Context, object: &Received<K>) -> Option<Key> {
+fn store<K: Watched>(context: &Context, object: &Received) -> Option<Key> {
     let key = Key::of_metadata(&object.metadata);
     let cache = K::cache(&context.caches);
     if cache.knows(&object.metadata) {
         return Some(key);
     }
-    let mut read = match metadata_only(object).map_or_else(|| object.read(), Ok) {
+    let mut read: K = match metadata_only(object).map_or_else(|| object.read(), Ok) {
         Ok(read) => read,
         Err(error) => {
             tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read and is left out.");
@@ -157,8 +169,15 @@ fn store<K: Watched>(context: &Context, object: &Received<K>) -> Option<Key> {
     Some(key)
 }
 
+/// Removes an object that was deleted from the cache.
+fn remove<K: Watched>(context: &Context, metadata: &ObjectMeta) {
+    if let Some(change) = K::cache(&context.caches).remove(metadata) {
+        announce(context, &change);
+    }
+}
+
 /// The object with metadata only, if that is enough.
-fn metadata_only<K: Watched>(object: &Received<K>) -> Option<K> {
+fn metadata_only<K: Watched>(object: &Received) -> Option<K> {
     let make = K::FROM_METADATA?;
     Some(make(object.read_metadata().ok()?)).filter(K::is_packed)
 }
@@ -172,31 +191,48 @@ pub(crate) fn forget_others<K: Watched>(context: &Context, namespace: Option<&st
 
 /// Fills the cache of a kind once, without watching it.
 pub(crate) async fn list<K: Watched>(context: &Context, namespace: Option<&str>) -> Result<(), kube::Error> {
-    list_selected::<K>(context, namespace, selector::<K>().as_deref()).await
+    fill(context, Sink::of::<K>(), selection::<K>(namespace), namespace).await
 }
 
-/// The same, by all objects that the selector leaves.
-pub(crate) async fn list_selected<K: Watched>(
+/// The same, with all objects of the kind, also those that are not watched.
+pub(crate) async fn list_every<K: Watched>(
     context: &Context,
     namespace: Option<&str>,
-    selector: Option<&str>,
 ) -> Result<(), kube::Error> {
-    let api = K::guarded_api(&context.client, namespace);
-    let mut params = ListParams::default().limit(PAGE);
-    if let Some(selector) = selector {
-        params = params.labels(selector);
-    }
+    fill(context, Sink::of::<K>(), every::<K>(namespace), namespace).await
+}
+
+async fn fill(
+    context: &Context,
+    sink: Sink,
+    selection: Selection,
+    namespace: Option<&str>,
+) -> Result<(), kube::Error> {
+    let mut params = ListParams::default();
     let mut present = BTreeSet::new();
     loop {
-        let page = api.list(&params).await?;
-        present.extend(page.items.into_iter().filter_map(|object| store(context, &object)));
+        let page = longboat_watch::page(&context.client, &selection, params).await?;
+        present.extend(page.items.into_iter().filter_map(|object| (sink.store)(context, &object)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
+            Some(token) => params = ListParams::default().continue_token(&token),
             None => break,
         }
     }
-    forget_others::<K>(context, namespace, &present);
+    (sink.forget_others)(context, namespace, &present);
     Ok(())
+}
+
+// === impl Sink ===
+
+impl Sink {
+    fn of<K: Watched>() -> Self {
+        Self {
+            kind: || K::kind(&()).into_owned(),
+            store: store::<K>,
+            remove: remove::<K>,
+            forget_others: forget_others::<K>,
+        }
+    }
 }
 
 #[cfg(test)]

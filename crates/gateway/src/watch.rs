@@ -1,6 +1,6 @@
 //! The shell of the control side: watches in, routing table and statuses out.
 
-use std::{fmt::Debug, future, hash::Hash, sync::Arc, time::Duration};
+use std::{fmt::Debug, future, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use futures::{StreamExt, stream::BoxStream};
@@ -23,6 +23,7 @@ use longboat_api::{
     },
     v1alpha2::LLMInferenceService,
 };
+use longboat_watch::Selection;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -111,18 +112,11 @@ fn watch<K>(
     watches: &mut Vec<BoxStream<'static, ()>>,
 ) -> Store<K>
 where
-    K: Resource<DynamicType: Default + Eq + Hash + Clone>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let (reader, writer) = reflector::store();
     let changed = changed.clone();
-    let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default())
-        .default_backoff()
+    let stream = longboat_watch::decoded::<K>(client, &Selection::of::<K>())
         .reflect(writer)
         .map(move |event| match event {
             // Each start of a list is silent until its end, or the world would seem to shrink and grow again.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt, stream};
 use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Resource};
+use kube::runtime::watcher;
+use kube::{Client, Resource};
+use longboat_watch::Selection;
 use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
@@ -39,26 +40,25 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     /// A cache, and the watch that fills it until `cancel`. The caller runs the watch.
-    pub(crate) fn new(api: Api<K>, cancel: CancellationToken) -> (Self, impl Future<Output = ()> + Send) {
+    pub(crate) fn new(
+        client: &Client,
+        cancel: CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send + use<K>) {
         let (store, mut writer) = reflector::store();
         let changes = broadcast::Sender::new(CHANGES);
         let (is_listed, listed) = watch::channel(false);
         let cache = Self { store, changes: changes.clone(), listed };
+        let events = longboat_watch::decoded::<K>(client, &Selection::of::<K>());
         let run = async move {
-            let events = watcher(api, watcher::Config::default()).default_backoff();
             let mut events = std::pin::pin!(events.take_until(cancel.cancelled()));
             while let Some(event) = events.next().await {
-                let mut event = match event {
+                let event = match event {
                     Ok(event) => event,
                     Err(error) => {
                         tracing::debug!(%error, kind = %K::kind(&()), "watch interrupted");
                         continue;
                     }
                 };
-                // Nobody here reads them, and they are half of an object's size.
-                if let watcher::Event::Apply(object) | watcher::Event::InitApply(object) = &mut event {
-                    object.meta_mut().managed_fields = None;
-                }
                 writer.apply_watcher_event(&event);
                 let change = match event {
                     watcher::Event::Apply(object) => Change::Applied(Arc::new(object)),

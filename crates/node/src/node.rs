@@ -9,7 +9,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node as NodeObject, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::{Api, Client};
+use kube::Client;
 use longboat_api::foreign::leaderworkerset::LeaderWorkerSet;
 use longboat_api::foreign::scaledobject::ScaledObject;
 use longboat_apiserver::pod_access::PodAccess;
@@ -200,7 +200,7 @@ impl Watched<'_> {
             + Sync
             + 'static,
     {
-        let (cache, run) = Cache::new(Api::all(self.client.clone()), self.cancel.clone());
+        let (cache, run) = Cache::new(self.client, self.cancel.clone());
         self.tasks.spawn(run);
         cache
     }

@@ -5,20 +5,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    pin::Pin,
     sync::Arc,
 };
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event, watcher},
-    },
+    runtime::watcher::{self, Event},
 };
+use longboat_watch::{Events, Selection};
 use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -53,8 +50,6 @@ impl Allowlist {
             .is_some_and(|ports| ports.is_empty() || port.is_none_or(|port| ports.contains(&port)))
     }
 }
-
-type Events<K> = Pin<Box<dyn Stream<Item = watcher::Result<Event<K>>> + Send>>;
 
 /// The two groups that have had InferencePools, newest first.
 const GROUPS: [(&str, &str); 2] =
@@ -99,10 +94,9 @@ pub(crate) async fn follow(
 ) {
     let Some(pool) = shutdown.run_until_cancelled(served(&client, pool)).await else { return };
     let kind = GroupVersionKind::gvk(&pool.group, version_of(&pool.group), "InferencePool");
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), &pool.namespace, &ApiResource::from_gvk(&kind));
-    let only = watcher::Config::default().fields(&format!("metadata.name={}", pool.name));
-    let mut pools: Events<DynamicObject> = watcher(api, only).default_backoff().boxed();
+    let all = Selection::of_resource(ApiResource::from_gvk(&kind)).within(Some(&pool.namespace));
+    let only = all.fields(format!("metadata.name={}", pool.name));
+    let mut pools: Events<DynamicObject> = longboat_watch::decoded(&client, &only);
     let mut follower = Follower {
         client,
         pool,
@@ -186,8 +180,8 @@ impl Follower {
                 futures::stream::pending().boxed()
             }
             Some(selector) => {
-                let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.pool.namespace);
-                watcher(api, watcher::Config::default().labels(selector)).default_backoff().boxed()
+                let pods = Selection::of::<Pod>().within(Some(&self.pool.namespace));
+                longboat_watch::decoded(&self.client, &pods.labelled(selector))
             }
         };
         self.selector = selector;

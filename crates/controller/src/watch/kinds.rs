@@ -19,7 +19,6 @@ use crate::{
     config,
     context::{Caches, Context},
     downloads,
-    received::Received,
     secrets::SecretMetadata,
 };
 
@@ -51,9 +50,6 @@ pub(crate) trait Watched:
 
     /// The API of the objects of a namespace, or of all.
     fn api(client: &Client, namespace: Option<&str>) -> Api<Self>;
-
-    /// The same, but an object that cannot be decoded does not fail the whole response.
-    fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<Received<Self>>;
 
     /// Whether it is stored as compressed text, because only the reconcile of its own service reads it. A change event of such an
     /// object does not contain the old object.
@@ -208,22 +204,11 @@ macro_rules! watched {
                 None => Api::all(client.clone()),
             }
         }
-
-        fn guarded_api(client: &Client, namespace: Option<&str>) -> Api<Received<Self>> {
-            match namespace {
-                Some(namespace) => Api::namespaced(client.clone(), namespace),
-                None => Api::all(client.clone()),
-            }
-        }
     };
     (@scope cluster) => {
         const OF_CLUSTER: bool = true;
 
         fn api(client: &Client, _namespace: Option<&str>) -> Api<Self> {
-            Api::all(client.clone())
-        }
-
-        fn guarded_api(client: &Client, _namespace: Option<&str>) -> Api<Received<Self>> {
             Api::all(client.clone())
         }
     };

@@ -1,23 +1,19 @@
 //! Objects about a pool whose kind is in two groups: a former one and the present one.
 
-use std::{collections::BTreeMap, pin::Pin};
+use std::collections::BTreeMap;
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind},
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event, watcher},
-    },
+    runtime::watcher::{self, Event},
 };
+use longboat_watch::{Events, Selection};
 use tokio_util::sync::CancellationToken;
 
 /// The groups, the one that counts last.
 const GROUPS: [&str; 2] = ["inference.networking.x-k8s.io", "llm-d.ai"];
 const VERSION: &str = "v1alpha2";
-
-type Events = Pin<Box<dyn Stream<Item = watcher::Result<Event<DynamicObject>>> + Send>>;
 
 /// Whose objects to follow.
 #[derive(Debug, Clone)]
@@ -51,11 +47,10 @@ pub(crate) async fn follow<T: Clone>(
     }
 }
 
-fn events(client: &Client, namespace: &str, group: &str, kind: &str) -> Events {
+fn events(client: &Client, namespace: &str, group: &str, kind: &str) -> Events<DynamicObject> {
     let kind = GroupVersionKind::gvk(group, VERSION, kind);
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
-    watcher(api, watcher::Config::default()).default_backoff().boxed()
+    let all = Selection::of_resource(ApiResource::from_gvk(&kind));
+    longboat_watch::decoded(client, &all.within(Some(namespace)))
 }
 
 fn is_about(object: &DynamicObject, pool: &str) -> bool {

@@ -6,20 +6,17 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
-    pin::Pin,
     sync::Arc,
 };
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind},
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event, watcher},
-    },
+    runtime::watcher::{self, Event},
 };
+use longboat_watch::Events;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -47,8 +44,6 @@ pub(crate) enum Source {
     /// Pods as the flags say.
     Pods(Selection),
 }
-
-type Events<K> = Pin<Box<dyn Stream<Item = watcher::Result<Event<K>>> + Send>>;
 
 /// Follows the pool and its pods until shutdown.
 pub(crate) async fn follow(
@@ -92,10 +87,9 @@ pub(crate) async fn follow(
 fn pool_events(client: &Client, namespace: &str, group: &str, name: &str) -> Events<DynamicObject> {
     let version = GROUPS.iter().find(|(known, _)| *known == group).map_or("v1", |(_, version)| version);
     let kind = GroupVersionKind::gvk(group, version, "InferencePool");
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind));
-    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    watcher(api, only).default_backoff().boxed()
+    let all = longboat_watch::Selection::of_resource(ApiResource::from_gvk(&kind));
+    let only = all.within(Some(namespace)).fields(format!("metadata.name={name}"));
+    longboat_watch::decoded(client, &only)
 }
 
 struct Follower {
@@ -193,9 +187,8 @@ impl Follower {
                 self.core.clear_endpoints();
             }
             Some(selection) => {
-                let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-                let matching = watcher::Config::default().labels(&selection.selector);
-                self.events = watcher(api, matching).default_backoff().boxed();
+                let pods = longboat_watch::Selection::of::<Pod>().within(Some(&self.namespace));
+                self.events = longboat_watch::decoded(&self.client, &pods.labelled(&selection.selector));
             }
         }
     }

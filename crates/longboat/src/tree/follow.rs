@@ -5,11 +5,12 @@ use std::{fmt::Debug, future, hash::Hash, sync::Arc, time::Duration};
 use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{
-    Api, Client, Resource,
+    Client, Resource,
     runtime::{WatchStreamExt, reflector, reflector::Store, watcher},
 };
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, v1alpha2::LLMInferenceService};
 use longboat_controller::reader;
+use longboat_watch::Selection;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::{sync::mpsc, time::Instant};
@@ -50,11 +51,10 @@ impl Follow {
     pub(crate) fn start(client: &Client, scope: &Scope) -> Self {
         // One place: a change that comes while another waits is shown with it.
         let (changed, wake) = mpsc::channel(1);
-        let ours = watcher::Config::default().labels(PART_OF_A_SERVICE);
-        let (services, first) = watch(scope.api(client), watcher::Config::default(), &changed);
-        let (deployments, second) = watch(scope.api(client), ours.clone(), &changed);
-        let (sets, third) = watch(scope.api(client), ours.clone(), &changed);
-        let (pods, fourth) = watch(scope.api(client), ours, &changed);
+        let (services, first) = watch(client, &scope.all::<LLMInferenceService>(), &changed);
+        let (deployments, second) = watch(client, &ours::<Deployment>(scope), &changed);
+        let (sets, third) = watch(client, &ours::<LeaderWorkerSet>(scope), &changed);
+        let (pods, fourth) = watch(client, &ours::<Pod>(scope), &changed);
         let watches = futures::stream::select_all([first, second, third, fourth]).boxed();
         Self { services, deployments, sets, pods, watches, wake }
     }
@@ -108,24 +108,22 @@ impl Follow {
     }
 }
 
+fn ours<K: Resource<DynamicType = ()>>(scope: &Scope) -> Selection {
+    scope.all::<K>().labelled(PART_OF_A_SERVICE)
+}
+
 fn watch<K>(
-    api: Api<K>,
-    config: watcher::Config,
+    client: &Client,
+    selection: &Selection,
     changed: &mpsc::Sender<()>,
 ) -> (Watch<K>, BoxStream<'static, ()>)
 where
-    K: Resource<DynamicType: Default + Eq + Hash + Clone>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let (store, writer) = reflector::store();
     let state = Arc::new(Mutex::new(State::default()));
     let (changed, says) = (changed.clone(), state.clone());
-    let events = watcher(api, config).default_backoff().reflect(writer);
+    let events = longboat_watch::decoded::<K>(client, selection).reflect(writer);
     let stream = events.map(move |event| {
         says.lock().hear(&event);
         let _ = changed.try_send(());

@@ -22,6 +22,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource};
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, v1alpha2::LLMInferenceService};
+use longboat_watch::Selection;
 pub(crate) use look::look;
 pub(crate) use screen::{Screen, text};
 
@@ -86,6 +87,14 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
+    /// The objects of a kind in it.
+    fn all<K: Resource<DynamicType = ()>>(&self) -> Selection {
+        match self {
+            Self::Everywhere => Selection::of::<K>(),
+            Self::Namespace(namespace) => Selection::of::<K>().within(Some(namespace)),
+        }
+    }
+
     fn api<K>(&self, client: &Client) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>,

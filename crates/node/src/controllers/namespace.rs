@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use futures::stream;
+use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::core::PartialObjectMeta;
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource};
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use longboat_watch::Selection;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -32,28 +32,26 @@ pub(super) async fn run(client: Client, caches: Caches, ca_pem: Option<String>, 
         [Key { namespace: String::new(), name: namespace.metadata.name.clone().unwrap_or_default() }]
     });
     // Only the two names are watched, and only that they are there.
-    let accounts = of_name(Api::<PartialObjectMeta<ServiceAccount>>::all(client.clone()), "default");
-    let bundles = of_name(Api::<PartialObjectMeta<ConfigMap>>::all(client.clone()), ROOT_CA);
+    let accounts = of_name(&client, Selection::of::<ServiceAccount>(), "default");
+    let bundles = of_name(&client, Selection::of::<ConfigMap>(), ROOT_CA);
     let changes = stream::select(own, stream::select(accounts, bundles));
     let defaults = Defaults { client, namespaces: caches.namespaces, ca_pem };
     Box::pin(queue::run(defaults, changes, cancel)).await;
 }
 
 /// The namespaces in which an object of this name changes or goes.
-fn of_name<K>(api: Api<PartialObjectMeta<K>>, name: &str) -> impl futures::Stream<Item = Trigger> + Send
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
-{
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    futures::StreamExt::filter_map(watcher(api, config).default_backoff(), |event| async {
+fn of_name(client: &Client, all: Selection, name: &str) -> impl Stream<Item = Trigger> + Send + use<> {
+    let named = all.fields(format!("metadata.name={name}")).metadata_only();
+    longboat_watch::events(client, &named).filter_map(|event| async {
         match event {
-            Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => {
-                Some(Trigger::One(Key { namespace: String::new(), name: key_of(&object).namespace }))
-            }
+            Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => Some(Trigger::One(Key {
+                namespace: String::new(),
+                name: object.metadata.namespace.unwrap_or_default(),
+            })),
             Ok(watcher::Event::InitDone) => Some(Trigger::All),
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
             Err(error) => {
-                tracing::debug!(%error, kind = %K::kind(&()), "watch interrupted");
+                tracing::debug!(%error, "watch interrupted");
                 None
             }
         }

@@ -20,8 +20,8 @@ struct Unrun<K: kube::Resource<DynamicType = ()> + 'static> {
 
 /// Watches both kinds until `cancel`.
 pub(super) async fn run(client: Client, recorder: Recorder, cancel: CancellationToken) {
-    let (daemons, watch_daemons) = Cache::<DaemonSet>::new(kube::Api::all(client.clone()), cancel.clone());
-    let (crons, watch_crons) = Cache::<CronJob>::new(kube::Api::all(client), cancel.clone());
+    let (daemons, watch_daemons) = Cache::<DaemonSet>::new(&client, cancel.clone());
+    let (crons, watch_crons) = Cache::<CronJob>::new(&client, cancel.clone());
     let daemon_changes = triggers(&daemons, |set: &DaemonSet| [key_of(set)]);
     let cron_changes = triggers(&crons, |job: &CronJob| [key_of(job)]);
     let daemons = Unrun { cache: daemons, recorder: recorder.clone() };

@@ -1,30 +1,33 @@
 //! Objects as an API server sends them: with managed fields, which are often larger than the rest and are not used here, and
 //! sometimes in a form that cannot be decoded.
 
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::{borrow::Cow, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
+use kube::{Resource, api::ApiResource, core::DynamicResourceScope};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
-use crate::watch::Watched;
-
-/// An object of a list or a watch, as its JSON. Most objects that a watch reports are known already from the responses to our own
-/// writes and need not be decoded. An object that cannot be decoded does not affect the others.
+/// An object of a list or a watch, as its JSON. Many objects need not be decoded: a controller knows most of those that a watch reports
+/// from the responses to its own writes. An object that cannot be decoded does not affect the others.
 ///
 /// It can only be deserialized directly from JSON text: in a watch event `type` has to come before `object`, as in all events that
 /// Kubernetes writes.
-pub(crate) struct Received<K> {
+#[derive(Clone)]
+pub struct Received {
     /// Its name and version only.
-    pub(crate) metadata: ObjectMeta,
+    pub metadata: ObjectMeta,
     /// Without managed fields.
     text: Box<str>,
-    kind: PhantomData<fn() -> K>,
 }
+
+/// The same of an object whose metadata only the API server is asked for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct MetadataOnly(pub(crate) Received);
 
 /// The text of an object up to its metadata. What follows, which is most of the text, is not parsed.
 #[derive(Default)]
@@ -54,7 +57,7 @@ struct Outline<'a> {
 }
 
 /// The text of an object with null in place of its managed fields; the same text if it has none.
-pub(crate) fn without_managed_fields(text: &str) -> Cow<'_, str> {
+pub fn without_managed_fields(text: &str) -> Cow<'_, str> {
     cut(text, metadata_of::<Outline<'_>>(text).ok().and_then(|found| found.managed_fields))
 }
 
@@ -99,12 +102,12 @@ impl<'de> Visitor<'de> for &mut Head<'de> {
 
 // === impl Received ===
 
-impl<K: DeserializeOwned> Received<K> {
+impl Received {
     /// The object.
     ///
     /// # Errors
     /// When it does not have the form of its kind: what is wrong, and where in its text.
-    pub(crate) fn read(&self) -> Result<K, serde_json::Error> {
+    pub fn read<K: DeserializeOwned>(&self) -> Result<K, serde_json::Error> {
         serde_json::from_str(&self.text)
     }
 
@@ -112,30 +115,24 @@ impl<K: DeserializeOwned> Received<K> {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub(crate) fn read_metadata(&self) -> Result<ObjectMeta, serde_json::Error> {
+    pub fn read_metadata(&self) -> Result<ObjectMeta, serde_json::Error> {
         metadata_of(&self.text)
     }
 
     /// Its JSON.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 }
 
-impl<K> Clone for Received<K> {
-    fn clone(&self) -> Self {
-        Self { metadata: self.metadata.clone(), text: self.text.clone(), kind: PhantomData }
-    }
-}
-
-impl<K> fmt::Debug for Received<K> {
+impl fmt::Debug for Received {
     /// The content is left out: it may be a Secret's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Received").field("metadata", &self.metadata).finish_non_exhaustive()
     }
 }
 
-impl<'de, K> Deserialize<'de> for Received<K> {
+impl<'de> Deserialize<'de> for Received {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <&'de RawValue>::deserialize(deserializer)?.get();
         let found: Outline<'_> = metadata_of(text).map_err(D::Error::custom)?;
@@ -147,42 +144,53 @@ impl<'de, K> Deserialize<'de> for Received<K> {
             resource_version: found.resource_version,
             ..ObjectMeta::default()
         };
-        Ok(Self { metadata, text, kind: PhantomData })
+        Ok(Self { metadata, text })
     }
 }
 
-impl<K: Watched> Resource for Received<K> {
-    type DynamicType = <K as Resource>::DynamicType;
-    type Scope = <K as Resource>::Scope;
+macro_rules! resource {
+    ($type:ty, $metadata_only:literal, $($metadata:tt)+) => {
+        impl Resource for $type {
+            type DynamicType = ApiResource;
+            type Scope = DynamicResourceScope;
 
-    fn metadata_api() -> bool {
-        K::METADATA_ONLY
-    }
+            fn metadata_api() -> bool {
+                $metadata_only
+            }
 
-    fn kind(dynamic: &K::DynamicType) -> Cow<'_, str> {
-        K::kind(dynamic)
-    }
+            fn kind(resource: &ApiResource) -> Cow<'_, str> {
+                Cow::Borrowed(&resource.kind)
+            }
 
-    fn group(dynamic: &K::DynamicType) -> Cow<'_, str> {
-        K::group(dynamic)
-    }
+            fn group(resource: &ApiResource) -> Cow<'_, str> {
+                Cow::Borrowed(&resource.group)
+            }
 
-    fn version(dynamic: &K::DynamicType) -> Cow<'_, str> {
-        K::version(dynamic)
-    }
+            fn version(resource: &ApiResource) -> Cow<'_, str> {
+                Cow::Borrowed(&resource.version)
+            }
 
-    fn plural(dynamic: &K::DynamicType) -> Cow<'_, str> {
-        K::plural(dynamic)
-    }
+            fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+                Cow::Borrowed(&resource.api_version)
+            }
 
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
+            fn plural(resource: &ApiResource) -> Cow<'_, str> {
+                Cow::Borrowed(&resource.plural)
+            }
 
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
+            fn meta(&self) -> &ObjectMeta {
+                &self.$($metadata)+
+            }
+
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.$($metadata)+
+            }
+        }
+    };
 }
+
+resource!(Received, false, metadata);
+resource!(MetadataOnly, true, 0.metadata);
 
 #[cfg(test)]
 mod tests {
@@ -226,12 +234,12 @@ mod tests {
             "kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"},
             "items": [config_map(&json!({"k": "v"})), config_map(&json!("nonsense"))],
         });
-        let list: ObjectList<Received<ConfigMap>> = serde_json::from_str(&list.to_string()).unwrap();
-        let read = list.items[0].read().unwrap();
+        let list: ObjectList<Received> = serde_json::from_str(&list.to_string()).unwrap();
+        let read = list.items[0].read::<ConfigMap>().unwrap();
         assert_eq!(read.data.as_ref().unwrap()["k"], "v");
         assert_eq!(read.metadata.managed_fields, None);
         assert_eq!(list.items[1].metadata.name.as_deref(), Some("a"));
-        let problem = list.items[1].read().unwrap_err().to_string();
+        let problem = list.items[1].read::<ConfigMap>().unwrap_err().to_string();
         assert!(problem.contains("nonsense"), "{problem}");
         assert_eq!(list.items[1].meta().resource_version.as_deref(), Some("7"));
     }
@@ -239,27 +247,27 @@ mod tests {
     #[test]
     fn of_an_object_as_much_is_read_as_is_asked_for() {
         let object = config_map(&json!("nonsense"));
-        let received: Received<ConfigMap> = serde_json::from_str(&object.to_string()).unwrap();
+        let received: Received = serde_json::from_str(&object.to_string()).unwrap();
         let metadata = received.read_metadata().unwrap();
         assert_eq!((metadata.name.as_deref(), metadata.managed_fields), (Some("a"), None));
-        assert!(received.read().is_err());
+        assert!(received.read::<ConfigMap>().is_err());
         for none in [r#"{"kind":"ConfigMap"}"#, r#"{"kind":"ConfigMap","metadata":null}"#] {
-            let received: Received<ConfigMap> = serde_json::from_str(none).unwrap();
+            let received: Received = serde_json::from_str(none).unwrap();
             assert_eq!(received.metadata, ObjectMeta::default(), "{none}");
         }
-        assert!(serde_json::from_str::<Received<ConfigMap>>(r#"{"metadata":3}"#).is_err());
+        assert!(serde_json::from_str::<Received>(r#"{"metadata":3}"#).is_err());
     }
 
     #[test]
     fn what_a_watch_says_is_read() {
         let line = format!(r#"{{"type":"MODIFIED","object":{}}}"#, config_map(&json!({"k": "hush"})));
-        let event: WatchEvent<Received<ConfigMap>> = serde_json::from_str(&line).unwrap();
+        let event: WatchEvent<Received> = serde_json::from_str(&line).unwrap();
         let WatchEvent::Modified(object) = event else { unreachable!("{event:?}") };
         assert_eq!(object.metadata.name.as_deref(), Some("a"));
-        assert_eq!(object.read().unwrap().data.unwrap()["k"], "hush");
+        assert_eq!(object.read::<ConfigMap>().unwrap().data.unwrap()["k"], "hush");
         assert!(!format!("{object:?}").contains("hush"), "{object:?}");
         let line = r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"12"}}}"#;
-        let event: WatchEvent<Received<ConfigMap>> = serde_json::from_str(line).unwrap();
+        let event: WatchEvent<Received> = serde_json::from_str(line).unwrap();
         assert!(
             matches!(event, WatchEvent::Bookmark(bookmark) if bookmark.metadata.resource_version == "12")
         );

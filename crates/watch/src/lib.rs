@@ -1,0 +1,94 @@
+//! Watches and lists of objects of any kind.
+//!
+//! kube's watcher and client are generic over the kind, and a program that watches twenty kinds holds twenty copies of them. Decoding an
+//! event in them also means a second decoder for every type, because an event's type is known before its object only by convention. So
+//! objects arrive here as text, whatever their kind, and whoever needs one decodes it: [`Received`].
+
+mod received;
+mod selection;
+
+use futures::{StreamExt, future, stream::BoxStream};
+use kube::{
+    Api, Client,
+    api::{ListParams, ObjectList},
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+
+pub use received::{Received, without_managed_fields};
+pub use selection::Selection;
+
+use received::MetadataOnly;
+
+/// What a watch says. It never ends: after an error it begins again with a list, after a delay that grows.
+pub type Events<K = Received> = BoxStream<'static, watcher::Result<Event<K>>>;
+
+/// Watches objects.
+pub fn events(client: &Client, selection: &Selection) -> Events {
+    let config = selection.config();
+    if selection.is_metadata_only() {
+        let api: Api<MetadataOnly> = selection.api(client);
+        let events = watcher(api, config).default_backoff();
+        return events.map(|event| event.map(without_mark)).boxed();
+    }
+    let api: Api<Received> = selection.api(client);
+    watcher(api, config).default_backoff().boxed()
+}
+
+/// Watches objects and decodes each. One that cannot be decoded is logged and left out.
+pub fn decoded<K: DeserializeOwned + Send + 'static>(client: &Client, selection: &Selection) -> Events<K> {
+    let kind = selection.kind().to_owned();
+    let decode = move |event: watcher::Result<Event<Received>>| {
+        future::ready(event.map(|event| decode(event, &kind)).transpose())
+    };
+    events(client, selection).filter_map(decode).boxed()
+}
+
+/// Lists a page of objects.
+///
+/// # Errors
+/// When the request fails.
+pub async fn page(
+    client: &Client,
+    selection: &Selection,
+    mut params: ListParams,
+) -> Result<ObjectList<Received>, kube::Error> {
+    params = selection.restrict(params);
+    if !selection.is_metadata_only() {
+        return selection.api::<Received>(client).list(&params).await;
+    }
+    let ObjectList { types, metadata, items } = selection.api::<MetadataOnly>(client).list(&params).await?;
+    Ok(ObjectList { types, metadata, items: items.into_iter().map(|object| object.0).collect() })
+}
+
+fn without_mark(event: Event<MetadataOnly>) -> Event<Received> {
+    match event {
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+        Event::InitApply(object) => Event::InitApply(object.0),
+        Event::Apply(object) => Event::Apply(object.0),
+        Event::Delete(object) => Event::Delete(object.0),
+    }
+}
+
+fn decode<K: DeserializeOwned>(event: Event<Received>, kind: &str) -> Option<Event<K>> {
+    let read = |object: Received| match object.read() {
+        Ok(read) => Some(read),
+        Err(error) => {
+            let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);
+            let (namespace, name) = (namespace.as_deref(), name.as_deref());
+            tracing::warn!(kind, namespace, name, %error, "An object cannot be read and is left out.");
+            None
+        }
+    };
+    Some(match event {
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+        Event::InitApply(object) => Event::InitApply(read(object)?),
+        Event::Apply(object) => Event::Apply(read(object)?),
+        Event::Delete(object) => Event::Delete(read(object)?),
+    })
+}
