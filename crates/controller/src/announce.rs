@@ -2,23 +2,24 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_plan::{Key, ObjectKey};
+use longboat_store::Sent;
 
 use crate::{
-    cache::{Asked, Change},
     config,
-    context::Context,
+    context::{Change, Context},
     observe,
-    watch::Watched,
+    watch::{Watched, related},
 };
 
 /// Stores the response to a status write of ours. It contains everything that others have changed by then. The watch will not report
 /// those changes as new, because the cache knows this version now, so they are announced here. A change of the status alone
 /// concerns only the services that depend on a part of it.
-pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, asked: Asked) {
+pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, sent: Sent) {
     let cache = K::cache(&context.caches);
     let known = cache.metadata(&Key::of(answer));
-    let Some(change) = cache.set_answer(answer, asked) else { return };
+    let Some(change) = cache.set_response(answer, sent) else { return };
     let is_same = known.is_some_and(|mut known| {
         let new = answer.metadata();
         known.resource_version.clone_from(&new.resource_version);
@@ -31,7 +32,7 @@ pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, asked: Asked) 
         return;
     }
     let key = Key::of(answer);
-    let [before, now] = &change.peers;
+    let [before, now] = &change.summaries;
     config::enqueue_used(context, &key.namespace, before.as_deref(), now.as_deref());
     let mut dependents = context.index.record(aliases(&key, &change));
     dependents.retain(|service| *service != key);
@@ -46,9 +47,12 @@ pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
     {
         return;
     }
-    let Some(object) = new.or(old) else { return };
-    let key = Key::of(object);
+    let key = change.key.clone();
     K::changed(context, &key, change);
+    let Some(object) = new.or(old) else {
+        announce_unreadable::<K>(context, &key, &ObjectMeta::default());
+        return;
+    };
     let is_new = new.is_some_and(K::is_unobserved);
     for service in object.concerns() {
         if is_new {
@@ -63,10 +67,18 @@ pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
     context.enqueue_dependents(context.index.record(names));
 }
 
+/// Enqueues the services that depend on an object that cannot be read, or that its metadata names.
+pub(crate) fn announce_unreadable<K: Watched>(context: &Context, key: &Key, metadata: &ObjectMeta) {
+    if let Some(service) = related(metadata) {
+        context.services.add(service);
+    }
+    context.enqueue_dependents(context.index.record([key.clone().of_kind(<K as Watched>::KIND)]));
+}
+
 /// The names under which other services depend on an object, before and after a change: a service that leaves a group concerns the
 /// members that stay.
 fn aliases<K>(key: &Key, change: &Change<'_, K>) -> BTreeSet<ObjectKey> {
-    let [before, now] = &change.peers;
+    let [before, now] = &change.summaries;
     if before == now {
         return BTreeSet::new();
     }

@@ -19,13 +19,13 @@ use longboat_plan::{
     Applied, CertificateRequest, Child, Children, Key, ObjectRef, Phase, Planned, Problem, Snapshot, Wave,
     kinds,
 };
+use longboat_store::Sent;
 use longboat_tls::{LeafRequest, self_signed};
 use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::{
     announce::announce,
-    cache::Asked,
     context::Context,
     error::{has_code, text_of},
     events::Subject,
@@ -272,7 +272,7 @@ impl Pass<'_> {
         let namespace = (!reference.namespace.is_empty()).then_some(reference.namespace.as_str());
         let api = K::api(&self.context.client, namespace);
         let cache = K::cache(&self.context.caches);
-        let sent = cache.asking();
+        let sent = cache.sending();
         // The object that the plan is based on, not the newest one: the plan could undo a change that was made since.
         let Some(live) = K::observed(self.seen).get(&reference.namespace, &reference.name) else {
             if let Some(present) = cache.get(&key_of(reference)) {
@@ -339,7 +339,7 @@ impl Pass<'_> {
         &self,
         reference: &ObjectRef,
         present: &K,
-        sent: Asked,
+        sent: Sent,
         why: &str,
     ) -> Refused {
         self.accept(present, sent);
@@ -351,7 +351,7 @@ impl Pass<'_> {
         api: &Api<K>,
         reference: &ObjectRef,
         desired: &K,
-        sent: Asked,
+        sent: Sent,
     ) -> Result<K, Refused> {
         match api.create(&PostParams::default(), desired).await {
             Ok(created) => Ok(self.created(reference, desired, created, sent)),
@@ -416,7 +416,7 @@ impl Pass<'_> {
         reference: &ObjectRef,
         desired: &K,
         created: K,
-        sent: Asked,
+        sent: Sent,
     ) -> K {
         if desired.differs(&created) {
             let asked = settled::fingerprint(desired);
@@ -433,7 +433,7 @@ impl Pass<'_> {
         desired: &K,
         live: &K,
         updated: K,
-        sent: Asked,
+        sent: Sent,
     ) -> K {
         if desired.differs(&updated) {
             self.context.settled.note(&self.subject.key, reference, asked, &updated);
@@ -446,8 +446,8 @@ impl Pass<'_> {
     }
 
     /// Stores an object and announces the change. The watch will not report this version as a change.
-    fn accept<K: Watched>(&self, object: &K, sent: Asked) {
-        if let Some(change) = K::cache(&self.context.caches).set_answer(object, sent) {
+    fn accept<K: Watched>(&self, object: &K, sent: Sent) {
+        if let Some(change) = K::cache(&self.context.caches).set_response(object, sent) {
             announce(self.context, &change);
         }
     }
@@ -457,7 +457,7 @@ impl Pass<'_> {
         &self,
         reference: &ObjectRef,
         object: K,
-        sent: Asked,
+        sent: Sent,
         reason: &'static str,
     ) -> K {
         self.accept(&object, sent);

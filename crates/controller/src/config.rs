@@ -192,7 +192,7 @@ async fn write(
         PassError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
     let api = LLMInferenceServiceConfig::api(&context.client, Some(&key.namespace));
-    let asked = context.caches.configs.asking();
+    let asked = context.caches.configs.sending();
     match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {
             announce::reported(context, &updated, asked);

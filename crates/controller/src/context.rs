@@ -8,22 +8,22 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
 use longboat_compose::{Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError};
-use longboat_plan::{Capabilities, Key, kinds, types};
+use longboat_plan::{Capabilities, Key, Kind, Peer, kinds, types};
+use longboat_store::{Index, Layout};
 use parking_lot::RwLock;
 
 use crate::{
     args::Args,
-    cache::Cache,
     downloads::Downloads,
     events::EventSink,
     hash,
-    index::Index,
     merged::Judge,
     metrics::{Metrics, Worker},
     proof::Proofs,
     queue::Queue,
     secrets::{SecretContents, SecretMetadata},
     settled::Settled,
+    watch::Watched,
 };
 
 /// More services than this that depend on one object are reconciled in the background when it changes.
@@ -34,7 +34,7 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) args: Args,
     pub(crate) caches: Caches,
-    pub(crate) index: Index,
+    pub(crate) index: Index<Kind>,
     /// Services to reconcile.
     pub(crate) services: Queue<Key>,
     /// Configs to reconcile.
@@ -62,6 +62,21 @@ pub(crate) struct Context {
     errors: parking_lot::Mutex<HashMap<Key, String>>,
 }
 
+/// The objects of one kind, and of services what others depend on.
+pub(crate) type Cache<K> = longboat_store::Cache<K, Peer>;
+
+/// A change of an object.
+pub(crate) type Change<'a, K> = longboat_store::Change<'a, K, Peer>;
+
+fn empty<K: Watched>() -> Cache<K> {
+    Cache::new(Layout {
+        is_compressed: K::is_compressed,
+        is_typical: K::is_typical,
+        summary: K::peer,
+        from_metadata: K::FROM_METADATA,
+    })
+}
+
 /// What a service was composed from.
 struct Composed {
     /// A hash of its own spec.
@@ -75,13 +90,24 @@ pub(crate) type PlatformState = Result<Arc<Platform>, PlatformError>;
 macro_rules! caches {
     ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
         /// The objects of every kind that is watched.
-        #[derive(Debug, Default)]
+        #[derive(Debug)]
         pub(crate) struct Caches {
             pub(crate) inference_services: Cache<LLMInferenceService>,
             pub(crate) configs: Cache<LLMInferenceServiceConfig>,
             /// Which Secrets there are beside ours.
             pub(crate) secret_metadata: Cache<SecretMetadata>,
             $(pub(crate) $field: Cache<types::$kind>,)*
+        }
+
+        impl Default for Caches {
+            fn default() -> Self {
+                Self {
+                    inference_services: empty(),
+                    configs: empty(),
+                    secret_metadata: empty(),
+                    $($field: empty(),)*
+                }
+            }
         }
     };
 }

@@ -45,12 +45,12 @@ async fn write<K: Watched>(context: &Context, object: &K, finalizers: &[String])
     }});
     let api = K::api(&context.client, Some(&key.namespace));
     let cache = K::cache(&context.caches);
-    let asked = cache.asking();
+    let sent = cache.sending();
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(updated) => {
             // An object that waited only for this is deleted now, and the watch reports that.
             if updated.metadata().deletion_timestamp.is_none() {
-                cache.set_answer(&updated, asked);
+                cache.set_response(&updated, sent);
             }
             Ok(())
         }

@@ -7,7 +7,6 @@
 mod announce;
 mod apply;
 mod args;
-mod cache;
 mod capabilities;
 mod config;
 mod context;
@@ -19,7 +18,6 @@ mod fence;
 mod finalizer;
 mod hash;
 mod health;
-mod index;
 mod lease;
 mod lookups;
 mod merged;

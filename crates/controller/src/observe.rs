@@ -57,7 +57,7 @@ fn add(context: &Context, namespace: &str, snapshot: &mut Snapshot) {
         };
     }
     kinds!(all each);
-    caches.inference_services.share_peers(namespace, &mut snapshot.peers);
+    caches.inference_services.share_summaries(namespace, &mut snapshot.peers);
     snapshot.gateways = caches.gateways.share_all().into();
     snapshot.gateway_classes = caches.gateway_classes.share_all().into();
     caches.config_maps.share(system, &mut snapshot.config_maps);

@@ -10,7 +10,8 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{conditions::types, reasons::condition};
-use longboat_plan::{Edition, Key, Kind, Phase, Problem, Snapshot};
+use longboat_plan::{Key, Kind, Phase, Problem, Snapshot};
+use longboat_store::{Index, Version};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -19,7 +20,6 @@ use crate::{
     args::Args,
     context::Context,
     error::{PassError, has_code, text_of},
-    index::Index,
     watch::{Rules, Watched},
 };
 
@@ -117,7 +117,7 @@ fn problem(message: String) -> Problem {
 /// The Secret of that name, if there is one: as it was read before, unless it was changed since.
 async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>, Unread> {
     let Some(metadata) = context.caches.secret_metadata.metadata(key) else { return Ok(None) };
-    if let Some(known) = context.secret_contents.get(key, &Edition::of(&metadata)) {
+    if let Some(known) = context.secret_contents.get(key, &Version::of(&metadata)) {
         return Ok(Some(known));
     }
     let api = Secret::api(&context.client, Some(&key.namespace));
@@ -178,10 +178,10 @@ impl Metadata for SecretMetadata {
 
 impl SecretContents {
     /// The content of a Secret, unless it is older than this.
-    fn get(&self, key: &Key, present: &Edition) -> Option<Arc<Secret>> {
+    fn get(&self, key: &Key, present: &Version) -> Option<Arc<Secret>> {
         let state = self.state.lock();
         let known = &state.contents.get(key)?.secret;
-        (!present.is_newer(&Edition::of(&known.metadata))).then(|| Arc::clone(known))
+        (!present.is_newer(&Version::of(&known.metadata))).then(|| Arc::clone(known))
     }
 
     fn set(&self, key: Key, secret: Arc<Secret>) {
@@ -194,7 +194,7 @@ impl SecretContents {
     }
 
     /// Forgets, from time to time, what no service depends on any more.
-    pub(crate) fn sweep(&self, index: &Index) {
+    pub(crate) fn sweep(&self, index: &Index<Kind>) {
         let (mut state, now) = (self.state.lock(), Instant::now());
         if state.contents.is_empty() || state.swept.is_some_and(|swept| now - swept < SWEEP) {
             return;
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_content_counts_until_the_secret_is_known_to_have_changed() {
         let (contents, key) = (SecretContents::default(), Key::new("ns", "a"));
-        let present = |version: &str| Edition::of(&secret(version).metadata);
+        let present = |version: &str| Version::of(&secret(version).metadata);
         contents.set(key.clone(), secret("5"));
         assert!(contents.get(&key, &present("4")).is_some(), "the watch is behind the answer");
         assert!(contents.get(&key, &present("5")).is_some());
@@ -237,7 +237,7 @@ mod tests {
     async fn a_content_is_forgotten_once_no_service_depends_on_it() {
         let (contents, index) = (SecretContents::default(), Index::default());
         let (key, service) = (Key::new("ns", "a"), Key::new("ns", "llm"));
-        let is_known = || contents.get(&key, &Edition::of(&secret("5").metadata)).is_some();
+        let is_known = || contents.get(&key, &Version::of(&secret("5").metadata)).is_some();
         contents.set(key.clone(), secret("5"));
         contents.sweep(&index);
         assert!(is_known(), "a reconcile that is under way has read it");

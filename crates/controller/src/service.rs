@@ -14,6 +14,7 @@ use longboat_compose::{
     platform::PlatformError,
 };
 use longboat_plan::{self as plan, Children, Key, ObjectKey, Plan, Problem, Snapshot};
+use longboat_store::Moment;
 use tracing::Instrument;
 
 use crate::{
@@ -22,7 +23,6 @@ use crate::{
     error::PassError,
     events::Subject,
     finalizer,
-    index::Moment,
     lookups::Lookups,
     metrics::Phase,
     observe, remove,
@@ -174,13 +174,13 @@ async fn update(
     let reporting = spans::phase(Phase::Report);
     let status = reporting
         .in_scope(|| plan::status(service, report, &children, &after, now))
-        .map_err(|error| not_stored(&error))?;
+        .map_err(|error| not_planned(&error))?;
     let found = failure(&status);
     let due = match spec {
         Some(spec) => plan::proof::next(service, spec, &children, &after, &status),
         None => Ok(None),
     };
-    let due = due.map_err(|error| not_stored(&error))?;
+    let due = due.map_err(|error| not_planned(&error))?;
     seen.extend(after.reads(&subject.uid));
     record_dependencies(context, &subject.key, seen, observed);
     // A conflict is over in a moment: reporting it would make conditions flap.
@@ -206,7 +206,7 @@ async fn plan_with_secrets(
         secrets::check(context, &key.namespace)?;
     }
     loop {
-        let planned = plan::children(service, spec, snapshot).map_err(|error| not_stored(&error))?;
+        let planned = plan::children(service, spec, snapshot).map_err(|error| not_planned(&error))?;
         // Planning stops at the first Secret that it lacks, so each turn reads one that exists, and there are as many as the spec names.
         if !secrets::add(context, &planned.missed_secrets, snapshot).await? {
             return Ok(planned);
@@ -366,7 +366,7 @@ async fn finalize(
         let platform = context.platform().unwrap_or_default();
         let snapshot = observe::snapshot(context, &subject.key, platform, Timestamp::now());
         let plan::Finalization { remove, senders, reads } =
-            plan::finalization(service, &snapshot).map_err(|error| not_stored(&error))?;
+            plan::finalization(service, &snapshot).map_err(|error| not_planned(&error))?;
         if !senders.is_empty() {
             // It depends on their routes, so it is enqueued when that ends.
             record_dependencies(context, &subject.key, reads, began);
@@ -393,6 +393,6 @@ async fn wait_for(
     status::publish(context, subject, service, status).await
 }
 
-fn not_stored(error: &plan::PlanError) -> PassError {
+fn not_planned(error: &plan::PlanError) -> PassError {
     PassError::Unfinished(error.to_string())
 }

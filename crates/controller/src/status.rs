@@ -32,7 +32,7 @@ pub(crate) async fn publish(
         PassError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
     let api = LLMInferenceService::api(&context.client, Some(&subject.key.namespace));
-    let asked = context.caches.inference_services.asking();
+    let asked = context.caches.inference_services.sending();
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => announce::reported(context, &updated, asked),
         Err(error) if has_code(&error, 404) => return Ok(()),

@@ -15,9 +15,14 @@ use longboat_plan::Key;
 use longboat_watch::{Received, Selection};
 use tokio_util::sync::CancellationToken;
 
-use crate::{announce::announce, args::Args, context::Context, error::has_code};
+use crate::{
+    announce::{announce, announce_unreadable},
+    args::Args,
+    context::Context,
+    error::has_code,
+};
 
-pub(crate) use kinds::{Capability, Rules, Served, Watched, labelled};
+pub(crate) use kinds::{Capability, Rules, Served, Watched, labelled, related};
 
 /// Where a kind is watched: in the whole cluster (`None`), or in each of these namespaces. A controller that is confined to namespaces
 /// does not watch cluster-scoped kinds.
@@ -56,7 +61,7 @@ fn every<K: Watched>(namespace: Option<&str>) -> Selection {
 #[derive(Clone, Copy)]
 struct Sink {
     kind: fn() -> String,
-    store: fn(&Context, &Received) -> Option<Key>,
+    store: fn(&Context, &Received) -> Key,
     remove: fn(&Context, &ObjectMeta),
     forget_others: fn(&Context, Option<&str>, &BTreeSet<Key>),
 }
@@ -101,7 +106,9 @@ async fn follow(
         match event {
             None => return,
             Some(Ok(Event::Init)) => present.clear(),
-            Some(Ok(Event::InitApply(object))) => present.extend((sink.store)(&context, &object)),
+            Some(Ok(Event::InitApply(object))) => {
+                present.insert((sink.store)(&context, &object));
+            }
             Some(Ok(Event::InitDone)) => {
                 (sink.forget_others)(&context, namespace.as_deref(), &std::mem::take(&mut present));
                 if state != Some(FirstList::Complete) {
@@ -148,25 +155,28 @@ fn refused_with(error: &watcher::Error, code: u16) -> bool {
     }
 }
 
-/// Stores an object that exists and announces the change. Returns its key, unless it is a change that cannot be decoded.
-fn store<K: Watched>(context: &Context, object: &Received) -> Option<Key> {
+/// Stores an object that exists, readable or not, and announces the change. Returns its key.
+fn store<K: Watched>(context: &Context, object: &Received) -> Key {
     let key = Key::of_metadata(&object.metadata);
     let cache = K::cache(&context.caches);
     if cache.knows(&object.metadata) {
-        return Some(key);
+        return key;
     }
     let mut read: K = match metadata_only(object).map_or_else(|| object.read(), Ok) {
         Ok(read) => read,
         Err(error) => {
-            tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read and is left out.");
-            return None;
+            tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read.");
+            if cache.set_unreadable(&object.metadata, error.to_string()) {
+                announce_unreadable::<K>(context, &key, &object.read_metadata().unwrap_or_default());
+            }
+            return key;
         }
     };
     let change = if read.slim() { cache.set(&read) } else { cache.set_read(&read, object.text()) };
     if let Some(change) = change {
         announce(context, &change);
     }
-    Some(key)
+    key
 }
 
 /// Removes an object that was deleted from the cache.
@@ -179,7 +189,7 @@ fn remove<K: Watched>(context: &Context, metadata: &ObjectMeta) {
 /// The object with metadata only, if that is enough.
 fn metadata_only<K: Watched>(object: &Received) -> Option<K> {
     let make = K::FROM_METADATA?;
-    Some(make(object.read_metadata().ok()?)).filter(K::is_packed)
+    Some(make(object.read_metadata().ok()?)).filter(K::is_compressed)
 }
 
 /// Removes the objects that no longer exist from the cache.
@@ -212,7 +222,7 @@ async fn fill(
     let mut present = BTreeSet::new();
     loop {
         let page = longboat_watch::page(&context.client, &selection, params).await?;
-        present.extend(page.items.into_iter().filter_map(|object| (sink.store)(context, &object)));
+        present.extend(page.items.into_iter().map(|object| (sink.store)(context, &object)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = ListParams::default().continue_token(&token),
             None => break,

@@ -12,13 +12,14 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates that only compute.
-const PURE: [&str; 11] = [
+const PURE: [&str; 12] = [
     "longboat-admission",
     "longboat-api",
     "longboat-install",
     "longboat-kv-events",
     "longboat-patch",
     "longboat-schema",
+    "longboat-store",
     "longboat-template",
     "longboat-compose",
     "longboat-plan",

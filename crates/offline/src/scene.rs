@@ -13,7 +13,7 @@ use longboat_compose::{
     PresetNames, Warning, outcome::Outcome, platform::PlatformError, presets,
 };
 use longboat_manifest::Document;
-use longboat_plan::{Objects, Plan, PlanError, Snapshot};
+use longboat_plan::{Objects, Plan, PlanError, Snapshot, add_peers};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use thiserror::Error;
@@ -407,7 +407,7 @@ impl Scene {
         if spec.router.as_ref().and_then(|router| router.route.as_ref()?.group.as_ref()).is_some() {
             let all = self.subjects.iter().map(|subject| subject.service.as_ref());
             let near = all.filter(|other| other.metadata.namespace == service.metadata.namespace);
-            snapshot.peers.extend(near);
+            add_peers(&mut snapshot.peers, near);
         }
         let assumed =
             if self.assuming { assume::what_is_missing(service, spec, &mut snapshot) } else { Vec::new() };

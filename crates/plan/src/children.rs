@@ -2,8 +2,10 @@
 
 use std::{fmt, marker::PhantomData};
 
+use longboat_store::Key;
+
 use crate::{
-    key::{Key, Kind, ObjectKey},
+    key::{Kind, ObjectKey},
     kinds::{
         Child,
         types::{self, Deployment, LeaderWorkerSet},

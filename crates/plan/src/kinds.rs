@@ -38,7 +38,7 @@ pub mod types {
 /// A row is what the kind is for, the field that holds its objects, the type (of [`types`]), and two groups:
 ///
 /// * of a child: its type in events of the reference, and the [`Wave`](crate::Wave) in which it is written;
-/// * how it is observed: `namespaced` or `cluster`; stored `whole`, as compressed text (`packed`), or as text of which only metadata are
+/// * how it is observed: `namespaced` or `cluster`; stored `decoded`, as compressed text (`compressed`), or as text of which only metadata are
 ///   decoded at first (`metadata_first`); `all` objects or those that are `labelled` as ours; what the controller adds to the watch of
 ///   most kinds (`ruled`) or nothing (`plain`); whether every cluster serves it (`built_in`), or the name of its CRD, or that discovery
 ///   says so (`discovered`), with the field of [`Capabilities`](crate::Capabilities) that says whether it is there, if there is one.
@@ -49,9 +49,9 @@ macro_rules! kinds {
             // What others need before them comes first.
             {
                 /// The copy of the platform's CA bundle. Shared by all services of a namespace, so without an owner.
-                config_maps: ConfigMap ("v1.ConfigMap", Foundation) (namespaced, whole, all, ruled, built_in);
+                config_maps: ConfigMap ("v1.ConfigMap", Foundation) (namespaced, decoded, all, ruled, built_in);
                 /// The TLS secret, and the secrets that hold storage credentials.
-                secrets: Secret ("v1.Secret", Certificate) (namespaced, packed, labelled, ruled, built_in);
+                secrets: Secret ("v1.Secret", Certificate) (namespaced, compressed, labelled, ruled, built_in);
                 /// The accounts of the scheduler, and of workloads that need rights.
                 service_accounts: ServiceAccount ("v1.ServiceAccount", Foundation) (namespaced, metadata_first, all, plain, built_in);
                 /// What scheduler and routing sidecars may read.
@@ -59,44 +59,44 @@ macro_rules! kinds {
                 /// Bind those roles.
                 role_bindings: RoleBinding ("v1.RoleBinding", Binding) (namespaced, metadata_first, labelled, plain, built_in);
                 /// Lets the scheduler check tokens. Cluster-scoped, so without an owner: removed by the finalizer.
-                cluster_role_bindings: ClusterRoleBinding ("v1.ClusterRoleBinding", Binding) (cluster, packed, labelled, ruled, built_in);
+                cluster_role_bindings: ClusterRoleBinding ("v1.ClusterRoleBinding", Binding) (cluster, compressed, labelled, ruled, built_in);
                 /// What devices each pod of the model server claims.
                 resource_claim_templates: ResourceClaimTemplate ("v1.ResourceClaimTemplate", Foundation)
-                    (namespaced, packed, all, plain, discovered resource_claim_template);
+                    (namespaced, compressed, all, plain, discovered resource_claim_template);
                 /// Model servers whose replicas are groups of pods.
                 leader_worker_sets: LeaderWorkerSet ("v1.LeaderWorkerSet", Workload)
-                    (namespaced, packed, labelled, plain, "leaderworkersets.leaderworkerset.x-k8s.io" leader_worker_set);
+                    (namespaced, compressed, labelled, plain, "leaderworkersets.leaderworkerset.x-k8s.io" leader_worker_set);
                 /// Model servers, the scheduler, the tokenizer.
                 deployments: Deployment ("v1.Deployment", Workload) (namespaced, metadata_first, labelled, plain, built_in);
                 /// The workload's Service, the scheduler's, the tokenizer's; and those that may be behind a Gateway.
                 services: Service ("v1.Service", Foundation) (namespaced, metadata_first, all, ruled, built_in);
                 /// How many pods of a workload may be evicted at a time.
                 pod_disruption_budgets: PodDisruptionBudget ("v1.PodDisruptionBudget", Scaling)
-                    (namespaced, packed, labelled, plain, built_in);
+                    (namespaced, compressed, labelled, plain, built_in);
                 /// What scales workloads by metrics of the cluster.
                 horizontal_pod_autoscalers: HorizontalPodAutoscaler ("v2.HorizontalPodAutoscaler", Scaling)
-                    (namespaced, whole, labelled, ruled, built_in);
+                    (namespaced, decoded, labelled, ruled, built_in);
                 /// What scales workloads by KEDA.
                 scaled_objects: ScaledObject ("v1alpha1.ScaledObject", Scaling)
-                    (namespaced, packed, labelled, plain, "scaledobjects.keda.sh" scaled_object);
+                    (namespaced, compressed, labelled, plain, "scaledobjects.keda.sh" scaled_object);
                 /// The pool that the scheduler picks from.
                 inference_pools: InferencePool ("v1.InferencePool", Pool)
-                    (namespaced, packed, all, plain, "inferencepools.inference.networking.k8s.io" inference_pool);
+                    (namespaced, compressed, all, plain, "inferencepools.inference.networking.k8s.io" inference_pool);
                 /// The same pool in the older group.
                 inference_pools_x: InferencePoolX ("v1alpha2pool.InferencePool", Pool)
-                    (namespaced, packed, all, plain, "inferencepools.inference.networking.x-k8s.io" inference_pool_x);
+                    (namespaced, compressed, all, plain, "inferencepools.inference.networking.x-k8s.io" inference_pool_x);
                 // Of the Gateway API services need routes; their CRD is installed together with that of Gateways.
                 /// The managed route, and those that services reference.
                 http_routes: HTTPRoute ("v1.HTTPRoute", Route)
-                    (namespaced, packed, all, plain, "httproutes.gateway.networking.k8s.io" gateway_api);
+                    (namespaced, compressed, all, plain, "httproutes.gateway.networking.k8s.io" gateway_api);
             }
             {
                 /// Pods of services, for the addresses in certificates.
-                pods: Pod () (namespaced, whole, labelled, ruled, built_in);
+                pods: Pod () (namespaced, decoded, labelled, ruled, built_in);
                 /// Gateways, of all namespaces.
-                gateways: Gateway () (namespaced, whole, all, ruled, "gateways.gateway.networking.k8s.io");
+                gateways: Gateway () (namespaced, decoded, all, ruled, "gateways.gateway.networking.k8s.io");
                 /// Gateway classes.
-                gateway_classes: GatewayClass () (cluster, whole, all, plain, "gatewayclasses.gateway.networking.k8s.io");
+                gateway_classes: GatewayClass () (cluster, decoded, all, plain, "gatewayclasses.gateway.networking.k8s.io");
             }
         }
     };

@@ -8,9 +8,10 @@ use std::{
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use parking_lot::Mutex;
 
+use longboat_store::{Key, Objects};
+
 use crate::{
-    key::{Key, Kind, ObjectKey},
-    objects::Objects,
+    key::{Kind, ObjectKey},
     owner,
 };
 
@@ -41,12 +42,17 @@ impl<K> Observed<K> {
     /// The names that were asked for and not found.
     pub fn missed(&self) -> Vec<Key> {
         let asked = self.asked.lock();
-        let is_missing = |key: &&Key| self.objects.kept(&key.namespace, &key.name).is_none();
+        let is_missing = |key: &&Key| self.objects.stored(&key.namespace, &key.name).is_none();
         asked.iter().filter(is_missing).cloned().collect()
     }
 }
 
 impl<K: Metadata<Ty = ObjectMeta>> Observed<K> {
+    /// Adds the objects that were asked for and cannot be read, with the reason.
+    pub(crate) fn add_unreadable(&self, kind: Kind, unreadable: &mut Vec<(ObjectKey, String)>) {
+        unreadable.extend(self.objects.unreadable().into_iter().map(|(key, why)| (key.of_kind(kind), why)));
+    }
+
     /// Adds what was asked for, but for what the owner with that uid controls: changes of its children concern it anyhow.
     pub(crate) fn add_reads(&self, kind: Kind, uid: &str, reads: &mut BTreeSet<ObjectKey>) {
         let asked = self.asked.lock();

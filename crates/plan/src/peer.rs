@@ -1,13 +1,12 @@
 //! Peers: what reconciling one service depends on of the others in its namespace.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::sync::Arc;
 
 use longboat_api::{
     annotations,
     conditions::types,
     v1alpha2::{LLMInferenceService, ScaledReference},
 };
-use rpds::RedBlackTreeMapSync;
 
 use crate::router::group::{backend_of, models_of, name_of, weight};
 
@@ -54,11 +53,18 @@ pub(crate) enum Backend {
     Service(Box<str>),
 }
 
-/// Peers by namespace and name. Clones share what both have, as those of [`Objects`](crate::Objects) do.
-#[derive(Clone, Default)]
-pub struct Peers(BTreeMap<Arc<str>, Named>);
+/// The peers of every namespace.
+pub type Peers = longboat_store::Summaries<Peer>;
 
-type Named = RedBlackTreeMapSync<Arc<str>, Arc<Peer>>;
+/// Adds what others depend on of these services.
+pub fn add_peers<'a>(peers: &mut Peers, services: impl IntoIterator<Item = &'a LLMInferenceService>) {
+    for service in services {
+        let metadata = &service.metadata;
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        peers.insert(namespace, name, Arc::new(Peer::of(service)));
+    }
+}
 
 // === impl Peer ===
 
@@ -131,86 +137,6 @@ impl UsedConfigs {
     }
 }
 
-// === impl Peers ===
-
-impl Peers {
-    /// The peer of that name.
-    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Peer>> {
-        self.0.get(namespace)?.get(name).cloned()
-    }
-
-    /// The peers of a namespace, with its name and theirs, by name.
-    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Peer)> {
-        let named = self.0.get_key_value(namespace).into_iter();
-        named.flat_map(|(namespace, named)| {
-            named.iter().map(move |(name, peer)| (namespace, name, peer.as_ref()))
-        })
-    }
-
-    /// All of them, by namespace and name.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Peer)> {
-        let all = self.0.iter();
-        all.flat_map(|(namespace, named)| {
-            named.iter().map(move |(name, peer)| (namespace, name, peer.as_ref()))
-        })
-    }
-
-    /// Adds a peer; the one it replaces.
-    pub fn insert(&mut self, namespace: &str, name: &str, peer: Arc<Peer>) -> Option<Arc<Peer>> {
-        let Some(named) = self.0.get_mut(namespace) else {
-            self.0.insert(namespace.into(), Named::default().insert(name.into(), peer));
-            return None;
-        };
-        let known = named.get_key_value(name).map(|(name, peer)| (Arc::clone(name), Arc::clone(peer)));
-        let (name, replaced) = known.map_or_else(|| (name.into(), None), |(name, peer)| (name, Some(peer)));
-        if replaced.as_deref() != Some(&*peer) {
-            named.insert_mut(name, peer);
-        }
-        replaced
-    }
-
-    /// Takes a peer out.
-    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<Peer>> {
-        let named = self.0.get_mut(namespace)?;
-        let removed = named.get(name).cloned()?;
-        named.remove_mut(name);
-        Some(removed)
-    }
-
-    /// Takes over those of a namespace, in place of what was there.
-    pub fn adopt(&mut self, namespace: &str, from: &Self) {
-        if let Some((namespace, named)) = from.0.get_key_value(namespace) {
-            self.0.insert(Arc::clone(namespace), named.clone());
-        }
-    }
-}
-
-impl fmt::Debug for Peers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.0.iter().map(|(namespace, named)| (namespace, named.keys().collect::<Vec<_>>()));
-        f.debug_map().entries(names).finish()
-    }
-}
-
-impl<'a> Extend<&'a LLMInferenceService> for Peers {
-    fn extend<T: IntoIterator<Item = &'a LLMInferenceService>>(&mut self, services: T) {
-        for service in services {
-            let metadata = &service.metadata;
-            let namespace = metadata.namespace.as_deref().unwrap_or_default();
-            let name = metadata.name.as_deref().unwrap_or_default();
-            self.insert(namespace, name, Arc::new(Peer::of(service)));
-        }
-    }
-}
-
-impl<'a> FromIterator<&'a LLMInferenceService> for Peers {
-    fn from_iter<T: IntoIterator<Item = &'a LLMInferenceService>>(services: T) -> Self {
-        let mut peers = Self::default();
-        peers.extend(services);
-        peers
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -245,26 +171,5 @@ mod tests {
         let after = Peer::of(&service("a", &spec, &status));
         assert_eq!(texts(&after.models), ["publishers/other", "told"]);
         assert_eq!(after.configs, UsedConfigs::Applied([("kserve".into(), "preset".into())].into()));
-    }
-
-    #[test]
-    fn a_copy_stays_as_it_was() {
-        let spec = json!({"model": {"uri": "hf://a/b"}});
-        let [a, b] = ["a", "b"].map(|name| service(name, &spec, &json!({})));
-        let mut peers: Peers = [&a].into_iter().collect();
-        let mut copy = Peers::default();
-        copy.adopt("ns", &peers);
-        copy.adopt("other", &peers);
-        peers.extend([&b]);
-        assert!(peers.insert("ns", "a", Arc::new(Peer::of(&b))).is_some());
-        let names = |peers: &Peers| peers.iter().map(|(_, name, _)| name.to_string()).collect::<Vec<_>>();
-        assert_eq!(
-            (names(&copy), names(&peers)),
-            (vec!["a".to_owned()], vec!["a".to_owned(), "b".to_owned()])
-        );
-        assert_eq!(texts(&copy.get("ns", "a").unwrap().models), ["a"]);
-        assert_eq!(texts(&peers.get("ns", "a").unwrap().models), ["b"]);
-        assert!(peers.remove("ns", "b").is_some() && peers.get("ns", "b").is_none());
-        assert!(peers.remove("ns", "b").is_none());
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
+use longboat_store::Key;
 
 use crate::{
     children::{Children, ObjectRef, Planned},
     context::Context,
     draft::Draft,
     event::PlannedEvent,
-    key::{Key, ObjectKey},
+    key::ObjectKey,
     kinds,
     problem::{PlanError, Problem},
     router,
@@ -42,8 +43,8 @@ pub struct Plan {
 /// The same input gives the same plan, and a plan that was applied plans itself again.
 ///
 /// # Errors
-/// When the service was never stored. Everything that a user can get wrong is a [`Problem`] of the plan instead, because
-/// what does not depend on it is planned all the same.
+/// When the service was never stored, or an object that was asked for cannot be read. Everything that a user can get wrong is a
+/// [`Problem`] of the plan instead, because what does not depend on it is planned all the same.
 pub fn children(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
@@ -64,6 +65,7 @@ pub fn children(
     // What is written under these names concerns the service as its own child.
     reads.retain(|object| !own.contains(object));
     let missed_secrets = snapshot.secrets.missed();
+    check_readable(snapshot)?;
     Ok(Plan { children, certificates, remove, events, reads, missed_secrets, problem })
 }
 
@@ -81,11 +83,20 @@ pub struct Finalization {
 /// What must happen before the finalizer of a deleted service can go.
 ///
 /// # Errors
-/// When the service was never stored.
+/// When the service was never stored, or an object that was asked for cannot be read.
 pub fn finalization(service: &LLMInferenceService, snapshot: &Snapshot) -> Result<Finalization, PlanError> {
     let context = Context::new(service, &service.spec, snapshot)?;
     let mut remove = kinds::superfluous(&context, &Children::<Planned>::default(), None);
     remove.retain(|object| object.namespace.is_empty());
     let senders = router::group::senders(&context);
+    check_readable(snapshot)?;
     Ok(Finalization { remove, senders, reads: snapshot.reads(context.uid) })
+}
+
+/// Checks that nothing was taken for absent that is there and cannot be read.
+pub(crate) fn check_readable(snapshot: &Snapshot) -> Result<(), PlanError> {
+    match snapshot.unreadable().into_iter().next() {
+        Some((object, reason)) => Err(PlanError::Unreadable { object, reason }),
+        None => Ok(()),
+    }
 }

@@ -3,7 +3,10 @@
 use longboat_api::labels::component;
 use thiserror::Error;
 
-use crate::children::{ChildKind, ObjectRef};
+use crate::{
+    children::{ChildKind, ObjectRef},
+    key::ObjectKey,
+};
 
 /// The part of a service that a problem belongs to. What comes after it is left as it is, neither written nor removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +37,14 @@ pub enum PlanError {
     /// Children are named after it and owned by it.
     #[error("the service has no {0}: only stored services can be planned")]
     NotStored(&'static str),
+    /// Something is there and cannot be read, so what is absent is not known.
+    #[error("{object} cannot be read, so nothing is changed: {reason}")]
+    Unreadable {
+        /// Which object.
+        object: ObjectKey,
+        /// Why, and where in its text.
+        reason: String,
+    },
 }
 
 // === impl Problem ===

@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use k8s_openapi::jiff::Timestamp;
 use longboat_api::labels::GATEWAY_NAME;
 use longboat_compose::platform::Platform;
+use longboat_store::Objects;
 
 use crate::{
     key::{Kind, ObjectKey},
     kinds::types,
-    objects::Objects,
     observed::{Observed, Reads},
     peer::{Peer, Peers},
 };
@@ -64,6 +64,14 @@ macro_rules! snapshot {
                 let mut reads = self.reads.keys();
                 $(self.$field.add_reads(Kind::$kind, uid, &mut reads);)*
                 reads
+            }
+
+            /// The objects that were asked for and cannot be read, with the reason. They count as absent, so nothing may be written that
+            /// was decided from this snapshot.
+            pub fn unreadable(&self) -> Vec<(ObjectKey, String)> {
+                let mut unreadable = Vec::new();
+                $(self.$field.add_unreadable(Kind::$kind, &mut unreadable);)*
+                unreadable
             }
         }
     };
@@ -148,8 +156,8 @@ impl Snapshot {
     /// The Service that a gateway implementation made for a Gateway, by its label or by its name.
     pub(crate) fn service_behind(&self, namespace: &str, gateway: &str) -> Option<&types::Service> {
         self.reads.record(Kind::GatewayService, namespace, gateway);
-        // Those with the label are stored whole.
-        let labelled = self.services.whole_in_namespace(namespace).find(|service| {
+        // Those with the label are stored decoded.
+        let labelled = self.services.decoded_in_namespace(namespace).find(|service| {
             let labels = service.metadata.labels.as_ref();
             labels.and_then(|all| all.get(GATEWAY_NAME)).is_some_and(|value| value == gateway)
         });

@@ -15,9 +15,8 @@ use longboat_plan::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    cache::{Cache, Change},
     config,
-    context::{Caches, Context},
+    context::{Cache, Caches, Change, Context},
     downloads,
     secrets::SecretMetadata,
 };
@@ -42,7 +41,7 @@ pub(crate) trait Watched:
     const OF_CLUSTER: bool;
     /// Who serves it.
     const SERVED: Served;
-    /// Makes an object with metadata only. It is set for built-in kinds whose metadata decide which services a change concerns and how
+    /// Makes an object with metadata only. It is set for built-in kinds whose metadata decides which services a change concerns and how
     /// the object is stored: the rest is decoded only when a reconcile reads the object.
     const FROM_METADATA: Option<fn(ObjectMeta) -> Self> = None;
 
@@ -53,7 +52,7 @@ pub(crate) trait Watched:
 
     /// Whether it is stored as compressed text, because only the reconcile of its own service reads it. A change event of such an
     /// object does not contain the old object.
-    fn is_packed(&self) -> bool;
+    fn is_compressed(&self) -> bool;
 }
 
 /// Which clusters serve a kind.
@@ -80,7 +79,7 @@ pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
     const OF_PLATFORM: bool = false;
 
     /// Whether it may be stored as text, where the table of kinds says that its kind is.
-    fn may_be_text(&self) -> bool {
+    fn may_be_compressed(&self) -> bool {
         true
     }
 
@@ -113,9 +112,7 @@ pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
     /// Services that a change concerns whether or not they depend on the object: the one that controls it, or that it is labelled with. A
     /// child that lost its owner, and a Service whose addresses are in a certificate, still have the labels.
     fn concerns(&self) -> Vec<Key> {
-        let metadata = self.metadata();
-        let labelled = || labelled(metadata, metadata.namespace.as_deref()?);
-        owner(metadata).or_else(labelled).into_iter().collect()
+        related(self.metadata()).into_iter().collect()
     }
 
     /// Other names under which services depend on the object.
@@ -125,6 +122,11 @@ pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
 
     /// What else follows from a change.
     fn changed(_context: &Context, _key: &Key, _change: &Change<'_, Self>) {}
+}
+
+/// The service that controls an object, or that it is labelled with.
+pub(crate) fn related(metadata: &ObjectMeta) -> Option<Key> {
+    owner(metadata).or_else(|| labelled(metadata, metadata.namespace.as_deref()?))
 }
 
 /// The service that controls an object.
@@ -180,18 +182,18 @@ macro_rules! watched {
     (@watched labelled) => { const LABELLED: bool = true; };
     (@rules ruled $type:ty) => {};
     (@rules plain $type:ty) => { impl Rules for $type {} };
-    (@stored packed) => {
-        fn is_packed(&self) -> bool {
-            self.may_be_text()
+    (@stored compressed) => {
+        fn is_compressed(&self) -> bool {
+            self.may_be_compressed()
         }
     };
     (@stored metadata_first) => {
         const FROM_METADATA: Option<fn(ObjectMeta) -> Self> = Some(|metadata| Self { metadata, ..Self::default() });
 
-        watched!(@stored packed);
+        watched!(@stored compressed);
     };
-    (@stored whole) => {
-        fn is_packed(&self) -> bool {
+    (@stored decoded) => {
+        fn is_compressed(&self) -> bool {
             false
         }
     };
@@ -217,10 +219,10 @@ macro_rules! watched {
 kinds!(all watched);
 // What reconciles are about, which no plan holds; and the Secrets of others.
 watched!(@kind LLMInferenceService, InferenceService, inference_services,
-    (namespaced, packed, all, ruled, "llminferenceservices.serving.kserve.io"));
+    (namespaced, compressed, all, ruled, "llminferenceservices.serving.kserve.io"));
 watched!(@kind LLMInferenceServiceConfig, Config, configs,
-    (namespaced, whole, all, ruled, "llminferenceserviceconfigs.serving.kserve.io"));
-watched!(@kind SecretMetadata, Secret, secret_metadata, (namespaced, whole, all, ruled, built_in));
+    (namespaced, decoded, all, ruled, "llminferenceserviceconfigs.serving.kserve.io"));
+watched!(@kind SecretMetadata, Secret, secret_metadata, (namespaced, decoded, all, ruled, built_in));
 
 impl Rules for LLMInferenceService {
     fn is_typical(&self) -> bool {
@@ -244,7 +246,7 @@ impl Rules for LLMInferenceService {
     fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
         // A service uses its configs until it is deleted, also while it is being finalized. And a status may have been written
         // although its response was lost.
-        let [before, now] = &change.peers;
+        let [before, now] = &change.summaries;
         config::enqueue_used(context, &key.namespace, before.as_deref(), now.as_deref());
     }
 }
@@ -324,7 +326,7 @@ impl Rules for SecretMetadata {
 
 impl Rules for Service {
     const OF_PLATFORM: bool = true;
-    fn may_be_text(&self) -> bool {
+    fn may_be_compressed(&self) -> bool {
         // Services of Gateways are found by their label.
         owner(&self.metadata).is_some() && gateway_of(self).is_none()
     }

@@ -23,8 +23,16 @@ use super::{Rules, Watched, list};
 use longboat_plan::Key;
 
 use crate::{
-    announce::announce, args::Args, cache::Change, capabilities, config, context::Context, error::PassError,
-    events, metrics::Metrics, queue::Ended, secrets::SecretMetadata, service,
+    announce::announce,
+    args::Args,
+    capabilities, config,
+    context::{Change, Context},
+    error::PassError,
+    events,
+    metrics::Metrics,
+    queue::Ended,
+    secrets::SecretMetadata,
+    service,
 };
 
 /// Nobody admits anything: passes fill in what is missing by themselves.

@@ -31,6 +31,7 @@ use longboat_compose::outcome as compose;
 use crate::{
     children::{Applied, Children},
     context::Context,
+    plan::check_readable,
     problem::{Phase, PlanError, Problem},
     proof,
     snapshot::Snapshot,
@@ -58,7 +59,7 @@ pub struct Pass<'a> {
 /// Conditions that say what they said before keep their time; all others get `now`.
 ///
 /// # Errors
-/// When the service was never stored.
+/// When the service was never stored, or an object that was asked for cannot be read.
 pub fn status(
     service: &LLMInferenceService,
     pass: Pass,
@@ -96,6 +97,7 @@ pub fn status(
             proof::report(&world, pass.proof, &mut status, &mut conditions);
         }
     }
+    check_readable(snapshot)?;
     status.conditions = list;
     status.observed_generation = generation;
     groom(&mut status.conditions, &before.conditions, now);

@@ -9,6 +9,7 @@ mod pairing;
 mod proof;
 mod reads;
 mod simulate;
+mod unreadable;
 mod world;
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -21,8 +21,8 @@ use serde_json::Value;
 
 use super::composing;
 use crate::{
-    Applied, CertificateRequest, Child, ChildKind, Children, ObjectRef, Objects, Pass, Plan, Snapshot,
-    server_defaults, types,
+    Applied, CertificateRequest, Child, ChildKind, Children, ObjectRef, Objects, Pass, Peers, Plan, Snapshot,
+    add_peers, server_defaults, types,
 };
 
 /// The cluster, and what happened in it.
@@ -188,7 +188,8 @@ impl World {
     /// One reconcile of one service, as the controller does it.
     fn pass(&mut self, key: &(String, String)) {
         let mut service = self.services[key].clone();
-        self.snapshot.peers = self.services.values().collect();
+        self.snapshot.peers = Peers::default();
+        add_peers(&mut self.snapshot.peers, self.services.values());
         let now = self.snapshot.now;
         let pins = composing::pins(&service);
         let composed = composing::compose(self, &service);

@@ -151,7 +151,7 @@ fn addresses(context: &Context) -> Vec<IpAddr> {
     let services = snapshot
         .services
         .controlled(context.namespace, context.uid)
-        .chain(snapshot.services.whole_in_namespace(context.namespace))
+        .chain(snapshot.services.decoded_in_namespace(context.namespace))
         .filter(|service| ours(service.metadata.labels.as_ref()));
     let texts = std::iter::once("127.0.0.1").chain(pod_ips).chain(cluster_ips(services));
     texts.filter_map(|text| text.parse().ok()).collect::<BTreeSet<IpAddr>>().into_iter().collect()

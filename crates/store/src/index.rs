@@ -1,10 +1,13 @@
-//! From each object to the services that depend on it.
+//! From each object to the dependents that need to know when it changes.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    hash::Hash,
+};
 
 use parking_lot::Mutex;
 
-use longboat_plan::{Key, ObjectKey};
+use crate::key::{Key, ObjectKey};
 
 /// How many changes are remembered for reconciles that are running. After more of them it is not known what a reconcile missed.
 const RECENT: usize = 256;
@@ -16,24 +19,24 @@ const RECENT: usize = 256;
 /// reconcile began.
 ///
 /// Each service depends on about twenty objects, nearly all of which are shared. So both sides are stored as numbers.
-#[derive(Debug, Default)]
-pub(crate) struct Index {
-    state: Mutex<State>,
+#[derive(Debug)]
+pub struct Index<K> {
+    state: Mutex<State<K>>,
 }
 
-#[derive(Debug, Default)]
-struct State {
+#[derive(Debug)]
+struct State<K> {
     services: Numbered<Key, Box<[u32]>>,
-    objects: Numbered<ObjectKey, Vec<u32>>,
+    objects: Numbered<ObjectKey<K>, Vec<u32>>,
     /// The objects that changed last.
-    recent: VecDeque<ObjectKey>,
+    recent: VecDeque<ObjectKey<K>>,
     /// Number of changes so far.
     changes: u64,
 }
 
 /// A point in time, as the number of changes until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment(u64);
+pub struct Moment(u64);
 
 /// Values by key and by number. Numbers of keys that are gone are given to others.
 #[derive(Debug)]
@@ -45,14 +48,27 @@ struct Numbered<K, V> {
 
 // === impl Index ===
 
-impl Index {
-    pub(crate) fn now(&self) -> Moment {
+impl<K> Default for Index<K> {
+    fn default() -> Self {
+        let state = State {
+            services: Numbered::default(),
+            objects: Numbered::default(),
+            recent: VecDeque::new(),
+            changes: 0,
+        };
+        Self { state: Mutex::new(state) }
+    }
+}
+
+impl<K: Clone + Ord + Hash> Index<K> {
+    /// The present moment, for [`Self::set`].
+    pub fn now(&self) -> Moment {
         Moment(self.state.lock().changes)
     }
 
     /// Replaces what a service depends on, after a reconcile that began at that moment. Returns whether a new dependency has changed
     /// since then: the service was not enqueued for that change.
-    pub(crate) fn set(&self, service: &Key, uses: BTreeSet<ObjectKey>, began: Moment) -> bool {
+    pub fn set(&self, service: &Key, uses: BTreeSet<ObjectKey<K>>, began: Moment) -> bool {
         let mut state = self.state.lock();
         if state.uses(service).is_some_and(|known| known.eq(uses.iter().map(Some))) {
             return false;
@@ -76,8 +92,8 @@ impl Index {
     }
 
     /// As [`Self::set`], beside what the service is known to depend on.
-    pub(crate) fn add(&self, service: &Key, uses: &BTreeSet<ObjectKey>, began: Moment) -> bool {
-        let known: BTreeSet<ObjectKey> = {
+    pub fn add(&self, service: &Key, uses: &BTreeSet<ObjectKey<K>>, began: Moment) -> bool {
+        let known: BTreeSet<ObjectKey<K>> = {
             let state = self.state.lock();
             state.uses(service).into_iter().flatten().flatten().cloned().collect()
         };
@@ -85,17 +101,17 @@ impl Index {
     }
 
     /// Forgets a service.
-    pub(crate) fn remove(&self, service: &Key) {
+    pub fn remove(&self, service: &Key) {
         self.state.lock().remove(service);
     }
 
     /// Whether any service depends on an object.
-    pub(crate) fn is_used(&self, object: &ObjectKey) -> bool {
+    pub fn is_used(&self, object: &ObjectKey<K>) -> bool {
         self.state.lock().objects.by_key(object).is_some_and(|users| !users.is_empty())
     }
 
     /// Records that these objects have changed. Returns the services that depend on them.
-    pub(crate) fn record(&self, changed: impl IntoIterator<Item = ObjectKey>) -> Vec<Key> {
+    pub fn record(&self, changed: impl IntoIterator<Item = ObjectKey<K>>) -> Vec<Key> {
         let mut state = self.state.lock();
         let mut users = Vec::new();
         for object in changed {
@@ -113,15 +129,15 @@ impl Index {
 
 // === impl State ===
 
-impl State {
+impl<K: Clone + Ord + Hash> State<K> {
     /// What a service depends on, in order.
-    fn uses(&self, service: &Key) -> Option<impl Iterator<Item = Option<&ObjectKey>>> {
+    fn uses(&self, service: &Key) -> Option<impl Iterator<Item = Option<&ObjectKey<K>>>> {
         let uses = self.services.by_key(service)?;
         Some(uses.iter().map(|object| self.objects.key(*object)))
     }
 
     /// Whether something has changed since that moment that a service depends on now and did not depend on before.
-    fn has_missed(&self, service: &Key, dependencies: &BTreeSet<ObjectKey>, began: Moment) -> bool {
+    fn has_missed(&self, service: &Key, dependencies: &BTreeSet<ObjectKey<K>>, began: Moment) -> bool {
         let missed = usize::try_from(self.changes - began.0).unwrap_or(usize::MAX);
         if missed > self.recent.len() {
             return true;
@@ -160,7 +176,7 @@ impl<K, V> Default for Numbered<K, V> {
     }
 }
 
-impl<K: Clone + Eq + std::hash::Hash, V: Default> Numbered<K, V> {
+impl<K: Clone + Eq + Hash, V: Default> Numbered<K, V> {
     /// The number of a key, which gets one if it has none.
     fn number(&mut self, key: &K) -> u32 {
         if let Some(number) = self.numbers.get(key) {
@@ -201,18 +217,20 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{Index, RECENT};
-    use longboat_plan::{Key, Kind, ObjectKey};
+    use crate::key::Key;
+
+    type ObjectKey = crate::key::ObjectKey<&'static str>;
 
     fn key(name: &str) -> ObjectKey {
-        Key::new("ns", name).of_kind(Kind::Config)
+        Key::new("ns", name).of_kind("Config")
     }
 
-    fn users(index: &Index, object: &ObjectKey) -> Vec<Key> {
+    fn users(index: &Index<&'static str>, object: &ObjectKey) -> Vec<Key> {
         index.record([object.clone()])
     }
 
     #[test]
-    fn only_what_the_last_pass_dependencies_counts() {
+    fn only_dependencies_of_the_last_reconcile_count() {
         let index = Index::default();
         let service = Key::new("ns", "llm");
         let (a, b) = (key("a"), key("b"));
@@ -225,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_after_another_went_has_only_its_own() {
+    fn a_new_service_does_not_inherit_the_dependencies_of_a_removed_one() {
         let index = Index::default();
         let [old, other, new] = ["old", "other", "new"].map(|name| Key::new("ns", name));
         let [a, b, c] = ["a", "b", "c"].map(key);
@@ -241,25 +259,25 @@ mod tests {
     }
 
     #[test]
-    fn news_of_what_is_just_being_dependencies_for_the_first_time_is_not_lost() {
+    fn a_change_of_a_dependency_that_is_not_yet_known_is_not_lost() {
         let index = Index::default();
         let service = Key::new("ns", "llm");
-        let looks_at =
+        let depends_on =
             |names: &[&str], began| index.set(&service, names.iter().map(|name| key(name)).collect(), began);
         let began = index.now();
         assert!(users(&index, &key("a")).is_empty());
-        assert!(!looks_at(&["b"], began));
-        assert!(looks_at(&["a", "b"], began));
-        // Of what it is known to look at, it was changes.
+        assert!(!depends_on(&["b"], began));
+        assert!(depends_on(&["a", "b"], began));
+        // A change of a known dependency has enqueued it already.
         let began = index.now();
         assert_eq!(users(&index, &key("b")), std::slice::from_ref(&service));
-        assert!(!looks_at(&["a", "b"], began));
-        assert!(!looks_at(&["b", "c"], began));
-        assert!(!looks_at(&["a"], index.now()));
+        assert!(!depends_on(&["a", "b"], began));
+        assert!(!depends_on(&["b", "c"], began));
+        assert!(!depends_on(&["a"], index.now()));
     }
 
     #[test]
-    fn more_news_than_is_remembered_counts_as_missed() {
+    fn more_changes_than_are_remembered_count_as_missed() {
         let index = Index::default();
         let service = Key::new("ns", "llm");
         let began = index.now();

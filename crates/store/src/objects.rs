@@ -1,43 +1,49 @@
-//! Observed objects of one kind.
+//! Objects of one kind.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use elsa::sync::FrozenMap;
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use parking_lot::Mutex;
 use rpds::RedBlackTreeMapSync;
 
-use crate::{edition::sum, kept::Kept};
+use crate::{key::Key, stored::Stored, version::hash};
 
 /// The objects of one kind by namespace and name; cluster-scoped ones have the empty namespace.
 ///
 /// Clones, and copies of a namespace's objects, share what both have: neither a snapshot of a cache nor a change beside one costs
-/// more where the cache holds more. What is kept as text is read when it is first asked for, for as long as these objects live.
+/// more where the cache holds more. Compressed text is read when it is first asked for, for as long as these objects live.
+///
+/// An object that cannot be read is not there for whoever asks for it. Whoever decides something from what is absent looks at
+/// [`Self::unreadable`] first.
 pub struct Objects<K> {
     named: BTreeMap<Arc<str>, Named<K>>,
-    /// What was read from text, by where the text is.
+    /// What was read from compressed text, by where the text is.
     opened: FrozenMap<usize, Arc<K>>,
+    /// Objects that somebody asked for, and why they cannot be read.
+    unreadable: Mutex<BTreeMap<Key, String>>,
 }
 
 /// The objects of a namespace by name.
 type Named<K> = RedBlackTreeMapSync<Arc<str>, Entry<K>>;
 
 struct Entry<K> {
-    /// A sum of the uid of what controls the object.
+    /// A hash of the uid of what controls the object.
     owner: u64,
-    kept: Kept<K>,
+    stored: Stored<K>,
 }
 
 // === impl Objects ===
 
 impl<K> Default for Objects<K> {
     fn default() -> Self {
-        Self { named: BTreeMap::new(), opened: FrozenMap::new() }
+        Self::of(BTreeMap::new())
     }
 }
 
 impl<K> Clone for Objects<K> {
     fn clone(&self) -> Self {
-        Self { named: self.named.clone(), opened: FrozenMap::new() }
+        Self::of(self.named.clone())
     }
 }
 
@@ -49,55 +55,60 @@ impl<K> fmt::Debug for Objects<K> {
 }
 
 impl<K> Objects<K> {
-    /// The object of that name, if it was observed.
-    pub fn get(&self, namespace: &str, name: &str) -> Option<&K> {
-        self.open(self.kept(namespace, name)?)
+    fn of(named: BTreeMap<Arc<str>, Named<K>>) -> Self {
+        Self { named, opened: FrozenMap::new(), unreadable: Mutex::default() }
     }
 
-    /// As [`Self::get`], the way it is kept.
-    pub fn kept(&self, namespace: &str, name: &str) -> Option<&Kept<K>> {
-        Some(&self.named.get(namespace)?.get(name)?.kept)
+    /// The object of that name.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&K> {
+        self.open(namespace, name, self.stored(namespace, name)?)
+    }
+
+    /// As [`Self::get`], the way it is stored.
+    pub fn stored(&self, namespace: &str, name: &str) -> Option<&Stored<K>> {
+        Some(&self.named.get(namespace)?.get(name)?.stored)
     }
 
     /// The objects of a namespace, by name.
     pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &K> {
-        self.kept_in_namespace(namespace).filter_map(|kept| self.open(kept))
+        self.entries(namespace)
+            .filter_map(|(namespace, name, entry)| self.open(namespace, name, &entry.stored))
     }
 
     /// The objects of a namespace whose controller has that uid, by name. Others are not read.
     pub fn controlled(&self, namespace: &str, uid: &str) -> impl Iterator<Item = &K> {
-        let owner = sum(Some(uid));
-        let named = self.named.get(namespace).into_iter().flat_map(|named| named.values());
-        // Others may have the same sum: whoever asks looks again.
-        named.filter(move |entry| entry.owner == owner).filter_map(|entry| self.open(&entry.kept))
+        let owner = hash(Some(uid));
+        // Others may have the same hash: whoever asks looks again.
+        let owned = self.entries(namespace).filter(move |(_, _, entry)| entry.owner == owner);
+        owned.filter_map(|(namespace, name, entry)| self.open(namespace, name, &entry.stored))
     }
 
-    /// The objects of a namespace that are kept whole, by name. Others are not read.
-    pub fn whole_in_namespace(&self, namespace: &str) -> impl Iterator<Item = &K> {
-        self.kept_in_namespace(namespace).filter_map(|kept| match kept {
-            Kept::Whole(object) => Some(object.as_ref()),
-            Kept::Packed(_) => None,
+    /// The objects of a namespace that are stored decoded, by name. Others are not read.
+    pub fn decoded_in_namespace(&self, namespace: &str) -> impl Iterator<Item = &K> {
+        self.entries(namespace).filter_map(|(_, _, entry)| match &entry.stored {
+            Stored::Decoded(object) => Some(object.as_ref()),
+            Stored::Compressed(_) | Stored::Unreadable(_) => None,
         })
-    }
-
-    /// As [`Self::in_namespace`], the way they are kept.
-    pub fn kept_in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Kept<K>> {
-        self.named.get(namespace).into_iter().flat_map(|named| named.values()).map(|entry| &entry.kept)
     }
 
     /// All objects, by namespace and name.
     pub fn iter(&self) -> impl Iterator<Item = &K> {
-        self.kept_iter().filter_map(|kept| self.open(kept))
+        self.named.keys().flat_map(|namespace| self.in_namespace(namespace))
     }
 
-    /// As [`Self::iter`], the way they are kept.
-    pub fn kept_iter(&self) -> impl Iterator<Item = &Kept<K>> {
-        self.named.values().flat_map(|named| named.values()).map(|entry| &entry.kept)
+    /// As [`Self::iter`], the way they are stored.
+    pub fn stored_iter(&self) -> impl Iterator<Item = &Stored<K>> {
+        self.named.values().flat_map(|named| named.values()).map(|entry| &entry.stored)
     }
 
     /// The namespace and name of each object, in that order.
     pub fn names(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.named.iter().flat_map(|(namespace, named)| named.keys().map(move |name| (namespace, name)))
+    }
+
+    /// The objects that were asked for and cannot be read, and why.
+    pub fn unreadable(&self) -> Vec<(Key, String)> {
+        self.unreadable.lock().iter().map(|(key, reason)| (key.clone(), reason.clone())).collect()
     }
 
     /// Takes over the objects of a namespace, in place of those it had of that namespace.
@@ -117,30 +128,52 @@ impl<K> Objects<K> {
         own.insert_mut(Arc::clone(name), entry.clone());
     }
 
-    /// Takes an object out.
-    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Kept<K>> {
+    /// Removes an object. Returns it, if it was there.
+    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Stored<K>> {
         self.opened.as_mut().clear();
         let named = self.named.get_mut(namespace)?;
-        let removed = named.get(name)?.kept.clone();
+        let removed = named.get(name)?.stored.clone();
         named.remove_mut(name);
         Some(removed)
     }
 
+    /// The objects of a namespace, with its name and theirs.
+    fn entries(&self, namespace: &str) -> impl Iterator<Item = (&str, &str, &Entry<K>)> {
+        let found = self.named.get_key_value(namespace).into_iter();
+        found.flat_map(|(namespace, named)| {
+            named.iter().map(move |(name, entry)| (namespace.as_ref(), name.as_ref(), entry))
+        })
+    }
+
     /// The name of an object that is there already, to be shared.
-    fn kept_name(&self, namespace: &str, name: &str) -> Option<&Arc<str>> {
+    fn shared_name(&self, namespace: &str, name: &str) -> Option<&Arc<str>> {
         self.named.get(namespace)?.get_key_value(name).map(|(name, _)| name)
     }
 
-    fn open<'a>(&'a self, kept: &'a Kept<K>) -> Option<&'a K> {
-        let packed = match kept {
-            Kept::Whole(object) => return Some(object),
-            Kept::Packed(packed) => packed,
+    fn open<'a>(&'a self, namespace: &str, name: &str, stored: &'a Stored<K>) -> Option<&'a K> {
+        let object = match stored {
+            Stored::Decoded(object) => return Some(object),
+            Stored::Unreadable(why) => {
+                self.note_unreadable(namespace, name, why.reason.clone());
+                return None;
+            }
+            Stored::Compressed(object) => object,
         };
-        let place = Arc::as_ptr(packed).addr();
+        let place = Arc::as_ptr(object).addr();
         if let Some(known) = self.opened.get(&place) {
             return Some(known);
         }
-        Some(self.opened.insert(place, Arc::new(packed.open()?)))
+        match object.text.read() {
+            Ok(read) => Some(self.opened.insert(place, Arc::new(read))),
+            Err(reason) => {
+                self.note_unreadable(namespace, name, reason);
+                None
+            }
+        }
+    }
+
+    fn note_unreadable(&self, namespace: &str, name: &str, reason: String) {
+        self.unreadable.lock().insert(Key::new(namespace, name), reason);
     }
 }
 
@@ -148,18 +181,20 @@ impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
     /// Adds an object, replacing one of the same name.
     pub fn insert(&mut self, object: Arc<K>) {
         let metadata = object.metadata().clone();
-        self.keep(&metadata, Kept::Whole(object));
+        self.store(&metadata, Stored::Decoded(object));
     }
+}
 
-    /// As [`Self::insert`], the way it is to be kept; with its metadata.
-    pub fn keep(&mut self, metadata: &ObjectMeta, kept: Kept<K>) {
+impl<K> Objects<K> {
+    /// Adds an object of this metadata, replacing one of the same name.
+    pub fn store(&mut self, metadata: &ObjectMeta, stored: Stored<K>) {
         self.opened.as_mut().clear();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
         let owners = metadata.owner_references.iter().flatten();
         let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
-        let entry = Entry { owner: sum(controller.map(|owner| owner.uid.as_str())), kept };
-        let name = match self.kept_name(namespace, name) {
+        let entry = Entry { owner: hash(controller.map(|owner| owner.uid.as_str())), stored };
+        let name = match self.shared_name(namespace, name) {
             Some(known) => Arc::clone(known),
             None => Arc::from(name),
         };
@@ -173,7 +208,7 @@ impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
 
 impl<K> Clone for Entry<K> {
     fn clone(&self) -> Self {
-        Self { owner: self.owner, kept: self.kept.clone() }
+        Self { owner: self.owner, stored: self.stored.clone() }
     }
 }
 
@@ -202,8 +237,8 @@ mod tests {
         apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
     };
 
-    use super::Objects;
-    use crate::kept::{Kept, Sample};
+    use super::{Key, Objects};
+    use crate::{compressed::Dictionary, stored::Stored};
 
     fn object(namespace: &str, name: &str, version: &str) -> Arc<ConfigMap> {
         let metadata = ObjectMeta {
@@ -220,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_adopted_stays_as_it_was_when_the_source_changes() {
+    fn adopted_objects_stay_as_they_were_when_the_source_changes() {
         let mut cache: Objects<ConfigMap> =
             [object("ns", "a", "1"), object("other", "b", "1")].into_iter().collect();
         let mut snapshot = Objects::default();
@@ -235,45 +270,45 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_is_not_there_is_adopted_as_nothing() {
+    fn adopting_a_namespace_that_is_not_there_adds_nothing() {
         let mut snapshot: Objects<ConfigMap> = Objects::default();
         snapshot.adopt("ns", &Objects::default());
         assert_eq!(snapshot.iter().count(), 0);
     }
 
     #[test]
-    fn what_is_kept_as_text_is_as_it_was_and_read_once() {
+    fn compressed_text_says_what_was_stored_and_is_read_once() {
         let object = object("ns", "a", "1");
-        let sample = Sample::default();
-        let packed = |object: &ConfigMap| Kept::packed(object, &sample, true).unwrap();
+        let dictionary = Dictionary::default();
+        let compressed = |object: &ConfigMap| Stored::compress(object, &dictionary, true).unwrap();
         let mut objects: Objects<ConfigMap> = Objects::default();
-        objects.keep(&object.metadata, packed(&object));
+        objects.store(&object.metadata, compressed(&object));
         let copy = objects.clone();
         let read = copy.get("ns", "a").unwrap();
         assert_eq!(read, object.as_ref());
-        assert_eq!(copy.kept("ns", "a").unwrap().metadata().as_deref(), Some(&object.metadata));
+        assert_eq!(copy.stored("ns", "a").unwrap().metadata().unwrap().as_ref(), &object.metadata);
         assert!(std::ptr::eq(read, copy.in_namespace("ns").next().unwrap()));
-        objects.keep(&object.metadata, packed(&ConfigMap { immutable: Some(true), ..read.clone() }));
+        objects.store(&object.metadata, compressed(&ConfigMap { immutable: Some(true), ..read.clone() }));
         assert_eq!(objects.get("ns", "a").unwrap().immutable, Some(true));
         assert_eq!(copy.get("ns", "a").unwrap().immutable, None);
     }
 
     #[test]
-    fn a_text_in_another_order_and_with_more_in_it_is_the_object_that_was_read_from_it() {
+    fn text_in_another_order_and_with_unknown_fields_says_what_was_stored() {
         let text = r#"{"x": 1, "data": {"k": "v"}, "metadata": {"name": "a", "managedFields": null, "namespace": "ns"}}"#;
         let object: ConfigMap = serde_json::from_str(text).unwrap();
-        let sample = Sample::default();
+        let dictionary = Dictionary::default();
         let mut objects: Objects<ConfigMap> = Objects::default();
-        // The first is the sample, the second is compressed by it.
+        // The first is the dictionary that the second is compressed with.
         for name in ["a", "b"] {
             let metadata = ObjectMeta { name: Some(name.into()), ..object.metadata.clone() };
-            objects.keep(&metadata, Kept::of_text(&object, text.as_bytes(), &sample, true));
+            objects.store(&metadata, Stored::of_text(&metadata, text, &dictionary, true));
             assert_eq!(objects.get("ns", name), Some(&object));
         }
     }
 
     #[test]
-    fn who_asks_for_what_it_controls_gets_no_more() {
+    fn objects_of_a_controller_are_found_without_the_others() {
         let owned = |name: &str, uid: &str| {
             let mut object = object("ns", name, "1").as_ref().clone();
             let owner =
@@ -286,5 +321,24 @@ mod tests {
         let names = objects.controlled("ns", "1").map(|object| object.metadata.name.as_deref().unwrap());
         assert_eq!(names.collect::<Vec<_>>(), ["a", "d"]);
         assert_eq!(objects.controlled("ns", "3").count(), 0);
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_named_once_it_was_asked_for() {
+        let text = r#"{"metadata": {"name": "a", "namespace": "ns"}, "data": "no map"}"#;
+        let metadata = object("ns", "a", "1").metadata.clone();
+        let mut objects: Objects<ConfigMap> = [object("ns", "b", "1")].into_iter().collect();
+        objects.store(&metadata, Stored::of_text(&metadata, text, &Dictionary::default(), true));
+        assert_eq!(objects.unreadable(), []);
+        assert!(objects.get("ns", "a").is_none());
+        assert_eq!(objects.in_namespace("ns").count(), 1);
+        let unreadable = objects.unreadable();
+        assert_eq!(unreadable.len(), 1);
+        assert_eq!(unreadable[0].0, Key::new("ns", "a"));
+        assert!(unreadable[0].1.contains("no map"), "{}", unreadable[0].1);
+        objects.store(&metadata, Stored::unreadable(&metadata, "it is too large".into()));
+        assert!(objects.clone().unreadable().is_empty());
+        assert!(objects.get("ns", "a").is_none());
+        assert_eq!(objects.unreadable()[0].1, "it is too large");
     }
 }

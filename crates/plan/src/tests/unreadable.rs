@@ -1,0 +1,35 @@
+//! An object that is there and cannot be read is not taken for absent.
+
+use longboat_store::{Cache, Layout};
+
+use super::{
+    composing,
+    laws::{NAMESPACE, plain, presets_as_layers, world},
+};
+use crate::{Key, Kind, PlanError, types::Deployment};
+
+#[test]
+fn nothing_is_planned_while_a_child_cannot_be_read() {
+    let mut world = world(&presets_as_layers(), false);
+    world.put(plain(), NAMESPACE);
+    world.settle();
+    let service = world.services.values().next().unwrap();
+    let spec = composing::compose(&world, service).spec.unwrap();
+    assert!(crate::children(service, &spec, &world.snapshot).is_ok());
+    let name = "llm-kserve";
+    let cache: Cache<Deployment, ()> = Cache::new(Layout {
+        is_compressed: |_| false,
+        is_typical: |_| false,
+        summary: |_| None,
+        from_metadata: None,
+    });
+    let live = world.snapshot.deployments.get(NAMESPACE, name).unwrap().metadata.clone();
+    assert!(cache.set_unreadable(&live, "`replicas` is no number".into()));
+    let mut snapshot = world.snapshot.clone();
+    cache.share_one(&Key::new(NAMESPACE, name), &mut snapshot.deployments);
+    let error = crate::children(service, &spec, &snapshot).unwrap_err();
+    let object = Key::new(NAMESPACE, name).of_kind(Kind::Deployment);
+    assert_eq!(error, PlanError::Unreadable { object, reason: "`replicas` is no number".into() });
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("Deployment {NAMESPACE}/{name} cannot be read")), "{text}");
+}

@@ -1,0 +1,492 @@
+//! Objects as watches and responses last reported them.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use parking_lot::RwLock;
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    compressed::Dictionary, key::Key, objects::Objects, stored::Stored, summaries::Summaries,
+    version::Version,
+};
+
+/// How many deletions are remembered for responses that are on their way. After more of them it is not known whether the object of a
+/// response was deleted meanwhile.
+const REMEMBERED: usize = 1024;
+
+/// The objects of one kind by namespace and name, and a summary `S` of each that others depend on.
+#[derive(Debug)]
+pub struct Cache<K, S> {
+    layout: Layout<K, S>,
+    content: RwLock<Content<K, S>>,
+    /// Dictionaries for compression: one for JSON that this program writes, one for JSON of API servers.
+    dictionaries: [Dictionary; 2],
+}
+
+/// How the objects of a kind are stored.
+#[derive(Debug)]
+pub struct Layout<K, S> {
+    /// Whether an object is stored as compressed text, because few read it. A change of such an object does not tell the old one.
+    pub is_compressed: fn(&K) -> bool,
+    /// Whether other objects resemble it, so that it may serve as the dictionary for compressing them. A dictionary stays in memory as
+    /// long as the cache.
+    pub is_typical: fn(&K) -> bool,
+    /// The part of it that others depend on, where they do not depend on the whole.
+    pub summary: fn(&K) -> Option<S>,
+    /// Makes an object of metadata only, for kinds of which more is decoded only when somebody reads an object.
+    pub from_metadata: Option<fn(ObjectMeta) -> K>,
+}
+
+#[derive(Debug)]
+struct Content<K, S> {
+    objects: Objects<K>,
+    summaries: Summaries<S>,
+    /// The last deleted objects, and how many were deleted so far.
+    removed: VecDeque<Version>,
+    removals: u64,
+}
+
+/// What was removed, to be decoded after the lock is released.
+struct Taken<K, S> {
+    key: Key,
+    object: Stored<K>,
+    summary: Option<Arc<S>>,
+}
+
+/// When a request was sent, as the number of deletions until then.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent(u64);
+
+/// A change of an object.
+#[derive(Debug)]
+pub struct Change<'a, K, S> {
+    /// Which object.
+    pub key: Key,
+    /// The object before; none for objects that are stored as text and still exist, and for those that cannot be read.
+    pub old: Option<Arc<K>>,
+    /// The object now; none if it was deleted.
+    pub new: Option<&'a K>,
+    /// What others depend on, before and after.
+    pub summaries: [Option<Arc<S>>; 2],
+}
+
+// === impl Cache ===
+
+impl<K, S> Cache<K, S> {
+    /// An empty cache.
+    pub fn new(layout: Layout<K, S>) -> Self {
+        let content = Content {
+            objects: Objects::default(),
+            summaries: Summaries::default(),
+            removed: VecDeque::new(),
+            removals: 0,
+        };
+        Self { layout, content: RwLock::new(content), dictionaries: Default::default() }
+    }
+}
+
+impl<K, S> Cache<K, S>
+where
+    K: Metadata<Ty = ObjectMeta> + Clone + PartialEq + std::fmt::Debug + Serialize + DeserializeOwned,
+    S: PartialEq,
+{
+    /// The object of that name; also none if it cannot be read.
+    pub fn get(&self, key: &Key) -> Option<Arc<K>> {
+        self.stored(key)?.read().ok()
+    }
+
+    /// The object of that metadata in a newer version, if one is known.
+    pub fn newer(&self, metadata: &ObjectMeta) -> Option<Arc<K>> {
+        let stored = self.stored(&Key::of_metadata(metadata))?;
+        let (present, known) = (stored.version(), Version::of(metadata));
+        let is_newer = present.is_same_object(&known) && present.is_newer(&known);
+        if is_newer { stored.read().ok() } else { None }
+    }
+
+    /// The metadata of an object; the rest is not decoded.
+    pub fn metadata(&self, key: &Key) -> Option<ObjectMeta> {
+        Some(self.stored(key)?.metadata().ok()?.into_owned())
+    }
+
+    fn stored(&self, key: &Key) -> Option<Stored<K>> {
+        self.content.read().objects.stored(&key.namespace, &key.name).cloned()
+    }
+
+    /// All objects that can be read. Each is decoded when the iterator reaches it.
+    pub fn all(&self) -> impl Iterator<Item = Arc<K>> {
+        let all: Vec<_> = self.content.read().objects.stored_iter().cloned().collect();
+        all.into_iter().filter_map(|stored| stored.read().ok())
+    }
+
+    /// The keys of all objects.
+    pub fn keys(&self) -> Vec<Key> {
+        let content = self.content.read();
+        content.objects.names().map(|(namespace, name)| Key::shared(namespace, name)).collect()
+    }
+
+    /// The keys of at most `most` objects, of one namespace if given, whose summary is wanted.
+    pub fn select(
+        &self,
+        namespace: Option<&str>,
+        most: usize,
+        is_wanted: impl Fn(&str, &S) -> bool,
+    ) -> Vec<Key> {
+        let content = self.content.read();
+        let wanted = |(within, name, summary): (&Arc<str>, &Arc<str>, &S)| {
+            is_wanted(within, summary).then(|| Key::shared(within, name))
+        };
+        match namespace {
+            Some(namespace) => {
+                content.summaries.in_namespace(namespace).filter_map(wanted).take(most).collect()
+            }
+            None => content.summaries.iter().filter_map(wanted).take(most).collect(),
+        }
+    }
+
+    /// Adds the objects of a namespace to a snapshot.
+    pub fn share(&self, namespace: &str, snapshot: &mut Objects<K>) {
+        snapshot.adopt(namespace, &self.content.read().objects);
+    }
+
+    /// Adds the summaries of a namespace to a snapshot.
+    pub fn share_summaries(&self, namespace: &str, snapshot: &mut Summaries<S>) {
+        snapshot.adopt(namespace, &self.content.read().summaries);
+    }
+
+    /// Adds one object to a snapshot.
+    pub fn share_one(&self, key: &Key, snapshot: &mut Objects<K>) {
+        snapshot.adopt_one(&key.namespace, &key.name, &self.content.read().objects);
+    }
+
+    /// All objects, for a snapshot.
+    pub fn share_all(&self) -> Objects<K> {
+        self.content.read().objects.clone()
+    }
+
+    /// Stores an object that a watch reported. Returns none when this version or a newer one is known: a watch may lag behind our own
+    /// writes.
+    pub fn set<'a>(&self, object: &'a K) -> Option<Change<'a, K, S>> {
+        self.take_over(object, None, None)
+    }
+
+    /// As [`Self::set`], of an object that was decoded from this text, perhaps only its metadata. The text is stored, so the object need
+    /// not be serialized.
+    pub fn set_read<'a>(&self, object: &'a K, text: &str) -> Option<Change<'a, K, S>> {
+        self.take_over(object, Some(text), None)
+    }
+
+    /// To be called before a request, for [`Self::set_response`].
+    pub fn sending(&self) -> Sent {
+        Sent(self.content.read().removals)
+    }
+
+    /// As [`Self::set`], from the response to a request that was sent at that time. Returns none also when the object was deleted since
+    /// then: the watch was faster than the response, and will not report the deletion again.
+    pub fn set_response<'a>(&self, object: &'a K, sent: Sent) -> Option<Change<'a, K, S>> {
+        self.take_over(object, None, Some(sent))
+    }
+
+    fn take_over<'a>(
+        &self,
+        object: &'a K,
+        text: Option<&str>,
+        sent: Option<Sent>,
+    ) -> Option<Change<'a, K, S>> {
+        let metadata = object.metadata();
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        // Before the lock is taken.
+        let summary = (self.layout.summary)(object).map(Arc::new);
+        let mut content = self.content.write();
+        if sent.is_some_and(|sent| content.was_removed(&Version::of(metadata), sent)) {
+            return None;
+        }
+        let Content { objects, summaries, .. } = &mut *content;
+        let old = objects.stored(namespace, name);
+        if old.is_some_and(|old| !Version::of(metadata).is_newer(&old.version())) {
+            return None;
+        }
+        let old = old.and_then(|old| match old {
+            Stored::Decoded(old) => Some(Arc::clone(old)),
+            Stored::Compressed(_) | Stored::Unreadable(_) => None,
+        });
+        objects.store(metadata, self.to_store(object, text));
+        let before = summary.as_ref().and_then(|now| summaries.insert(namespace, name, Arc::clone(now)));
+        Some(Change { key: Key::new(namespace, name), old, new: Some(object), summaries: [before, summary] })
+    }
+
+    /// Whether this version of an object, or a newer one, is known.
+    pub fn knows(&self, metadata: &ObjectMeta) -> bool {
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let content = self.content.read();
+        let known = content.objects.stored(namespace, name);
+        known.is_some_and(|known| !Version::of(metadata).is_newer(&known.version()))
+    }
+
+    /// Stores that an object exists and cannot be read. Its summary stays as it was. Returns false when this version or a newer one is
+    /// known.
+    pub fn set_unreadable(&self, metadata: &ObjectMeta, reason: String) -> bool {
+        let mut content = self.content.write();
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let known = content.objects.stored(namespace, name);
+        if known.is_some_and(|known| !Version::of(metadata).is_newer(&known.version())) {
+            return false;
+        }
+        content.objects.store(metadata, Stored::unreadable(metadata, reason));
+        true
+    }
+
+    /// Removes an object that was deleted, unless another one of its name was created since.
+    pub fn remove(&self, metadata: &ObjectMeta) -> Option<Change<'static, K, S>> {
+        let (key, gone) = (Key::of_metadata(metadata), Version::of(metadata));
+        let taken = {
+            let mut content = self.content.write();
+            content.note_removal(gone.clone());
+            let known = content.objects.stored(&key.namespace, &key.name)?;
+            if !known.version().is_same_object(&gone) {
+                return None;
+            }
+            content.take_out(&key)
+        };
+        taken.map(Taken::into_change)
+    }
+
+    /// Removes all objects (of one namespace, if given) but these. A new list does not say what was created and deleted since the last
+    /// one, so no response to an earlier request is stored any more.
+    pub fn retain(&self, namespace: Option<&str>, present: &BTreeSet<Key>) -> Vec<Change<'static, K, S>> {
+        let gone: Vec<Key> = {
+            let mut content = self.content.write();
+            content.forget_removals();
+            let all = content.objects.names();
+            let all = all.filter(|(within, _)| namespace.is_none_or(|one| one == &***within));
+            let keys = all.map(|(namespace, name)| Key::shared(namespace, name));
+            keys.filter(|key| !present.contains(key)).collect()
+        };
+        let take_out = |key: &Key| self.content.write().take_out(key);
+        gone.iter().filter_map(|key| take_out(key).map(Taken::into_change)).collect()
+    }
+
+    /// An object in the form in which it is stored. A copy is stored rather than the decoded object, whose vectors have spare capacity.
+    fn to_store(&self, object: &K, text: Option<&str>) -> Stored<K> {
+        if (self.layout.is_compressed)(object) && object.metadata().managed_fields.is_none() {
+            let [written, received] = &self.dictionaries;
+            let is_typical = (self.layout.is_typical)(object);
+            let compressed = match text {
+                Some(text) => Ok(Stored::of_text(object.metadata(), text, received, is_typical)),
+                None => Stored::compress(object, written, is_typical),
+            };
+            // An object that cannot be serialized was never received.
+            if let Ok(compressed) = compressed {
+                debug_assert!(self.says(&compressed, object), "its text does not say {object:?}");
+                return compressed;
+            }
+        }
+        let mut object = object.clone();
+        object.metadata_mut().managed_fields = None;
+        Stored::Decoded(Arc::new(object))
+    }
+
+    /// Whether compressed text says what was decoded of it. The rest of an object of which only metadata was decoded may be unreadable.
+    fn says(&self, compressed: &Stored<K>, object: &K) -> bool {
+        match (compressed.read(), self.layout.from_metadata) {
+            (Ok(read), Some(make)) => *read == *object || make(read.metadata().clone()) == *object,
+            (Ok(read), None) => *read == *object,
+            (Err(_), from_metadata) => from_metadata.is_some(),
+        }
+    }
+}
+
+// === impl Content ===
+
+impl<K, S> Content<K, S> {
+    fn take_out(&mut self, key: &Key) -> Option<Taken<K, S>> {
+        let object = self.objects.remove(&key.namespace, &key.name)?;
+        Some(Taken { key: key.clone(), object, summary: self.summaries.remove(&key.namespace, &key.name) })
+    }
+
+    fn note_removal(&mut self, gone: Version) {
+        if self.removed.len() == REMEMBERED {
+            self.removed.pop_front();
+        }
+        self.removed.push_back(gone);
+        self.removals += 1;
+    }
+
+    /// Any object may have been deleted until now.
+    fn forget_removals(&mut self) {
+        self.removed.clear();
+        self.removals += 1;
+    }
+
+    /// Whether an object was deleted after a request was sent, or may have been.
+    fn was_removed(&self, object: &Version, sent: Sent) -> bool {
+        let since = usize::try_from(self.removals - sent.0).unwrap_or(usize::MAX);
+        since > self.removed.len()
+            || self.removed.iter().rev().take(since).any(|gone| gone.is_same_object(object))
+    }
+}
+
+// === impl Taken ===
+
+impl<K: Metadata<Ty = ObjectMeta>, S> Taken<K, S> {
+    fn into_change(self) -> Change<'static, K, S> {
+        Change { key: self.key, old: self.object.read().ok(), new: None, summaries: [self.summary, None] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+
+    use super::{Cache, Key, Layout, REMEMBERED};
+
+    fn object(name: &str, uid: &str, version: &str) -> ConfigMap {
+        let metadata = ObjectMeta {
+            namespace: Some("ns".into()),
+            name: Some(name.into()),
+            uid: Some(uid.into()),
+            resource_version: Some(version.into()),
+            ..ObjectMeta::default()
+        };
+        ConfigMap { metadata, ..ConfigMap::default() }
+    }
+
+    fn cache() -> Cache<ConfigMap, ()> {
+        Cache::new(Layout {
+            is_compressed: |object| object.immutable == Some(true),
+            is_typical: |_| true,
+            summary: |_| None,
+            from_metadata: None,
+        })
+    }
+
+    #[test]
+    fn an_older_version_does_not_replace_a_newer_one() {
+        let cache = cache();
+        assert!(cache.set(&object("a", "1", "10")).is_some());
+        assert!(cache.set(&object("a", "1", "9")).is_none());
+        assert!(cache.set(&object("a", "1", "10")).is_none());
+        assert!(cache.set(&object("a", "1", "11")).is_some());
+        assert!(cache.set(&object("a", "2", "5")).is_some());
+    }
+
+    #[test]
+    fn a_newer_version_is_one_of_the_same_object() {
+        let cache = cache();
+        cache.set(&object("a", "1", "10"));
+        let newer = |uid: &str, version: &str| cache.newer(&object("a", uid, version).metadata);
+        let known = newer("1", "9").expect("the cache is ahead");
+        assert_eq!(known.metadata.resource_version.as_deref(), Some("10"));
+        assert!(newer("1", "10").is_none(), "the same");
+        assert!(newer("1", "11").is_none(), "the cache is behind");
+        assert!(newer("2", "9").is_none(), "another object of the name");
+    }
+
+    #[test]
+    fn a_late_deletion_leaves_the_successor_alone() {
+        let cache = cache();
+        cache.set(&object("a", "2", "5"));
+        assert!(cache.remove(&object("a", "1", "4").metadata).is_none());
+        assert_eq!(cache.keys().len(), 1);
+    }
+
+    #[test]
+    fn a_response_after_the_deletion_does_not_bring_the_object_back() {
+        let cache = cache();
+        cache.set(&object("a", "1", "10"));
+        let sent = cache.sending();
+        assert!(cache.remove(&object("a", "1", "12").metadata).is_some());
+        assert!(cache.set_response(&object("a", "1", "11"), sent).is_none());
+        assert!(cache.keys().is_empty());
+        // Its successor is another object, and a request that is sent now is answered with what is there now.
+        assert!(cache.set_response(&object("a", "2", "13"), sent).is_some());
+        assert!(cache.set_response(&object("a", "1", "14"), cache.sending()).is_some());
+        // A watch reports events in their order.
+        assert!(cache.remove(&object("a", "1", "15").metadata).is_some());
+        assert!(cache.set(&object("a", "1", "16")).is_some());
+    }
+
+    #[test]
+    fn a_response_from_before_a_new_list_is_not_stored_after_it() {
+        let cache = cache();
+        cache.set(&object("b", "2", "2"));
+        let sent = cache.sending();
+        assert_eq!(cache.retain(None, &BTreeSet::new()).len(), 1);
+        assert!(cache.set_response(&object("a", "1", "15"), sent).is_none());
+        assert!(cache.set_response(&object("b", "2", "3"), sent).is_none());
+        cache.remove(&object("c", "3", "16").metadata);
+        assert!(cache.set_response(&object("a", "1", "15"), sent).is_none());
+        assert!(cache.set_response(&object("a", "1", "17"), cache.sending()).is_some());
+        assert!(cache.set(&object("b", "2", "18")).is_some());
+    }
+
+    #[test]
+    fn a_deletion_is_remembered_of_an_object_that_was_not_known() {
+        let cache = cache();
+        let sent = cache.sending();
+        assert!(cache.remove(&object("a", "1", "12").metadata).is_none());
+        assert!(cache.set_response(&object("a", "1", "11"), sent).is_none());
+    }
+
+    #[test]
+    fn after_more_deletions_than_are_remembered_no_response_is_stored() {
+        let cache = cache();
+        let sent = cache.sending();
+        for number in 0..REMEMBERED {
+            cache.remove(&object("b", &format!("uid-{number}"), "5").metadata);
+        }
+        assert!(cache.set_response(&object("a", "1", "11"), sent).is_some());
+        cache.remove(&object("b", "one more", "5").metadata);
+        assert!(cache.set_response(&object("a", "1", "12"), sent).is_none());
+        assert!(cache.set_response(&object("a", "1", "12"), cache.sending()).is_some());
+    }
+
+    #[test]
+    fn a_new_list_removes_what_it_does_not_contain() {
+        let cache = cache();
+        cache.set(&object("a", "1", "1"));
+        cache.set(&object("b", "2", "2"));
+        let present = [object("b", "2", "2"), object("c", "3", "3")];
+        assert!(cache.set(&present[0]).is_none());
+        assert!(cache.set(&present[1]).is_some());
+        let gone = cache.retain(None, &present.iter().map(Key::of).collect());
+        assert_eq!(gone.len(), 1);
+        assert_eq!(gone[0].old.as_deref(), Some(&object("a", "1", "1")));
+        assert_eq!(cache.keys().len(), 2);
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_stored_as_such_until_a_newer_version_can() {
+        let cache = cache();
+        cache.set(&object("a", "1", "1"));
+        let broken = object("a", "1", "2").metadata;
+        assert!(cache.set_unreadable(&broken, "no map".into()));
+        assert!(!cache.set_unreadable(&broken, "no map".into()) && cache.knows(&broken));
+        assert!(cache.get(&Key::new("ns", "a")).is_none());
+        let mut snapshot = crate::Objects::default();
+        cache.share("ns", &mut snapshot);
+        assert!(snapshot.get("ns", "a").is_none());
+        assert_eq!(snapshot.unreadable(), [(Key::new("ns", "a"), "no map".to_owned())]);
+        assert!(cache.set(&object("a", "1", "3")).is_some());
+        assert!(cache.get(&Key::new("ns", "a")).is_some());
+    }
+
+    #[test]
+    fn a_change_of_a_compressed_object_does_not_tell_the_old_one() {
+        let cache = cache();
+        let compressed = |version: &str| ConfigMap { immutable: Some(true), ..object("a", "1", version) };
+        cache.set(&compressed("1"));
+        assert_eq!(cache.get(&Key::new("ns", "a")).as_deref(), Some(&compressed("1")));
+        assert!(cache.set(&compressed("2")).unwrap().old.is_none());
+        let gone = cache.remove(&compressed("2").metadata).unwrap();
+        assert_eq!(gone.old.as_deref(), Some(&compressed("2")));
+    }
+}

@@ -1,0 +1,126 @@
+//! How an object is stored.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    compressed::{Compressed, Dictionary},
+    version::Version,
+};
+
+/// An object as it is stored.
+pub enum Stored<K> {
+    /// Decoded: for what is read often.
+    Decoded(Arc<K>),
+    /// As its text: for what few read, and seldom.
+    Compressed(Arc<AsText<K>>),
+    /// Not at all: it cannot be read.
+    Unreadable(Arc<Unreadable>),
+}
+
+/// An object as its text.
+pub struct AsText<K> {
+    version: Version,
+    pub(crate) text: Compressed<K>,
+}
+
+/// An object that exists and cannot be read.
+pub struct Unreadable {
+    version: Version,
+    pub(crate) reason: String,
+}
+
+// === impl Stored ===
+
+impl<K> Clone for Stored<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Decoded(object) => Self::Decoded(Arc::clone(object)),
+            Self::Compressed(text) => Self::Compressed(Arc::clone(text)),
+            Self::Unreadable(why) => Self::Unreadable(Arc::clone(why)),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Stored<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Decoded(_) => "Decoded(..)",
+            Self::Compressed(_) => "Compressed(..)",
+            Self::Unreadable(_) => "Unreadable(..)",
+        })
+    }
+}
+
+impl<K> Stored<K> {
+    /// An object of this metadata that cannot be read, for that reason.
+    pub(crate) fn unreadable(metadata: &ObjectMeta, reason: String) -> Self {
+        Self::Unreadable(Arc::new(Unreadable { version: Version::of(metadata), reason }))
+    }
+}
+
+impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> Stored<K> {
+    /// An object as its text.
+    ///
+    /// # Errors
+    /// When it cannot be serialized.
+    pub(crate) fn compress(
+        object: &K,
+        dictionary: &Dictionary,
+        is_typical: bool,
+    ) -> Result<Self, serde_json::Error> {
+        Ok(Self::of_text(object.metadata(), &serde_json::to_string(object)?, dictionary, is_typical))
+    }
+}
+
+impl<K: DeserializeOwned> Stored<K> {
+    /// As [`Self::compress`], of an object that was read from that text: it need not be serialized.
+    pub(crate) fn of_text(
+        metadata: &ObjectMeta,
+        text: &str,
+        dictionary: &Dictionary,
+        is_typical: bool,
+    ) -> Self {
+        Self::Compressed(Arc::new(AsText {
+            version: Version::of(metadata),
+            text: Compressed::new(text, dictionary, is_typical),
+        }))
+    }
+}
+
+impl<K: Metadata<Ty = ObjectMeta>> Stored<K> {
+    /// The object.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn read(&self) -> Result<Arc<K>, String> {
+        match self {
+            Self::Decoded(object) => Ok(Arc::clone(object)),
+            Self::Compressed(object) => object.text.read().map(Arc::new),
+            Self::Unreadable(why) => Err(why.reason.clone()),
+        }
+    }
+
+    /// Its metadata, without reading the rest.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn metadata(&self) -> Result<Cow<'_, ObjectMeta>, String> {
+        match self {
+            Self::Decoded(object) => Ok(Cow::Borrowed(object.metadata())),
+            Self::Compressed(object) => object.text.metadata().map(Cow::Owned),
+            Self::Unreadable(why) => Err(why.reason.clone()),
+        }
+    }
+
+    /// Which object it is, and which version of it, without reading it.
+    pub fn version(&self) -> Cow<'_, Version> {
+        match self {
+            Self::Decoded(object) => Cow::Owned(Version::of(object.metadata())),
+            Self::Compressed(object) => Cow::Borrowed(&object.version),
+            Self::Unreadable(why) => Cow::Borrowed(&why.version),
+        }
+    }
+}
