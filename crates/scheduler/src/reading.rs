@@ -130,8 +130,8 @@ impl fmt::Display for Found<'_> {
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Top,
-    Field(&'a Path<'a>, &'a str),
-    Entry(&'a Path<'a>, usize),
+    Field(&'a Self, &'a str),
+    Entry(&'a Self, usize),
 }
 
 impl fmt::Display for Path<'_> {
@@ -167,7 +167,7 @@ impl<'de> Deserializer<'de> for At<'_> {
                 (None, None) => visitor.visit_f64(value.as_f64().unwrap_or(f64::NAN)),
             },
             Value::Array(entries) => visitor.visit_seq(Entries { entries: entries.iter().enumerate(), path }),
-            Value::Object(fields) => visitor.visit_map(Fields { fields: fields.iter(), next: None, path }),
+            Value::Object(fields) => visitor.visit_map(Fields { rest: fields.iter(), next: None, path }),
         };
         read.map_err(|error| error.at(path))
     }
@@ -240,7 +240,7 @@ impl<'de> SeqAccess<'de> for Entries<'_> {
 }
 
 struct Fields<'a> {
-    fields: serde_json::map::Iter<'a>,
+    rest: serde_json::map::Iter<'a>,
     next: Option<(&'a str, &'a Value)>,
     path: &'a Path<'a>,
 }
@@ -249,7 +249,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     type Error = Misread;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Misread> {
-        let Some((name, value)) = self.fields.next() else { return Ok(None) };
+        let Some((name, value)) = self.rest.next() else { return Ok(None) };
         self.next = Some((name, value));
         seed.deserialize(StrDeserializer::new(name)).map(Some)
     }
@@ -269,7 +269,7 @@ struct Variant<'a> {
     path: &'a Path<'a>,
 }
 
-impl<'de, 'a> EnumAccess<'de> for Variant<'a> {
+impl<'de> EnumAccess<'de> for Variant<'_> {
     type Error = Misread;
     type Variant = Self;
 

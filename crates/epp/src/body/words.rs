@@ -104,11 +104,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_string_means_what_serde_json_says(text: String, limit in 0_usize..40) {
-            let mut ascii = String::from("\"");
-            for unit in text.encode_utf16() {
-                ascii += &format!("\\u{unit:04x}");
-            }
-            ascii.push('"');
+            let units: Vec<String> = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            let ascii = format!("\"{}\"", units.concat());
             for json in [serde_json::to_string(&text).unwrap(), ascii] {
                 prop_assert_eq!(read(&json, usize::MAX).bytes, text.as_bytes());
                 let cut = read(&json, limit);
