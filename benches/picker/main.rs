@@ -34,7 +34,20 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("picker") => pickers::run_picker(),
         Some("floor") => pickers::run_floor(arguments[1..].to_vec()),
-        _ => measure(arguments.iter().any(|argument| argument == "--quick")),
+        _ => {
+            let (flags, rows): (Vec<String>, _) =
+                arguments.into_iter().partition(|argument| argument.starts_with("--"));
+            measure(flags.iter().any(|flag| flag == "--quick"), &Wanted(rows));
+        }
+    }
+}
+
+/// The rows to measure, by parts of their names; none: all.
+struct Wanted(Vec<String>);
+
+impl Wanted {
+    fn has(&self, row: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|part| row.contains(part.as_str()))
     }
 }
 
@@ -45,7 +58,7 @@ fn program() -> PathBuf {
     program
 }
 
-fn measure(quick: bool) {
+fn measure(quick: bool, wanted: &Wanted) {
     longboat_tls::install_default_provider();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -53,29 +66,45 @@ fn measure(quick: bool) {
         let _stop = stop.clone().drop_guard();
         let mut endpoints = Vec::new();
         for number in 0..ENDPOINTS {
-            endpoints.push(engine(number, &stop).await);
+            endpoints.push(engine(number, "0ms", &stop).await);
         }
         let folder = tempfile::tempdir().unwrap();
         let list = file(folder.path().join("ten.json"), &endpoints, 1);
-        let (picker, floor) = (Measured::picker(&list), Measured::floor(&endpoints));
-        let port = |pickers: &[SocketAddr]| Port {
-            pickers: pickers.to_vec(),
-            endpoints: endpoints.clone(),
-            ..Port::default()
-        };
-        let envoy = Envoy::start(&program(), &[port(&[]), port(&[floor.address]), port(&[picker.address])]);
-        let bench =
-            Bench { http: load::client(), urls: [0, 1, 2].map(|port| envoy.url(port)), picker, floor };
-        bench.table(if quick { 2 } else { 10 }).await;
-        drop((bench, envoy));
-        large(&endpoints, &list, if quick { 4 } else { 20 }).await;
-        let list = file(folder.path().join("hundred.json"), &endpoints, 10);
-        idle(&list, &endpoints, if quick { 5 } else { 20 }).await;
+        bench(&list, &endpoints).table(if quick { 2 } else { 10 }, wanted).await;
+        if wanted.has("a streamed chunk") {
+            // Each token has a chunk of its own only where the next one takes a while.
+            let mut slow = Vec::new();
+            for number in 0..ENDPOINTS {
+                slow.push(engine(100 + number, "20ms", &stop).await);
+            }
+            let list = file(folder.path().join("slow.json"), &slow, 1);
+            bench(&list, &slow).chunks(if quick { 2 } else { 10 }).await;
+        }
+        if wanted.has("16 MB bodies") {
+            large(&endpoints, &list, if quick { 4 } else { 20 }).await;
+        }
+        if wanted.has("idle") {
+            let list = file(folder.path().join("hundred.json"), &endpoints, 10);
+            idle(&list, &endpoints, if quick { 5 } else { 20 }).await;
+        }
     });
 }
 
-/// A simulated engine without latency of its own.
-async fn engine(number: u8, stop: &CancellationToken) -> SocketAddr {
+/// An Envoy, a picker and a floor before these endpoints.
+fn bench(list: &Path, endpoints: &[SocketAddr]) -> Bench {
+    let (picker, floor) = (Measured::picker(list), Measured::floor(endpoints));
+    let port = |pickers: &[SocketAddr]| Port {
+        pickers: pickers.to_vec(),
+        endpoints: endpoints.to_vec(),
+        ..Port::default()
+    };
+    let envoy = Envoy::start(&program(), &[port(&[]), port(&[floor.address]), port(&[picker.address])]);
+    let urls = [0, 1, 2].map(|port| envoy.url(port));
+    Bench { http: load::client(), urls, picker, floor, _envoy: envoy }
+}
+
+/// A simulated engine without latency of its own but that of each token after the first.
+async fn engine(number: u8, token: &str, stop: &CancellationToken) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 4, number + 1], 0))).await.unwrap();
     let (address, host) = (listener.local_addr().unwrap(), format!("127.0.4.{}", number + 1));
     let flags = [
@@ -88,6 +117,8 @@ async fn engine(number: u8, stop: &CancellationToken) -> SocketAddr {
         "256",
         "--kv-cache-size",
         "1000000",
+        "--inter-token-latency",
+        token,
     ];
     let args = longboat_sim::Args::simulator(&flags).unwrap();
     let stop = stop.clone();
@@ -113,19 +144,23 @@ struct Bench {
     urls: [String; 3],
     picker: Measured,
     floor: Measured,
+    _envoy: Envoy,
 }
 
 impl Bench {
     /// The same load three times: without a picker, with the floor, with the picker.
-    async fn thrice(&self, ask: Ask, rate: u32, count: usize) -> ([Outcome; 3], [f64; 2]) {
+    /// With it, milliseconds of CPU for a request: of the floor, of the picker, and of the picker's streams alone.
+    async fn thrice(&self, ask: Ask, rate: u32, count: usize) -> ([Outcome; 3], [f64; 3]) {
         let [plain, floor, picker] = &self.urls;
         let plain = load::run(&self.http, plain, ask, rate, count).await;
         let before = self.floor.cpu();
         let floor = load::run(&self.http, floor, ask, rate, count).await;
-        let of_floor = self.floor.cpu().saturating_sub(before);
+        let of_floor = self.floor.cpu().all.saturating_sub(before.all);
         let before = self.picker.cpu();
         let picker = load::run(&self.http, picker, ask, rate, count).await;
-        let of_picker = self.picker.cpu().saturating_sub(before);
+        let now = self.picker.cpu();
+        let (of_picker, of_streams) =
+            (now.all.saturating_sub(before.all), now.streams.saturating_sub(before.streams));
         for outcome in [&plain, &floor, &picker] {
             assert!(
                 outcome.failed * 50 < outcome.sent(),
@@ -135,14 +170,14 @@ impl Bench {
             );
         }
         let each = |cpu: Duration| cpu.as_secs_f64() * 1000.0 / count as f64;
-        ([plain, floor, picker], [each(of_floor), each(of_picker)])
+        ([plain, floor, picker], [each(of_floor), each(of_picker), each(of_streams)])
     }
 
-    async fn table(&self, seconds: u32) {
+    async fn table(&self, seconds: u32, wanted: &Wanted) {
         println!(
-            "| load | floor: CPU ms/request | picker: CPU ms/request | floor adds P50 / P99 ms | picker adds P50 / P99 ms | failed |"
+            "| load | floor: CPU ms/request | picker: CPU ms/request | without scraping | floor adds P50 / P99 ms | picker adds P50 / P99 ms | failed |"
         );
-        println!("|---|---|---|---|---|---|");
+        println!("|---|---|---|---|---|---|---|");
         let small = Ask { prompt: 1 << 10, tokens: 8, stream: false };
         self.thrice(small, 200, 200).await;
         for (name, ask, rate, seconds) in [
@@ -151,11 +186,14 @@ impl Bench {
             ("400 KB, 20/s", Ask { prompt: 400 << 10, ..small }, 20, seconds),
             ("1.6 MB, 5/s", Ask { prompt: 1600 << 10, ..small }, 5, seconds),
         ] {
-            let ([plain, floor, picker], [floor_cpu, picker_cpu]) =
+            if !wanted.has(name) {
+                continue;
+            }
+            let ([plain, floor, picker], [floor_cpu, picker_cpu, streams_cpu]) =
                 self.thrice(ask, rate, (rate * seconds) as usize).await;
             let added = |outcome: &Outcome, percent| outcome.percentile(percent) - plain.percentile(percent);
             println!(
-                "| {name} | {floor_cpu:.3} | {picker_cpu:.3} | {:.2} / {:.2} | {:.2} / {:.2} | {} of {} |",
+                "| {name} | {floor_cpu:.3} | {picker_cpu:.3} | {streams_cpu:.3} | {:.2} / {:.2} | {:.2} / {:.2} | {} of {} |",
                 added(&floor, 50),
                 added(&floor, 99),
                 added(&picker, 50),
@@ -164,16 +202,20 @@ impl Bench {
                 picker.sent(),
             );
         }
-        let (short, long) =
-            (Ask { stream: true, tokens: 4, ..small }, Ask { stream: true, tokens: 804, ..small });
-        let count = 10 * seconds as usize;
-        let (few, cpu_few) = self.thrice(short, 50, count).await;
-        let (many, cpu_many) = self.thrice(long, 50, count).await;
-        let chunk = |who: usize| {
+    }
+
+    /// What a chunk of a stream costs: the difference that more tokens make.
+    async fn chunks(&self, seconds: u32) {
+        let ask = Ask { prompt: 1 << 10, tokens: 4, stream: true };
+        let count = 20 * seconds as usize;
+        let (few, cpu_few) = self.thrice(ask, 20, count).await;
+        let (many, cpu_many) = self.thrice(Ask { tokens: 104, ..ask }, 20, count).await;
+        let chunk = |who: usize, cpu: usize| {
             let events = many[who + 1].events - few[who + 1].events;
-            (cpu_many[who] - cpu_few[who]) * 1000.0 * count as f64 / events as f64
+            (cpu_many[cpu] - cpu_few[cpu]) * 1000.0 * count as f64 / events as f64
         };
-        println!("| a streamed event | {:.1} µs | {:.1} µs | | | |", chunk(0), chunk(1));
+        let [floor, picker, streams] = [(0, 0), (1, 1), (1, 2)].map(|(who, cpu)| chunk(who, cpu));
+        println!("| a streamed chunk | {floor:.1} µs | {picker:.1} µs | {streams:.1} µs | | | |");
     }
 }
 
@@ -207,6 +249,6 @@ async fn idle(list: &Path, endpoints: &[SocketAddr], seconds: u64) {
     let picker = Measured::picker(list);
     let before = picker.cpu();
     tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let cores = picker.cpu().saturating_sub(before).as_secs_f64() / seconds as f64;
+    let cores = picker.cpu().all.saturating_sub(before.all).as_secs_f64() / seconds as f64;
     println!("idle, 100 endpoints every 50 ms, pages of {} KB: {cores:.3} core", bytes / 1000);
 }

@@ -24,6 +24,14 @@ pub(crate) struct Measured {
     pub(crate) address: SocketAddr,
 }
 
+/// Time that a process ran.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Cpu {
+    pub(crate) all: Duration,
+    /// Of threads that do nothing but serve streams: without scraping, of which a floor does none.
+    pub(crate) streams: Duration,
+}
+
 /// What Linux says about a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
@@ -81,12 +89,19 @@ impl Measured {
         Self { child, address: line.trim().parse().unwrap() }
     }
 
-    /// User and system time so far. Linux counts in hundredths of a second.
-    pub(crate) fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let (_, fields) = stat.rsplit_once(')').unwrap();
-        let ticks = fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap());
-        Duration::from_millis(ticks.sum::<u64>() * 10)
+    /// What all its threads ran so far, by the kernel's scheduler, and those that serve streams.
+    pub(crate) fn cpu(&self) -> Cpu {
+        let mut cpu = Cpu::default();
+        for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
+            let thread = thread.unwrap().path();
+            let file = |name: &str| std::fs::read_to_string(thread.join(name)).unwrap_or_default();
+            let ran = file("schedstat").split(' ').next().and_then(|ran| ran.parse().ok()).unwrap_or(0);
+            cpu.all += Duration::from_nanos(ran);
+            if file("comm").trim() == "ext-proc" {
+                cpu.streams += Duration::from_nanos(ran);
+            }
+        }
+        cpu
     }
 
     /// Resident bytes.

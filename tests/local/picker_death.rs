@@ -61,6 +61,59 @@ fn a_picker_that_dies_costs_no_request_and_the_root_knows_what_is_served() {
     }
 }
 
+/// The process of the picker that holds the lease of its pool, and the name under which it does.
+fn active(world: &World, but: &str) -> (u32, String) {
+    let node = world.node_id();
+    until("a picker that holds the lease", || {
+        let leases = world.object(&["leases"]);
+        let leases = leases["items"].as_array()?;
+        let lease = leases
+            .iter()
+            .find(|lease| lease["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("epp-")))?;
+        let holder = lease["spec"]["holderIdentity"].as_str()?;
+        let (pod, _) = holder.rsplit_once('_').filter(|_| holder != but)?;
+        let of_pod = |pid: &u32| {
+            processes::command_line(*pid).contains("--pool-name")
+                && processes::variables(*pid).values().any(|value| value == pod)
+        };
+        Some((processes::with_variable(&node).into_iter().find(of_pod)?, holder.to_owned()))
+    })
+}
+
+#[test]
+fn the_active_one_of_two_pickers_dies_and_costs_no_request() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("pair.yaml");
+    let manifest = std::fs::read_to_string(example()).unwrap().replace("replicas: 1", "replicas: 2");
+    let manifest = manifest.replace("scheduler: {}", "scheduler: {replicas: 2}") + SLOW;
+    std::fs::write(&file, manifest).unwrap();
+    let world = World::start(&[file.to_str().unwrap()]);
+    let plain = Load::start(&world.url, MODEL);
+    let streams = Load::streams(&world.url, MODEL);
+    let mut holder = String::new();
+    for _ in 0..DEATHS {
+        let pid;
+        (pid, holder) = active(&world, &holder);
+        plain.goes_on();
+        streams.goes_on();
+        processes::signal("KILL", pid);
+        // While nobody leads, requests go to any endpoint; then another process does.
+        plain.goes_on();
+        streams.goes_on();
+    }
+    active(&world, &holder);
+    plain.goes_on();
+    streams.goes_on();
+    let answered = (plain.answered(), streams.answered());
+    for load in [plain, streams] {
+        assert_eq!(load.end(), Vec::<String>::new(), "requests that failed, of {answered:?}");
+    }
+}
+
 fn front_door(world: &World, root: &str) {
     let models = http::get(&format!("{root}/v1/models")).json();
     assert_eq!(models["data"][0]["id"], MODEL);

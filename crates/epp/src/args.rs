@@ -193,6 +193,14 @@ pub enum ArgsError {
 }
 
 impl Args {
+    /// Who holds the lease, for people who look at it: the pod, whose name is its host name where nobody says it.
+    pub(crate) fn holder(&self) -> String {
+        if self.pod_name.is_empty() {
+            return std::env::var("HOSTNAME").unwrap_or_default();
+        }
+        self.pod_name.clone()
+    }
+
     /// The namespace of the pool.
     pub fn namespace(&self) -> &str {
         [&self.pool_namespace, &self.own_namespace]

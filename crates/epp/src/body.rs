@@ -11,10 +11,12 @@ mod fields;
 mod grpc;
 mod protobuf;
 mod scalars;
+mod words;
 
 use fields::{Fields, MessageList, PromptField};
 pub(crate) use grpc::usage as grpc_usage;
 pub(crate) use protobuf::{HEADER, ProtobufError, length};
+use words::Collected;
 
 /// Which API a path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,16 +107,16 @@ pub(crate) enum BodyError {
     NoModel,
 }
 
-/// Reads a body of this API.
-pub(crate) fn parse(api: Api, body: &[u8]) -> Result<Parsed, BodyError> {
+/// Reads a body of this API, and keeps so many bytes of a text.
+pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyError> {
     if api == Api::Opaque {
         return Ok(Parsed::default());
     }
     if api.is_grpc() {
-        return grpc::read(api, body);
+        return grpc::read(api, body, limit);
     }
     let fields = Fields::read(body).map_err(BodyError::Json)?;
-    let prompts = prompts(api, &fields)?;
+    let prompts = prompts(api, &fields, limit)?;
     let (model, model_at) =
         fields.model(body).filter(|(model, _)| !model.is_empty()).ok_or(BodyError::NoModel)?;
     let given = match api {
@@ -133,26 +135,26 @@ pub(crate) fn parse(api: Api, body: &[u8]) -> Result<Parsed, BodyError> {
     })
 }
 
-fn prompts(api: Api, fields: &Fields<'_>) -> Result<Vec<Prompt>, BodyError> {
+fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, BodyError> {
     match api {
         Api::ChatCompletions => {
             let messages = messages(fields).ok_or(BodyError::Field("chat completions", "valid messages"))?;
-            let mut text = Vec::new();
+            let mut text = Collected::new(limit);
             if let Some(tools) = fields.tools {
-                text.extend_from_slice(tools.get().as_bytes());
+                text.push(tools.get().as_bytes());
             }
             messages.append_to(&mut text);
-            Ok(vec![Prompt(text)])
+            Ok(vec![text.into_prompt()])
         }
         Api::Completions => fields
             .prompt
             .as_ref()
-            .and_then(PromptField::prompts)
+            .and_then(|prompt| prompt.prompts(limit))
             .ok_or(BodyError::Field("completions", "prompt")),
         Api::Images => fields
             .prompt
             .as_ref()
-            .and_then(PromptField::prompts)
+            .and_then(|prompt| prompt.prompts(limit))
             .ok_or(BodyError::Field("images generations", "prompt")),
         // Nothing of an embedding stays in a prefix cache that another request could use.
         Api::Embeddings => fields
@@ -167,22 +169,22 @@ fn prompts(api: Api, fields: &Fields<'_>) -> Result<Vec<Prompt>, BodyError> {
                 .as_ref()
                 .filter(|input| input.is_given())
                 .ok_or(BodyError::Field("responses", "input"))?;
-            let mut text = Vec::new();
-            if let Some(instructions) = fields.instructions.as_deref() {
-                text.extend_from_slice(instructions.as_bytes());
+            let mut text = Collected::new(limit);
+            if let Some(instructions) = fields.instructions {
+                text.push_words(instructions);
             }
             if let Some(tools) = fields.tools {
-                text.extend_from_slice(tools.get().as_bytes());
+                text.push(tools.get().as_bytes());
             }
             input.append_to(&mut text);
-            Ok(vec![Prompt(text)])
+            Ok(vec![text.into_prompt()])
         }
         Api::Conversations => {
-            let mut text = Vec::new();
+            let mut text = Collected::new(limit);
             if let Some(items) = &fields.items {
                 items.append_to(&mut text);
             }
-            Ok(vec![Prompt(text)])
+            Ok(vec![text.into_prompt()])
         }
         // Counting neither reads nor fills a prefix cache.
         Api::CountTokens => {
@@ -190,20 +192,20 @@ fn prompts(api: Api, fields: &Fields<'_>) -> Result<Vec<Prompt>, BodyError> {
         }
         Api::Messages => {
             let messages = messages(fields).ok_or(BodyError::Field("messages", "valid messages"))?;
-            let mut text = Vec::new();
+            let mut text = Collected::new(limit);
             if let Some(tools) = fields.tools {
-                text.extend_from_slice(tools.get().as_bytes());
+                text.push(tools.get().as_bytes());
             }
             if let Some(system) = &fields.system {
                 system.append_to(&mut text);
             }
             messages.append_to(&mut text);
-            Ok(vec![Prompt(text)])
+            Ok(vec![text.into_prompt()])
         }
         Api::Generate => fields
             .token_ids
             .as_ref()
-            .and_then(PromptField::prompts)
+            .and_then(|prompt| prompt.prompts(limit))
             .ok_or(BodyError::Field("generate", "token_ids")),
         // Bodies that are no JSON are read elsewhere.
         Api::Opaque | Api::VllmGenerate | Api::VllmEmbed | Api::VertexChat | Api::VertexRaw => Ok(Vec::new()),

@@ -18,7 +18,7 @@ use crate::{
     body::{Api, Parsed},
     core::Core,
     decisions::Record,
-    metrics::{RequestLabels, Waiting},
+    metrics::{Gaps, RequestLabels, Waiting},
 };
 
 mod forecast;
@@ -126,6 +126,8 @@ struct Picked {
     held: Vec<Bytes>,
     /// Its place among the requests that may have to make room, where any may.
     in_flight: Option<InFlight>,
+    /// The times between the chunks of a stream, once it has begun.
+    gaps: Option<Gaps>,
     /// What it teaches a predictor, where there is one.
     watched: Option<Watched>,
     /// Where it went.

@@ -9,6 +9,7 @@ mod labels;
 mod latency;
 mod pool;
 mod requests;
+mod stream;
 
 use std::{collections::BTreeSet, sync::atomic::AtomicU64, time::Duration};
 
@@ -29,9 +30,9 @@ use self::{
         REQUEST_BYTES, RESPONSE_BYTES, SCHEDULING, STREAMED_TOKEN,
     },
     labels::{
-        AttemptLabels, EndpointLabels, ErrorLabels, InfoLabels, LegacyErrorLabels, LegacyLabels, LoadLabels,
-        ModelLabel, OutcomeLabel, PodAttemptLabels, PodLabels, PoolLabel, RewriteLabels, SourceLabel,
-        StreamingLabels,
+        AttemptLabels, EndpointLabels, ErrorLabels, ExtractorLabels, InfoLabels, LegacyErrorLabels,
+        LegacyLabels, LoadLabels, ModelLabel, OutcomeLabel, PodAttemptLabels, PodLabels, PoolLabel,
+        RewriteLabels, SourceLabel, StreamingLabels,
     },
 };
 pub(crate) use self::{
@@ -40,6 +41,7 @@ pub(crate) use self::{
     flow::{FlowMetrics, Waiting},
     labels::RequestLabels,
     latency::{LatencyMetrics, Time},
+    stream::{Gaps, StreamMetrics},
 };
 
 type Decimal = Gauge<f64, AtomicU64>;
@@ -117,6 +119,7 @@ pub(crate) struct PickerMetrics {
     rewrites: Family<RewriteLabels, Counter>,
     token_lookups: Family<OutcomeLabel, Counter>,
     poll_errors: Family<SourceLabel, Counter>,
+    extract_errors: Family<ExtractorLabels, Counter>,
     kv_usage: Family<PoolLabel, Decimal>,
     queue: Family<PoolLabel, Decimal>,
     running_average: Family<PoolLabel, Decimal>,
@@ -137,6 +140,8 @@ pub(crate) struct PickerMetrics {
     pub(crate) eviction: EvictionMetrics,
     /// What is predicted about responses.
     pub(crate) latency: LatencyMetrics,
+    /// How evenly streams come.
+    pub(crate) stream: StreamMetrics,
     body_bytes: Gauge,
     body_limit: Gauge,
 }
@@ -269,6 +274,14 @@ impl PickerMetrics {
         for prefix in [PRESENT, "llm_d_inference_scheduler_"] {
             r.register(format!("{prefix}datalayer_poll_errors"), "Scrapes that failed", poll_errors.clone());
         }
+        let extract_errors = Family::default();
+        for prefix in [PRESENT, "llm_d_inference_scheduler_"] {
+            r.register(
+                format!("{prefix}datalayer_extract_errors"),
+                "Pages without a number that every engine should have",
+                extract_errors.clone(),
+            );
+        }
         let kv_usage = pool_gauge(
             r,
             "average_kv_cache_utilization",
@@ -323,6 +336,7 @@ impl PickerMetrics {
         let disagg = DisaggMetrics::new(r);
         let eviction = EvictionMetrics::new(r, pool);
         let latency = LatencyMetrics::new(r);
+        let stream = StreamMetrics::new(r);
         let (body_bytes, body_limit) = (Gauge::default(), Gauge::default());
         r.register(
             "llm_d_epp_body_bytes_in_flight",
@@ -365,6 +379,7 @@ impl PickerMetrics {
             rewrites,
             token_lookups,
             poll_errors,
+            extract_errors,
             kv_usage,
             queue,
             running_average,
@@ -381,9 +396,20 @@ impl PickerMetrics {
             disagg,
             eviction,
             latency,
+            stream,
             body_bytes,
             body_limit,
         }
+    }
+
+    /// A page lacked a number of queue, running requests or KV cache.
+    pub(crate) fn extract_failed(&self) {
+        self.extract_errors
+            .get_or_create(&ExtractorLabels {
+                source_type: "metrics-data-source",
+                extractor_type: "core-metrics-extractor",
+            })
+            .inc();
     }
 
     pub(crate) fn poll_failed(&self) {

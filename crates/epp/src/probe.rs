@@ -101,7 +101,7 @@ pub fn body(bytes: &[u8]) {
         let Some(api) = Api::of(path, &[Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp]) else {
             continue;
         };
-        if let Ok(parsed) = parse(api, bytes) {
+        if let Ok(parsed) = parse(api, bytes, usize::MAX) {
             let model: Result<String, _> = serde_json::from_slice(&bytes[parsed.model_at]);
             assert_eq!(model.ok(), Some(parsed.model), "the model is somewhere else");
         }
@@ -130,7 +130,7 @@ pub fn decisions_query(query: &str) {
 /// When a token is not four bytes.
 pub fn tokenizer_answer(bytes: &[u8]) {
     for prompt in crate::tokens::parse(bytes).unwrap_or_default() {
-        assert_eq!(prompt.0.len() % 4, 0, "a part of a token");
+        assert_eq!(prompt.bytes.len() % 4, 0, "a part of a token");
     }
 }
 
@@ -157,7 +157,7 @@ pub fn metrics_reply(answer: &[u8]) {
 /// When the usage depends on where the response is cut.
 pub fn grpc(bytes: &[u8]) {
     for api in [Api::VllmGenerate, Api::VllmEmbed, Api::VertexChat, Api::VertexRaw] {
-        let _ = parse(api, bytes);
+        let _ = parse(api, bytes, usize::MAX);
     }
     for api in [Api::VllmGenerate, Api::VllmEmbed] {
         let read = |size: usize| {

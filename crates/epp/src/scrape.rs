@@ -93,8 +93,11 @@ impl Scraper {
         loop {
             let scrape = self.scrape(&member, engine, &mut connection, &mut metrics);
             match tokio::time::timeout(TIMEOUT, scrape).await {
-                Ok(Ok(())) => {
+                Ok(Ok(complete)) => {
                     failures = 0;
+                    if !complete {
+                        core.metrics.extract_failed();
+                    }
                     member.scraped(metrics.clone());
                 }
                 failed => {
@@ -128,19 +131,18 @@ impl Scraper {
         named.or_else(|| self.layer.engines.get(&self.layer.default_engine))
     }
 
-    /// Reads a page into what is known of an endpoint.
+    /// Reads a page into what is known of an endpoint. Whether it had what every engine should.
     async fn scrape(
         &self,
         member: &Member,
         engine: &EngineConfig,
         connection: &mut Option<Connection>,
         metrics: &mut Metrics,
-    ) -> Result<(), BoxError> {
+    ) -> Result<bool, BoxError> {
         if let Some(open) = connection.as_mut().filter(|open| open.keeps) {
             match open.page().await {
                 Ok(page) => {
-                    extract(&open.buffer[page], engine, metrics);
-                    return Ok(());
+                    return Ok(extract(&open.buffer[page], engine, metrics));
                 }
                 // A server may close a connection that was quiet for a while.
                 Err(_) if open.buffer.is_empty() => {}
@@ -149,8 +151,7 @@ impl Scraper {
         }
         let open = connection.insert(self.connect(member).await?);
         let page = open.page().await?;
-        extract(&open.buffer[page], engine, metrics);
-        Ok(())
+        Ok(extract(&open.buffer[page], engine, metrics))
     }
 
     async fn connect(&self, member: &Member) -> Result<Connection, BoxError> {

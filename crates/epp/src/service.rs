@@ -203,7 +203,7 @@ impl Server {
                 if args.ha_enable_leader_election {
                     core.lead(false);
                     let candidate =
-                        Candidate::new(client.clone(), args.namespace(), &args.pool_name, &args.pod_name);
+                        Candidate::new(client.clone(), args.namespace(), &args.pool_name, &args.holder());
                     tasks.spawn(candidate.run(Arc::clone(&core), shutdown.child_token()));
                 }
                 let scope = Scope { namespace: args.namespace().to_owned(), pool: args.pool_name.clone() };

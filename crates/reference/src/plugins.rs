@@ -122,8 +122,9 @@ fn parameters(name: &str) -> Vec<String> {
     let told = configurations(name, &json!({UNKNOWN: 0}));
     let mut texts = told.iter().flat_map(|config| complaints(config, true));
     let expected = texts.find_map(|text| {
-        let (_, rest) = text.split_once(&format!("unknown field `{UNKNOWN}`, "))?;
-        Some(rest.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>())
+        let (_, rest) = text.split_once(&format!("there is no field \"{UNKNOWN}\" here, only "))?;
+        let known = rest.split(';').next().unwrap_or_default();
+        Some(known.split(", ").map(str::to_owned).collect::<Vec<_>>())
     });
     expected.unwrap_or_default()
 }

@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let prompts: Vec<[Prompt; 1]> = (0..10_000_u32)
         .map(|index| {
             let text = format!("conversation {} ", index / 2).repeat(80);
-            [Prompt(text.into_bytes()[..1024].to_vec())]
+            [Prompt::from(text.into_bytes()[..1024].to_vec())]
         })
         .collect();
     let mut random = SmallRng::seed_from_u64(1);

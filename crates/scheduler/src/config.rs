@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::ConfigError;
+use crate::{error::ConfigError, reading};
 
 mod data_layer;
 pub(crate) mod nearest;
@@ -167,8 +167,9 @@ impl EndpointPickerConfig {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let config: Self =
+        let value: Value =
             serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(error.to_string()))?;
+        let config: Self = reading::read(&value).map_err(|error| ConfigError::Shape(error.to_string()))?;
         if config.kind != "EndpointPickerConfig" || !API_VERSIONS.contains(&config.api_version.as_str()) {
             return Err(ConfigError::Kind { api_version: config.api_version, kind: config.kind });
         }

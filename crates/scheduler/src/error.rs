@@ -3,7 +3,10 @@
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It is not YAML of the right shape.
+    /// A field that does not fit, by path.
+    #[error("the endpoint picker configuration: {0}")]
+    Shape(String),
+    /// It is not YAML.
     #[error("the endpoint picker configuration cannot be read: {0}")]
     Syntax(String),
     /// Another document.

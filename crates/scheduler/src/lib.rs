@@ -37,6 +37,7 @@ mod prefix;
 mod prefixes;
 mod producers;
 pub mod quantity;
+mod reading;
 mod registry;
 mod request;
 mod scheduler;

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::error::ConfigError;
+use crate::{error::ConfigError, reading};
 
 /// The `parameters` of one plugin.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ impl Parameters<'_> {
     pub(crate) fn read<T: DeserializeOwned + Default>(&self) -> Result<T, ConfigError> {
         match self.value {
             None | Some(Value::Null) => Ok(T::default()),
-            Some(value) => T::deserialize(value).map_err(|error| self.invalid(error.to_string())),
+            Some(value) => reading::read(value).map_err(|error| self.invalid(error.to_string())),
         }
     }
 

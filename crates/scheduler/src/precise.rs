@@ -112,7 +112,7 @@ impl Holdings {
         }
         let prompts = request.prompts.iter();
         let chains: Vec<_> =
-            prompts.map(|prompt| limits.keys(request.model, &prompt.0, request.cache_salt)).collect();
+            prompts.map(|prompt| limits.keys(request.model, &prompt.bytes, request.cache_salt)).collect();
         let holders: Vec<u32> = candidates.iter().map(|candidate| candidate.endpoint.slot.0).collect();
         let mut matched = vec![0; candidates.len()];
         let known = self.known.read();

@@ -60,6 +60,17 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// How many bytes of text are looked at. Where endpoints choose the size of blocks, nobody knows beforehand how long so many
+    /// are.
+    pub(crate) fn text_limit(&self) -> usize {
+        match self.max_tokens {
+            0 => usize::MAX,
+            tokens => (tokens as usize).saturating_mul(4),
+        }
+    }
+}
+
 /// A request's prefixes, and who holds how much of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Matches {
@@ -294,7 +305,7 @@ fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize) -> Vec<u64
     let block_bytes = block_tokens as usize * 4;
     let mut previous = root;
     prompt
-        .0
+        .bytes
         .chunks(block_bytes)
         .take(limit)
         .map(|block| {

@@ -18,6 +18,16 @@ pub(crate) enum PrefixSource {
     Told(PreciseSettings),
 }
 
+impl PrefixSource {
+    /// How many bytes of text it looks at.
+    pub(crate) fn text_limit(&self) -> usize {
+        match self {
+            Self::Guessed(settings) => settings.text_limit(),
+            Self::Told(_) => usize::MAX,
+        }
+    }
+}
+
 /// What a prefix producer knows.
 #[derive(Debug, Clone)]
 pub(crate) enum Prefixes {

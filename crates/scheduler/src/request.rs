@@ -21,12 +21,24 @@ impl HeaderLookup for NoHeaders {
 /// One prompt as the little-endian bytes of its 32-bit tokens. Text becomes pseudo-tokens of four bytes each, so it is
 /// its own UTF-8 bytes; the last token may be short and counts as if padded with zeros.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Prompt(pub Vec<u8>);
+pub struct Prompt {
+    /// The tokens, or as many from the first as prefixes are compared by.
+    pub bytes: Vec<u8>,
+    /// How many bytes more there are.
+    pub cut: usize,
+}
+
+impl From<Vec<u8>> for Prompt {
+    /// A prompt of which nothing is cut.
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, cut: 0 }
+    }
+}
 
 impl Prompt {
     /// How many tokens these are.
     pub fn tokens(&self) -> usize {
-        self.0.len().div_ceil(4)
+        (self.bytes.len() + self.cut).div_ceil(4)
     }
 }
 

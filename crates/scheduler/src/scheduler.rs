@@ -150,6 +150,11 @@ impl Scheduler {
         State::new(&prefixes, &idle, self.sessions)
     }
 
+    /// How many bytes of a prompt's text are looked at, from its first on. Of tokens all may be.
+    pub fn text_limit(&self) -> usize {
+        self.prefixes.iter().map(|(_, source)| source.text_limit()).max().unwrap_or(0)
+    }
+
     /// The tokenizer that is to be asked for the tokens of prompts, before a request is scheduled.
     pub fn tokenizer(&self) -> Option<&TokenizerSettings> {
         self.tokenizer.as_ref()

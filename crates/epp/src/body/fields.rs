@@ -6,11 +6,14 @@ use std::{borrow::Cow, fmt, ops::Range};
 use longboat_scheduler::Prompt;
 use serde::{
     Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
-use super::scalars::{Flag, Number, Text, skip_map, skip_null, skip_scalars, skip_seq};
+use super::{
+    scalars::{Flag, Number, Text, skip_map, skip_null, skip_scalars},
+    words::{Collected, Words},
+};
 
 /// What any API may have at the top level.
 #[derive(Debug, Default)]
@@ -23,7 +26,7 @@ pub(super) struct Fields<'a> {
     pub(super) prompt: Option<PromptField<'a>>,
     pub(super) input: Option<PromptField<'a>>,
     pub(super) token_ids: Option<PromptField<'a>>,
-    pub(super) instructions: Option<Cow<'a, str>>,
+    pub(super) instructions: Option<Words<'a>>,
     pub(super) system: Option<Content<'a>>,
     pub(super) tools: Option<&'a RawValue>,
 }
@@ -86,10 +89,10 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                         "cache_salt" => fields.cache_salt = map.next_value::<Text<'de>>()?.0,
                         "messages" => fields.messages = map.next_value::<Input<'de>>()?.into_messages(),
                         "items" => fields.items = map.next_value::<Input<'de>>()?.into_messages(),
-                        "prompt" => fields.prompt = Some(PromptField(map.next_value()?)),
-                        "input" => fields.input = Some(PromptField(map.next_value()?)),
-                        "token_ids" => fields.token_ids = Some(PromptField(map.next_value()?)),
-                        "instructions" => fields.instructions = map.next_value::<Text<'de>>()?.0,
+                        "prompt" => fields.prompt = Some(map.next_value()?),
+                        "input" => fields.input = Some(map.next_value()?),
+                        "token_ids" => fields.token_ids = Some(map.next_value()?),
+                        "instructions" => fields.instructions = Words::of(map.next_value()?),
                         "system" => fields.system = Some(map.next_value()?),
                         "tools" => fields.tools = Some(map.next_value()?),
                         _ => {
@@ -125,21 +128,28 @@ impl PromptField<'_> {
     }
 
     /// One prompt per string or token list; `None`: not a prompt.
-    pub(super) fn prompts(&self) -> Option<Vec<Prompt>> {
+    pub(super) fn prompts(&self, limit: usize) -> Option<Vec<Prompt>> {
         match &self.0 {
             Input::Other => None,
-            Input::Text(text) => Some(vec![Prompt(text.as_bytes().to_vec())]),
+            Input::Text(words) => {
+                let mut text = Collected::new(limit);
+                text.push_words(*words);
+                Some(vec![text.into_prompt()])
+            }
             Input::List(list) => {
                 if !list.tokens.is_empty() {
-                    return Some(vec![Prompt(list.tokens.clone())]);
+                    return Some(vec![list.tokens.clone().into()]);
                 }
                 Some(
                     list.entries
                         .iter()
-                        .map(|entry| {
-                            let mut text = Vec::new();
-                            entry.append_to(&mut text);
-                            Prompt(text)
+                        .map(|entry| match entry {
+                            Entry::Tokens(tokens) => tokens.clone().into(),
+                            Entry::Text(_) | Entry::Message { .. } => {
+                                let mut text = Collected::new(limit);
+                                entry.append_to(&mut text);
+                                text.into_prompt()
+                            }
                         })
                         .collect(),
                 )
@@ -148,10 +158,10 @@ impl PromptField<'_> {
     }
 
     /// All of it as one text.
-    pub(super) fn append_to(&self, text: &mut Vec<u8>) {
+    pub(super) fn append_to(&self, text: &mut Collected) {
         match &self.0 {
             Input::Other => {}
-            Input::Text(own) => text.extend_from_slice(own.as_bytes()),
+            Input::Text(own) => text.push_words(*own),
             Input::List(list) => list.append_to(text),
         }
     }
@@ -160,7 +170,7 @@ impl PromptField<'_> {
 /// A string, a list of tokens, or a list of strings, token lists and messages.
 #[derive(Debug)]
 enum Input<'a> {
-    Text(Cow<'a, str>),
+    Text(Words<'a>),
     List(MessageList<'a>),
     Other,
 }
@@ -195,8 +205,8 @@ impl MessageList<'_> {
         self.entries.is_empty()
     }
 
-    pub(super) fn append_to(&self, text: &mut Vec<u8>) {
-        text.extend_from_slice(&self.tokens);
+    pub(super) fn append_to(&self, text: &mut Collected) {
+        text.push(&self.tokens);
         for entry in &self.entries {
             entry.append_to(text);
         }
@@ -204,12 +214,12 @@ impl MessageList<'_> {
 }
 
 impl Entry<'_> {
-    fn append_to(&self, text: &mut Vec<u8>) {
+    fn append_to(&self, text: &mut Collected) {
         match self {
-            Entry::Text(own) => text.extend_from_slice(own.as_bytes()),
-            Entry::Tokens(tokens) => text.extend_from_slice(tokens),
+            Entry::Text(own) => text.push(own.as_bytes()),
+            Entry::Tokens(tokens) => text.push(tokens),
             Entry::Message { role, content } => {
-                text.extend_from_slice(role.as_deref().unwrap_or_default().as_bytes());
+                text.push(role.as_deref().unwrap_or_default().as_bytes());
                 content.append_to(text);
             }
         }
@@ -219,15 +229,25 @@ impl Entry<'_> {
 /// A message's content: text, or parts of which some are text.
 #[derive(Debug, Default)]
 pub(super) struct Content<'a> {
-    texts: Vec<Cow<'a, str>>,
+    texts: Vec<Words<'a>>,
     multimodal: bool,
 }
 
 impl Content<'_> {
-    pub(super) fn append_to(&self, text: &mut Vec<u8>) {
+    pub(super) fn append_to(&self, text: &mut Collected) {
         for own in &self.texts {
-            text.extend_from_slice(own.as_bytes());
+            text.push_words(*own);
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for PromptField<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        if let Some(words) = Words::of(raw) {
+            return Ok(Self(Input::Text(words)));
+        }
+        serde_json::from_str(raw.get()).map(Self).map_err(D::Error::custom)
     }
 }
 
@@ -241,12 +261,9 @@ impl<'de> Deserialize<'de> for Input<'de> {
                 f.write_str("any value")
             }
 
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Input::Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Input::Text(Cow::Owned(text.to_owned())))
+            /// Strings that may be prompts are not read like this, but stay as they are.
+            fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+                Ok(Input::Other)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -336,70 +353,63 @@ impl<'de> Deserialize<'de> for Element<'de> {
 
 impl<'de> Deserialize<'de> for Content<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Content<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("any value")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Content { texts: vec![Cow::Borrowed(text)], multimodal: false })
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Content { texts: vec![Cow::Owned(text.to_owned())], multimodal: false })
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut content = Content::default();
-                while let Some(part) = seq.next_element::<Part<'de>>()? {
-                    content.multimodal |= part.media;
-                    content.texts.extend(part.text);
-                }
-                Ok(content)
-            }
-
-            skip_scalars!(Content::default(); visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64);
-            skip_null!(Content::default());
-            skip_map!(Content::default());
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        if let Some(words) = Words::of(raw) {
+            return Ok(Self { texts: vec![words], multimodal: false });
         }
-        deserializer.deserialize_any(Any)
+        let mut content = Self::default();
+        if raw.get().starts_with('[') {
+            let parts: Vec<Part<'de>> = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+            for part in parts {
+                content.multimodal |= part.media;
+                content.texts.extend(part.text);
+            }
+        }
+        Ok(content)
     }
 }
 
 /// One part of a message's content.
 #[derive(Default)]
 struct Part<'a> {
-    text: Option<Cow<'a, str>>,
+    text: Option<Words<'a>>,
     /// An image, audio or video.
     media: bool,
 }
 
 impl<'de> Deserialize<'de> for Part<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Part<'de>;
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        if let Some(text) = Words::of(raw) {
+            return Ok(Self { text: Some(text), media: false });
+        }
+        if raw.get().starts_with('{') {
+            return serde_json::from_str::<Fielded<'de>>(raw.get())
+                .map(|part| part.0)
+                .map_err(D::Error::custom);
+        }
+        Ok(Self::default())
+    }
+}
+
+/// A part that says of what kind it is.
+struct Fielded<'a>(Part<'a>);
+
+impl<'de> Deserialize<'de> for Fielded<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fielded<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("any value")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Part { text: Some(Cow::Borrowed(text)), media: false })
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Part { text: Some(Cow::Owned(text.to_owned())), media: false })
+                f.write_str("an object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut part = Part::default();
                 while let Some(key) = map.next_key::<Text<'de>>()? {
                     match key.0.as_deref().unwrap_or_default() {
-                        "text" => part.text = map.next_value::<Text<'de>>()?.0,
+                        "text" => part.text = Words::of(map.next_value()?),
                         "image_url" | "input_image" | "input_audio" | "audio_url" | "video_url" | "image" => {
                             part.media = true;
                             map.next_value::<IgnoredAny>()?;
@@ -409,13 +419,9 @@ impl<'de> Deserialize<'de> for Part<'de> {
                         }
                     }
                 }
-                Ok(part)
+                Ok(Fielded(part))
             }
-
-            skip_scalars!(Part::default(); visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64);
-            skip_null!(Part::default());
-            skip_seq!(Part::default());
         }
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_map(Object)
     }
 }

@@ -9,12 +9,12 @@ use super::{
 use crate::metrics::Usage;
 
 /// Reads a body of this API, which is one over gRPC. Without a model in it, the model is empty: the server has one.
-pub(super) fn read(api: Api, body: &[u8]) -> Result<Parsed, BodyError> {
+pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyError> {
     let message = message(body)?;
     match api {
         Api::VllmEmbed => embed(message),
-        Api::VertexChat => wrapped(message, Api::ChatCompletions),
-        Api::VertexRaw => wrapped(message, Api::Responses),
+        Api::VertexChat => wrapped(message, Api::ChatCompletions, limit),
+        Api::VertexRaw => wrapped(message, Api::Responses, limit),
         _ => generate(message),
     }
 }
@@ -34,7 +34,7 @@ fn generate(message: &[u8]) -> Result<Parsed, BodyError> {
         }
     }
     let (prompt, exact) = prompt.ok_or(BodyError::Grpc("not supported request inputType"))?;
-    parsed.prompts = vec![Prompt(prompt)];
+    parsed.prompts = vec![Prompt::from(prompt)];
     parsed.exact = exact;
     Ok(parsed)
 }
@@ -75,7 +75,7 @@ fn has_placeholders(value: Value<'_>) -> Result<bool, ProtobufError> {
 }
 
 /// A message with an `HttpBody`, whose data is the JSON of a request.
-fn wrapped(message: &[u8], api: Api) -> Result<Parsed, BodyError> {
+fn wrapped(message: &[u8], api: Api, limit: usize) -> Result<Parsed, BodyError> {
     let mut json = None;
     for field in Fields::of(message) {
         if let (2, value) = field? {
@@ -87,7 +87,7 @@ fn wrapped(message: &[u8], api: Api) -> Result<Parsed, BodyError> {
         }
     }
     let json = json.ok_or(BodyError::Grpc("the message has no HttpBody"))?;
-    match parse(api, json) {
+    match parse(api, json, limit) {
         // The name is for metrics; the message is sent on as it is.
         Ok(parsed) => Ok(Parsed { model_at: 0..0, ..parsed }),
         Err(BodyError::NoModel) => Ok(Parsed::default()),

@@ -23,7 +23,6 @@ macro_rules! skip_seq {
         }
     };
 }
-pub(super) use skip_seq;
 
 macro_rules! skip_map {
     ($skipped:expr) => {

@@ -5,11 +5,11 @@ use serde_json::json;
 use super::{Api, BodyError, Parsed, parse};
 
 fn text(api: Api, body: &str) -> Vec<String> {
-    parse(api, body.as_bytes())
+    parse(api, body.as_bytes(), usize::MAX)
         .unwrap()
         .prompts
         .into_iter()
-        .map(|Prompt(bytes)| String::from_utf8(bytes).unwrap())
+        .map(|prompt| String::from_utf8(prompt.bytes).unwrap())
         .collect()
 }
 
@@ -36,8 +36,8 @@ fn a_chat_is_hashed_as_tools_then_role_and_content_of_each_message() {
     let body = r#"{"messages":[{"content":"b\u0061r","role":"system"},{"role":"user","name":"x",
         "content":[{"type":"text","text":"one"},{"type":"image_url","image_url":{"url":"u"}},{"text":"two"}]}],
         "tools":[{"a": 1}],"model":"m","stream":true,"cache_salt":"s"}"#;
-    let parsed = parse(Api::ChatCompletions, body.as_bytes()).unwrap();
-    assert_eq!(parsed.prompts, [Prompt(b"[{\"a\": 1}]systembaruseronetwo".to_vec())]);
+    let parsed = parse(Api::ChatCompletions, body.as_bytes(), usize::MAX).unwrap();
+    assert_eq!(parsed.prompts, [Prompt::from(b"[{\"a\": 1}]systembaruseronetwo".to_vec())]);
     assert!(parsed.stream && parsed.multimodal);
     assert_eq!((parsed.model.as_str(), parsed.cache_salt.as_str()), ("m", "s"));
     assert_eq!(&body[parsed.model_at], "\"m\"");
@@ -48,9 +48,9 @@ fn a_completion_has_a_prompt_per_string_and_one_of_tokens() {
     let body = |prompt: &serde_json::Value| json!({"model": "m", "prompt": prompt}).to_string();
     assert_eq!(text(Api::Completions, &body(&json!("one"))), ["one"]);
     assert_eq!(text(Api::Completions, &body(&json!(["one", "two"]))), ["one", "two"]);
-    let parsed = parse(Api::Completions, body(&json!([1, 256])).as_bytes()).unwrap();
-    assert_eq!(parsed.prompts, [Prompt(vec![1, 0, 0, 0, 0, 1, 0, 0])]);
-    let parsed = parse(Api::Completions, body(&json!([[1], [2, 3]])).as_bytes()).unwrap();
+    let parsed = parse(Api::Completions, body(&json!([1, 256])).as_bytes(), usize::MAX).unwrap();
+    assert_eq!(parsed.prompts, [Prompt::from(vec![1, 0, 0, 0, 0, 1, 0, 0])]);
+    let parsed = parse(Api::Completions, body(&json!([[1], [2, 3]])).as_bytes(), usize::MAX).unwrap();
     assert_eq!(parsed.prompts.len(), 2);
     assert_eq!(parsed.prompts[1].tokens(), 2);
 }
@@ -63,12 +63,15 @@ fn other_apis_are_hashed_by_what_they_ask() {
         json!({"model": "m", "system": [{"text": "be"}], "messages": [{"role": "user", "content": "hi"}]});
     assert_eq!(text(Api::Messages, &messages.to_string()), ["beuserhi"]);
     let generate = json!({"model": "m", "token_ids": [7]});
-    assert_eq!(parse(Api::Generate, generate.to_string().as_bytes()).unwrap().prompts[0].tokens(), 1);
+    assert_eq!(
+        parse(Api::Generate, generate.to_string().as_bytes(), usize::MAX).unwrap().prompts[0].tokens(),
+        1
+    );
 }
 
 #[test]
 fn errors_are_in_the_words_of_the_reference() {
-    let error = |api, body: &str| parse(api, body.as_bytes()).unwrap_err().to_string();
+    let error = |api, body: &str| parse(api, body.as_bytes(), usize::MAX).unwrap_err().to_string();
     let eof = "error unmarshaling request bodyMap: unexpected end of JSON input";
     assert_eq!(error(Api::ChatCompletions, ""), eof);
     assert_eq!(error(Api::ChatCompletions, "  "), eof);
@@ -82,7 +85,7 @@ fn errors_are_in_the_words_of_the_reference() {
         "invalid chat completions request: must have valid messages field"
     );
     let number = r#"{"model":5,"messages":[{"role":"user","content":"x"}]}"#;
-    assert_eq!(parse(Api::ChatCompletions, number.as_bytes()), Err(BodyError::NoModel));
+    assert_eq!(parse(Api::ChatCompletions, number.as_bytes(), usize::MAX), Err(BodyError::NoModel));
     assert!(error(Api::Completions, "{\"prompt\":\"a\"} trailing").contains("trailing"));
 }
 
@@ -90,7 +93,7 @@ fn errors_are_in_the_words_of_the_reference() {
 fn fields_of_odd_types_count_as_absent() {
     let body = r#"{"model":"m","stream":"yes","cache_salt":[1,{"a":2}],"tools":7,"system":{},"stream":null,
         "messages":[{"role":3,"content":{"a":[1]}},4,null,"text",[1,-2,"x"],{"content":[1,"part",{"text":5}]}]}"#;
-    let parsed = parse(Api::ChatCompletions, body.as_bytes()).unwrap();
+    let parsed = parse(Api::ChatCompletions, body.as_bytes(), usize::MAX).unwrap();
     assert!(!parsed.stream && parsed.cache_salt.is_empty());
 }
 
@@ -98,7 +101,7 @@ proptest! {
     #[test]
     fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         for api in [Api::ChatCompletions, Api::Completions, Api::Responses, Api::Messages, Api::Generate] {
-            let _ = parse(api, &bytes);
+            let _ = parse(api, &bytes, usize::MAX);
         }
     }
 
@@ -108,8 +111,8 @@ proptest! {
         let at = flip % body.len();
         body[at] = byte;
         body.truncate(cut.min(body.len()));
-        let _ = parse(Api::ChatCompletions, &body);
-        let _ = parse(Api::Completions, &body);
+        let _ = parse(Api::ChatCompletions, &body, usize::MAX);
+        let _ = parse(Api::Completions, &body, usize::MAX);
     }
 
     #[test]
@@ -120,7 +123,7 @@ proptest! {
             serde_json::Value::from(format!("x{before}")),
             serde_json::Value::from(after)
         );
-        let parsed = parse(Api::Completions, body.as_bytes()).unwrap();
+        let parsed = parse(Api::Completions, body.as_bytes(), usize::MAX).unwrap();
         prop_assert_eq!(&parsed.model, &model);
         prop_assert_eq!(&body[parsed.model_at], value);
     }
@@ -148,29 +151,32 @@ fn requests_over_grpc_are_read() {
         &field(7, &field(5, &[])),
     ]
     .concat();
-    let parsed = parse(Api::VllmGenerate, &frame(&message)).unwrap();
+    let parsed = parse(Api::VllmGenerate, &frame(&message), usize::MAX).unwrap();
     let expected = Parsed {
         stream: true,
         exact: true,
         multimodal: true,
-        prompts: vec![Prompt(vec![1, 0, 0, 0, 0x2c, 1, 0, 0, 7, 0, 0, 0])],
+        prompts: vec![Prompt::from(vec![1, 0, 0, 0, 0x2c, 1, 0, 0, 7, 0, 0, 0])],
         ..Parsed::default()
     };
     assert_eq!(parsed, expected);
-    let text = parse(Api::VllmGenerate, &frame(&field(3, b"hello"))).unwrap();
-    assert_eq!((text.exact, text.prompts), (false, vec![Prompt(b"hello".to_vec())]));
-    assert_eq!(parse(Api::VllmEmbed, &frame(&tokens)).unwrap(), Parsed::default());
+    let text = parse(Api::VllmGenerate, &frame(&field(3, b"hello")), usize::MAX).unwrap();
+    assert_eq!((text.exact, text.prompts), (false, vec![Prompt::from(b"hello".to_vec())]));
+    assert_eq!(parse(Api::VllmEmbed, &frame(&tokens), usize::MAX).unwrap(), Parsed::default());
     let json = br#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}"#;
     let chat = field(2, &[field(1, b"application/json"), field(2, json)].concat());
-    let chat = parse(Api::VertexChat, &frame(&[field(1, b"endpoint"), chat].concat())).unwrap();
-    assert_eq!((chat.model.as_str(), chat.stream, chat.prompts[0].0.as_slice()), ("m", true, &b"userhi"[..]));
+    let chat = parse(Api::VertexChat, &frame(&[field(1, b"endpoint"), chat].concat()), usize::MAX).unwrap();
+    assert_eq!(
+        (chat.model.as_str(), chat.stream, chat.prompts[0].bytes.as_slice()),
+        ("m", true, &b"userhi"[..])
+    );
     let raw = field(2, &field(2, br#"{"input":"hi"}"#));
-    assert_eq!(parse(Api::VertexRaw, &frame(&raw)).unwrap().model, "", "the server has its own");
+    assert_eq!(parse(Api::VertexRaw, &frame(&raw), usize::MAX).unwrap().model, "", "the server has its own");
 }
 
 #[test]
 fn broken_requests_over_grpc_are_refused() {
-    let refused = |api: Api, body: &[u8]| parse(api, body).unwrap_err().to_string();
+    let refused = |api: Api, body: &[u8]| parse(api, body, usize::MAX).unwrap_err().to_string();
     assert!(refused(Api::VllmGenerate, b"").contains("shorter"));
     assert!(refused(Api::VllmGenerate, &[0, 0, 0, 0, 9, 1]).contains("shorter"));
     assert!(refused(Api::VllmGenerate, &[1, 0, 0, 0, 0]).contains("compressed"));

@@ -63,6 +63,12 @@ impl Exchange {
         {
             watched.chunk(settings, picked.stream);
         }
+        if picked.stream && !body.is_empty() {
+            match &mut picked.gaps {
+                Some(gaps) => gaps.next(),
+                None => picked.gaps = Some(self.core.metrics.stream.began(&picked.labels)),
+            }
+        }
         picked.response_bytes += body.len();
         picked.usage.push(&body);
         match &picked.rewrite {

@@ -86,6 +86,7 @@ impl Exchange {
             usage: UsageScan::of(api),
             held: Vec::new(),
             in_flight: self.core.admission.sent(i32::try_from(priority).unwrap_or(0)),
+            gaps: None,
             watched,
             slot: slots.0,
             record,

@@ -72,6 +72,12 @@ pub(super) struct SourceLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ExtractorLabels {
+    pub(super) source_type: &'static str,
+    pub(super) extractor_type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct InfoLabels {
     pub(super) commit: &'static str,
     pub(super) build_ref: &'static str,

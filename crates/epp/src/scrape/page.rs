@@ -6,8 +6,9 @@ use longboat_scheduler::{
     config::{EngineConfig, MetricSpec},
 };
 
-/// Updates `metrics` with what the page has; what it lacks stays as it was.
-pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics) {
+/// Updates `metrics` with what the page has; what it lacks stays as it was. Whether it had what every engine should: queue, running
+/// requests and use of the KV cache.
+pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics) -> bool {
     let wanted = [
         (Wanted::Waiting, &engine.queued_requests_spec),
         (Wanted::Running, &engine.running_requests_spec),
@@ -21,6 +22,8 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
     let custom = custom.map(|custom| (Wanted::Custom(&custom.attribute_key), Some(&custom.metric_spec)));
     let wanted = wanted.into_iter().map(|(what, spec)| (what, spec.as_ref())).chain(custom);
     let wanted: Vec<_> = wanted.filter_map(|(what, spec)| Some((what, spec?))).collect();
+    let specs = [&engine.queued_requests_spec, &engine.running_requests_spec, &engine.kv_usage_spec];
+    let mut found = specs.map(Option::is_none);
     let mut lora: Option<(f64, LoraAdapters)> = None;
     for line in lines(page) {
         if line.first().is_none_or(|first| *first == b'#') {
@@ -40,9 +43,9 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
                 Wanted::Custom(name) => {
                     metrics.custom.insert((*name).to_owned(), series.value);
                 }
-                Wanted::Waiting => metrics.waiting = series.value,
-                Wanted::Running => metrics.running = series.value,
-                Wanted::KvUsage => metrics.kv_usage = series.value,
+                Wanted::Waiting => (found[0], metrics.waiting) = (true, series.value),
+                Wanted::Running => (found[1], metrics.running) = (true, series.value),
+                Wanted::KvUsage => (found[2], metrics.kv_usage) = (true, series.value),
                 Wanted::BlockSize => metrics.block_size = count(series.value),
                 Wanted::NumBlocks => metrics.num_blocks = count(series.value),
                 Wanted::Lora => {
@@ -67,6 +70,7 @@ pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics)
     if let Some((_, adapters)) = lora {
         metrics.lora = Some(adapters);
     }
+    found == [true; 3]
 }
 
 /// The lines of a page. Most of them are long and of no interest: their ends are found many bytes at a time.

@@ -55,6 +55,7 @@ fn every_name_is_there_in_its_present_and_its_former_form() {
     let mut stream = send(&core);
     answer(&mut stream);
     core.metrics.poll_failed();
+    core.metrics.extract_failed();
     let page = metrics_page(&core);
     for (present, former) in [
         ("request_total", "inference_objective_request_total"),
@@ -68,6 +69,8 @@ fn every_name_is_there_in_its_present_and_its_former_form() {
         ("request_ntpot_seconds_count", "inference_objective_normalized_time_per_output_token_seconds_count"),
         ("request_ttft_seconds_count", ""),
         ("request_streaming_tpot_seconds_count", ""),
+        ("request_streaming_itl_seconds_count", ""),
+        ("datalayer_extract_errors_total", "llm_d_inference_scheduler_datalayer_extract_errors_total"),
         ("request_processing_duration_seconds_count", ""),
         ("average_kv_cache_utilization", "inference_pool_average_kv_cache_utilization"),
         ("average_queue_size", "inference_pool_average_queue_size"),

@@ -120,7 +120,7 @@ async fn read(
     });
     let answer = answer.await?;
     let prompts = parse(&answer).map_err(|error| TokenError::Malformed(error.to_string()))?;
-    let length = prompts.iter().map(|prompt| prompt.0.len()).sum();
+    let length = prompts.iter().map(|prompt| prompt.bytes.len()).sum();
     let held = bodies.hold(length).ok_or(TokenError::Full(bodies.limit()))?;
     Ok(Tokens { prompts, held })
 }
@@ -132,7 +132,7 @@ pub(crate) fn parse(answer: &[u8]) -> serde_json::Result<Vec<Prompt>> {
     } else {
         vec![serde_json::from_slice(answer)?]
     };
-    Ok(prompts.into_iter().map(|rendered| Prompt(rendered.token_ids.0)).collect())
+    Ok(prompts.into_iter().map(|rendered| Prompt::from(rendered.token_ids.0)).collect())
 }
 
 #[derive(Deserialize)]

@@ -108,7 +108,7 @@ impl Pickers {
             }
         };
         drop(upload);
-        let Forward { changes, body, mut endpoints, exchange } = forward;
+        let Forward { changes, body, mut endpoints, mut exchange } = forward;
         // Where the picker's choice cannot be reached, any other ready endpoint is better than an error.
         let mut others: Vec<_> =
             pool.endpoints.iter().filter(|other| !endpoints.contains(other)).copied().collect();
@@ -117,7 +117,15 @@ impl Pickers {
         wire::change(&mut head.headers, &changes);
         // The length is that of the picker's body, which hyper knows.
         head.headers.remove(header::CONTENT_LENGTH);
-        match upstream.send_replayable(&head, &body, &endpoints, timeout).await {
+        let sent = upstream.send_replayable(&head, &body, &endpoints, timeout);
+        let answered = match &mut exchange {
+            None => sent.await,
+            Some((_, receiver)) => match respond::unless_ended(sent, receiver).await {
+                Ok(answered) => answered,
+                Err(immediate) => return wire::answered(immediate),
+            },
+        };
+        match answered {
             Err(error) => failed(&error),
             Ok((served, response)) => match exchange {
                 None => response,

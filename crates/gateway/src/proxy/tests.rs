@@ -1,5 +1,7 @@
 //! The proxy over real sockets: simulators behind it, and an ext_proc server that says what the test wants.
 
+mod eviction;
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
@@ -119,7 +121,7 @@ async fn simulator(shutdown: &CancellationToken, arguments: &[&str]) -> SocketAd
     address
 }
 
-async fn picker(shutdown: &CancellationToken, script: Script) -> SocketAddr {
+async fn picker<P: Processor>(shutdown: &CancellationToken, script: P) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let pair =

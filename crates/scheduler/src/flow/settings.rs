@@ -10,7 +10,7 @@ use crate::{
     config::{EndpointPickerConfig, PluginReference},
     error::ConfigError,
     parameters::{NoParameters, Parameters},
-    quantity,
+    quantity, reading,
 };
 
 /// Everything that flow control is told.
@@ -258,8 +258,8 @@ impl Settings {
         let former: Option<PluginReference> = match former {
             None => None,
             value => Some(
-                PluginReference::deserialize(value.unwrap_or(&Value::Null))
-                    .map_err(|error| ConfigError::Syntax(format!("saturationDetector: {error}")))?,
+                reading::read(value.unwrap_or(&Value::Null))
+                    .map_err(|error| ConfigError::Shape(format!("saturationDetector: {error}")))?,
             ),
         };
         let reference = section.saturation_detector.or(former);

@@ -86,7 +86,7 @@ fn wrong_settings_are_refused_by_name() {
     for (body, named) in [
         ("flowControl: {maxRequest: 1}\n", "maxRequest"),
         ("flowControl: {maxBytes: many}\n", "maxBytes"),
-        ("flowControl: {enableEviction: 1}\n", "boolean"),
+        ("flowControl: {enableEviction: 1}\n", "enableEviction: expected true or false, found 1"),
         ("flowControl: {priorityBands: [{maxRequests: 1}]}\n", "priority"),
         ("flowControl: {defaultRequestTTL: soon}\n", "defaultRequestTTL"),
         (

@@ -28,7 +28,7 @@ fn candidates() -> Vec<Snapshot> {
 }
 
 fn prompt(tokens: &[u32]) -> Prompt {
-    Prompt(tokens.iter().flat_map(|token| token.to_le_bytes()).collect())
+    Prompt::from(tokens.iter().flat_map(|token| token.to_le_bytes()).collect::<Vec<u8>>())
 }
 
 fn request(prompts: &[Prompt], exact: bool) -> Request<'_> {

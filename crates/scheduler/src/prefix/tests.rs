@@ -37,7 +37,7 @@ fn request<'a>(prompts: &'a [Prompt], salt: &'a str) -> Request<'a> {
 
 /// A prompt of so many 64-token blocks, different for each letter.
 fn blocks(count: usize, letter: u8) -> Vec<Prompt> {
-    vec![Prompt(vec![letter; count * 256])]
+    vec![Prompt::from(vec![letter; count * 256])]
 }
 
 fn send(index: &mut PrefixIndex, to: &Snapshot, prompts: &[Prompt]) {
@@ -56,7 +56,7 @@ fn what_was_sent_somewhere_matches_there_as_far_as_it_goes() {
     let mut index = PrefixIndex::new(Settings::default());
     send(&mut index, &pods[1], &blocks(4, b'a'));
     let mut longer = blocks(4, b'a');
-    longer[0].0.extend(vec![b'b'; 700]);
+    longer[0].bytes.extend(vec![b'b'; 700]);
     let matches = index.matches(&request(&longer, ""), &pods);
     assert_eq!((matches.matched(0), matches.matched(1), matches.total()), (0, 4, 7));
     assert!(!matches.is_cold());
@@ -142,7 +142,7 @@ proptest! {
 /// A prompt of a shared first part of so many blocks, and a part of its own.
 fn forked(shared: usize, own: u8) -> Vec<Prompt> {
     let mut prompts = blocks(shared, b's');
-    prompts[0].0.extend(vec![own; 256]);
+    prompts[0].bytes.extend(vec![own; 256]);
     prompts
 }
 
@@ -177,7 +177,7 @@ fn the_turns_of_one_conversation_share_nothing_with_others() {
     let mut prompts = vec![Prompt::default()];
     for turn in 0..30_u8 {
         // Turns that end within a block, so that each turn leaves the one before.
-        prompts[0].0.extend(vec![turn; 300]);
+        prompts[0].bytes.extend(vec![turn; 300]);
         let matches = index.matches(&request(&prompts, ""), &pods);
         assert_eq!(matches.own(0), matches.matched(0), "turn {turn}");
         commit(&mut index, &pods[0], &prompts);

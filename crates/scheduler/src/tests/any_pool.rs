@@ -149,7 +149,7 @@ proptest! {
         (session, listed, priority, multimodal, now, seed) in
             (".{0,20}", ".{0,20}", any::<i32>(), any::<bool>(), any::<u64>(), any::<u64>()),
     ) {
-        let prompts: Vec<_> = prompts.into_iter().map(Prompt).collect();
+        let prompts: Vec<_> = prompts.into_iter().map(Prompt::from).collect();
         let headers = Sent([
             ("x-session-id", session.clone()),
             ("x-session-token", session),

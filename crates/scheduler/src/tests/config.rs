@@ -83,6 +83,35 @@ fn unknown_fields_types_and_gates_are_refused_by_name() {
 }
 
 #[test]
+fn what_does_not_fit_is_refused_by_path_and_value_with_what_was_meant() {
+    let document = "the endpoint picker configuration: ";
+    for (body, message) in [
+        (
+            "plugins: [{type: queue-scorer}]\nschedulingProfile: []",
+            "there is no field \"schedulingProfile\" here, only",
+        ),
+        ("schedulingProfile: []", "did you mean \"schedulingProfiles\"?"),
+        (
+            "schedulingProfiles: [{name: a, plugins: [{pluginRef: x, weight: heavy}]}]",
+            "schedulingProfiles[0].plugins[0].weight: expected a number, found \"heavy\"",
+        ),
+        (
+            "schedulingProfiles: [{name: a, plugins: [{pluginref: x}]}]",
+            "schedulingProfiles[0].plugins[0]: there is no field \"pluginref\" here, only pluginRef, weight; did you mean \"pluginRef\"?",
+        ),
+        ("plugins: [{name: a}]", "plugins[0]: field \"type\" is missing"),
+        ("featureGates: {flowControl: true}", "featureGates: expected a list, found an object"),
+    ] {
+        let error = refused(body);
+        assert!(error.starts_with(document) && error.contains(message), "{error}");
+    }
+    let error = refused("plugins: [{type: prefix-cache-scorer, parameters: {hashBlockSise: 5}}]");
+    assert!(error.starts_with("parameters of plugin \"prefix-cache-scorer\": there is no field"), "{error}");
+    let error = refused("plugins: [{type: queue-scorer}]\nplugins: []");
+    assert!(error.contains("plugins"), "{error}");
+}
+
+#[test]
 fn contradictions_are_refused() {
     let twice = "plugins: [{type: queue-scorer}, {type: queue-scorer}]\n";
     assert!(matches!(build(twice), Err(ConfigError::DuplicatePlugin(_))));

@@ -117,7 +117,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
                 busy.insert(session);
                 let turn: Vec<u8> = (0..400).map(|_| random.random_range(b'a'..=b'z')).collect();
                 conversations[session].extend(turn);
-                let prompts = [Prompt(conversations[session].clone())];
+                let prompts = [Prompt::from(conversations[session].clone())];
                 let request = Request {
                     id: "r",
                     model: "m",
@@ -133,7 +133,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
                 let held = scheduler.commit(&mut state, &decision);
                 let engine = &mut engines[decision.primary_run().targets[0]];
                 engine.requests += 1;
-                let prompt = &prompts[0].0;
+                let prompt = &prompts[0].bytes;
                 let hit = engine.cache.take(prompt);
                 cached += hit;
                 total += prompt.len();

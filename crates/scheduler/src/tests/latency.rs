@@ -25,7 +25,7 @@ fn schedule(
     predictions: &[(Slot, Prediction)],
     priority: i32,
 ) -> Result<Decision, ScheduleError> {
-    let prompts = [Prompt(vec![b'x'; 4000])];
+    let prompts = [Prompt::from(vec![b'x'; 4000])];
     let request = Request {
         id: "r",
         model: "m",
@@ -181,7 +181,7 @@ fn the_predictor_is_told_what_it_learned_from() {
     let headers = Sent::default();
     let first = schedule((&scheduler, &state), &pool[..1], &headers, &[], 0).unwrap();
     let held = scheduler.commit(&mut state, &first);
-    let prompts = [Prompt(vec![b'x'; 4000])];
+    let prompts = [Prompt::from(vec![b'x'; 4000])];
     let request = Request {
         id: "r",
         model: "m",

@@ -14,7 +14,7 @@ fn a_pod_that_has_more_of_the_prompt_is_named() {
             format!("{{type: queue-scorer}}, {{type: p2p-source-producer, parameters: {parameters}}}");
         let scheduler = scheduler(&plugins, "");
         let mut state = scheduler.state();
-        let prompts = [Prompt(vec![b'x'; 4000])];
+        let prompts = [Prompt::from(vec![b'x'; 4000])];
         let headers = Sent::default();
         let request = Request {
             id: "r",

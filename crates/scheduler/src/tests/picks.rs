@@ -44,7 +44,7 @@ fn pick(
     at: &[Snapshot],
     prompt: &str,
 ) -> Result<Decision, ScheduleError> {
-    let prompts = [Prompt(prompt.as_bytes().to_vec())];
+    let prompts = [Prompt::from(prompt.as_bytes().to_vec())];
     let request = Request {
         id: "r",
         model: "m",

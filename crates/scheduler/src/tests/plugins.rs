@@ -62,7 +62,7 @@ pub(super) fn pick_as(
     pool: &[Snapshot],
     (priority, headers, seed): (i32, &Sent, u64),
 ) -> Result<Decision, ScheduleError> {
-    let prompts = [Prompt(b"prompt".to_vec())];
+    let prompts = [Prompt::from(b"prompt".to_vec())];
     let request = Request {
         id: "r",
         model: "m",

@@ -8,7 +8,7 @@ use crate::{Metrics, Prompt, Request, Scheduler, State};
 /// The endpoint that a request with these headers is sent to, of eight; it is remembered.
 fn sent(scheduler: &Scheduler, state: &mut State, headers: &Sent, seed: u64) -> String {
     let pool = pool(vec![(Metrics::default(), &[]); 8]);
-    let prompts = [Prompt(b"prompt".to_vec())];
+    let prompts = [Prompt::from(b"prompt".to_vec())];
     let request = Request {
         id: "r",
         model: "m",

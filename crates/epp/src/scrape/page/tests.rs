@@ -55,8 +55,10 @@ fn other_engines_have_other_names_and_labels() {
 #[test]
 fn what_a_page_lacks_stays_as_it_was() {
     let layer = DataLayer::from_config(&EndpointPickerConfig::default()).unwrap();
-    let mut metrics = read("vllm", VLLM);
-    extract(b"vllm:num_requests_waiting 9", &layer.engines["vllm"], &mut metrics);
+    let vllm = &layer.engines["vllm"];
+    let mut metrics = Metrics::default();
+    assert!(extract(VLLM.as_bytes(), vllm, &mut metrics));
+    assert!(!extract(b"vllm:num_requests_waiting 9", vllm, &mut metrics));
     assert_eq!((metrics.waiting, metrics.running), (9.0, 7.0));
 }
 

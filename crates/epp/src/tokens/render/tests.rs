@@ -61,7 +61,7 @@ fn renderer(url: &str, patience: Duration) -> Renderer {
 }
 
 fn ask(renderer: &Renderer, bodies: &Arc<Budget>) -> Option<Lookup> {
-    let parsed = body::parse(Api::Completions, BODY).unwrap();
+    let parsed = body::parse(Api::Completions, BODY, usize::MAX).unwrap();
     let body = Bytes::from_static(BODY);
     renderer.ask(&Question { api: Api::Completions, parsed: &parsed, target: "m", body: &body, bodies })
 }
@@ -81,7 +81,7 @@ async fn answer(answer: &'static str, status: u16, memory: usize) -> Result<Toke
 async fn tokens_are_read_and_their_memory_is_counted() {
     let tokens =
         answer(r#"[{"model":"other","token_ids":[1,258]},{"token_ids":[]}]"#, 200, 1000).await.unwrap();
-    assert_eq!(tokens.prompts, [Prompt(vec![1, 0, 0, 0, 2, 1, 0, 0]), Prompt(Vec::new())]);
+    assert_eq!(tokens.prompts, [Prompt::from(vec![1, 0, 0, 0, 2, 1, 0, 0]), Prompt::from(Vec::new())]);
     assert!(answer(r#"{"token_ids":[7]}"#, 200, 1000).await.is_ok());
     assert!(matches!(answer(r#"[{"token_ids":[-1]}]"#, 200, 1000).await, Err(TokenError::Malformed(_))));
     assert!(matches!(answer("{}", 404, 1000).await, Err(TokenError::Companion(AnswerError::Status(404)))));
@@ -124,7 +124,7 @@ async fn nothing_is_asked_where_the_tokens_are_known_or_cannot_be() {
         (Api::Completions, br#"{"model":"m","prompt":[[1],[2]]}"#),
         (Api::Messages, br#"{"model":"m","messages":[{"role":"user","content":"x"}]}"#),
     ] {
-        let parsed = body::parse(api, body).unwrap();
+        let parsed = body::parse(api, body, usize::MAX).unwrap();
         let body = Bytes::from_static(body);
         let question = Question { api, parsed: &parsed, target: "m", body: &body, bodies: &bodies };
         assert!(renderer.ask(&question).is_none());

@@ -10,12 +10,37 @@ use http::{HeaderMap, Response, header};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use longboat_extproc::{
-    Action, ClientError, Event, Incoming as Message, Metadata, Receiver, Reply, Sender, names,
+    Action, ClientError, Event, ImmediateResponse, Incoming as Message, Metadata, Receiver, Reply, Sender,
+    names,
 };
 
 use self::shown::Shown;
 use super::wire::{answered, change, listed, response_headers};
 use crate::proxy::body::{BodyError, ProxyBody};
+
+/// Why a response that the picker ends has no end.
+const CUT: &str = "the endpoint picker ended the response, to make room for another one";
+
+/// Waits for the response of an endpoint, and meanwhile for what the picker says: it may end a request that nobody has answered
+/// yet. Then what waits for the endpoint is dropped, and with it the work there.
+pub(super) async fn unless_ended<R>(
+    response: impl Future<Output = R>,
+    receiver: &mut Receiver,
+) -> Result<R, ImmediateResponse> {
+    let mut response = std::pin::pin!(response);
+    loop {
+        tokio::select! {
+            biased;
+            response = &mut response => return Ok(response),
+            reply = receiver.receive() => match reply {
+                Ok(Some(Reply { action: Action::Immediate(immediate), .. })) => return Err(immediate),
+                Ok(Some(_)) => {}
+                // It has nothing more to say, now or when the response is there.
+                Ok(None) | Err(_) => return Ok(response.await),
+            }
+        }
+    }
+}
 
 /// Shows the response to the picker and gives the client what comes back, chunk by chunk.
 pub(super) async fn respond(
@@ -115,6 +140,12 @@ impl Relay {
                         };
                         change(&mut trailers, &changes);
                         return Some(Ok(Frame::trailers(trailers)));
+                    }
+                    // The client has the head already, so it can only be told by an end that is none.
+                    Ok(Some(Reply { action: Action::Immediate(immediate), .. })) => {
+                        tracing::debug!(status = immediate.status, "The picker ended a response that had begun.");
+                        self.done = true;
+                        return Some(Err(CUT.into()));
                     }
                     Ok(Some(_)) => {}
                     gone => {

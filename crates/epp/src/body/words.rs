@@ -1,0 +1,124 @@
+//! The text of a prompt, put together without holding any of it twice.
+//!
+//! A string of JSON stays as it stands in the body until it is appended: an escape in it would otherwise make two copies of it. Of
+//! a long text only its beginning is kept, as much as prefixes are compared by, and its length.
+
+use longboat_scheduler::Prompt;
+use serde_json::value::RawValue;
+
+/// A string as it stands in a body, between its quotes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Words<'a>(&'a str);
+
+impl<'a> Words<'a> {
+    /// `None`: it is no string.
+    pub(super) fn of(raw: &'a RawValue) -> Option<Self> {
+        raw.get().strip_prefix('"')?.strip_suffix('"').map(Self)
+    }
+}
+
+/// A prompt that grows.
+#[derive(Debug)]
+pub(super) struct Collected {
+    bytes: Vec<u8>,
+    /// Bytes that count and are not kept.
+    cut: usize,
+    limit: usize,
+}
+
+impl Collected {
+    /// Keeps so many bytes.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { bytes: Vec::new(), cut: 0, limit }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let kept = bytes.len().min(self.limit.saturating_sub(self.bytes.len()));
+        self.bytes.extend_from_slice(&bytes[..kept]);
+        self.cut += bytes.len() - kept;
+    }
+
+    /// Appends what a string of JSON means. A surrogate without its other half becomes the replacement character, as in Go.
+    pub(super) fn push_words(&mut self, Words(raw): Words<'_>) {
+        let mut rest = raw;
+        while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+            self.push(&rest.as_bytes()[..at]);
+            let (character, after) = escaped(&rest[at + 1..]);
+            self.push(character.encode_utf8(&mut [0; 4]).as_bytes());
+            rest = after;
+        }
+        self.push(rest.as_bytes());
+    }
+
+    pub(super) fn into_prompt(self) -> Prompt {
+        Prompt { bytes: self.bytes, cut: self.cut }
+    }
+}
+
+/// The character that an escape means, which begins after its backslash, and what follows it. The reader of the body has seen to
+/// it that escapes are whole.
+fn escaped(text: &str) -> (char, &str) {
+    let mut characters = text.chars();
+    let character = match characters.next() {
+        Some('b') => '\u{8}',
+        Some('f') => '\u{c}',
+        Some('n') => '\n',
+        Some('r') => '\r',
+        Some('t') => '\t',
+        Some('u') => return from_hex(characters.as_str()),
+        Some(other) => other,
+        None => char::REPLACEMENT_CHARACTER,
+    };
+    (character, characters.as_str())
+}
+
+fn from_hex(text: &str) -> (char, &str) {
+    let Some((first, rest)) = unit(text) else { return (char::REPLACEMENT_CHARACTER, "") };
+    if let Some((second, after)) = rest.strip_prefix("\\u").and_then(unit)
+        && let Some(Ok(character)) = char::decode_utf16([first, second]).next()
+        && character.len_utf16() == 2
+    {
+        return (character, after);
+    }
+    (char::from_u32(u32::from(first)).unwrap_or(char::REPLACEMENT_CHARACTER), rest)
+}
+
+/// Four hexadecimal digits.
+fn unit(text: &str) -> Option<(u16, &str)> {
+    let (digits, rest) = text.split_at_checked(4)?;
+    u16::from_str_radix(digits, 16).ok().map(|unit| (unit, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(json: &str, limit: usize) -> Prompt {
+        let raw: &RawValue = serde_json::from_str(json).unwrap();
+        let mut collected = Collected::new(limit);
+        collected.push_words(Words::of(raw).unwrap());
+        collected.into_prompt()
+    }
+
+    proptest! {
+        #[test]
+        fn a_string_means_what_serde_json_says(text: String, limit in 0_usize..40) {
+            let units: Vec<String> = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            let ascii = format!("\"{}\"", units.concat());
+            for json in [serde_json::to_string(&text).unwrap(), ascii] {
+                prop_assert_eq!(read(&json, usize::MAX).bytes, text.as_bytes());
+                let cut = read(&json, limit);
+                prop_assert_eq!(&cut.bytes[..], &text.as_bytes()[..limit.min(text.len())]);
+                prop_assert_eq!(cut.bytes.len() + cut.cut, text.len());
+            }
+        }
+    }
+
+    #[test]
+    fn every_escape_is_known_and_halves_of_characters_are_replaced() {
+        let all = r#""\"\\\/\b\f\n\r\t\ud83d\ude00\ud83d!\ude00\ud83d\ud83d\ude00\ud83dA""#;
+        let meant = "\"\\/\u{8}\u{c}\n\r\t😀\u{fffd}!\u{fffd}\u{fffd}😀\u{fffd}A";
+        assert_eq!(String::from_utf8(read(all, usize::MAX).bytes).unwrap(), meant);
+    }
+}

@@ -1,0 +1,55 @@
+//! How evenly the chunks of streams come.
+
+use std::time::Duration;
+
+use prometheus_client::{
+    metrics::{family::Family, histogram::Histogram},
+    registry::Registry,
+};
+use tokio::time::Instant;
+
+use super::{
+    Histograms,
+    buckets::{Buckets, STREAMED_TOKEN},
+    labels::RequestLabels,
+};
+
+/// The series.
+pub(crate) struct StreamMetrics {
+    gaps: Histograms<RequestLabels>,
+}
+
+/// The times between the chunks of one response.
+#[derive(Debug)]
+pub(crate) struct Gaps {
+    /// That of the response's labels: looking for it with each chunk would cost more than counting.
+    histogram: Histogram,
+    last: Instant,
+}
+
+impl StreamMetrics {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let gaps = Family::new_with_constructor(Buckets(STREAMED_TOKEN));
+        registry.register(
+            "llm_d_epp_request_streaming_itl_seconds",
+            "Time between the chunks of a stream",
+            gaps.clone(),
+        );
+        Self { gaps }
+    }
+
+    /// The first chunk of a stream has come.
+    pub(crate) fn began(&self, labels: &RequestLabels) -> Gaps {
+        Gaps { histogram: self.gaps.get_or_create(labels).clone(), last: Instant::now() }
+    }
+}
+
+impl Gaps {
+    /// A further chunk has come.
+    pub(crate) fn next(&mut self) {
+        let now = Instant::now();
+        let gap: Duration = now - self.last;
+        self.last = now;
+        self.histogram.observe(gap.as_secs_f64());
+    }
+}

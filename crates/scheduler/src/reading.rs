@@ -1,0 +1,373 @@
+//! Values of a configuration read into types, with errors that say where, what was found, and what was meant.
+
+use std::fmt;
+
+use serde::{
+    de::{
+        self, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer, MapAccess, SeqAccess,
+        Unexpected, VariantAccess, Visitor, value::StrDeserializer,
+    },
+    forward_to_deserialize_any,
+};
+use serde_json::Value;
+
+use crate::config::nearest::hint;
+
+/// Reads a value.
+pub(crate) fn read<T: de::DeserializeOwned>(value: &Value) -> Result<T, Misread> {
+    T::deserialize(At { value, path: &Path::Top })
+}
+
+/// Why a value cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Misread {
+    /// Where; `None` until that is known.
+    path: Option<String>,
+    message: String,
+}
+
+impl fmt::Display for Misread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_deref() {
+            None | Some("") => f.write_str(&self.message),
+            Some(path) => write!(f, "{path}: {}", self.message),
+        }
+    }
+}
+
+impl std::error::Error for Misread {}
+
+impl Misread {
+    fn new(message: String) -> Self {
+        Self { path: None, message }
+    }
+
+    /// The innermost place counts.
+    fn at(mut self, path: &Path<'_>) -> Self {
+        self.path.get_or_insert_with(|| path.to_string());
+        self
+    }
+}
+
+impl de::Error for Misread {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::new(message.to_string())
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(format!("expected {}, found {}", Wanted(expected), Found(found)))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+
+    fn invalid_length(length: usize, expected: &dyn Expected) -> Self {
+        Self::new(format!("expected {}, found {length} entries", Wanted(expected)))
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        let hint = hint(expected.iter().copied(), variant);
+        Self::new(format!("expected one of {}, found \"{variant}\"{hint}", expected.join(", ")))
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        if expected.is_empty() {
+            return Self::new(format!("there is no field \"{field}\" here, nor any other"));
+        }
+        let hint = hint(expected.iter().copied(), field);
+        Self::new(format!("there is no field \"{field}\" here, only {}{hint}", expected.join(", ")))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::new(format!("field \"{field}\" is missing"))
+    }
+
+    fn duplicate_field(field: &'static str) -> Self {
+        Self::new(format!("field \"{field}\" is there twice"))
+    }
+}
+
+/// What was expected, without names of Rust's types.
+struct Wanted<'a>(&'a dyn Expected);
+
+impl fmt::Display for Wanted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.to_string();
+        f.write_str(match text.as_str() {
+            "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number that is not negative",
+            "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+            "f32" | "f64" => "a number",
+            "a boolean" => "true or false",
+            "a sequence" => "a list",
+            "a map" => "an object",
+            text if text.starts_with("struct ") => "an object",
+            text => text,
+        })
+    }
+}
+
+/// What was found.
+struct Found<'a>(Unexpected<'a>);
+
+impl fmt::Display for Found<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Unexpected::Bool(value) => write!(f, "{value}"),
+            Unexpected::Unsigned(value) => write!(f, "{value}"),
+            Unexpected::Signed(value) => write!(f, "{value}"),
+            Unexpected::Float(value) => write!(f, "{value}"),
+            Unexpected::Str(value) => write!(f, "\"{value}\""),
+            Unexpected::Unit | Unexpected::Option => f.write_str("null"),
+            Unexpected::Seq => f.write_str("a list"),
+            Unexpected::Map => f.write_str("an object"),
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
+/// Where a value is.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Top,
+    Field(&'a Self, &'a str),
+    Entry(&'a Self, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Top => Ok(()),
+            Self::Field(Path::Top, name) => f.write_str(name),
+            Self::Field(above, name) => write!(f, "{above}.{name}"),
+            Self::Entry(above, index) => write!(f, "{above}[{index}]"),
+        }
+    }
+}
+
+/// A value at its place.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    value: &'a Value,
+    path: &'a Path<'a>,
+}
+
+impl<'de> Deserializer<'de> for At<'_> {
+    type Error = Misread;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
+        let Self { value, path } = self;
+        let read = match value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            Value::String(value) => visitor.visit_str(value),
+            Value::Number(value) => match (value.as_u64(), value.as_i64()) {
+                (Some(value), _) => visitor.visit_u64(value),
+                (None, Some(value)) => visitor.visit_i64(value),
+                (None, None) => visitor.visit_f64(value.as_f64().unwrap_or(f64::NAN)),
+            },
+            Value::Array(entries) => visitor.visit_seq(Entries { entries: entries.iter().enumerate(), path }),
+            Value::Object(fields) => visitor.visit_map(Fields { rest: fields.iter(), next: None, path }),
+        };
+        read.map_err(|error| error.at(path))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
+        if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    /// Fields have names: a list of values in the right order is none.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Misread> {
+        if self.value.is_array() {
+            let error: Misread = de::Error::invalid_type(Unexpected::Seq, &visitor);
+            return Err(error.at(self.path));
+        }
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Misread> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Misread> {
+        let Self { value, path } = self;
+        let read = match value {
+            Value::String(name) => visitor.visit_enum(name.as_str().into_deserializer()),
+            Value::Object(fields) => match fields.iter().next() {
+                Some((name, value)) if fields.len() == 1 => visitor.visit_enum(Variant { name, value, path }),
+                _ => Err(de::Error::invalid_type(Unexpected::Map, &"a name, or an object of one field")),
+            },
+            Value::Null => Err(de::Error::invalid_type(Unexpected::Unit, &"a name")),
+            Value::Bool(value) => Err(de::Error::invalid_type(Unexpected::Bool(*value), &"a name")),
+            Value::Number(value) => Err(de::Error::custom(format!("expected a name, found {value}"))),
+            Value::Array(_) => Err(de::Error::invalid_type(Unexpected::Seq, &"a name")),
+        };
+        read.map_err(|error: Misread| error.at(path))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map identifier ignored_any
+    }
+}
+
+struct Entries<'a> {
+    entries: std::iter::Enumerate<std::slice::Iter<'a, Value>>,
+    path: &'a Path<'a>,
+}
+
+impl<'de> SeqAccess<'de> for Entries<'_> {
+    type Error = Misread;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Misread> {
+        let Some((index, value)) = self.entries.next() else { return Ok(None) };
+        seed.deserialize(At { value, path: &Path::Entry(self.path, index) }).map(Some)
+    }
+}
+
+struct Fields<'a> {
+    rest: serde_json::map::Iter<'a>,
+    next: Option<(&'a str, &'a Value)>,
+    path: &'a Path<'a>,
+}
+
+impl<'de> MapAccess<'de> for Fields<'_> {
+    type Error = Misread;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Misread> {
+        let Some((name, value)) = self.rest.next() else { return Ok(None) };
+        self.next = Some((name, value));
+        seed.deserialize(StrDeserializer::new(name)).map(Some)
+    }
+
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Misread> {
+        let Some((name, value)) = self.next.take() else {
+            return Err(de::Error::custom("a value without a name"));
+        };
+        seed.deserialize(At { value, path: &Path::Field(self.path, name) })
+    }
+}
+
+/// A variant that has a value.
+struct Variant<'a> {
+    name: &'a str,
+    value: &'a Value,
+    path: &'a Path<'a>,
+}
+
+impl<'de> EnumAccess<'de> for Variant<'_> {
+    type Error = Misread;
+    type Variant = Self;
+
+    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self), Misread> {
+        Ok((seed.deserialize(StrDeserializer::new(self.name))?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Variant<'_> {
+    type Error = Misread;
+
+    fn unit_variant(self) -> Result<(), Misread> {
+        Err(de::Error::custom(format!("\"{}\" takes no value", self.name)))
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Misread> {
+        seed.deserialize(At { value: self.value, path: &Path::Field(self.path, self.name) })
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Misread> {
+        At { value: self.value, path: &Path::Field(self.path, self.name) }.deserialize_any(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Misread> {
+        At { value: self.value, path: &Path::Field(self.path, self.name) }.deserialize_any(visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+    struct Settings {
+        block_size: u32,
+        weights: Vec<f64>,
+        tiers: Vec<Tier>,
+        mode: Option<Mode>,
+        text: String,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Tier {
+        name: String,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Mode {
+        Fast,
+        Exact,
+    }
+
+    #[test]
+    fn what_serde_json_reads_is_read_alike() {
+        let value = json!({
+            "blockSize": 16, "weights": [1, 2.5, -3], "tiers": [{"name": "gpu"}], "mode": "exact", "text": "x",
+        });
+        assert_eq!(read::<Settings>(&value).unwrap(), serde_json::from_value(value).unwrap());
+        assert_eq!(read::<Settings>(&json!({"mode": null})).unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn errors_say_where_what_was_found_and_what_was_meant() {
+        for (value, message) in [
+            (
+                json!({"blocksize": 1}),
+                "there is no field \"blocksize\" here, only blockSize, weights, tiers, mode, text; did you mean \"blockSize\"?",
+            ),
+            (
+                json!({"blockSize": "16"}),
+                "blockSize: expected a whole number that is not negative, found \"16\"",
+            ),
+            (json!({"blockSize": -1}), "blockSize: expected a whole number that is not negative, found -1"),
+            (json!({"weights": [1, null]}), "weights[1]: expected a number, found null"),
+            (json!({"weights": 1}), "weights: expected a list, found 1"),
+            (json!({"tiers": [{"name": "a"}, {}]}), "tiers[1]: field \"name\" is missing"),
+            (
+                json!({"tiers": [{"nam": "a"}]}),
+                "tiers[0]: there is no field \"nam\" here, only name; did you mean \"name\"?",
+            ),
+            (
+                json!({"mode": "exakt"}),
+                "mode: expected one of fast, exact, found \"exakt\"; did you mean \"exact\"?",
+            ),
+            (json!({"mode": 3}), "mode: expected a name, found 3"),
+            (json!([]), "expected an object, found a list"),
+        ] {
+            assert_eq!(read::<Settings>(&value).unwrap_err().to_string(), message);
+        }
+    }
+}
