@@ -8,7 +8,6 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -23,6 +22,9 @@ use crate::{
 
 /// A file up to this size, in bytes, is not worth a journal: it is fetched again as a whole.
 const SMALL: u64 = 1 << 20;
+
+/// Bytes that are read at once for a digest.
+const READ: usize = 256 << 10;
 
 /// What is known while a file comes.
 pub(crate) struct Arriving {
@@ -68,25 +70,17 @@ impl Arriving {
     }
 
     /// Writes the next bytes, and only then records them.
-    pub(crate) fn write(&self, start: u64, chunks: &[Bytes]) -> io::Result<u64> {
-        let mut at = start;
-        let mut sum = crc32fast::Hasher::new();
-        let is_recorded = self.is_recorded.get() == Some(&true);
-        for chunk in chunks {
-            self.file.write_all_at(chunk, at)?;
-            if is_recorded {
-                sum.update(chunk);
-            }
-            at += chunk.len() as u64;
+    pub(crate) fn write(&self, start: u64, block: &[u8]) -> io::Result<()> {
+        let end = start + block.len() as u64;
+        self.file.write_all_at(block, start)?;
+        if self.is_recorded.get() == Some(&true) {
+            let sum = crc32fast::hash(block);
+            self.ledger.append(&Record::Block { number: self.number, start, end, sum })?;
         }
-        if is_recorded {
-            let sum = sum.finalize();
-            self.ledger.append(&Record::Block { number: self.number, start, end: at, sum })?;
-        }
-        self.written.lock().ranges.insert(start, at);
+        self.written.lock().ranges.insert(start, end);
         self.changed.notify_all();
-        self.counters.arrived(at - start);
-        Ok(at - start)
+        self.counters.arrived(end - start);
+        Ok(())
     }
 
     /// Takes the whole content from a file of this machine.
@@ -110,7 +104,7 @@ impl Arriving {
         }
         let size = self.written.lock().ranges.total();
         let mut hasher = Hasher::new(Algorithm::Sha1, size);
-        let mut buffer = vec![0; 256 << 10];
+        let mut buffer = vec![0; READ];
         let mut at = 0;
         while at < size {
             let count = self.file.read_at(&mut buffer, at)?;
@@ -132,7 +126,7 @@ impl Arriving {
     /// it is still in memory, and what is checked is what is in the file.
     fn follow(&self) -> io::Result<Option<Digest>> {
         let mut hasher: Option<Hasher> = None;
-        let mut buffer = vec![0; 256 << 10];
+        let mut buffer = Vec::new();
         let mut at = 0;
         loop {
             let (prefix, ended) = {
@@ -145,6 +139,7 @@ impl Arriving {
             let Some(digest) = self.digest.get().cloned().flatten() else { return Ok(None) };
             let Some(size) = self.size.get().copied().or(ended.then_some(prefix)) else { return Ok(None) };
             let hasher = hasher.get_or_insert_with(|| Hasher::new(digest.algorithm, size));
+            buffer.resize(usize::try_from(size).unwrap_or(READ).min(READ), 0);
             while at < prefix {
                 let want = usize::try_from(prefix - at).unwrap_or(usize::MAX).min(buffer.len());
                 let count = self.file.read_at(&mut buffer[..want], at)?;

@@ -6,7 +6,6 @@ use std::{
     sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
 };
 
-use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::{Condvar, Mutex};
 use tokio::{
@@ -32,8 +31,8 @@ use crate::{
 
 /// Files above this are fetched in parts of this size, in bytes.
 const PART: u64 = 32 << 20;
-/// Bytes are gathered to blocks of about this size, which are written and recorded as one.
-const BLOCK: usize = 1 << 20;
+/// Bytes are gathered to blocks of this size, which are written and recorded as one.
+const BLOCK: usize = 512 << 10;
 
 /// One file on its way.
 pub(crate) struct Fetching {
@@ -288,30 +287,33 @@ impl Fetching {
 
         let mut answer = opened.answer;
         let end = end.or(arriving.size.get().copied());
-        let (mut chunks, mut gathered) = (Vec::new(), 0);
+        // One block for all that this connection brings: the client reads into the same memory again once a chunk is dropped.
+        let rest = end.map_or(u64::MAX, |end| end.saturating_sub(*at));
+        let length = usize::try_from(rest).unwrap_or(BLOCK).clamp(1, BLOCK);
+        let mut block = Vec::with_capacity(length);
         let stopped = loop {
             match answer.chunk().await {
                 Ok(None) => break None,
                 Err(failure) => break Some(failure),
-                Ok(Some(mut chunk)) => {
-                    let room = end.map_or(u64::MAX, |end| end - *at - gathered as u64);
-                    if chunk.len() as u64 > room {
-                        if want.end.is_none() {
-                            return over("more bytes came than were announced", true);
-                        }
-                        chunk.truncate(usize::try_from(room).unwrap_or(usize::MAX));
+                Ok(Some(chunk)) => {
+                    let room = end.map_or(u64::MAX, |end| end - *at - block.len() as u64);
+                    if chunk.len() as u64 > room && want.end.is_none() {
+                        return over("more bytes came than were announced", true);
                     }
-                    gathered += chunk.len();
-                    chunks.push(chunk);
-                    if gathered >= BLOCK {
-                        self.write(arriving, at, std::mem::take(&mut chunks)).await?;
-                        gathered = 0;
+                    let mut rest = &chunk[..usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len())];
+                    while !rest.is_empty() {
+                        let (now, later) = rest.split_at(rest.len().min(length - block.len()));
+                        block.extend_from_slice(now);
+                        rest = later;
+                        if block.len() == length {
+                            block = self.write(arriving, at, block).await?;
+                        }
                     }
                 }
             }
         };
-        if gathered > 0 {
-            self.write(arriving, at, chunks).await?;
+        if !block.is_empty() {
+            self.write(arriving, at, block).await?;
         }
         match (stopped, end) {
             (Some(_), Some(end)) if *at == end => Ok(()),
@@ -333,12 +335,23 @@ impl Fetching {
         }
     }
 
-    async fn write(&self, arriving: &Arc<Arriving>, at: &mut u64, chunks: Vec<Bytes>) -> Result<(), Stopped> {
-        let (arriving, start) = (arriving.clone(), *at);
-        let written = spawn_blocking(move || arriving.write(start, &chunks)).await;
-        let written = written.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        *at += written.map_err(|error| Stopped::Ended(self.failed("write", error)))?;
-        Ok(())
+    /// Writes a block, and returns its memory.
+    async fn write(
+        &self,
+        arriving: &Arc<Arriving>,
+        at: &mut u64,
+        mut block: Vec<u8>,
+    ) -> Result<Vec<u8>, Stopped> {
+        let (arriving, start, length) = (arriving.clone(), *at, block.len() as u64);
+        let written = spawn_blocking(move || -> io::Result<Vec<u8>> {
+            arriving.write(start, &block)?;
+            block.clear();
+            Ok(block)
+        });
+        let written = written.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let block = written.map_err(|error| Stopped::Ended(self.failed("write", error)))?;
+        *at += length;
+        Ok(block)
     }
 
     /// Gives the file its name, and records that it is complete.

@@ -93,6 +93,16 @@ pub struct Args {
     pub mode: Option<String>,
 }
 
+/// What downloads run on: one thread for everything that waits for the network, others for the disk and for digests. What is received
+/// is freed where it was allocated; on several threads the allocator keeps a hundred megabytes of it.
+///
+/// # Errors
+///
+/// Where the system has no resources for it.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
 /// Brings each source to its destination, one after the other, with the settings of the environment. Where nobody watches,
 /// progress is logged.
 pub async fn run(args: Args, watcher: Option<Watcher>) -> Result<(), FetchError> {

@@ -114,7 +114,8 @@ pub(crate) struct Parallel {
 
 impl Default for Parallel {
     fn default() -> Self {
-        Self { files: 8, connections: 8, attempts: None }
+        // What is in the sockets of a killed process is sent again: with more connections that is more than a hundredth of a model.
+        Self { files: 8, connections: 6, attempts: None }
     }
 }
 

@@ -49,14 +49,27 @@ pub fn sha256(bytes: &[u8]) -> String {
 
 /// The same of a content that is asked for again and again.
 pub fn known_sha256(content: &Arc<Vec<u8>>) -> String {
-    static KNOWN: Mutex<Vec<(Arc<Vec<u8>>, String)>> = Mutex::new(Vec::new());
-    let mut known = KNOWN.lock();
-    if let Some((_, sum)) = known.iter().find(|(other, _)| Arc::ptr_eq(other, content)) {
+    static KNOWN: Known = Mutex::new(Vec::new());
+    known(&KNOWN, content, sha256)
+}
+
+/// MD5 in hexadecimal of a content that is asked for again and again.
+pub fn known_md5(content: &Arc<Vec<u8>>) -> String {
+    static KNOWN: Known = Mutex::new(Vec::new());
+    known(&KNOWN, content, |bytes| hex(&md5(bytes)))
+}
+
+/// Large contents and their digests.
+type Known = Mutex<Vec<(Arc<Vec<u8>>, String)>>;
+
+fn known(all: &Known, content: &Arc<Vec<u8>>, compute: impl Fn(&[u8]) -> String) -> String {
+    let mut all = all.lock();
+    if let Some((_, sum)) = all.iter().find(|(other, _)| Arc::ptr_eq(other, content)) {
         return sum.clone();
     }
-    let sum = sha256(content);
+    let sum = compute(content);
     if content.len() > 1 << 20 {
-        known.push((content.clone(), sum.clone()));
+        all.push((content.clone(), sum.clone()));
     }
     sum
 }

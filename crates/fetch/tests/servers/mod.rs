@@ -155,6 +155,8 @@ impl Servers {
         let servers = self.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                // Head and body are sent one after the other; no client should wait for its own acknowledgement between them.
+                stream.set_nodelay(true).unwrap();
                 let (servers, handler) = (servers.clone(), handler.clone());
                 tokio::spawn(async move {
                     let _ = servers.connection(name, false, stream, handler).await;

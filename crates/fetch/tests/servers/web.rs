@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Answer, Request, contents::hex, contents::md5, decoded};
+use super::{Answer, Request, contents::known_md5, decoded};
 
 /// A page of it.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ impl Web {
             Some(Page::Redirect(to)) => Answer::new(302, "").with("Location", to.clone()),
             Some(Page::File { content, kind }) => Answer::file(content)
                 .with("Content-Type", kind.clone())
-                .with("ETag", format!("\"{}\"", hex(&md5(content)))),
+                .with("ETag", format!("\"{}\"", known_md5(content))),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::printer::{self, Stream};
 
 /// Runs the role. What went wrong is the last line of the log, since a pod's termination message is its end.
 pub(super) fn run(args: Args) -> ExitCode {
-    super::serve(|shutdown| async move {
+    super::serve_on(longboat_fetch::runtime().map_err(Into::into), |shutdown| async move {
         let is_drawn = printer::is_terminal(Stream::Stderr);
         let watcher = is_drawn.then(|| -> Watcher { Arc::new(draw) });
         let result = tokio::select! {

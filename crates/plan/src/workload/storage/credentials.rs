@@ -80,8 +80,10 @@ fn add_secret(
     } else if has("AZURE_STORAGE_ACCESS_KEY") {
         set_env(container, from_secret("AZURE_STORAGE_ACCESS_KEY", name, "AZURE_STORAGE_ACCESS_KEY"));
     } else if let Some(host) = data.get("https-host") {
-        let headers = data.get("headers").map(text).unwrap_or_default();
-        set_env(container, literal(&format!("{}-headers", text(host)), &headers));
+        // Whoever may read pods need not read the secret: only the host is in the name of the variable, where downloaders look for it.
+        let variable = format!("{}-headers", text(host));
+        let variable = if has("headers") { from_secret(&variable, name, "headers") } else { literal(&variable, "") };
+        replace_env(container, variable);
     } else if has("HDFS_NAMENODE") {
         mount_secret(pod, container, "hdfs-secrets", name, "/var/secrets/kserve-hdfscreds");
     } else if let Some(token) = ["HF_TOKEN", "MODELSCOPE_API_TOKEN"].into_iter().find(|key| has(key)) {
@@ -127,6 +129,15 @@ fn set_env(container: &mut Container, variable: EnvVar) {
     let env = container.env.get_or_insert_default();
     match env.iter_mut().find(|present| present.name == variable.name) {
         Some(present) => present.value = variable.value,
+        None => env.push(variable),
+    }
+}
+
+/// Appends a variable, or puts it in the place of the one of that name.
+fn replace_env(container: &mut Container, variable: EnvVar) {
+    let env = container.env.get_or_insert_default();
+    match env.iter_mut().find(|present| present.name == variable.name) {
+        Some(present) => *present = variable,
         None => env.push(variable),
     }
 }

@@ -1,0 +1,148 @@
+//! What a download costs, beside `curl`, `hf download` and boto3: wall time, CPU, memory, and the bytes that travel when the downloader
+//! is killed half-way and started again. All of them fetch from the same servers of this process, on loopback.
+//!
+//! `cargo bench -p longboat-fetch` prints the table. `longboat fetch` is this program, started again as the role, or the binary
+//! that `LONGBOAT_BINARY` names.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a measurement that cannot go on should stop"
+)]
+
+mod client;
+#[path = "../../crates/fetch/tests/servers/mod.rs"]
+mod servers;
+mod world;
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args as _, FromArgMatches};
+use client::{Client, Cost, MANY, clients};
+use longboat_fetch::Args;
+use world::World;
+
+// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The first argument that makes this program a downloader.
+const ROLE: &str = "fetch";
+/// The share of the bytes after which a downloader is killed.
+const HALF: f64 = 0.5;
+
+fn main() -> ExitCode {
+    longboat_tls::install_default_provider();
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == ROLE) {
+        return longboat_fetch::runtime().unwrap().block_on(download(&arguments[1..]));
+    }
+    let words: Vec<_> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
+    let (size, files, rounds) =
+        if words.contains(&"--quick") { (256 << 20, 2000, 1) } else { (2 << 30, 20_000, 3) };
+    let only = words.iter().find(|word| !word.starts_with('-')).copied();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    // The servers answer on the threads of the runtime.
+    let world = runtime.block_on(World::start(size, files));
+    measure(&world, rounds, only);
+    ExitCode::SUCCESS
+}
+
+/// The role, as the binary runs it.
+async fn download(arguments: &[OsString]) -> ExitCode {
+    let command = Args::augment_args(clap::Command::new(ROLE).no_binary_name(true));
+    let matches = command.try_get_matches_from(arguments).unwrap();
+    let args = Args::from_arg_matches(&matches).unwrap();
+    match longboat_fetch::run(args, None).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(world: &World, rounds: usize, only: Option<&str>) {
+    let folder = folder();
+    let clients = clients();
+    let chosen = |client: &&Client| {
+        let is_chosen = only.is_none_or(|only| client.name.contains(only));
+        if is_chosen && !client.is_there() {
+            println!("not measured: {}, which scripts/download-tools.sh fetches", client.name);
+        }
+        is_chosen && client.is_there()
+    };
+    let chosen: Vec<&Client> = clients.iter().filter(chosen).collect();
+    // Rounds, not clients, are the outer loop, so that what else the machine does meets all of them.
+    let mut costs = vec![Vec::new(); chosen.len()];
+    for _ in 0..rounds {
+        for (client, costs) in chosen.iter().zip(&mut costs) {
+            let to = fresh(&folder);
+            costs.push(client.run(world, &to, None).unwrap());
+            world.check(&to);
+        }
+    }
+    println!("\n{} MiB in one file, medians of {rounds}, into {}:\n", world.size() >> 20, folder.display());
+    println!("| downloader | wall s | CPU s | peak MiB | requests | bytes after kill -9 at half, × size |");
+    println!("|---|---|---|---|---|---|");
+    for (client, costs) in chosen.iter().zip(costs) {
+        println!("| {} | {} | {:.3} |", client.name, row(costs), killed(client, world, &folder));
+    }
+    println!("\n{} files of 2 KiB:\n", world.files());
+    println!("| downloader | wall s | CPU s | peak MiB | requests |");
+    println!("|---|---|---|---|---|");
+    for client in MANY.iter().filter(|client| only.is_none_or(|only| client.name.contains(only))) {
+        let to = fresh(&folder);
+        let first = client.run(world, &to, None).unwrap();
+        world.check_many(&to);
+        println!("| {} | {} |", client.name, row(vec![first]));
+        if client.resumes {
+            let again = client.run(world, &to, None).unwrap();
+            println!("| {}, again | {} |", client.name, row(vec![again]));
+        }
+    }
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+/// The bytes that travel, as a multiple of the size, when the downloader is killed at half and starts again.
+fn killed(client: &Client, world: &World, folder: &Path) -> f64 {
+    let to = fresh(folder);
+    let before = world.sent();
+    let half = before + world.part(HALF);
+    assert!(client.run(world, &to, Some(half)).is_none(), "{}: it was not killed", client.name);
+    client.run(world, &to, None).unwrap();
+    world.check(&to);
+    world.share(world.sent() - before)
+}
+
+/// Medians.
+fn row(mut costs: Vec<Cost>) -> String {
+    costs.sort_by_key(|cost| cost.wall);
+    let peak = costs.iter().map(|cost| cost.peak).max().unwrap();
+    let cost = &costs[costs.len() / 2];
+    format!(
+        "{:.2} | {:.2} | {} | {}",
+        cost.wall.as_secs_f64(),
+        cost.cpu.as_secs_f64(),
+        peak >> 20,
+        cost.requests
+    )
+}
+
+/// Where models are put: in memory, so that the disk of the machine is not what is measured, unless `FETCH_BENCH_FOLDER` says otherwise.
+fn folder() -> PathBuf {
+    let parent = std::env::var_os("FETCH_BENCH_FOLDER").map_or_else(|| "/dev/shm".into(), PathBuf::from);
+    parent.join(format!("longboat-bench-fetch-{}", std::process::id()))
+}
+
+fn fresh(folder: &Path) -> PathBuf {
+    let _ = std::fs::remove_dir_all(folder);
+    let to = folder.join("model");
+    std::fs::create_dir_all(&to).unwrap();
+    to
+}

@@ -1,0 +1,141 @@
+//! What is fetched, and the servers that have it.
+
+use std::{
+    fs::File,
+    io::Read,
+    path::Path,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use crate::servers::{
+    Servers,
+    contents::{known_md5, known_sha256, recipe},
+    hub::{self, Hub, Repository},
+    store::Store,
+    web::{Page, Web},
+};
+
+const COMMIT: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+/// Name of the large file, wherever it is.
+pub(crate) const FILE: &str = "w.safetensors";
+
+/// A hub with its CDN, an S3 store and a web server, all with the same large file; the hub has a model of many small ones, too.
+pub(crate) struct World {
+    servers: Arc<Servers>,
+    content: Arc<Vec<u8>>,
+    files: Vec<hub::File>,
+    pub(crate) hub: String,
+    pub(crate) store: String,
+    pub(crate) web: String,
+}
+
+// === impl World ===
+
+impl World {
+    pub(crate) async fn start(size: usize, files: usize) -> Self {
+        // A block over and over: what is sent and hashed is as much as with any other content.
+        let block = recipe("bench", 1 << 20);
+        let content = Arc::new(block.repeat(size >> 20));
+        // They take seconds, and are not part of any measurement.
+        known_sha256(&content);
+        known_md5(&content);
+
+        let (servers, hub) = (Arc::new(Servers::default()), Arc::new(Hub::default()));
+        let files: Vec<_> = (0..files)
+            .map(|number| hub::File {
+                path: format!("part-{:03}/{number:05}.json", number % 100),
+                content: Arc::new(recipe(&number.to_string(), 2 << 10)),
+                lfs: false,
+            })
+            .collect();
+        let large = hub::File { path: FILE.into(), content: content.clone(), lfs: true };
+        for (name, files) in [("org/large", vec![large]), ("org/many", files.clone())] {
+            let repository = Repository {
+                refs: [("main".into(), COMMIT.into())].into(),
+                commits: [(COMMIT.into(), files)].into(),
+                blobs: true,
+                ..Repository::default()
+            };
+            hub.repositories.lock().insert(name.into(), repository);
+        }
+        let (answering, sending) = (hub.clone(), hub.clone());
+        let endpoint = servers.serve("hub", Arc::new(move |request| answering.answer(request))).await;
+        let cdn = servers.serve("cdn", Arc::new(move |request| sending.large(request))).await;
+        *hub.cdn.lock() = format!("http://{cdn}");
+
+        let bucket = [(format!("m/{FILE}"), content.clone())].into();
+        let store = Store { buckets: [("b".into(), bucket)].into(), ..Store::default() };
+        let store = servers.serve("s3", Arc::new(move |request| store.s3(request))).await;
+        let mut pages: std::collections::BTreeMap<_, _> =
+            files.iter().map(|file| (format!("/{}", file.path), page(file.content.clone()))).collect();
+        pages.insert(format!("/{FILE}"), page(content.clone()));
+        let web = Web(pages);
+        let web = servers.serve("web", Arc::new(move |request| web.answer(request))).await;
+        let [hub, store, web] = [endpoint, store, web].map(|address| format!("http://{address}"));
+        Self { servers, content, files, hub, store, web }
+    }
+
+    /// Size of the large file in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.content.len()
+    }
+
+    /// Number of the small files.
+    pub(crate) fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Paths of the small files.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| file.path.as_str())
+    }
+
+    /// Bytes of bodies that were sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.servers.sent.load(Relaxed)
+    }
+
+    /// Requests since this was last asked.
+    pub(crate) fn requests(&self) -> usize {
+        std::mem::take(&mut *self.servers.log.lock()).len()
+    }
+
+    /// A part of the large file, in bytes.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of gigabytes"
+    )]
+    pub(crate) fn part(&self, share: f64) -> u64 {
+        (self.size() as f64 * share) as u64
+    }
+
+    /// Bytes as a multiple of the size.
+    #[expect(clippy::cast_precision_loss, reason = "a share of gigabytes")]
+    pub(crate) fn share(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.size() as f64
+    }
+
+    /// Whether the large file has arrived as it is.
+    pub(crate) fn check(&self, folder: &Path) {
+        let mut file = File::open(folder.join(FILE)).unwrap();
+        let mut buffer = vec![0; 1 << 20];
+        for block in self.content.chunks(1 << 20) {
+            file.read_exact(&mut buffer[..block.len()]).unwrap();
+            assert!(buffer[..block.len()] == *block, "the content is another one");
+        }
+        assert_eq!(file.read(&mut buffer).unwrap(), 0, "the file is longer");
+    }
+
+    /// Whether all small files have arrived as they are.
+    pub(crate) fn check_many(&self, folder: &Path) {
+        for file in &self.files {
+            assert!(std::fs::read(folder.join(&file.path)).unwrap() == *file.content, "{}", file.path);
+        }
+    }
+}
+
+fn page(content: Arc<Vec<u8>>) -> Page {
+    Page::File { content, kind: "application/octet-stream".into() }
+}
