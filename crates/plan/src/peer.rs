@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longboat_api::{
     annotations,
-    conditions::types,
+    conditions::{self, Row, types},
     v1alpha2::{LLMInferenceService, ScaledReference},
 };
 
@@ -102,15 +102,10 @@ fn would_use(service: &LLMInferenceService) -> Option<Box<[Box<str>]>> {
 }
 
 fn is_routable(service: &LLMInferenceService) -> bool {
-    const BEHIND: [&str; 4] = [
-        types::GATEWAYS_READY,
-        types::INFERENCE_POOL_READY,
-        types::SCHEDULER_WORKLOAD_READY,
-        types::TOKENIZER_READY,
-    ];
     let Some(status) = &service.status else { return false };
-    let bad = |type_: &str| status.conditions.iter().any(|found| found.type_ == type_ && found.is_false());
-    if BEHIND.into_iter().any(bad) {
+    let is_false =
+        |row: &Row| status.conditions.iter().any(|found| found.type_ == row.type_ && found.is_false());
+    if conditions::ALL.iter().filter(|row| row.carries_traffic).any(is_false) {
         return false;
     }
     let serves = |workload: &ScaledReference| workload.ready_replicas.is_some_and(|ready| ready > 0);

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use longboat_api::conditions::ALL;
+
 use crate::{NOTE, cell, differences, source};
 
 /// What to do about the reasons of conditions.
@@ -111,14 +113,14 @@ const FIXES: &[(&str, &str)] = &[
     ("DeletionBlocked", "Delete the services that use the config, or take it out of their `baseRefs`."),
 ];
 
-/// Makes the page from the sources of types and reasons.
-pub(crate) fn page(types: &str, reasons: &str) -> String {
+/// Makes the page from the table of conditions and the source of reasons.
+pub(crate) fn page(reasons: &str) -> String {
     let mut page = format!(
         "# Conditions and reasons\n\n{NOTE}\n\n`kubectl get llmisvc NAME -o yaml` shows conditions below `status`; `longboat status` \
          shows those that are not true; `longboat doctor` follows them to their first cause.\n\n## Conditions\n\n| condition | about |\n|---|---|\n"
     );
-    for item in source::constants(types) {
-        let _ = writeln!(page, "| `{}` | {} |", item.name, cell(&item.doc));
+    for row in ALL {
+        let _ = writeln!(page, "| `{}` | {} |", row.type_, cell(row.about.trim()));
     }
     page.push_str(
         "\n## Reasons of conditions\n\nReasons of workloads and autoscalers that are not in the list are those of the Deployment, the \

@@ -20,10 +20,7 @@ pub fn pages(root: &Path) -> io::Result<Vec<(&'static str, String)>> {
     let read = |path: &str| fs::read_to_string(root.join("crates").join(path));
     Ok(vec![
         ("annotations.md", annotations::page(&read("api/src/annotations.rs")?)),
-        (
-            "conditions.md",
-            conditions::page(&read("api/src/conditions/mod.rs")?, &read("api/src/reasons.rs")?),
-        ),
+        ("conditions.md", conditions::page(&read("api/src/reasons.rs")?)),
         ("fields.md", fields::page()),
         ("plugins.md", plugins::page()),
         ("settings.md", settings::page(&settings_source(root)?)),

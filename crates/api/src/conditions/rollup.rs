@@ -1,6 +1,6 @@
 //! Roll-ups: conditions that follow the first of others that is false.
 
-use super::{Condition, Conditions, types};
+use super::{Condition, Conditions, table, types};
 
 /// What `Ready` of a service depends on.
 pub const SERVICE: &[&str] = &[types::PRESETS_COMBINED, types::WORKLOADS_READY, types::ROUTER_READY];
@@ -18,46 +18,26 @@ pub const GATED_DISAGGREGATED: &[&str] = &[
     types::KV_TRANSFER_OBSERVED,
 ];
 
-/// A condition that is false when the first false one of `parts` is, and true otherwise. Parts that are absent or
-/// unknown do not count.
+/// A condition that is false when the first false one of its parts is, and true otherwise. Parts that are absent or unknown do not
+/// count. Which conditions are its parts, the [table](super::ALL) says.
 #[derive(Clone, Copy, Debug)]
 pub struct Rollup {
     /// Type of the condition.
     pub type_: &'static str,
-    /// The types that it follows; the first of them that is false decides.
-    pub parts: &'static [&'static str],
 }
 
 /// `WorkloadsReady`.
-pub const WORKLOADS: Rollup = Rollup {
-    type_: types::WORKLOADS_READY,
-    parts: &[
-        types::MAIN_WORKLOAD_READY,
-        types::WORKER_WORKLOAD_READY,
-        types::PREFILL_WORKLOAD_READY,
-        types::PREFILL_WORKER_WORKLOAD_READY,
-        types::SCALING_READY,
-        types::PREFILL_SCALING_READY,
-    ],
-};
+pub const WORKLOADS: Rollup = Rollup { type_: types::WORKLOADS_READY };
 
 /// `RouterReady`.
-pub const ROUTER: Rollup = Rollup {
-    type_: types::ROUTER_READY,
-    parts: &[
-        types::GATEWAYS_READY,
-        types::HTTP_ROUTES_READY,
-        types::INFERENCE_POOL_READY,
-        types::SCHEDULER_WORKLOAD_READY,
-        types::TOKENIZER_READY,
-    ],
-};
+pub const ROUTER: Rollup = Rollup { type_: types::ROUTER_READY };
 
 impl Rollup {
     /// Sets the condition from its parts. Reason and message are copied as they are: the reference uses the message
     /// as a format string, which mangles `%` (not copied).
     pub fn apply(&self, conditions: &mut Conditions<'_>) {
-        let first = self.parts.iter().filter_map(|part| conditions.get(part)).find(|c| c.is_false());
+        let mut parts = table::parts(self).filter_map(|part| conditions.get(part));
+        let first = parts.find(|condition| condition.is_false());
         match first.map(|Condition { reason, message, .. }| (reason.clone(), message.clone())) {
             Some((reason, message)) => conditions.mark_false(self.type_, &reason, &message),
             None => conditions.mark_true(self.type_),

@@ -1,0 +1,107 @@
+//! The table of conditions.
+
+use super::rollup::Rollup;
+
+/// What the code has to know of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its type.
+    pub type_: &'static str,
+    /// What it is about, for people.
+    pub about: &'static str,
+    /// The type of the roll-up that it is a part of.
+    pub part_of: Option<&'static str>,
+    /// What becomes of it when the service is stopped.
+    pub when_stopped: WhenStopped,
+    /// Whether other services send this one no traffic while it is false.
+    pub carries_traffic: bool,
+}
+
+/// What becomes of a condition when the service is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenStopped {
+    /// It is false with the reason `Stopped`, also of a part that the service does not have: whoever waits for one gets an answer.
+    Stopped,
+    /// It is removed.
+    Absent,
+    /// It is decided as for a service that runs.
+    Unchanged,
+}
+
+macro_rules! conditions {
+    ($($(#[doc = $about:literal])* $name:ident: $type:literal (part of $whole:ident, $stopped:ident, $traffic:ident $_:ident);)*) => {
+        /// Types of conditions.
+        pub mod types {
+            $($(#[doc = $about])* pub const $name: &str = $type;)*
+        }
+
+        /// All conditions, in the order in which roll-ups look at their parts.
+        pub const ALL: &[Row] = &[
+            $(Row {
+                type_: types::$name,
+                about: concat!($($about),*),
+                part_of: conditions!(@whole $whole),
+                when_stopped: WhenStopped::$stopped,
+                carries_traffic: conditions!(@traffic $traffic),
+            },)*
+        ];
+    };
+    (@whole nothing) => { None };
+    (@whole $whole:ident) => { Some(stringify!($whole)) };
+    (@traffic carries) => { true };
+    (@traffic no) => { false };
+}
+
+conditions! {
+    /// Everything that matters is ready.
+    READY: "Ready" (part of nothing, Unchanged, no traffic);
+    /// Configs were found, merged, rendered and accepted.
+    PRESETS_COMBINED: "PresetsCombined" (part of nothing, Unchanged, no traffic);
+    /// No workload says that it is not ready.
+    WORKLOADS_READY: "WorkloadsReady" (part of nothing, Unchanged, no traffic);
+    /// Nothing of the router says that it is not ready.
+    ROUTER_READY: "RouterReady" (part of nothing, Unchanged, no traffic);
+    /// The single-node main workload.
+    MAIN_WORKLOAD_READY: "MainWorkloadReady" (part of WorkloadsReady, Stopped, no traffic);
+    /// The multi-node main workload.
+    WORKER_WORKLOAD_READY: "WorkerWorkloadReady" (part of WorkloadsReady, Stopped, no traffic);
+    /// The single-node prefill workload.
+    PREFILL_WORKLOAD_READY: "PrefillWorkloadReady" (part of WorkloadsReady, Stopped, no traffic);
+    /// The multi-node prefill workload.
+    PREFILL_WORKER_WORKLOAD_READY: "PrefillWorkerWorkloadReady" (part of WorkloadsReady, Stopped, no traffic);
+    /// Autoscaling of the main workload.
+    SCALING_READY: "ScalingReady" (part of WorkloadsReady, Absent, no traffic);
+    /// Autoscaling of the prefill workload.
+    PREFILL_SCALING_READY: "PrefillScalingReady" (part of WorkloadsReady, Absent, no traffic);
+    /// The Gateways that the service names.
+    GATEWAYS_READY: "GatewaysReady" (part of RouterReady, Stopped, carries traffic);
+    /// The routes, as their Gateways see them.
+    HTTP_ROUTES_READY: "HTTPRoutesReady" (part of RouterReady, Stopped, no traffic);
+    /// The pool, as its Gateways see it.
+    INFERENCE_POOL_READY: "InferencePoolReady" (part of RouterReady, Stopped, carries traffic);
+    /// The picker.
+    SCHEDULER_WORKLOAD_READY: "SchedulerWorkloadReady" (part of RouterReady, Stopped, carries traffic);
+    /// The tokenizer service.
+    TOKENIZER_READY: "TokenizerReady" (part of RouterReady, Stopped, carries traffic);
+    /// The route of a routing group.
+    GROUP_READY: "GroupReady" (part of nothing, Absent, no traffic);
+    /// Members of a routing group serve different models; true is bad.
+    GROUP_DEGRADED: "GroupDegraded" (part of nothing, Absent, no traffic);
+    /// Whether the cluster can mount images as volumes; only ever false.
+    OCI_IMAGE_VOLUME_COMPATIBLE: "OciImageVolumeCompatible" (part of nothing, Unchanged, no traffic);
+    /// A request came back with a token of the model; only where the proof of serving is on.
+    SERVING_PROVEN: "ServingProven" (part of nothing, Unchanged, no traffic);
+    /// The decode pods took the KV cache of the prefill pods; only where the proof of serving is on and prefill is apart.
+    KV_TRANSFER_OBSERVED: "KVTransferObserved" (part of nothing, Unchanged, no traffic);
+    /// How far the download of the model is; only ever there while one runs whose progress is told, and never true.
+    MODEL_FETCHED: "ModelFetched" (part of nothing, Unchanged, no traffic);
+    /// All pods can exchange KV cache with one another; only where pairing is on and prefill is apart.
+    KV_PAIRED: "KVPaired" (part of nothing, Unchanged, no traffic);
+    /// Of a config: services use it.
+    CONFIG_IN_USE: "ConfigInUse" (part of nothing, Unchanged, no traffic);
+}
+
+/// The parts of a roll-up, in the order in which it looks at them.
+pub(super) fn parts(rollup: &Rollup) -> impl Iterator<Item = &'static str> {
+    ALL.iter().filter(|row| row.part_of == Some(rollup.type_)).map(|row| row.type_)
+}
