@@ -82,7 +82,8 @@ fn add_secret(
     } else if let Some(host) = data.get("https-host") {
         // Whoever may read pods need not read the secret: only the host is in the name of the variable, where downloaders look for it.
         let variable = format!("{}-headers", text(host));
-        let variable = if has("headers") { from_secret(&variable, name, "headers") } else { literal(&variable, "") };
+        let variable =
+            if has("headers") { from_secret(&variable, name, "headers") } else { literal(&variable, "") };
         replace_env(container, variable);
     } else if has("HDFS_NAMENODE") {
         mount_secret(pod, container, "hdfs-secrets", name, "/var/secrets/kserve-hdfscreds");
