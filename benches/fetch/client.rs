@@ -159,21 +159,21 @@ impl Client {
         let start = Instant::now();
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let mut peak = 0;
-        loop {
+        let cpu = loop {
             peak = peak.max(resident(&child).unwrap_or(0));
             if let Some(cpu) = ended(&child) {
-                let wall = start.elapsed();
-                let status = child.wait().unwrap();
-                assert!(status.success(), "{}: {status}", self.name);
-                return Some(Cost { wall, cpu, peak, requests: world.requests() });
+                break Some(cpu);
             }
             if until.is_some_and(|until| world.sent() >= until) {
                 child.kill().unwrap();
-                child.wait().unwrap();
-                return None;
+                break None;
             }
             std::thread::sleep(PERIOD);
-        }
+        };
+        let (wall, status) = (start.elapsed(), child.wait().unwrap());
+        let cpu = cpu?;
+        assert!(status.success(), "{}: {status}", self.name);
+        Some(Cost { wall, cpu, peak, requests: world.requests() })
     }
 }
 

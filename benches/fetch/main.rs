@@ -5,7 +5,6 @@
 //! that `LONGBOAT_BINARY` names.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a measurement that cannot go on should stop"
@@ -33,8 +32,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The first argument that makes this program a downloader.
 const ROLE: &str = "fetch";
-/// The share of the bytes after which a downloader is killed.
-const HALF: f64 = 0.5;
 
 fn main() -> ExitCode {
     longboat_tls::install_default_provider();
@@ -113,7 +110,7 @@ fn measure(world: &World, rounds: usize, only: Option<&str>) {
 fn killed(client: &Client, world: &World, folder: &Path) -> f64 {
     let to = fresh(folder);
     let before = world.sent();
-    let half = before + world.part(HALF);
+    let half = before + world.size() as u64 / 2;
     assert!(client.run(world, &to, Some(half)).is_none(), "{}: it was not killed", client.name);
     client.run(world, &to, None).unwrap();
     world.check(&to);

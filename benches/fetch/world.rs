@@ -100,17 +100,6 @@ impl World {
         std::mem::take(&mut *self.servers.log.lock()).len()
     }
 
-    /// A part of the large file, in bytes.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share of gigabytes"
-    )]
-    pub(crate) fn part(&self, share: f64) -> u64 {
-        (self.size() as f64 * share) as u64
-    }
-
     /// Bytes as a multiple of the size.
     #[expect(clippy::cast_precision_loss, reason = "a share of gigabytes")]
     pub(crate) fn share(&self, bytes: u64) -> f64 {

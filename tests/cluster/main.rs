@@ -19,6 +19,7 @@ mod decisions;
 mod definitions;
 mod deletion;
 mod doctor;
+mod downloads;
 mod embedded;
 mod handover;
 mod install;

@@ -99,12 +99,13 @@ impl Transfer {
 
         let parallel = self.source.parallel();
         let connections = Arc::new(Semaphore::new(parallel.connections));
-        let missing: Vec<Remote> =
-            items.iter().filter(|item| !item.is_here).map(|item| item.file.clone()).collect();
+        // There may be very many, so they are copied one by one.
+        let missing: Vec<usize> = (0..items.len()).filter(|index| !items[*index].is_here).collect();
         let patience =
             Patience { attempts: parallel.attempts.unwrap_or(self.patience.attempts), ..self.patience };
         let fetched: Vec<(Remote, String)> = stream::iter(missing)
-            .map(|file| {
+            .map(|index| {
+                let file = items[index].file.clone();
                 let fetching = Fetching::new(&self, file, revision, patience, connections.clone());
                 async move { fetching.run().await }
             })
