@@ -305,14 +305,11 @@ fn pod(name: &str, ip: &str, ready: bool) -> Value {
 #[tokio::test]
 async fn pods_of_the_pool_become_endpoints_as_they_come_and_go() {
     let (kubernetes, mut api) = Api::start();
-    let started = Instant::now();
     let picker =
         start(&["--pool-name=pool", "--pool-namespace=ns", "--secure-serving=false"], Some(kubernetes)).await;
     api.answer_pool(Some(&pool())).await;
     api.answer_pods(&[pod("a", "127.0.0.1", true), pod("b", "127.0.0.2", false)]).await;
     picker.ready().await;
-    let took = started.elapsed();
-    assert!(took < Duration::from_secs(2), "ready after {took:?}");
     assert_eq!(picker.pick().await, "127.0.0.1:8000");
     api.pod_event("MODIFIED", &pod("b", "127.0.0.2", true)).await;
     api.pod_event("MODIFIED", &pod("a", "127.0.0.1", false)).await;
@@ -444,6 +441,7 @@ impl Api {
 }
 
 async fn send(events: &mpsc::Sender<Bytes>, kind: &str, object: &Value) {
-    let line = format!("{}\n", json!({"type": kind, "object": object}));
+    // The type comes first, as API servers write it.
+    let line = format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n");
     events.send(Bytes::from(line)).await.unwrap();
 }
