@@ -17,12 +17,7 @@ use hyper_util::rt::TokioIo;
 use longboat_extproc::{Action, Client, Event, Exchange, Reply, names};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::{
-    net::TcpListener,
-    sync::mpsc,
-    task::JoinHandle,
-    time::{Instant, timeout},
-};
+use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
