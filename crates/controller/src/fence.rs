@@ -27,14 +27,9 @@ impl Fence {
         Self { open: Arc::default() }
     }
 
-    /// Lets writes through until then.
-    pub(crate) fn open_until(&self, end: Instant) {
-        *self.open.write() = Some(end);
-    }
-
-    /// Lets nothing through from now on.
-    pub(crate) fn close(&self) {
-        *self.open.write() = None;
+    /// Lets writes through until then; none from now on if there is no such time.
+    pub(crate) fn set(&self, end: Option<Instant>) {
+        *self.open.write() = end;
     }
 
     /// Whether a write may go through now.
@@ -54,12 +49,12 @@ mod tests {
     async fn writes_pass_while_the_lease_lasts_and_not_a_moment_longer() {
         let fence = Fence::closed();
         assert_eq!(fence.pass(), Err(Closed));
-        fence.open_until(Instant::now() + Duration::from_secs(10));
+        fence.set(Some(Instant::now() + Duration::from_secs(10)));
         assert_eq!(fence.clone().pass(), Ok(()));
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(fence.pass(), Err(Closed));
-        fence.open_until(Instant::now() + Duration::from_secs(10));
-        fence.close();
+        fence.set(Some(Instant::now() + Duration::from_secs(10)));
+        fence.set(None);
         assert_eq!(fence.pass(), Err(Closed));
     }
 }

@@ -18,7 +18,6 @@ mod fence;
 mod finalizer;
 mod hash;
 mod health;
-mod lease;
 mod lookups;
 mod merged;
 mod metrics;

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use kube::Client;
+use longboat_lease::Candidate;
 use longboat_telemetry::{traces::Otlp, zap::Zap};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -10,12 +11,11 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     args::Args,
     context::Context,
-    election::Election,
+    election::{Election, LEASE},
     error::Error,
     events,
     fence::Fence,
     health::{self, Listen},
-    lease::Candidate,
     metrics::{Metrics, MetricsSettings, Monitoring},
     outbound,
     readiness::{Check, Readiness},
@@ -150,7 +150,13 @@ impl Process {
         let (reconciler, candidate) = if self.election.enabled {
             let fence = Fence::closed();
             let namespace = &self.args.system_namespace;
-            let candidate = Candidate::new(everybody.clone(), namespace, self.election, fence.clone());
+            let told = {
+                let fence = fence.clone();
+                move |until| fence.set(until)
+            };
+            // Not through the fence: the lease is written before it opens.
+            let timing = self.election.timing();
+            let candidate = Candidate::new(everybody.clone(), namespace, LEASE, "", timing, told);
             (counted(Some(fence)), Some(candidate))
         } else {
             (everybody.clone(), None)

@@ -7,6 +7,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use longboat_lease::Candidate;
 use longboat_plan::{Key, kinds, types};
 
 use crate::{
@@ -14,9 +15,9 @@ use crate::{
     capabilities, config,
     context::Context,
     downloads,
+    election::LEASE,
     error::{Error, PassError},
     events,
-    lease::Candidate,
     metrics::{Metrics, Worker},
     migration, outbound, proof,
     queue::{Ended, Queue},
@@ -155,7 +156,7 @@ async fn lead(
         biased;
         lost = candidate.keep() => {
             context.metrics.leads(false);
-            return Err(lost);
+            return Err(Error::LeaseLost { lease: LEASE, why: lost.to_string() });
         }
         result = work_all(context, stop) => result,
     };

@@ -9,6 +9,7 @@ use std::{
 
 use kube::Client;
 use longboat_extproc::ServerOptions;
+use longboat_lease::Timing;
 use longboat_scheduler::{
     Options, Scheduler,
     config::{DataLayer, EndpointPickerConfig},
@@ -34,7 +35,7 @@ use crate::{
     health::HealthService,
     kv_events,
     latency::{LatencyServers, Predictor},
-    lease::Candidate,
+    lease,
     monitoring::Monitoring,
     readers::Readers,
     scrape::Scraper,
@@ -202,9 +203,15 @@ impl Server {
             (None, Some(client)) => {
                 if args.ha_enable_leader_election {
                     core.lead(false);
-                    let candidate =
-                        Candidate::new(client.clone(), args.namespace(), &args.pool_name, &args.holder());
-                    tasks.spawn(candidate.run(Arc::clone(&core), shutdown.child_token()));
+                    let candidate = lease::candidate(
+                        client.clone(),
+                        args.namespace(),
+                        &args.pool_name,
+                        &args.holder(),
+                        Timing::default(),
+                        &core,
+                    );
+                    tasks.spawn(lease::run(candidate, shutdown.child_token()));
                 }
                 let scope = Scope { namespace: args.namespace().to_owned(), pool: args.pool_name.clone() };
                 let (of_rewrites, watched) = (scope.clone(), Arc::clone(&core));

@@ -1,29 +1,19 @@
-//! Leader election: the loop that reads and writes the Lease. The rules are in [`crate::election`].
+//! The loop that reads and writes a Lease.
 
-use std::{pin::pin, time::Duration};
+use std::time::Duration;
 
 use futures::StreamExt;
-use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    jiff::Timestamp,
 };
-use kube::{
-    Api, Client,
-    api::PostParams,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
-};
+use kube::{Api, Client, api::PostParams, runtime::watcher::Event};
+use longboat_watch::Selection;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    election::{Election, LEASE, Move, Seen, released},
-    error::{Error, has_code, text_of},
-    fence::Fence,
-};
+use crate::rules::{Move, Seen, Timing, released};
 
 /// How long releasing the lease may take. The process cannot exit before.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -34,13 +24,15 @@ const SOONER: f64 = 0.25;
 const JITTER: f64 = 0.2;
 
 /// A replica that takes part in the election.
-pub(crate) struct Candidate {
+pub struct Candidate {
+    client: Client,
     api: Api<Lease>,
     namespace: String,
+    name: String,
     identity: String,
-    election: Election,
-    /// Lets this replica's writes through only while it leads.
-    fence: Fence,
+    timing: Timing,
+    /// Is told until when this replica leads; nothing once it leads no more.
+    told: Box<dyn Fn(Option<Instant>) + Send + Sync>,
     seen: Option<Seen>,
     /// The lease as this replica wrote it last. `None` once anything says that another replica changed it.
     held: Option<Lease>,
@@ -48,37 +40,59 @@ pub(crate) struct Candidate {
     renewed: Option<Instant>,
 }
 
+/// The lease is lost: another replica may lead by now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Lost(String);
+
 // === impl Candidate ===
 
 impl Candidate {
-    /// A candidate with an identity of its own. `client` must not go through the fence: the lease is written before
-    /// the fence opens.
-    pub(crate) fn new(client: Client, namespace: &str, election: Election, fence: Fence) -> Self {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    /// A candidate for the lease of this name. `holder` names this replica for people who look at the lease, its host name if it is
+    /// empty; what follows it in the lease makes it unique. `told` is called with each renewal, before anything else happens, and with
+    /// nothing when the lease is lost or released: what the leader alone may do ends there.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        name: impl Into<String>,
+        holder: &str,
+        timing: Timing,
+        told: impl Fn(Option<Instant>) + Send + Sync + 'static,
+    ) -> Self {
+        let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let holder = if holder.is_empty() { host().trim().to_owned() } else { holder.to_owned() };
         Self {
-            api: Api::namespaced(client, namespace),
+            api: Api::namespaced(client.clone(), namespace),
+            client,
             namespace: namespace.to_owned(),
-            identity: format!("{}_{}", host.trim(), uuid::Uuid::new_v4()),
-            election,
-            fence,
+            name: name.into(),
+            identity: format!("{holder}_{}", uuid::Uuid::new_v4()),
+            timing,
+            told: Box::new(told),
             seen: None,
             held: None,
             renewed: None,
         }
     }
 
+    /// The name under which it writes itself into the lease.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
     /// Waits until this replica leads. Returns false if `stop` is cancelled first. A watch says when the lease becomes free;
     /// without the right to watch, the lease is read once per retry period.
-    pub(crate) async fn acquire(&mut self, stop: &CancellationToken) -> bool {
-        let config = watcher::Config::default().fields(&format!("metadata.name={LEASE}"));
-        let mut changes = pin!(watcher::watcher(self.api.clone(), config).default_backoff());
+    pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
+        let leases = Selection::of::<Lease>().within(Some(&self.namespace));
+        let this = leases.fields(format!("metadata.name={}", self.name));
+        let mut changes = longboat_watch::decoded::<Lease>(&self.client, &this);
         let mut known_holder = None;
         while !stop.is_cancelled() {
             // The deadline is the only limit: the server may have received a request that we would cut off.
-            match timeout(self.election.deadline, self.turn()).await {
+            match timeout(self.timing.deadline, self.turn()).await {
                 Ok(Ok(true)) => {
                     tracing::info!(
-                        lease = LEASE,
+                        lease = self.name,
                         namespace = self.namespace,
                         identity = self.identity,
                         "Holds the lease and leads."
@@ -89,7 +103,7 @@ impl Candidate {
                     let holder = self.holder();
                     if holder != known_holder {
                         tracing::info!(
-                            lease = LEASE,
+                            lease = self.name,
                             namespace = self.namespace,
                             holder,
                             "Another replica leads; waits for its lease."
@@ -98,7 +112,7 @@ impl Candidate {
                     }
                 }
                 Ok(Err(error)) => self.complain(&error),
-                Err(_) => tracing::warn!(lease = LEASE, "The API server does not say in time who leads."),
+                Err(_) => tracing::warn!(lease = self.name, "The API server does not say in time who leads."),
             }
             let again = self.next_look();
             loop {
@@ -127,49 +141,52 @@ impl Candidate {
     }
 
     /// Renews the lease until it is lost, and returns why.
-    pub(crate) async fn keep(&mut self) -> Error {
-        let lost = |why: String| Error::LeaseLost { lease: LEASE, why };
-        let mut pause = self.election.retry;
+    pub async fn keep(&mut self) -> Lost {
+        let mut pause = self.timing.retry;
         loop {
-            let Some(renewed) = self.renewed else { return lost("it was never held".into()) };
-            let end = self.election.ends(renewed);
+            let Some(renewed) = self.renewed else { return Lost("it was never held".into()) };
+            let end = self.timing.ends(renewed);
             sleep_until(end.min(Instant::now() + pause)).await;
             // One request without an answer must not use up the whole renewal deadline.
-            let enough = end.min(Instant::now() + self.election.deadline / 2);
+            let enough = end.min(Instant::now() + self.timing.deadline / 2);
             pause = match timeout_at(enough, self.turn()).await {
-                Ok(Ok(true)) => self.election.retry,
+                Ok(Ok(true)) => self.timing.retry,
                 Ok(Ok(false)) => {
-                    self.fence.close();
-                    return lost(format!(
-                        "{} holds it",
-                        self.holder().unwrap_or_else(|| "another replica".into())
-                    ));
+                    (self.told)(None);
+                    let holder = self.holder().unwrap_or_else(|| "another replica".into());
+                    return Lost(format!("{holder} holds it"));
                 }
                 // Another client changed or deleted the lease: read it at once.
                 Ok(Err(error)) if has_code(&error, 409) || has_code(&error, 404) => Duration::ZERO,
                 Ok(Err(error)) => {
                     self.complain(&error);
-                    self.election.retry.mul_f64(SOONER)
+                    self.timing.retry.mul_f64(SOONER)
                 }
                 Err(_) if Instant::now() < end => Duration::ZERO,
                 Err(_) => {
-                    self.fence.close();
-                    return lost(format!("it could not be renewed for {:?}", self.election.deadline));
+                    (self.told)(None);
+                    return Lost(format!("it could not be renewed for {:?}", self.timing.deadline));
                 }
             };
         }
     }
 
-    /// Releases the lease. The fence is closed first, so this replica writes nothing afterwards.
-    pub(crate) async fn release(mut self) {
-        self.fence.close();
+    /// Releases the lease, if it was ever held. That it leads no more is told first.
+    pub async fn release(mut self) {
+        (self.told)(None);
+        if self.renewed.is_none() {
+            return;
+        }
         match timeout(FAREWELL, self.give_back()).await {
             Ok(Ok(())) => {
-                tracing::info!(lease = LEASE, namespace = self.namespace, "Gave the lease back.");
+                tracing::info!(lease = self.name, namespace = self.namespace, "Gave the lease back.");
             }
             Ok(Err(error)) => self.complain(&error),
             Err(_) => {
-                tracing::warn!(lease = LEASE, "Cannot give the lease back in time; it runs out by itself.");
+                tracing::warn!(
+                    lease = self.name,
+                    "Cannot give the lease back in time; it runs out by itself."
+                );
             }
         }
     }
@@ -178,7 +195,7 @@ impl Candidate {
         loop {
             let mut lease = match self.held.take() {
                 Some(lease) => lease,
-                None => match self.api.get_opt(LEASE).await? {
+                None => match self.api.get_opt(&self.name).await? {
                     Some(lease) => lease,
                     None => return Ok(()),
                 },
@@ -188,7 +205,7 @@ impl Candidate {
                 return Ok(());
             }
             lease.spec = Some(released(&spec, Timestamp::now()));
-            match self.api.replace(LEASE, &PostParams::default(), &lease).await {
+            match self.api.replace(&self.name, &PostParams::default(), &lease).await {
                 Err(error) if has_code(&error, 409) => {}
                 other => return other.map(drop),
             }
@@ -199,7 +216,7 @@ impl Candidate {
     async fn turn(&mut self) -> Result<bool, kube::Error> {
         let found = match self.held.take() {
             Some(held) => Some(held),
-            None => self.api.get_opt(LEASE).await?,
+            None => self.api.get_opt(&self.name).await?,
         };
         let asked = Instant::now();
         let written = if let Some(mut lease) = found {
@@ -207,19 +224,19 @@ impl Candidate {
             if self.notice(spec.clone()) == Move::Wait {
                 return Ok(false);
             }
-            lease.spec = Some(self.election.claim(Some(&spec), &self.identity, Timestamp::now()));
-            self.api.replace(LEASE, &PostParams::default(), &lease).await?
+            lease.spec = Some(self.timing.claim(Some(&spec), &self.identity, Timestamp::now()));
+            self.api.replace(&self.name, &PostParams::default(), &lease).await?
         } else {
             let lease = Lease {
-                metadata: ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() },
-                spec: Some(self.election.claim(None, &self.identity, Timestamp::now())),
+                metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+                spec: Some(self.timing.claim(None, &self.identity, Timestamp::now())),
             };
             self.api.create(&PostParams::default(), &lease).await?
         };
         self.notice(written.spec.clone().unwrap_or_default());
         self.held = Some(written);
         self.renewed = Some(asked);
-        self.fence.open_until(self.election.ends(asked));
+        (self.told)(Some(self.timing.ends(asked)));
         Ok(true)
     }
 
@@ -234,7 +251,7 @@ impl Candidate {
     /// When to read the lease again without a watch event: after the retry period, or when the lease expires.
     fn next_look(&self) -> Instant {
         let now = Instant::now();
-        let usual = now + self.election.retry.mul_f64(1.0 + JITTER * rand::random::<f64>());
+        let usual = now + self.timing.retry.mul_f64(1.0 + JITTER * rand::random::<f64>());
         let over = self.seen.as_ref().map(|seen| seen.since + seen.lasts() + Duration::from_millis(1));
         over.filter(|over| *over > now).map_or(usual, |over| over.min(usual))
     }
@@ -247,7 +264,19 @@ impl Candidate {
         // A conflict is normal: another candidate wrote first.
         if !has_code(error, 409) {
             let (namespace, error) = (&self.namespace, text_of(error));
-            tracing::warn!(lease = LEASE, namespace, error, "Cannot read or write the lease.");
+            tracing::warn!(lease = self.name, namespace, error, "Cannot read or write the lease.");
         }
+    }
+}
+
+fn has_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+/// The message of the API server, or why it could not be reached.
+fn text_of(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
     }
 }
