@@ -26,7 +26,7 @@ pub struct Outcome {
     /// The message; empty with `True`.
     pub message: String,
     /// What `status.appliedConfigs` becomes.
-    pub applied: Applied,
+    pub applied: AppliedConfigs,
     /// Whether reconciling ends here, and what starts it again; none: it goes on.
     pub stop: Option<Retry>,
     /// Whether to go on with the service's own spec instead of the effective one.
@@ -35,7 +35,7 @@ pub struct Outcome {
 
 /// What becomes of `status.appliedConfigs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Applied {
+pub enum AppliedConfigs {
     /// They stay as they were.
     Keep,
     /// There are none.
@@ -54,7 +54,7 @@ impl Outcome {
             status: "False",
             reason: error.reason(),
             message: error.to_string(),
-            applied: Applied::Clear,
+            applied: AppliedConfigs::Clear,
             stop: Some(error.retry()),
             use_own_spec: false,
         }
@@ -67,7 +67,7 @@ impl Outcome {
                 status: "True",
                 reason: "",
                 message: String::new(),
-                applied: Applied::Set(applied.to_vec()),
+                applied: AppliedConfigs::Set(applied.to_vec()),
                 stop: None,
                 use_own_spec: false,
             };
@@ -80,7 +80,7 @@ impl Outcome {
             status: "False",
             reason: condition::INVALID_RENDERED_CONFIG,
             message,
-            applied: Applied::Set(applied.to_vec()),
+            applied: AppliedConfigs::Set(applied.to_vec()),
             stop: Some(Retry::OnChange),
             use_own_spec: false,
         }
@@ -91,7 +91,7 @@ impl Outcome {
             status: "False",
             reason: condition::STOPPED,
             message: format!("Service is stopped with warning: {warning}"),
-            applied: Applied::Keep,
+            applied: AppliedConfigs::Keep,
             stop: None,
             use_own_spec: true,
         }

@@ -10,7 +10,7 @@ use longboat_api::{
 };
 use longboat_compose::{
     Inputs, Platform, Retry,
-    outcome::{Applied as AppliedConfigs, Outcome as Composition},
+    outcome::{AppliedConfigs, Outcome as Composition},
     platform::PlatformError,
 };
 use longboat_plan::{self as plan, Children, Key, ObjectKey, Plan, Problem, Snapshot};

@@ -56,7 +56,7 @@ fn received(frames: mpsc::Receiver<Bytes>) -> impl Stream<Item = Result<Bytes, I
 }
 
 async fn send(page: &Page, service: Option<ServiceName>, events: &mpsc::Sender<Bytes>) {
-    let pictures = page.world.pictures(service.clone());
+    let pictures = page.cluster.pictures(service.clone());
     let pictures = changes(pictures, events);
     match service {
         Some(service) => {

@@ -27,8 +27,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Reach, ServiceName, World, answer::Problem, assets, chat, feed, guard::Guard, objects, picker,
-    world::is_name,
+    Cluster, Reach, ServiceName, answer::Problem, assets, chat, cluster::is_name, feed, guard::Guard,
+    objects, picker,
 };
 
 /// Connections at once. A browser opens six for a page.
@@ -63,7 +63,7 @@ pub struct Server {
 
 /// What requests share.
 pub(crate) struct Page {
-    pub(crate) world: Arc<dyn World>,
+    pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) client: Client,
     pub(crate) reach: Reach,
     pub(crate) shutdown: CancellationToken,
@@ -96,14 +96,14 @@ impl Server {
     /// Serves until shutdown. `http` asks services in the playground.
     pub async fn run(
         self,
-        world: Arc<dyn World>,
+        cluster: Arc<dyn Cluster>,
         client: Client,
         reach: Reach,
         http: reqwest::Client,
         shutdown: CancellationToken,
     ) {
         let page = Arc::new(Page {
-            world,
+            cluster,
             client,
             reach,
             shutdown: shutdown.clone(),
@@ -239,13 +239,13 @@ async fn logs(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<S
 
 async fn findings(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
     let _permit = page.work()?;
-    page.world.findings(asked.service()?).await.map(Json).map_err(Problem::failed)
+    page.cluster.findings(asked.service()?).await.map(Json).map_err(Problem::failed)
 }
 
 async fn explain(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
     let _permit = page.work()?;
     let path = asked.path.clone().filter(|path| !path.is_empty());
-    page.world.explain(asked.service()?, path).await.map(Json).map_err(Problem::wrong)
+    page.cluster.explain(asked.service()?, path).await.map(Json).map_err(Problem::wrong)
 }
 
 async fn decisions(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {
@@ -283,7 +283,7 @@ async fn replace(State(page): State<Arc<Page>>, Query(asked): Question, manifest
 
 async fn diff(State(page): State<Arc<Page>>, manifests: String) -> Answer {
     let _permit = page.work()?;
-    page.world.diff(manifests).await.map(Json).map_err(Problem::wrong)
+    page.cluster.diff(manifests).await.map(Json).map_err(Problem::wrong)
 }
 
 async fn chat(
@@ -292,6 +292,6 @@ async fn chat(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let permit = page.stream()?;
-    let address = page.world.address(asked.service()?).await.map_err(Problem::failed)?;
+    let address = page.cluster.address(asked.service()?).await.map_err(Problem::failed)?;
     chat::send(&page.http, &address, &body, permit).await
 }

@@ -9,9 +9,9 @@ use longboat_api::foreign::{
 };
 
 use crate::{
-    CONTROLLER_NAME, World,
+    CONTROLLER_NAME, Observed,
+    observed::{Name, selects},
     ports::Ports,
-    world::{Name, selects},
 };
 
 /// The only protocol that this gateway speaks to clients.
@@ -29,8 +29,8 @@ pub(crate) enum Attachment {
 }
 
 /// The Gateway's class is one of ours.
-pub(crate) fn is_ours(world: &World, gateway: &Gateway) -> bool {
-    world.classes.iter().any(|class| {
+pub(crate) fn is_ours(observed: &Observed, gateway: &Gateway) -> bool {
+    observed.classes.iter().any(|class| {
         class.metadata.name.as_ref() == Some(&gateway.spec.gateway_class_name)
             && class.spec.controller_name == CONTROLLER_NAME
     })
@@ -47,7 +47,7 @@ pub(crate) fn unusable(listener: &Listener, ports: &Ports) -> Option<(&'static s
 
 /// Decides one `parentRefs` entry.
 pub(crate) fn attach(
-    world: &World,
+    observed: &Observed,
     ports: &Ports,
     route: &HTTPRoute,
     parent: &ParentReference,
@@ -61,10 +61,10 @@ pub(crate) fn attach(
         namespace: parent.namespace.clone().unwrap_or_else(|| own.namespace.clone()),
         name: parent.name.clone(),
     };
-    let Some(gateway) = world.gateways.iter().find(|gateway| name.is(&gateway.metadata)) else {
+    let Some(gateway) = observed.gateways.iter().find(|gateway| name.is(&gateway.metadata)) else {
         return Attachment::Foreign;
     };
-    if !is_ours(world, gateway) {
+    if !is_ours(observed, gateway) {
         return Attachment::Foreign;
     }
     let wanted: Vec<_> = gateway
@@ -88,7 +88,7 @@ pub(crate) fn attach(
         );
     }
     let allowed: Vec<_> =
-        usable.into_iter().filter(|listener| allows(world, &name, listener, &own)).collect();
+        usable.into_iter().filter(|listener| allows(observed, &name, listener, &own)).collect();
     if allowed.is_empty() {
         let message = format!("gateway {name} allows no HTTPRoute from namespace {}", own.namespace);
         return Attachment::Refused("NotAllowedByListeners", message);
@@ -106,7 +106,7 @@ pub(crate) fn attach(
     Attachment::Attached(attached)
 }
 
-fn allows(world: &World, gateway: &Name, listener: &Listener, route: &Name) -> bool {
+fn allows(observed: &Observed, gateway: &Name, listener: &Listener, route: &Name) -> bool {
     let Some(allowed) = &listener.allowed_routes else {
         return route.namespace == gateway.namespace;
     };
@@ -119,7 +119,7 @@ fn allows(world: &World, gateway: &Name, listener: &Listener, route: &Name) -> b
     kind_allowed
         && match namespaces.from.as_deref().unwrap_or("Same") {
             "All" => true,
-            "Selector" => world
+            "Selector" => observed
                 .namespaces
                 .iter()
                 .find(|namespace| namespace.metadata.name.as_ref() == Some(&route.namespace))

@@ -6,7 +6,7 @@ use http::uri::{Authority, Uri};
 use longboat_api::{conditions::ConditionStatus, v1alpha2::LLMInferenceService};
 use serde_json::{Value, json};
 
-use crate::world::Name;
+use crate::observed::Name;
 
 /// Model names that are unique in a cluster begin so; each service also has them short.
 const PUBLISHER: &str = "publishers/";

@@ -1,20 +1,20 @@
 //! HTTPRoutes and InferencePools served on one port, asking the picker as Envoy would.
 //!
 //! A Gateway API implementation for one machine: [`start`] watches the objects, keeps a routing table made by pure
-//! functions ([`World`] → tables and statuses), reports status, and proxies. Back ends are Services and
+//! functions ([`Observed`] → tables and statuses), reports status, and proxies. Back ends are Services and
 //! InferencePools; for a pool every request goes through the picker's ext_proc stream, so what Envoy would see is what
 //! happens here. Requests that no route takes come to the front door, which knows the models of all services.
 
 mod access;
 mod attach;
 mod front;
+mod observed;
 mod ports;
 mod proxy;
 mod route;
 mod server;
 mod status;
 mod watch;
-mod world;
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 pub use access::Access;
-pub use world::World;
+pub use observed::Observed;
 
 /// `spec.controllerName` of the GatewayClasses that this gateway serves.
 pub const CONTROLLER_NAME: &str = "longboat.dev/gateway";

@@ -10,7 +10,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    World,
+    Observed,
     attach::{PROTOCOL, is_ours},
     proxy::Proxy,
     server,
@@ -43,8 +43,8 @@ pub(crate) struct Listeners {
 }
 
 /// The ports of every HTTP listener of our Gateways.
-pub(crate) fn wanted(world: &World) -> BTreeSet<u16> {
-    let ours = world.gateways.iter().filter(|gateway| is_ours(world, gateway));
+pub(crate) fn wanted(observed: &Observed) -> BTreeSet<u16> {
+    let ours = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway));
     let listeners = ours.flat_map(|gateway| &gateway.spec.listeners);
     let http = listeners.filter(|listener| listener.protocol == PROTOCOL);
     http.filter_map(|listener| u16::try_from(listener.port).ok().filter(|port| *port > 0)).collect()

@@ -1,4 +1,4 @@
-//! What to report on GatewayClasses, Gateways, HTTPRoutes and InferencePools. Pure: the same world gives the same
+//! What to report on GatewayClasses, Gateways, HTTPRoutes and InferencePools. Pure: the same objects give the same
 //! statuses, and an object that already says so is not among the results.
 
 use std::collections::BTreeSet;
@@ -12,11 +12,11 @@ use longboat_api::foreign::{
 };
 
 use crate::{
-    CONTROLLER_NAME, World,
+    CONTROLLER_NAME, Observed,
     attach::{Attachment, attach, is_ours, unusable},
+    observed::Name,
     ports::Ports,
     route::{POOL_GROUP, picker_missing, unresolved, unsupported},
-    world::Name,
 };
 
 /// Objects whose status is to be written.
@@ -29,22 +29,22 @@ pub(crate) struct Updates {
 }
 
 /// Computes every status that differs from what the objects say.
-pub(crate) fn updates(world: &World, ports: &Ports, now: &Time) -> Updates {
-    let reporter = Reporter { world, ports, now };
+pub(crate) fn updates(observed: &Observed, ports: &Ports, now: &Time) -> Updates {
+    let reporter = Reporter { observed, ports, now };
     let mut updates = Updates::default();
-    for class in world.classes.iter().filter(|class| class.spec.controller_name == CONTROLLER_NAME) {
+    for class in observed.classes.iter().filter(|class| class.spec.controller_name == CONTROLLER_NAME) {
         let status = Some(reporter.class(class));
         if class.status != status {
             updates.classes.push(GatewayClass { status, ..GatewayClass::clone(class) });
         }
     }
-    for gateway in world.gateways.iter().filter(|gateway| is_ours(world, gateway)) {
+    for gateway in observed.gateways.iter().filter(|gateway| is_ours(observed, gateway)) {
         let status = Some(reporter.gateway(gateway));
         if gateway.status != status {
             updates.gateways.push(Gateway { status, ..Gateway::clone(gateway) });
         }
     }
-    for route in &world.routes {
+    for route in &observed.routes {
         let parents = reporter.route(route);
         if route.status.as_ref().map_or(&[][..], |status| &status.parents) != parents {
             updates
@@ -52,7 +52,7 @@ pub(crate) fn updates(world: &World, ports: &Ports, now: &Time) -> Updates {
                 .push(HTTPRoute { status: Some(HTTPRouteStatus { parents }), ..HTTPRoute::clone(route) });
         }
     }
-    for pool in &world.pools {
+    for pool in &observed.pools {
         let parents = reporter.pool(pool);
         if pool.status.as_ref().map_or(&[][..], |status| &status.parents) != parents {
             updates.pools.push(InferencePool {
@@ -65,7 +65,7 @@ pub(crate) fn updates(world: &World, ports: &Ports, now: &Time) -> Updates {
 }
 
 struct Reporter<'a> {
-    world: &'a World,
+    observed: &'a Observed,
     ports: &'a Ports,
     now: &'a Time,
 }
@@ -159,13 +159,13 @@ impl Reporter<'_> {
     }
 
     fn attached(&self, gateway: &Name, listener: &str) -> i32 {
-        let count = self.world.routes.iter().filter(|route| {
+        let count = self.observed.routes.iter().filter(|route| {
             let namespace = Name::of(&route.metadata).namespace;
             route.spec.parent_refs.iter().any(|parent| {
                 parent.name == gateway.name
                     && *parent.namespace.as_ref().unwrap_or(&namespace) == gateway.namespace
                     && matches!(
-                        attach(self.world, self.ports, route, parent),
+                        attach(self.observed, self.ports, route, parent),
                         Attachment::Attached(listeners) if listeners.iter().any(|(name, _)| name == listener)
                     )
             })
@@ -180,9 +180,9 @@ impl Reporter<'_> {
             old.iter().filter(|parent| parent.controller_name != CONTROLLER_NAME).cloned().collect();
         let generation = route.metadata.generation;
         let unsupported = unsupported(route);
-        let unresolved = unresolved(self.world, route);
+        let unresolved = unresolved(self.observed, route);
         for parent in &route.spec.parent_refs {
-            let (accepted, reason, message) = match attach(self.world, self.ports, route, parent) {
+            let (accepted, reason, message) = match attach(self.observed, self.ports, route, parent) {
                 Attachment::Foreign => continue,
                 Attachment::Refused(reason, message) => (false, reason, message),
                 Attachment::Attached(_) if !unsupported.is_empty() => {
@@ -226,7 +226,7 @@ impl Reporter<'_> {
             let before =
                 old.iter().find(|old| old.controller_name == CONTROLLER_NAME && old.parent_ref == parent_ref);
             let before = before.map_or(&[][..], |status| &status.conditions);
-            let resolved = match picker_missing(self.world, pool) {
+            let resolved = match picker_missing(self.observed, pool) {
                 None => self.condition("ResolvedRefs", true, "ResolvedRefs", "", generation, before),
                 Some(message) => {
                     self.condition("ResolvedRefs", false, "InvalidExtensionRef", &message, generation, before)
@@ -251,11 +251,11 @@ impl Reporter<'_> {
                 })
         };
         let routes =
-            self.world.routes.iter().filter(|route| leads_here(route) && unsupported(route).is_empty());
+            self.observed.routes.iter().filter(|route| leads_here(route) && unsupported(route).is_empty());
         routes
             .flat_map(|route| route.spec.parent_refs.iter().map(move |parent| (route, parent)))
             .filter(|(route, parent)| {
-                matches!(attach(self.world, self.ports, route, parent), Attachment::Attached(_))
+                matches!(attach(self.observed, self.ports, route, parent), Attachment::Attached(_))
             })
             .map(|(route, parent)| Name {
                 namespace: parent.namespace.clone().unwrap_or_else(|| Name::of(&route.metadata).namespace),

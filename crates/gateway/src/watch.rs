@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    World,
+    Observed,
     ports::{Listeners, wanted},
     route::Tables,
     status::{self, Updates},
@@ -80,12 +80,12 @@ pub(crate) async fn run(
     let reconcile = async {
         while wake.recv().await.is_some() {
             tokio::time::sleep(SETTLE).await;
-            let world = stores.world();
-            listeners.follow(&wanted(&world)).await;
+            let observed = stores.observed();
+            listeners.follow(&wanted(&observed)).await;
             let ports = listeners.ports();
-            tables.store(Arc::new(Tables::new(&world, &ports)));
+            tables.store(Arc::new(Tables::new(&observed, &ports)));
             let now = Time(jiff_now());
-            if let Err(error) = report(&client, status::updates(&world, &ports, &now)).await {
+            if let Err(error) = report(&client, status::updates(&observed, &ports, &now)).await {
                 tracing::warn!(%error, "A gateway status could not be written; it will be tried again.");
                 tokio::time::sleep(RETRY).await;
                 let _ = changed.try_send(());
@@ -119,7 +119,7 @@ where
     let stream = longboat_watch::decoded::<K>(client, &Selection::of::<K>())
         .reflect(writer)
         .map(move |event| match event {
-            // Each start of a list is silent until its end, or the world would seem to shrink and grow again.
+            // Each start of a list is silent until its end, or the cluster would seem to shrink and grow again.
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
             Ok(_) => {
                 let _ = changed.try_send(());
@@ -175,8 +175,8 @@ where
 // === impl Stores ===
 
 impl Stores {
-    fn world(&self) -> World {
-        World {
+    fn observed(&self) -> Observed {
+        Observed {
             classes: self.classes.state(),
             gateways: self.gateways.state(),
             routes: self.routes.state(),

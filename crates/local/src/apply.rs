@@ -25,7 +25,7 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// An object that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedDocument {
     /// `group/version` or `v1`.
     pub api_version: String,
     /// Its kind.
@@ -38,7 +38,7 @@ pub struct Applied {
     pub warnings: Vec<String>,
 }
 
-impl fmt::Display for Applied {
+impl fmt::Display for AppliedDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.namespace.as_str() {
             "" => write!(f, "{} {}", self.kind, self.name),
@@ -104,7 +104,7 @@ fn unknown_sentence(fields: &[(String, Option<String>)]) -> String {
 }
 
 /// Writes all documents: what others refer to first, services last.
-pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<Applied>, ApplyError> {
+pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<AppliedDocument>, ApplyError> {
     let mut ordered: Vec<_> = documents.iter().collect();
     ordered.sort_by_key(|document| rank(document.object["kind"].as_str().unwrap_or_default()));
     // Nothing is written before every field name has been looked at.
@@ -151,7 +151,7 @@ pub(crate) async fn one(
     client: &Client,
     origin: Option<String>,
     mut object: Value,
-) -> Result<Applied, ApplyError> {
+) -> Result<AppliedDocument, ApplyError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
     let described = format!("{kind} {name}");
@@ -197,7 +197,7 @@ pub(crate) async fn one(
         api.patch(&name, &parameters, &Patch::Apply(object)).await
     };
     let name = written.map_err(refused)?.metadata.name.unwrap_or_default();
-    Ok(Applied { api_version, kind, namespace, name, warnings: warnings.take() })
+    Ok(AppliedDocument { api_version, kind, namespace, name, warnings: warnings.take() })
 }
 
 /// Names what is wrong with the field names of our own kinds before the server does, since it cannot say what was

@@ -17,7 +17,7 @@ mod unrun;
 mod warnings;
 mod world;
 
-pub use apply::{Applied, ApplyError};
+pub use apply::{AppliedDocument, ApplyError};
 pub use bootstrap::BootstrapError;
 pub use longboat_gateway::Access;
 pub use stand_in::{StandInError, StoodIn};

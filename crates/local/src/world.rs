@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     addresses::Block,
     admission::OwnKinds,
-    apply::{self, Applied, ApplyError},
+    apply::{self, AppliedDocument, ApplyError},
     bootstrap::{self, BootstrapError},
     kubeconfig::kubeconfig,
     stand_in::{self, StandInError, StoodIn},
@@ -195,7 +195,7 @@ impl Local {
     }
 
     /// Writes the user's objects, those that others refer to first.
-    pub async fn apply(&self, documents: &[Document]) -> Result<Vec<Applied>, ApplyError> {
+    pub async fn apply(&self, documents: &[Document]) -> Result<Vec<AppliedDocument>, ApplyError> {
         apply::all(&self.client, documents).await
     }
 

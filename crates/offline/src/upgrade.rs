@@ -16,14 +16,14 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Upgrade {
     /// Services that would change, those whose pods stay first.
-    pub services: Vec<Change>,
+    pub services: Vec<ServiceChange>,
     /// How many stay as they are.
     pub unchanged: usize,
 }
 
 /// What would happen to one service.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct ServiceChange {
     /// Field by field.
     #[serde(flatten)]
     pub difference: Difference,
@@ -46,10 +46,10 @@ pub fn plan(before: &Scene, after: &Scene) -> (Upgrade, Vec<Unplannable>) {
     let (differences, failed) = diff::diff(before, after, true);
     let all = differences.len();
     let changed = differences.into_iter().filter(|difference| !difference.is_empty());
-    let mut services: Vec<Change> = changed
+    let mut services: Vec<ServiceChange> = changed
         .map(|difference| {
             let pins = pins(&difference);
-            Change { difference, pins }
+            ServiceChange { difference, pins }
         })
         .collect();
     let unchanged = all - services.len();

@@ -23,7 +23,7 @@ use longboat_api::v1alpha2::GROUP;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::stanza::{Change, Stanza};
+use super::stanza::{Stanza, StanzaChange};
 use crate::{
     error::{has_code, text_of},
     readiness::{Check, Readiness, Trusting},
@@ -187,11 +187,11 @@ impl Injector {
         };
         let Some(bundle) = bundle else { return };
         match stanza.change(&BASE64_STANDARD.encode(bundle.as_bytes())) {
-            Change::None => {
+            StanzaChange::None => {
                 self.said = None;
                 self.readiness.pass(self.check);
             }
-            Change::Foreign(annotation) => {
+            StanzaChange::Foreign(annotation) => {
                 self.say(&format!(
                     "annotation {annotation} has cert-manager write its caBundle: set --webhook-cert-dir to serve its \
                      certificate, or remove the annotation"
@@ -199,7 +199,7 @@ impl Injector {
                 self.readiness
                     .fail(self.check, format!("is left to cert-manager by annotation {annotation}"));
             }
-            Change::Patch(patch) => self.write(patch).await,
+            StanzaChange::Patch(patch) => self.write(patch).await,
         }
     }
 

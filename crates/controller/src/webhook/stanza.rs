@@ -67,7 +67,7 @@ struct Service {
 
 /// What to do with an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Change {
+pub(super) enum StanzaChange {
     /// Nothing: its bundle is current, or it calls none of our webhooks.
     None,
     /// Nothing: this annotation asks another writer to do it.
@@ -86,7 +86,7 @@ impl Stanza {
     }
 
     /// What to do so that the object holds `bundle` (base64 of PEM). The address it calls is left as it is.
-    pub(super) fn change(&self, bundle: &str) -> Change {
+    pub(super) fn change(&self, bundle: &str) -> StanzaChange {
         let mut patch = Vec::new();
         for (index, webhook) in self.webhooks.iter().enumerate() {
             let ours = Hook::at(&webhook.client_config.path()).is_some();
@@ -108,12 +108,12 @@ impl Stanza {
             patch.push(json!({"op": "add", "path": field, "value": bundle}));
         }
         if patch.is_empty() {
-            return Change::None;
+            return StanzaChange::None;
         }
         let annotations = self.metadata.annotations.as_ref();
         match INJECTED.into_iter().find(|key| annotations.is_some_and(|all| all.contains_key(*key))) {
-            Some(annotation) => Change::Foreign(annotation),
-            None => Change::Patch(Value::Array(patch)),
+            Some(annotation) => StanzaChange::Foreign(annotation),
+            None => StanzaChange::Patch(Value::Array(patch)),
         }
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     fn every_webhook_of_ours_gets_the_bundle_once() {
         for target in targets() {
             let configuration = configurations(&target).mutating;
-            let Change::Patch(patch) = read(&configuration).change("QQ==") else {
+            let StanzaChange::Patch(patch) = read(&configuration).change("QQ==") else {
                 panic!("nothing to patch")
             };
             let mut patched = serde_json::to_value(&configuration).unwrap();
@@ -199,8 +199,8 @@ mod tests {
             let bundles: Vec<_> =
                 (0..2).map(|i| &patched["webhooks"][i]["clientConfig"]["caBundle"]).collect();
             assert_eq!(bundles, ["QQ==", "QQ=="]);
-            assert_eq!(read(&patched).change("QQ=="), Change::None);
-            assert_ne!(read(&patched).change("Qg=="), Change::None);
+            assert_eq!(read(&patched).change("QQ=="), StanzaChange::None);
+            assert_ne!(read(&patched).change("Qg=="), StanzaChange::None);
         }
     }
 
@@ -211,10 +211,10 @@ mod tests {
         for stanza in [shipped["spec"]["conversion"].take(), by_address] {
             let mut crd = json!({"metadata": {"name": "a"}, "spec": {"conversion": stanza}});
             let pointed = crd.clone();
-            let Change::Patch(patch) = read(&crd).change("QQ==") else { panic!("nothing to patch") };
+            let StanzaChange::Patch(patch) = read(&crd).change("QQ==") else { panic!("nothing to patch") };
             json_patch::patch(&mut crd, &serde_json::from_value::<json_patch::Patch>(patch).unwrap())
                 .unwrap();
-            assert_eq!(read(&crd).change("QQ=="), Change::None);
+            assert_eq!(read(&crd).change("QQ=="), StanzaChange::None);
             crd["spec"]["conversion"]["webhook"]["clientConfig"].as_object_mut().unwrap().remove("caBundle");
             assert_eq!(crd, pointed);
         }
@@ -223,12 +223,12 @@ mod tests {
     #[test]
     fn what_calls_others_is_left_alone() {
         let none = json!({"metadata": {"name": "a"}, "spec": {"conversion": {"strategy": "None"}}});
-        assert_eq!(read(none).change("QQ=="), Change::None);
+        assert_eq!(read(none).change("QQ=="), StanzaChange::None);
         let mut other = serde_json::to_value(configurations(&targets()[1]).mutating).unwrap();
         for webhook in other["webhooks"].as_array_mut().unwrap() {
             webhook["clientConfig"]["url"] = json!("https://policies.example/validate");
         }
-        assert_eq!(read(other).change("QQ=="), Change::None);
+        assert_eq!(read(other).change("QQ=="), StanzaChange::None);
     }
 
     #[test]
@@ -236,6 +236,9 @@ mod tests {
         let mut configuration = configurations(&targets()[0]).mutating;
         let annotations = [("cert-manager.io/inject-ca-from".to_owned(), "kserve/cert".to_owned())];
         configuration.metadata.annotations = Some(annotations.into());
-        assert_eq!(read(configuration).change("QQ=="), Change::Foreign("cert-manager.io/inject-ca-from"));
+        assert_eq!(
+            read(configuration).change("QQ=="),
+            StanzaChange::Foreign("cert-manager.io/inject-ca-from")
+        );
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{answer::refused, body::ProxyBody, upload::Upload};
-use crate::{front::Directory, world::Name};
+use crate::{front::Directory, observed::Name};
 
 /// What is to be done with a request to the root.
 pub(super) enum Root {

@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::Proxy;
-use crate::{Access, World, ports::Ports, route::Tables, server};
+use crate::{Access, Observed, ports::Ports, route::Tables, server};
 
 /// What the picker of a test does.
 #[derive(Clone, Default)]
@@ -157,7 +157,7 @@ async fn bench(
 
 /// The same with several pickers.
 async fn bench_pickers(pickers: &[SocketAddr], simulator: SocketAddr) -> Bench {
-    world(pickers, simulator, &[], "FailClose", Access::default()).await
+    observed(pickers, simulator, &[], "FailClose", Access::default()).await
 }
 
 async fn bench_with(
@@ -167,10 +167,10 @@ async fn bench_with(
     mode: &str,
     access: Access,
 ) -> Bench {
-    world(picker.as_slice(), simulator, service, mode, access).await
+    observed(picker.as_slice(), simulator, service, mode, access).await
 }
 
-async fn world(
+async fn observed(
     pickers: &[SocketAddr],
     simulator: SocketAddr,
     service: &[SocketAddr],
@@ -186,7 +186,7 @@ async fn world(
             "backendRefs": [backend],
         })
     };
-    let world = World {
+    let observed = Observed {
         classes: vec![object(
             json!({"metadata": {"name": "c"}, "spec": {"controllerName": crate::CONTROLLER_NAME}}),
         )],
@@ -230,10 +230,10 @@ async fn world(
                 "addresses": [{"url": "http://x/", "models": [{"name": "m"}]}],
             },
         }))],
-        ..World::default()
+        ..Observed::default()
     };
     let ports = Ports::only("127.0.0.1".parse().unwrap(), port);
-    let tables = Arc::new(ArcSwap::from_pointee(Tables::new(&world, &ports)));
+    let tables = Arc::new(ArcSwap::from_pointee(Tables::new(&observed, &ports)));
     let shutdown = CancellationToken::new();
     tokio::spawn(server::run(listener, Arc::new(Proxy::new(tables, access)), shutdown.clone()));
     let client = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use longboat_api::foreign::{inferencepool::InferencePool, reference::BackendObjectReference};
 
-use crate::{World, world::Name};
+use crate::{Observed, observed::Name};
 
 /// API group of the InferencePools that are served.
 pub(crate) const POOL_GROUP: &str = "inference.networking.k8s.io";
@@ -41,7 +41,7 @@ pub(crate) struct Unresolved {
 
 impl Backend {
     pub(crate) fn resolve(
-        world: &World,
+        observed: &Observed,
         namespace: &str,
         reference: &BackendObjectReference,
     ) -> Result<Self, Unresolved> {
@@ -60,15 +60,15 @@ impl Backend {
         match (group, kind) {
             ("", "Service") => {
                 let port = reference.port.unwrap_or_default();
-                let endpoints = world.service_endpoints(&name, port);
+                let endpoints = observed.service_endpoints(&name, port);
                 endpoints
                     .map(Self::Service)
                     .ok_or_else(|| missing(format!("there is no Service {name} with port {port}")))
             }
             (POOL_GROUP, "InferencePool") => {
-                let pool = world.pools.iter().find(|pool| name.is(&pool.metadata));
+                let pool = observed.pools.iter().find(|pool| name.is(&pool.metadata));
                 let pool = pool.ok_or_else(|| missing(format!("there is no InferencePool {name}")))?;
-                Ok(Self::Pool(Pool::new(world, name, pool)))
+                Ok(Self::Pool(Pool::new(observed, name, pool)))
             }
             _ => {
                 let message = format!("back ends of kind {kind} in group \"{group}\" are not served here");
@@ -81,26 +81,26 @@ impl Backend {
 // === impl Pool ===
 
 impl Pool {
-    fn new(world: &World, name: Name, pool: &InferencePool) -> Self {
+    fn new(observed: &Observed, name: Name, pool: &InferencePool) -> Self {
         let picker = &pool.spec.endpoint_picker_ref;
         let service = Name { namespace: name.namespace.clone(), name: picker.name.clone() };
         let port = picker.port.as_ref().map_or(9002, |port| port.number);
         Self {
-            pickers: world.service_endpoints(&service, port).unwrap_or_default(),
+            pickers: observed.service_endpoints(&service, port).unwrap_or_default(),
             fail_open: picker.failure_mode == "FailOpen",
-            endpoints: world.pool_endpoints(pool),
+            endpoints: observed.pool_endpoints(pool),
             name,
         }
     }
 }
 
 /// Why a pool's picker cannot be found, if so.
-pub(crate) fn picker_missing(world: &World, pool: &InferencePool) -> Option<String> {
+pub(crate) fn picker_missing(observed: &Observed, pool: &InferencePool) -> Option<String> {
     let picker = &pool.spec.endpoint_picker_ref;
     let service =
         Name { namespace: pool.metadata.namespace.clone().unwrap_or_default(), name: picker.name.clone() };
     let port = picker.port.as_ref().map_or(9002, |port| port.number);
-    world
+    observed
         .service_endpoints(&service, port)
         .is_none()
         .then(|| format!("there is no Service {service} with port {port} for the endpoint picker"))

@@ -15,11 +15,11 @@ pub(crate) use self::{
     matching::Matcher,
 };
 use crate::{
-    World,
+    Observed,
     attach::{Attachment, attach},
     front::Directory,
+    observed::Name,
     ports::Ports,
-    world::Name,
 };
 
 /// The routing tables of all ports.
@@ -75,12 +75,12 @@ pub(crate) struct Found {
 
 impl Tables {
     /// Compiles everything that is served on these ports.
-    pub(crate) fn new(world: &World, ports: &Ports) -> Self {
-        let table = |port: &u16| (*port, Table::new(world, &Ports::only(ports.address, *port)));
+    pub(crate) fn new(observed: &Observed, ports: &Ports) -> Self {
+        let table = |port: &u16| (*port, Table::new(observed, &Ports::only(ports.address, *port)));
         Self {
             by_port: ports.open.iter().map(table).collect(),
             none: Table::default(),
-            directory: Directory::new(world.inference.iter().map(AsRef::as_ref)),
+            directory: Directory::new(observed.inference.iter().map(AsRef::as_ref)),
         }
     }
 
@@ -99,9 +99,9 @@ impl Tables {
 
 impl Table {
     /// Compiles every route that is attached to a listener on one of these ports.
-    pub(crate) fn new(world: &World, ports: &Ports) -> Self {
+    pub(crate) fn new(observed: &Observed, ports: &Ports) -> Self {
         let mut entries = Vec::new();
-        let mut routes: Vec<_> = world.routes.iter().collect();
+        let mut routes: Vec<_> = observed.routes.iter().collect();
         // Among equal matches the oldest route wins, then the first by name.
         routes.sort_by_cached_key(|route| {
             (route.metadata.creation_timestamp.as_ref().map(|time| time.0), Name::of(&route.metadata))
@@ -109,7 +109,7 @@ impl Table {
         for route in routes {
             let mut hosts = Vec::new();
             for parent in &route.spec.parent_refs {
-                if let Attachment::Attached(listeners) = attach(world, ports, route, parent) {
+                if let Attachment::Attached(listeners) = attach(observed, ports, route, parent) {
                     hosts.extend(listeners.into_iter().map(|(_, hosts)| hosts));
                 }
             }
@@ -119,7 +119,7 @@ impl Table {
             // One listener without host names takes all of them.
             let hosts = if hosts.iter().any(Vec::is_empty) { Vec::new() } else { hosts.concat() };
             for rule in &route.spec.rules {
-                let compiled = Arc::new(Rule::new(world, route, rule));
+                let compiled = Arc::new(Rule::new(observed, route, rule));
                 let anything = [longboat_api::foreign::httproute::HTTPRouteMatch::default()];
                 let wanted = if rule.matches.is_empty() { &anything[..] } else { &rule.matches[..] };
                 for matching in wanted {
@@ -174,7 +174,7 @@ fn host(head: &http::request::Parts) -> &str {
 // === impl Rule ===
 
 impl Rule {
-    fn new(world: &World, route: &HTTPRoute, rule: &HTTPRouteRule) -> Self {
+    fn new(observed: &Observed, route: &HTTPRoute, rule: &HTTPRouteRule) -> Self {
         let namespace = route.metadata.namespace.clone().unwrap_or_default();
         let timeout = |text: Option<&String>| {
             text.and_then(|text| duration::parse(text)).filter(|time| !time.is_zero())
@@ -188,7 +188,7 @@ impl Rule {
                 .iter()
                 .map(|reference| Weighted {
                     weight: reference.weight.map_or(1, |weight| u32::try_from(weight).unwrap_or(0)),
-                    backend: Backend::resolve(world, &namespace, &reference.backend),
+                    backend: Backend::resolve(observed, &namespace, &reference.backend),
                     filters: Filters::new(&reference.filters),
                 })
                 .collect(),
@@ -246,11 +246,11 @@ pub(crate) fn unsupported(route: &HTTPRoute) -> Vec<String> {
 }
 
 /// Back ends of a route that lead nowhere, each once.
-pub(crate) fn unresolved(world: &World, route: &HTTPRoute) -> BTreeMap<&'static str, Vec<String>> {
+pub(crate) fn unresolved(observed: &Observed, route: &HTTPRoute) -> BTreeMap<&'static str, Vec<String>> {
     let namespace = route.metadata.namespace.clone().unwrap_or_default();
     let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
     for reference in route.spec.rules.iter().flat_map(|rule| &rule.backend_refs) {
-        if let Err(reason) = Backend::resolve(world, &namespace, &reference.backend) {
+        if let Err(reason) = Backend::resolve(observed, &namespace, &reference.backend) {
             let messages = found.entry(reason.reason).or_default();
             if !messages.contains(&reason.message) {
                 messages.push(reason.message);

@@ -3,11 +3,11 @@ use serde_json::{Value, json};
 
 use super::{filter::PathChange, *};
 
-fn world(rules: &Value) -> World {
+fn observed(rules: &Value) -> Observed {
     fn object<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
         Arc::new(serde_json::from_value(value).unwrap())
     }
-    World {
+    Observed {
         classes: vec![object::<GatewayClass>(json!({
             "metadata": {"name": "longboat"}, "spec": {"controllerName": crate::CONTROLLER_NAME},
         }))],
@@ -47,7 +47,7 @@ fn world(rules: &Value) -> World {
             "status": {"podIP": "127.0.1.1", "conditions": [{"type": "Ready", "status": "True"}]},
         }))],
         namespaces: Vec::new(),
-        ..World::default()
+        ..Observed::default()
     }
 }
 
@@ -59,8 +59,8 @@ fn request(uri: &str, headers: &[(&str, &str)]) -> http::request::Parts {
     request.body(()).unwrap().into_parts().0
 }
 
-fn compiled(world: &World, port: u16) -> Table {
-    Table::new(world, &Ports::only("127.0.0.1".parse().unwrap(), port))
+fn compiled(observed: &Observed, port: u16) -> Table {
+    Table::new(observed, &Ports::only("127.0.0.1".parse().unwrap(), port))
 }
 
 fn rule(kind: &str, path: &str, service_port: i32) -> Value {
@@ -90,7 +90,7 @@ fn the_most_specific_match_wins_and_prefixes_cover_whole_elements() {
         weighted(rule("Exact", "/ns/name/v1", 8000), 4),
         by_header,
     ]);
-    let table = compiled(&world(&rules), 8080);
+    let table = compiled(&observed(&rules), 8080);
     for (uri, headers, expected) in [
         ("/", &[][..], 1),
         ("/ns/nam", &[], 1),
@@ -102,17 +102,17 @@ fn the_most_specific_match_wins_and_prefixes_cover_whole_elements() {
     ] {
         assert_eq!(found(&table, uri, headers), Some(expected), "{uri}");
     }
-    assert!(compiled(&world(&rules), 9999).find(&request("/", &[])).is_none());
+    assert!(compiled(&observed(&rules), 9999).find(&request("/", &[])).is_none());
 }
 
 #[test]
 fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
     let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool", "port": 8000});
-    let world = world(&json!([{"backendRefs": [
+    let observed = observed(&json!([{"backendRefs": [
         {"name": "svc", "port": 8000}, pool, {"name": "svc", "port": 1}, {"group": "x", "kind": "Y", "name": "z"},
         {"name": "svc", "port": 8000, "namespace": "other"},
     ]}]));
-    let table = compiled(&world, 8080);
+    let table = compiled(&observed, 8080);
     let found = table.find(&request("/", &[])).unwrap();
     let outcome: Vec<_> = found
         .rule
@@ -124,7 +124,7 @@ fn back_ends_are_resolved_to_ready_endpoints_or_a_reason() {
     let Ok(Backend::Pool(pool)) = outcome[1] else { panic!("{:?}", outcome[1]) };
     assert_eq!((pool.fail_open, pool.endpoints.clone()), (true, vec!["127.0.1.1:8000".parse().unwrap()]));
     assert_eq!(outcome[2..], [Err("BackendNotFound"), Err("InvalidKind"), Err("RefNotPermitted")]);
-    assert_eq!(unresolved(&world, &world.routes[0]).len(), 3);
+    assert_eq!(unresolved(&observed, &observed.routes[0]).len(), 3);
 }
 
 #[test]
@@ -144,17 +144,20 @@ fn a_prefix_rewrite_keeps_the_rest_and_the_query() {
 fn a_route_with_a_field_that_is_not_served_is_refused_as_a_whole() {
     let mut retried = rule("PathPrefix", "/", 8000);
     retried["retry"] = json!({"attempts": 2});
-    let world = world(&json!([retried, rule("RegularExpression", "/.*", 8000)]));
-    assert_eq!(unsupported(&world.routes[0]), ["spec.rules[0].retry", "spec.rules[1].matches[0].path.type"]);
-    assert!(compiled(&world, 8080).find(&request("/", &[])).is_none());
+    let observed = observed(&json!([retried, rule("RegularExpression", "/.*", 8000)]));
+    assert_eq!(
+        unsupported(&observed.routes[0]),
+        ["spec.rules[0].retry", "spec.rules[1].matches[0].path.type"]
+    );
+    assert!(compiled(&observed, 8080).find(&request("/", &[])).is_none());
 }
 
 #[test]
 fn weights_divide_the_requests_and_zero_gets_none() {
-    let world = world(&json!([{"backendRefs": [
+    let observed = observed(&json!([{"backendRefs": [
         {"name": "svc", "port": 8000, "weight": 0}, {"name": "svc", "port": 8000, "weight": 3}, {"name": "svc", "port": 8000, "weight": 1},
     ]}]));
-    let table = compiled(&world, 8080);
+    let table = compiled(&observed, 8080);
     let rule = table.find(&request("/", &[])).unwrap().rule;
     let chosen: Vec<_> = (0..4)
         .map(|number| {

@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context;
-use longboat_local::{Access, Applied, Local, Options, StartError, StateError};
+use longboat_local::{Access, AppliedDocument, Local, Options, StartError, StateError};
 use longboat_manifest as manifest;
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
@@ -152,7 +152,7 @@ async fn serve(
     watch.forever(vec!["Ctrl-C stops everything.".into()]).await
 }
 
-fn services(applied: &[Applied]) -> Vec<(String, String)> {
+fn services(applied: &[AppliedDocument]) -> Vec<(String, String)> {
     let own = applied.iter().filter(|object| object.kind == "LLMInferenceService");
     own.map(|object| (object.namespace.clone(), object.name.clone())).collect()
 }

@@ -1,6 +1,6 @@
 //! The dashboard: what its server needs of this binary.
 
-mod world;
+mod cluster;
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kube::Client;
 use longboat_dashboard::{Reach, Server};
 use tokio_util::sync::CancellationToken;
 
-use self::world::Here;
+use self::cluster::Here;
 use crate::{
     tree::{Place, Scope},
     up::service,
@@ -31,8 +31,8 @@ pub(crate) fn serve(
         // Elsewhere certificates count.
         Place::Cluster => reqwest::Client::builder().connect_timeout(service::PATIENCE).build()?,
     };
-    let world = Arc::new(Here::new(client.clone(), place, scope));
-    Ok(server.run(world, client, reach, http, shutdown))
+    let cluster = Arc::new(Here::new(client.clone(), place, scope));
+    Ok(server.run(cluster, client, reach, http, shutdown))
 }
 
 /// The way to pods.

@@ -39,7 +39,7 @@ pub struct Difference {
     /// `namespace/name`.
     pub service: String,
     /// Changes of the effective spec.
-    pub effective: Vec<Change>,
+    pub effective: Vec<FieldChange>,
     /// Changes of children.
     pub children: Vec<ChildChange>,
     /// Workloads whose pods would be replaced.
@@ -49,7 +49,7 @@ pub struct Difference {
 /// A changed field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Change {
+pub struct FieldChange {
     /// Its path.
     pub path: String,
     /// The same as a JSON pointer, into the object that has the field.
@@ -76,7 +76,7 @@ pub struct ChildChange {
     pub action: Action,
     /// The fields, where it is changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<Change>,
+    pub fields: Vec<FieldChange>,
 }
 
 /// What happens to a child.
@@ -269,7 +269,7 @@ fn effective_changes(
     service: &LLMInferenceService,
     old: Option<&LLMInferenceServiceSpec>,
     new: &LLMInferenceServiceSpec,
-) -> Vec<Change> {
+) -> Vec<FieldChange> {
     let json = |spec: Option<&LLMInferenceServiceSpec>| json!({ "spec": spec });
     let mut found = changes(&json(old), &json(Some(new)));
     let setters = explain::setters(after, service);
@@ -280,7 +280,7 @@ fn effective_changes(
 }
 
 /// The fields in which two objects differ, by path.
-fn changes(before: &Value, after: &Value) -> Vec<Change> {
+fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     let fields = |object: &Value| -> BTreeMap<String, (String, Value)> {
         let leaves = paths::leaves(object).into_iter();
         leaves.map(|(place, value)| (place.path, (place.pointer, value.clone()))).collect()
@@ -294,7 +294,7 @@ fn changes(before: &Value, after: &Value) -> Vec<Change> {
             let pointer = new.or(old).map(|(pointer, _)| pointer.clone()).unwrap_or_default();
             let (old, new) = (old.map(|(_, value)| value), new.map(|(_, value)| value));
             let key = path.rsplit(['.', '[']).next().unwrap_or(path).trim_end_matches(']');
-            let change = || Change {
+            let change = || FieldChange {
                 path: path.clone(),
                 pointer,
                 before: old.cloned(),
@@ -319,7 +319,8 @@ fn roll(
         "LeaderWorkerSet" => "spec.leaderWorkerTemplate.",
         _ => return None,
     };
-    let of_pods: Vec<&Change> = change.fields.iter().filter(|field| field.path.starts_with(pods)).collect();
+    let of_pods: Vec<&FieldChange> =
+        change.fields.iter().filter(|field| field.path.starts_with(pods)).collect();
     if change.action != Action::Changed || of_pods.is_empty() {
         return None;
     }

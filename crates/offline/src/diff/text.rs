@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use owo_colors::OwoColorize;
 
-use super::{Action, Change, Difference};
+use super::{Action, Difference, FieldChange};
 use crate::explain::{around, setter, short};
 
 /// Differences, service by service; nothing where there are none.
@@ -41,7 +41,7 @@ pub fn to_text(differences: &[Difference]) -> String {
     text
 }
 
-fn line(text: &mut String, change: &Change) {
+fn line(text: &mut String, change: &FieldChange) {
     let by = change.set_by.as_ref().map(|by| format!("  {}", setter(by))).unwrap_or_default();
     let (mark, values) = match (&change.before, &change.after) {
         (Some(before), Some(after)) => {

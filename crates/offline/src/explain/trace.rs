@@ -64,7 +64,7 @@ pub(super) fn of(
 }
 
 /// A field of the effective spec, and what it is changed to.
-struct Change {
+struct Edit {
     /// Its position among the changes.
     number: usize,
     pointer: String,
@@ -96,7 +96,7 @@ impl Probe<'_> {
         let mut found: BTreeMap<Target, Found> =
             fields.iter().map(|field| (field.clone(), Found::default())).collect();
         for first in 0..groups {
-            let group: Vec<&Change> = changes.iter().skip(first).step_by(groups).collect();
+            let group: Vec<&Edit> = changes.iter().skip(first).step_by(groups).collect();
             self.within(&group, fields.to_vec(), &mut found);
         }
         let pointer = |number: usize| changes[number].pointer.clone();
@@ -115,7 +115,7 @@ impl Probe<'_> {
     /// Finds what decides these fields among some changes. All are made at once: a field that stays as it was depends on
     /// none of them, and one that has the value of a change is a copy of it. What is left is looked for in either half, so
     /// that it takes a handful of plans to explain a field, and not one for each field of the spec.
-    fn within(&self, changes: &[&Change], fields: Vec<Target>, found: &mut BTreeMap<Target, Found>) {
+    fn within(&self, changes: &[&Edit], fields: Vec<Target>, found: &mut BTreeMap<Target, Found>) {
         if changes.is_empty() || fields.is_empty() {
             return;
         }
@@ -142,7 +142,7 @@ impl Probe<'_> {
     fn undecided(
         &self,
         planned: &[Object],
-        changes: &[&Change],
+        changes: &[&Edit],
         mut fields: Vec<Target>,
         found: &mut BTreeMap<Target, Found>,
     ) -> Vec<Target> {
@@ -185,14 +185,14 @@ fn aligned(one: &Value, other: &Value, pointer: &str) -> bool {
 }
 
 /// Each field of a spec with another value. Fields of the same value get different ones.
-fn changes(spec: &Value) -> Vec<Change> {
+fn changes(spec: &Value) -> Vec<Edit> {
     let mut same: BTreeMap<String, i64> = BTreeMap::new();
     let mut all = Vec::new();
     for (place, value) in paths::leaves(spec) {
         let count = same.entry(value.to_string()).or_default();
         let Some(after) = another(value, *count) else { continue };
         *count += 1;
-        all.push(Change { number: all.len(), pointer: place.pointer, before: value.clone(), after });
+        all.push(Edit { number: all.len(), pointer: place.pointer, before: value.clone(), after });
     }
     all
 }

@@ -22,7 +22,7 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// What came of an apply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Applied {
+pub struct ApplyOutcome {
     /// The object in `write.api_version` with its `managedFields`; not defaulted yet.
     pub object: Value,
     /// Whether the fields of the live object changed: if not, times are kept.
@@ -35,7 +35,7 @@ pub fn apply(
     versions: &dyn Versions,
     live: Option<&Value>,
     config: &Value,
-) -> Result<Applied, ManagedError> {
+) -> Result<ApplyOutcome, ManagedError> {
     check_type(write, config)?;
     let empty = update::empty_object(write);
     let live = live.unwrap_or(&empty);
@@ -64,7 +64,7 @@ pub fn apply(
         last_applied::refresh(&mut object, config);
     }
     entries::encode(&mut object, &owners);
-    Ok(Applied { object, changed })
+    Ok(ApplyOutcome { object, changed })
 }
 
 fn check_type(write: &Write<'_>, config: &Value) -> Result<(), ManagedError> {

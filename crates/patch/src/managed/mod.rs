@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{fields::Set, schema::Node};
 
-pub use apply::{Applied, apply};
+pub use apply::{ApplyOutcome, apply};
 pub use conflict::{Conflict, Conflicts};
 pub use entries::is_reset;
 pub use scale::{scale_to_parent, scale_to_subresource};

@@ -13,7 +13,7 @@ pub fn probe_bytes(code: u16, body: &[u8], page: &[u8]) -> Outcome {
         metrics_url: format!("http://{name}:8000/metrics"),
     });
     let probe = Probe {
-        id: Id { subject: String::new(), world: String::new(), attempt: 1 },
+        id: Id { subject: String::new(), reconciled: String::new(), attempt: 1 },
         delay: Duration::ZERO,
         url: "http://gateway/ns/llm/v1/completions".to_owned(),
         model_header: None,

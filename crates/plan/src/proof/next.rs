@@ -19,7 +19,7 @@ use crate::{
     context::Context,
     problem::PlanError,
     snapshot::Snapshot,
-    status::World,
+    status::Reconciled,
 };
 
 /// Seconds before each further attempt. A gateway may learn of a route a moment after it has accepted it.
@@ -49,8 +49,8 @@ pub fn next(
     let holds = |type_: &str| {
         status.conditions.iter().any(|condition| condition.type_ == type_ && condition.is_true())
     };
-    let world = World { context, applied };
-    let wanted = Wanted::new(&world, status, holds);
+    let reconciled = Reconciled { context, applied };
+    let wanted = Wanted::new(&reconciled, status, holds);
     if wanted.waiting.is_some() {
         return Ok(None);
     }
@@ -60,7 +60,7 @@ pub fn next(
     let left = |seconds: i64, at: i64| (seconds - (now - at)).clamp(0, seconds);
     let (attempt, delay) = match record.filter(|record| record.subject == wanted.subject) {
         None => (1, 0),
-        Some(record) if record.world != wanted.world => (1, left(SPACING, record.at)),
+        Some(record) if record.reconciled != wanted.reconciled => (1, left(SPACING, record.at)),
         Some(_) if report::is_settled(status) => return Ok(None),
         Some(record) if record.attempt >= ATTEMPTS => return Ok(None),
         Some(record) => {
@@ -68,6 +68,6 @@ pub fn next(
             (record.attempt + 1, left(before.copied().unwrap_or(SPACING), record.at))
         }
     };
-    let id = Id { subject: wanted.subject, world: wanted.world, attempt };
-    Ok(make(&world, status, id, Duration::from_secs(delay.unsigned_abs())))
+    let id = Id { subject: wanted.subject, reconciled: wanted.reconciled, attempt };
+    Ok(make(&reconciled, status, id, Duration::from_secs(delay.unsigned_abs())))
 }

@@ -9,7 +9,7 @@ use longboat_api::{
 use serde_json::json;
 
 use super::wanted::{address, pods};
-use crate::{context::Context, names, scheduler, status::World, workload};
+use crate::{context::Context, names, scheduler, status::Reconciled, workload};
 
 /// What a proof is about, and which attempt it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Id {
     /// A digest of what serves: the model and the pods' templates.
     pub(crate) subject: String,
     /// A digest of who serves it, and how requests get there: pods, routes, pool, address.
-    pub(crate) world: String,
+    pub(crate) reconciled: String,
     /// Counts from one.
     pub(crate) attempt: u32,
 }
@@ -129,12 +129,12 @@ fn authority(host: &str, port: i32) -> String {
 
 /// The request that proves what `id` says; none where there is no address.
 pub(super) fn make(
-    world: &World,
+    reconciled: &Reconciled,
     status: &LLMInferenceServiceStatus,
     id: Id,
     delay: Duration,
 ) -> Option<Probe> {
-    let World { context, applied } = world;
+    let Reconciled { context, applied } = reconciled;
     let Target { url, by_header } = target(context, status)?;
     let name = context.model_name();
     let published = context.published_name(name);
@@ -143,7 +143,7 @@ pub(super) fn make(
     let picker = applied.deployment(&names::scheduler(context.name));
     let threshold = picker.map(scheduler::prefill_threshold).unwrap_or_default();
     let words = if disaggregated { LONG_PROMPT.max(threshold).min(LONGEST_PROMPT) } else { 0 };
-    let (pods, left_out) = pod_addresses(world);
+    let (pods, left_out) = pod_addresses(reconciled);
     let system = context.snapshot.system_namespace.as_str();
     let bundle = platform.serving_proof.ca_config_map.as_str();
     let trusted = context.snapshot.config_maps.get(system, bundle).and_then(|found| found.data.as_ref());
@@ -182,9 +182,9 @@ fn certificate(context: &Context) -> Option<String> {
 }
 
 /// Where the metrics of the endpoints are, and how many endpoints were left out.
-fn pod_addresses(world: &World) -> (Vec<PodAddress>, usize) {
-    let context = &world.context;
-    let ports = world.applied.inference_pools.iter().flat_map(|pool| &pool.spec.target_ports);
+fn pod_addresses(reconciled: &Reconciled) -> (Vec<PodAddress>, usize) {
+    let context = &reconciled.context;
+    let ports = reconciled.applied.inference_pools.iter().flat_map(|pool| &pool.spec.target_ports);
     let port = ports.map(|port| port.number).next().unwrap_or(workload::PORT);
     let (mut found, mut left_out) = (Vec::new(), 0);
     let mut counts = [0_usize; 2];

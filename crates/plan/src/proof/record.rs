@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) subject: String,
-    pub(super) world: String,
+    pub(super) reconciled: String,
     pub(super) attempt: u32,
     /// Seconds since 1970.
     pub(super) at: i64,

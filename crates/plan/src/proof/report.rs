@@ -12,7 +12,7 @@ use longboat_api::{
 };
 
 use super::{ATTEMPTS, mode, probe::Id, record::Record, wanted::Wanted};
-use crate::{context::Context, status::World};
+use crate::{context::Context, status::Reconciled};
 
 /// What a request came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,12 +128,12 @@ pub(crate) fn prepare(
 /// Sets the conditions from the outcome of a new request, if there is one. Otherwise the earlier conditions stay as long as the
 /// service is still the one that was proven.
 pub(crate) fn report(
-    world: &World,
+    reconciled: &Reconciled,
     outcome: Option<&Outcome>,
     status: &mut LLMInferenceServiceStatus,
     conditions: &mut Conditions,
 ) {
-    let context = &world.context;
+    let context = &reconciled.context;
     if let Err(unknown) = mode(context.service, &context.snapshot.platform) {
         let message = format!("annotation {}: {unknown}", longboat_api::annotations::SERVING_PROOF);
         conditions.mark_false(SERVING_PROVEN, reason::PROOF_SETTING_INVALID, &message);
@@ -143,10 +143,10 @@ pub(crate) fn report(
         return;
     }
     let is_true = |type_: &str| conditions.get(type_).is_some_and(Condition::is_true);
-    let wanted = Wanted::new(world, status, is_true);
+    let wanted = Wanted::new(reconciled, status, is_true);
     if let Some(outcome) = outcome.filter(|outcome| outcome.id.subject == wanted.subject) {
-        let Id { subject, world, attempt } = outcome.id.clone();
-        Record { subject, world, attempt, at: outcome.at }.write(&mut status.annotations);
+        let Id { subject, reconciled, attempt } = outcome.id.clone();
+        Record { subject, reconciled, attempt, at: outcome.at }.write(&mut status.annotations);
         with_attempt(&outcome.serving, attempt).set(SERVING_PROVEN, conditions);
         if let Some(transfer) = &outcome.transfer {
             with_attempt(transfer, attempt).set(KV_TRANSFER_OBSERVED, conditions);

@@ -17,7 +17,7 @@ fn probe(disaggregated: bool) -> Probe {
         pods.push(pod("prefill-1", Role::Prefill));
     }
     Probe {
-        id: Id { subject: "s".into(), world: "w".into(), attempt: 1 },
+        id: Id { subject: "s".into(), reconciled: "w".into(), attempt: 1 },
         delay: Duration::ZERO,
         url: "http://gw/ns/llm/v1/completions".into(),
         model_header: None,

@@ -4,7 +4,7 @@ use crate::{
     children::{Applied, Children},
     context::Context,
     names,
-    status::{World, rollout},
+    status::{Reconciled, rollout},
     sum::Sum,
     workload::Half,
 };
@@ -22,7 +22,7 @@ pub(super) struct Wanted {
     pub(super) subject: String,
     /// A digest of who serves, and how requests get there. Where it changes, another request is due, and until it has come back
     /// the last one counts.
-    pub(super) world: String,
+    pub(super) reconciled: String,
     /// Why no request can be sent now.
     pub(super) waiting: Option<Waiting>,
 }
@@ -44,14 +44,14 @@ impl Waiting {
 impl Wanted {
     /// `holds` says which of the service's conditions hold. The status has the addresses already.
     pub(super) fn new(
-        world: &World,
+        reconciled: &Reconciled,
         status: &LLMInferenceServiceStatus,
         holds: impl Fn(&str) -> bool,
     ) -> Self {
-        let World { context, applied } = world;
+        let Reconciled { context, applied } = reconciled;
         Self {
             subject: subject(context, applied),
-            world: surroundings(context, applied, status),
+            reconciled: surroundings(context, applied, status),
             waiting: waiting(context, applied, status, holds),
         }
     }

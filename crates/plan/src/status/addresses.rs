@@ -5,7 +5,7 @@ use longboat_api::{
     v1alpha2::{Address, LLMInferenceServiceStatus, ModelReference, ObjectReference, ServiceAddress},
 };
 
-use super::World;
+use super::Reconciled;
 use crate::{
     context::Context,
     names,
@@ -15,11 +15,11 @@ use crate::{
 /// Writes where the service answers. Without a route that is the workload Service, which is for
 /// inside of the cluster: there is no URL for others.
 pub(super) fn report(
-    world: &World,
+    reconciled: &Reconciled,
     routes: &[&HTTPRoute],
     status: &mut LLMInferenceServiceStatus,
 ) -> Result<(), String> {
-    let context = &world.context;
+    let context = &reconciled.context;
     let has_route = context.spec.router.as_ref().is_some_and(|router| router.route.is_some());
     if !has_route {
         let scheme = if context.tls() { "https" } else { "http" };

@@ -8,16 +8,16 @@ use longboat_api::{
     reasons::condition::GATEWAYS_NOT_READY,
 };
 
-use super::World;
+use super::Reconciled;
 use crate::router::gateway::is_programmed;
 
 /// Absent where the service names none: the default Gateway is the platform's affair.
 pub(super) fn report(
-    world: &World,
+    reconciled: &Reconciled,
     gateways: &BTreeMap<(String, String), &Gateway>,
     conditions: &mut Conditions,
 ) {
-    if !names_gateways(world) {
+    if !names_gateways(reconciled) {
         conditions.clear(types::GATEWAYS_READY);
         return;
     }
@@ -39,7 +39,7 @@ pub(super) fn forget(conditions: &mut Conditions) {
     conditions.clear(types::GATEWAYS_READY);
 }
 
-fn names_gateways(world: &World) -> bool {
-    let router = world.context.spec.router.as_ref();
+fn names_gateways(reconciled: &Reconciled) -> bool {
+    let router = reconciled.context.spec.router.as_ref();
     router.and_then(|router| router.gateway.as_ref()).is_some_and(|gateway| !gateway.refs.is_empty())
 }

@@ -6,13 +6,17 @@ use longboat_api::{
     v1alpha2::LLMInferenceServiceStatus,
 };
 
-use super::World;
+use super::Reconciled;
 use crate::router::group;
 
 /// Reports the group that the route was written for; without one there is nothing to say.
-pub(super) fn report(world: &World, status: &mut LLMInferenceServiceStatus, conditions: &mut Conditions) {
-    let written = !world.applied.http_routes.is_empty();
-    let split = group::split(&world.context).filter(|_| written);
+pub(super) fn report(
+    reconciled: &Reconciled,
+    status: &mut LLMInferenceServiceStatus,
+    conditions: &mut Conditions,
+) {
+    let written = !reconciled.applied.http_routes.is_empty();
+    let split = group::split(&reconciled.context).filter(|_| written);
     let Some(split) = split else {
         conditions.clear(types::GROUP_READY);
         conditions.clear(types::GROUP_DEGRADED);

@@ -91,10 +91,10 @@ pub fn status(
         if context.stopped() {
             stopped::report(&mut status, &mut conditions);
         } else {
-            let world = World { context, applied };
-            report(&world, pass.problem, &mut status, &mut conditions);
-            pairing::report(&world, &mut conditions);
-            proof::report(&world, pass.proof, &mut status, &mut conditions);
+            let reconciled = Reconciled { context, applied };
+            report(&reconciled, pass.problem, &mut status, &mut conditions);
+            pairing::report(&reconciled, &mut conditions);
+            proof::report(&reconciled, pass.proof, &mut status, &mut conditions);
         }
     }
     check_readable(snapshot)?;
@@ -111,9 +111,9 @@ fn presets(outcome: &compose::Outcome, status: &mut LLMInferenceServiceStatus, c
         _ => conditions.mark_unknown(types::PRESETS_COMBINED, outcome.reason, &outcome.message),
     }
     match &outcome.applied {
-        compose::Applied::Keep => {}
-        compose::Applied::Clear => status.applied_configs.clear(),
-        compose::Applied::Set(configs) => status.applied_configs.clone_from(configs),
+        compose::AppliedConfigs::Keep => {}
+        compose::AppliedConfigs::Clear => status.applied_configs.clear(),
+        compose::AppliedConfigs::Set(configs) => status.applied_configs.clone_from(configs),
     }
 }
 
@@ -131,19 +131,19 @@ pub fn leaving(service: &LLMInferenceService, message: &str, now: Timestamp) -> 
 }
 
 /// The service and what was read back of it.
-pub(crate) struct World<'a> {
+pub(crate) struct Reconciled<'a> {
     pub(crate) context: Context<'a>,
     pub(crate) applied: &'a Children<Applied>,
 }
 
 fn report(
-    world: &World,
+    reconciled: &Reconciled,
     problem: Option<&Problem>,
     status: &mut LLMInferenceServiceStatus,
     conditions: &mut Conditions,
 ) {
-    workload::report(world, conditions);
-    scaling::report(world, conditions);
+    workload::report(reconciled, conditions);
+    scaling::report(reconciled, conditions);
     if let Some(problem) = problem.filter(|problem| problem.phase == Phase::Workload) {
         conditions.mark_false(problem.condition, problem.reason, &problem.message);
         WORKLOADS.apply(conditions);
@@ -152,39 +152,43 @@ fn report(
     WORKLOADS.apply(conditions);
 
     let complete = match problem {
-        None => router(world, status, conditions),
+        None => router(reconciled, status, conditions),
         Some(problem) => {
             gateways::forget(conditions);
-            routes::forget(world, conditions);
-            scheduler::look_on(world, conditions);
-            pool::look_on(world, conditions);
+            routes::forget(reconciled, conditions);
+            scheduler::look_on(reconciled, conditions);
+            pool::look_on(reconciled, conditions);
             conditions.mark_false(problem.condition, problem.reason, &problem.message);
             false
         }
     };
     ROUTER.apply(conditions);
     if complete {
-        references::workloads(world, status);
+        references::workloads(reconciled, status);
     }
 }
 
 /// Reports everything about the router; false where something could not be read.
-fn router(world: &World, status: &mut LLMInferenceServiceStatus, conditions: &mut Conditions) -> bool {
-    scheduler::report(world, conditions);
-    let routes = routes::in_play(world);
-    if let Err(error) = addresses::report(world, &routes, status) {
+fn router(
+    reconciled: &Reconciled,
+    status: &mut LLMInferenceServiceStatus,
+    conditions: &mut Conditions,
+) -> bool {
+    scheduler::report(reconciled, conditions);
+    let routes = routes::in_play(reconciled);
+    if let Err(error) = addresses::report(reconciled, &routes, status) {
         let problem = Problem::route(error);
         gateways::forget(conditions);
         conditions.mark_false(problem.condition, problem.reason, &problem.message);
         return false;
     }
-    let gateways = crate::router::gateway::of_routes(&world.context, &routes);
-    references::router(world, &routes, status);
-    group::report(world, status, conditions);
-    let pool_known = pool::report(world, &gateways, status, conditions);
+    let gateways = crate::router::gateway::of_routes(&reconciled.context, &routes);
+    references::router(reconciled, &routes, status);
+    group::report(reconciled, status, conditions);
+    let pool_known = pool::report(reconciled, &gateways, status, conditions);
     if pool_known {
-        gateways::report(world, &gateways, conditions);
-        routes::report(world, &routes, conditions);
+        gateways::report(reconciled, &gateways, conditions);
+        routes::report(reconciled, &routes, conditions);
     }
     pool_known
 }

@@ -5,7 +5,7 @@ use longboat_api::{
     reasons::condition as reason,
 };
 
-use super::{World, rollout};
+use super::{Reconciled, rollout};
 use crate::{
     context::Context,
     workload::{Half, revision},
@@ -19,8 +19,8 @@ pub(super) fn prepare(context: &Context, conditions: &mut Conditions) {
 }
 
 /// Reports it, where pods of different revisions are kept apart. `Ready` does not depend on it.
-pub(super) fn report(world: &World, conditions: &mut Conditions) {
-    let World { context, applied } = world;
+pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
+    let Reconciled { context, applied } = reconciled;
     if !revision::is_wanted(context) {
         return;
     }

@@ -10,7 +10,7 @@ use longboat_api::{
     v1alpha2::{LLMInferenceServiceStatus, ObjectReference, SchedulerStatus},
 };
 
-use super::World;
+use super::Reconciled;
 use crate::{names, scheduler};
 
 type Gateways<'a> = BTreeMap<(String, String), &'a Gateway>;
@@ -23,12 +23,12 @@ struct Pool<'a> {
 
 /// Reports the pool, managed or named by the user; false where the named one is missing.
 pub(super) fn report(
-    world: &World,
+    reconciled: &Reconciled,
     gateways: &Gateways,
     status: &mut LLMInferenceServiceStatus,
     conditions: &mut Conditions,
 ) -> bool {
-    let context = &world.context;
+    let context = &reconciled.context;
     let Some(scheduler) = context.scheduler() else {
         conditions.clear(types::INFERENCE_POOL_READY);
         if let Some(router) = &mut status.router {
@@ -48,7 +48,7 @@ pub(super) fn report(
         };
         Pool::new(pool).objection(gateways)
     } else {
-        managed(world, &name, gateways)
+        managed(reconciled, &name, gateways)
     };
     match verdict {
         None => conditions.mark_true(types::INFERENCE_POOL_READY),
@@ -79,8 +79,8 @@ fn no_managed_pool(namespace: &str, name: &str) -> String {
 }
 
 /// While something else keeps the router from being planned: what was said of a pool holds as long as there is one.
-pub(super) fn look_on(world: &World, conditions: &mut Conditions) {
-    let context = &world.context;
+pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
+    let context = &reconciled.context;
     let Some(scheduler) = context.scheduler() else {
         conditions.clear(types::INFERENCE_POOL_READY);
         return;
@@ -103,21 +103,21 @@ pub(super) fn look_on(world: &World, conditions: &mut Conditions) {
 }
 
 /// The managed pool is ready in either API; where it is in neither, the newer one says why.
-fn managed(world: &World, name: &str, gateways: &Gateways) -> Option<(&'static str, String)> {
-    let newer = world
+fn managed(reconciled: &Reconciled, name: &str, gateways: &Gateways) -> Option<(&'static str, String)> {
+    let newer = reconciled
         .applied
         .inference_pools
         .iter()
         .find(|pool| pool.metadata.name.as_deref() == Some(name))
         .map(Pool::new);
     let older =
-        world.applied.inference_pools_x.iter().find(|pool| pool.metadata.name.as_deref() == Some(name));
+        reconciled.applied.inference_pools_x.iter().find(|pool| pool.metadata.name.as_deref() == Some(name));
     let mut first = None;
     for pool in newer.into_iter().chain(older.map(Pool::older)) {
         let objection = pool.objection(gateways)?;
         first = first.or(Some(objection));
     }
-    first.or_else(|| Some((INFERENCE_POOL_FETCH_ERROR, no_managed_pool(world.context.namespace, name))))
+    first.or_else(|| Some((INFERENCE_POOL_FETCH_ERROR, no_managed_pool(reconciled.context.namespace, name))))
 }
 
 // === impl Pool ===

@@ -10,7 +10,7 @@ use longboat_api::{
     },
 };
 
-use super::World;
+use super::Reconciled;
 use crate::{names, workload::Half};
 
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
@@ -23,8 +23,8 @@ struct Attached {
 }
 
 /// The Gateways that the routes name, whether they exist or not.
-pub(super) fn router(world: &World, routes: &[&HTTPRoute], status: &mut LLMInferenceServiceStatus) {
-    let context = &world.context;
+pub(super) fn router(reconciled: &Reconciled, routes: &[&HTTPRoute], status: &mut LLMInferenceServiceStatus) {
+    let context = &reconciled.context;
     if context.spec.router.as_ref().is_none_or(|router| router.route.is_none()) {
         status.router = None;
         return;
@@ -58,10 +58,10 @@ pub(super) fn router(world: &World, routes: &[&HTTPRoute], status: &mut LLMInfer
 }
 
 /// The workloads and the Service, with how many replicas can serve.
-pub(super) fn workloads(world: &World, status: &mut LLMInferenceServiceStatus) {
-    let context = &world.context;
+pub(super) fn workloads(reconciled: &Reconciled, status: &mut LLMInferenceServiceStatus) {
+    let context = &reconciled.context;
     let deployment = |name: String| {
-        let observed = world.applied.deployment(&name).and_then(|deployment| deployment.status.as_ref());
+        let observed = reconciled.applied.deployment(&name).and_then(|deployment| deployment.status.as_ref());
         let available = observed.and_then(|status| status.available_replicas).unwrap_or_default();
         Some(ScaledReference {
             api_group: Some("apps".into()),
@@ -75,7 +75,7 @@ pub(super) fn workloads(world: &World, status: &mut LLMInferenceServiceStatus) {
             return deployment(half.deployment_name(context.name));
         }
         let name = half.group_name(context.name);
-        let observed = world.applied.leader_worker_set(&name).and_then(|set| set.status.as_ref());
+        let observed = reconciled.applied.leader_worker_set(&name).and_then(|set| set.status.as_ref());
         let ready = observed.and_then(|status| status.ready_replicas).unwrap_or_default();
         Some(ScaledReference {
             api_group: Some("leaderworkerset.x-k8s.io".into()),

@@ -7,23 +7,23 @@ use longboat_api::{
     v1alpha2::RouteSpec,
 };
 
-use super::World;
+use super::Reconciled;
 use crate::{
     names,
     router::{acceptance, route},
 };
 
 /// The routes that the user names, and the managed one as it was read back.
-pub(super) fn in_play<'a>(world: &World<'a>) -> Vec<&'a HTTPRoute> {
-    let name = names::route(world.context.name);
-    let applied: &'a [HTTPRoute] = &world.applied.http_routes;
+pub(super) fn in_play<'a>(reconciled: &Reconciled<'a>) -> Vec<&'a HTTPRoute> {
+    let name = names::route(reconciled.context.name);
+    let applied: &'a [HTTPRoute] = &reconciled.applied.http_routes;
     let managed = applied.iter().find(|route| route.metadata.name.as_ref() == Some(&name));
-    route::in_play(&world.context, managed)
+    route::in_play(&reconciled.context, managed)
 }
 
 /// Says which route waits for what.
-pub(super) fn report(world: &World, routes: &[&HTTPRoute], conditions: &mut Conditions) {
-    if !has_route(world) {
+pub(super) fn report(reconciled: &Reconciled, routes: &[&HTTPRoute], conditions: &mut Conditions) {
+    if !has_route(reconciled) {
         conditions.clear(types::HTTP_ROUTES_READY);
         return;
     }
@@ -31,7 +31,7 @@ pub(super) fn report(world: &World, routes: &[&HTTPRoute], conditions: &mut Cond
         .iter()
         .filter_map(|route| {
             let objection = acceptance::objection(route)?;
-            let namespace = route.metadata.namespace.as_deref().unwrap_or(world.context.namespace);
+            let namespace = route.metadata.namespace.as_deref().unwrap_or(reconciled.context.namespace);
             Some(format!("{namespace}/{}: {objection}", route.metadata.name.as_deref().unwrap_or_default()))
         })
         .collect();
@@ -44,18 +44,23 @@ pub(super) fn report(world: &World, routes: &[&HTTPRoute], conditions: &mut Cond
 }
 
 /// Nothing is known of them in this reconcile.
-pub(super) fn forget(world: &World, conditions: &mut Conditions) {
-    let refs =
-        world.context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(RouteSpec::refs);
+pub(super) fn forget(reconciled: &Reconciled, conditions: &mut Conditions) {
+    let refs = reconciled
+        .context
+        .spec
+        .router
+        .iter()
+        .filter_map(|router| router.route.as_ref())
+        .flat_map(RouteSpec::refs);
     // The reconcile that found a reference missing has reported it; this one found them all, or reports it again.
     let is_reference =
         conditions.get(types::HTTP_ROUTES_READY).is_some_and(|found| found.reason == REFS_INVALID);
-    if refs.count() > 0 || !has_route(world) || is_reference {
+    if refs.count() > 0 || !has_route(reconciled) || is_reference {
         conditions.clear(types::HTTP_ROUTES_READY);
     }
 }
 
-fn has_route(world: &World) -> bool {
-    let router = world.context.spec.router.as_ref();
+fn has_route(reconciled: &Reconciled) -> bool {
+    let router = reconciled.context.spec.router.as_ref();
     router.and_then(|router| router.route.as_ref()).is_some_and(|route| route.http.is_some())
 }

@@ -7,7 +7,7 @@ use longboat_api::{
     reasons::condition::{HPA_PROGRESSING, SCALED_OBJECT_PROGRESSING},
 };
 
-use super::World;
+use super::Reconciled;
 use crate::{
     names,
     workload::{Half, scaling},
@@ -16,8 +16,8 @@ use crate::{
 type Objection = (String, String);
 
 /// Reports both halves; what is not scaled has no condition.
-pub(super) fn report(world: &World, conditions: &mut Conditions) {
-    let spec = world.context.spec;
+pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
+    let spec = reconciled.context.spec;
     let halves =
         [(Some(Half::main(spec)), types::SCALING_READY), (Half::prefill(spec), types::PREFILL_SCALING_READY)];
     for (half, type_) in halves {
@@ -26,16 +26,16 @@ pub(super) fn report(world: &World, conditions: &mut Conditions) {
             conditions.clear(type_);
             continue;
         };
-        let name = world.context.name;
-        let verdict = if let Some(obstacle) = scaling::obstacle(&world.context, &half) {
+        let name = reconciled.context.name;
+        let verdict = if let Some(obstacle) = scaling::obstacle(&reconciled.context, &half) {
             Some((obstacle.reason.to_owned(), obstacle.message))
         } else if scaling.wva.as_ref().is_some_and(|wva| wva.hpa.is_some()) {
             let name = names::autoscaler(name, half.prefill);
-            let all = &world.applied.horizontal_pod_autoscalers;
+            let all = &reconciled.applied.horizontal_pod_autoscalers;
             autoscaler(all.iter().find(|object| object.metadata.name.as_ref() == Some(&name)))
         } else {
             let name = names::scaled_object(name, half.prefill);
-            let all = &world.applied.scaled_objects;
+            let all = &reconciled.applied.scaled_objects;
             scaled_object(all.iter().find(|object| object.metadata.name.as_ref() == Some(&name)))
         };
         match verdict {

@@ -6,12 +6,12 @@ use longboat_api::{
     reasons::condition::{PROGRESS_DEADLINE_EXCEEDED, PROGRESSING},
 };
 
-use super::World;
+use super::Reconciled;
 use crate::{names, scheduler::tokenizer};
 
 /// One available picker is enough, and one tokenizer.
-pub(super) fn report(world: &World, conditions: &mut Conditions) {
-    let context = &world.context;
+pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
+    let context = &reconciled.context;
     let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
     let picker = context.managed_scheduler().map(|_| names::scheduler(context.name));
     for (type_, name) in [(types::TOKENIZER_READY, tokenizer), (types::SCHEDULER_WORKLOAD_READY, picker)] {
@@ -19,7 +19,7 @@ pub(super) fn report(world: &World, conditions: &mut Conditions) {
             conditions.clear(type_);
             continue;
         };
-        match world.applied.deployment(&name) {
+        match reconciled.applied.deployment(&name) {
             Some(deployment) => judge(type_, deployment, conditions),
             None => conditions.mark_false(type_, PROGRESSING, "Deployment rollout in progress"),
         }
@@ -28,13 +28,13 @@ pub(super) fn report(world: &World, conditions: &mut Conditions) {
 
 /// Reports the running scheduler although something else keeps it from being planned: the condition of an earlier reconcile may
 /// no longer be true.
-pub(super) fn look_on(world: &World, conditions: &mut Conditions) {
-    let context = &world.context;
+pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
+    let context = &reconciled.context;
     let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
     let picker = context.managed_scheduler().map(|_| names::scheduler(context.name));
     for (type_, name) in [(types::TOKENIZER_READY, tokenizer), (types::SCHEDULER_WORKLOAD_READY, picker)] {
         let live = |name: &String| {
-            let applied = world.applied.deployment(name);
+            let applied = reconciled.applied.deployment(name);
             applied.or_else(|| context.snapshot.deployments.get(context.namespace, name))
         };
         match name.as_ref().and_then(live) {

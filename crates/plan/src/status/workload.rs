@@ -7,12 +7,12 @@ use longboat_api::{
     reasons::condition::PROGRESSING,
 };
 
-use super::World;
+use super::Reconciled;
 use crate::workload::Half;
 
 /// Reports the Deployments and LeaderWorkerSets; what belongs to other topologies is absent.
-pub(super) fn report(world: &World, conditions: &mut Conditions) {
-    let context = &world.context;
+pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
+    let context = &reconciled.context;
     let present: Vec<&str> = Half::all(context.spec).map(|half| half.condition()).collect();
     let all = [
         types::MAIN_WORKLOAD_READY,
@@ -25,9 +25,9 @@ pub(super) fn report(world: &World, conditions: &mut Conditions) {
     }
     for half in Half::all(context.spec) {
         let verdict = if half.is_group() {
-            world.applied.leader_worker_set(&half.group_name(context.name)).map(group_objection)
+            reconciled.applied.leader_worker_set(&half.group_name(context.name)).map(group_objection)
         } else {
-            world.applied.deployment(&half.deployment_name(context.name)).map(objection)
+            reconciled.applied.deployment(&half.deployment_name(context.name)).map(objection)
         };
         match verdict {
             // Not written: a problem says why.

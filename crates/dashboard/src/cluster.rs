@@ -47,7 +47,7 @@ pub struct Address {
 }
 
 /// What the commands of the binary know about a cluster or a local world. Errors are sentences for a person.
-pub trait World: Send + Sync + 'static {
+pub trait Cluster: Send + Sync + 'static {
     /// What there is to see now, and again whenever it changes.
     fn pictures(&self, service: Option<ServiceName>) -> BoxStream<'static, Picture>;
 

@@ -10,7 +10,7 @@ use futures::{
 };
 use kube::{Api, Client};
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_dashboard::{Address, Head, Picture, ServiceName, World};
+use longboat_dashboard::{Address, Cluster, Head, Picture, ServiceName};
 use longboat_offline::{
     Settings, diff,
     explain::{self, Explanation},
@@ -44,7 +44,7 @@ impl Here {
     }
 }
 
-impl World for Here {
+impl Cluster for Here {
     fn pictures(&self, service: Option<ServiceName>) -> BoxStream<'static, Picture> {
         let follow = Follow::start(&self.client, &self.scope);
         let place = self.place;

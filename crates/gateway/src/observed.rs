@@ -18,7 +18,7 @@ const ROLE: (&str, &str) = ("llm-d.ai/role", "prefill");
 
 /// Everything that routing and status are computed from.
 #[derive(Debug, Clone, Default)]
-pub struct World {
+pub struct Observed {
     /// GatewayClasses of any controller.
     pub classes: Vec<Arc<GatewayClass>>,
     /// Gateways of any class.
@@ -67,9 +67,9 @@ impl std::fmt::Display for Name {
     }
 }
 
-// === impl World ===
+// === impl Observed ===
 
-impl World {
+impl Observed {
     /// Ready addresses behind a port of a Service; `None` when there is no such Service or port.
     pub(crate) fn service_endpoints(&self, name: &Name, port: i32) -> Option<Vec<SocketAddr>> {
         let service = self.services.iter().find(|service| name.is(&service.metadata))?;
