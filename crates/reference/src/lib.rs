@@ -39,7 +39,7 @@ pub fn gaps(root: &Path) -> io::Result<Vec<String>> {
 /// The source of the types of the platform's settings.
 fn settings_source(root: &Path) -> io::Result<String> {
     let read = |path: &str| fs::read_to_string(root.join("crates/compose/src").join(path));
-    Ok(read("platform.rs")? + &read("platform/longboat.rs")?)
+    Ok(read("platform/mod.rs")? + &read("platform/longboat.rs")?)
 }
 
 /// Names of `known` that `told` lacks, and the reverse.

@@ -42,9 +42,9 @@ use crate::{
 mod engines;
 
 /// What the controller needs, as it is shipped: for the whole cluster, or in each namespace that it keeps to.
-const ROLE: &str = include_str!("../../../deploy/rbac/role.yaml");
-const SECRETS_ROLE: &str = include_str!("../../../deploy/rbac/secrets.yaml");
-const WATCHED_ROLE: &str = include_str!("../../../deploy/rbac-namespaced/watched/role.yaml");
+const ROLE: &str = include_str!("../../../../deploy/rbac/role.yaml");
+const SECRETS_ROLE: &str = include_str!("../../../../deploy/rbac/secrets.yaml");
+const WATCHED_ROLE: &str = include_str!("../../../../deploy/rbac-namespaced/watched/role.yaml");
 
 /// Selects what belongs to services.
 const OF_SERVICES: &str = "app.kubernetes.io/part-of=llminferenceservice";
