@@ -12,6 +12,7 @@ mod connectors;
 mod dashboard;
 mod doctor;
 mod engine;
+mod engine_death;
 mod examples;
 mod examples_computed;
 mod fixpoint;
