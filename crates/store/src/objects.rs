@@ -79,8 +79,8 @@ impl<K> Objects<K> {
     pub fn controlled(&self, namespace: &str, uid: &str) -> impl Iterator<Item = &K> {
         let owner = hash(Some(uid));
         // Others may have the same hash: whoever asks looks again.
-        let owned = self.entries(namespace).filter(move |(_, _, entry)| entry.owner == owner);
-        owned.filter_map(|(namespace, name, entry)| self.open(namespace, name, &entry.stored))
+        let entries = self.entries(namespace).filter(move |(_, _, entry)| entry.owner == owner);
+        entries.filter_map(|(namespace, name, entry)| self.open(namespace, name, &entry.stored))
     }
 
     /// The objects of a namespace that are stored decoded, by name. Others are not read.
