@@ -55,8 +55,9 @@ fn send(mut stream: TcpStream) {
     }
     let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {SIZE}\r\nConnection: close\r\n\r\n");
     let _ = stream.write_all(answer.as_bytes());
+    let piece = vec![7; PIECE];
     for _ in 0..SIZE / PIECE {
-        if stream.write_all(&[7; PIECE]).is_err() {
+        if stream.write_all(&piece).is_err() {
             return;
         }
         thread::sleep(PAUSE);
