@@ -26,7 +26,7 @@ fn everything_that_is_named_has_a_sentence() {
 }
 
 /// The page of metrics is written by hand: the controller's series are compared with the names in its source here, those of
-/// model servers and pickers with running ones, in `tests/local/book.rs`.
+/// model servers and pickers with running ones, in `tests/local/book/mod.rs`.
 #[test]
 fn every_series_of_the_controller_is_on_the_page_of_metrics_and_no_other() {
     let page = fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();
