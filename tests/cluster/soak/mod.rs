@@ -145,7 +145,10 @@ fn services_become_what_they_would_be_without_the_faults_and_nothing_is_left_of_
     }
     for (path, service) in &kept {
         let path = format!("{path}/{}", service["metadata"]["name"].as_str().unwrap());
-        until("a deleted service is gone", || (api.get(&path).status == 404).then_some(()));
+        until("a deleted service is gone", || {
+            start_successor(&mut controller);
+            (api.get(&path).status == 404).then_some(())
+        });
     }
     until("nothing is left to collect", || (collect(api, PREFIX) == 0).then_some(()));
     let left: Vec<String> = slots.iter().flat_map(|slot| children(api, slot)).collect();
@@ -240,12 +243,9 @@ fn soak(
         let samples = scope.spawn(|| {
             let mut curve = Curve::default();
             while goes_on() {
-                if !controller.is_running() {
-                    let said = controller.log();
-                    assert!(said.contains(LEASE_LOST) && !said.contains("panicked"), "it ended: {said}");
-                    say("it lost the lease and ended, as it has to; the next one starts");
-                    controller.succeed();
-                } else if let Some(sample) = Sample::take(controller, metrics) {
+                if !start_successor(controller)
+                    && let Some(sample) = Sample::take(controller, metrics)
+                {
                     curve.add(sample);
                 }
                 thread::sleep(SAMPLE);
@@ -261,6 +261,18 @@ fn soak(
     });
     proxy.set_faulty(false);
     curve
+}
+
+/// Starts the next controller if this one has lost its lease and ended, as it has to where etcd is too slow. Whether it did.
+fn start_successor(controller: &mut Process) -> bool {
+    if controller.is_running() {
+        return false;
+    }
+    let said = controller.log();
+    assert!(said.contains(LEASE_LOST) && !said.contains("panicked"), "it ended: {said}");
+    say("it lost the lease and ended, as it has to; the next one starts");
+    controller.succeed();
+    true
 }
 
 fn slots_of(api: &Api) -> Vec<String> {
