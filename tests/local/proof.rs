@@ -101,7 +101,7 @@ fn faults(world: &World) -> Vec<String> {
 }
 
 /// What the engine of a pod that does this counted.
-fn counted(world: &World, role: &str, series: &str) -> f64 {
+pub(crate) fn counted(world: &World, role: &str, series: &str) -> f64 {
     let pods = world.object(&["pods", "-l", &format!("llm-d.ai/role={role}")]);
     let addresses = pods["items"].as_array().unwrap().iter();
     addresses
