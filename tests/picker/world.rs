@@ -23,28 +23,39 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock()
 }
 
-/// A process that ends with this.
-pub(crate) struct Role(Child);
+/// A process that ends with this, or with the tests: worlds that tests share are never dropped.
+pub(crate) struct Role {
+    process: Child,
+    /// Kills the process when its own input ends.
+    guard: Child,
+}
 
 impl Role {
     fn start(command: &mut Command) -> Self {
-        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        let process =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut guard = Command::new("sh");
+        guard.args(["-c", "cat > /dev/null; kill -9 \"$0\"", &process.id().to_string()]);
+        Self { process, guard: guard.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap() }
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
+        self.process.id()
     }
 
     /// Waits until it has ended by itself.
     pub(crate) fn ended(&mut self) {
-        until("the end of a process", || self.0.try_wait().unwrap());
+        until("the end of a process", || self.process.try_wait().unwrap());
     }
 }
 
 impl Drop for Role {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        // The guard first: the number of a process that has ended may be another one's by then.
+        for child in [&mut self.guard, &mut self.process] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
