@@ -13,7 +13,7 @@ use std::{
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::HeaderMap;
 use longboat_serving::{
-    Adapter as AdapterCard, Card, Choice, Job, Message, Metrics, Model, Refusal, Started, Tool,
+    Adapter as AdapterCard, Card, Choice, Job, Message, Metrics, Model, Refusal, Started, Tool, Tools,
     kv_events::Publisher,
 };
 use parking_lot::RwLock;
@@ -194,7 +194,7 @@ impl Engine {
                     sampler: Sampler::new(&job.sampling, &prompt.tokens, copy),
                     pieces: Pieces::default(),
                     form: self.form(job)?,
-                    calls: job.tools.is_some().then(Calls::default),
+                    calls: job.tools.as_ref().map(Calls::new),
                     stops: Stops::new(job.sampling.stops.clone(), job.sampling.keeps_stop),
                     sampling: job.sampling.clone(),
                     choice: number * job.copies + copy,
@@ -232,11 +232,28 @@ impl Engine {
 impl Engine {
     /// The form that answers must have, before their first token.
     fn form(&self, job: &Job) -> Result<Option<Form>, Refusal> {
-        let Some(shape) = &job.shape else { return Ok(None) };
-        let refuse = |reason: &str| Refusal::field("response_format", format!("response_format: {reason}"));
+        let forced = job.tools.as_ref().and_then(Tools::forced);
+        let field = match (&job.shape, &forced) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => "response_format",
+            (None, Some(_)) => "tool_choice",
+            (Some(_), Some(_)) => {
+                return Err(Refusal::field(
+                    "tool_choice",
+                    "tool_choice: a call has the form that its tool sets, so a call cannot be forced together with \
+                     response_format or structured_outputs.",
+                ));
+            }
+        };
+        let refuse = |reason: &str| Refusal::field(field, format!("{field}: {reason}"));
         let words = self.words.get_or_init(|| Some(Arc::new(Words::new(self.tokenizer.words()?))));
         let words = words.as_ref().ok_or_else(|| refuse("the tokens of this model are not made of bytes"))?;
-        Form::new(shape, Arc::clone(words)).map(Some).map_err(|reason| refuse(&reason))
+        let words = Arc::clone(words);
+        let form = match (&job.shape, forced) {
+            (Some(shape), _) => Form::new(shape, words),
+            (None, tools) => Form::call(&tools.unwrap_or_default(), words),
+        };
+        form.map(Some).map_err(|reason| refuse(&reason))
     }
 }
 
@@ -369,22 +386,11 @@ pub(crate) fn lay_out(
 /// Refuses what the engine does not do.
 fn refuse(job: &Job, reads_calls: bool) -> Result<(), Refusal> {
     match job.tools.as_ref().map(|tools| &tools.choice) {
-        None => {}
-        Some(Choice::Auto) if reads_calls => {}
-        Some(Choice::Auto) => {
-            return Err(Refusal::bad_request(
-                "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
-            ));
-        }
-        Some(Choice::Required | Choice::Named(_)) => {
-            return Err(Refusal::field(
-                "tool_choice",
-                "This engine reads the calls that a model makes, and cannot force one: set tool_choice to \"auto\" or \
-                 \"none\".",
-            ));
-        }
+        Some(Choice::Auto) if !reads_calls => Err(Refusal::bad_request(
+            "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
+        )),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 pub(crate) fn card(args: &Args, context: usize) -> Card {
