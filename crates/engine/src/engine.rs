@@ -26,7 +26,7 @@ use crate::{
     args::VERSION,
     batch::Batch,
     cache::{Blocks, Kv},
-    lora::{AdapterError, Adapters, Usage},
+    lora::{Adapter, AdapterError, Adapters, Usage},
     memory,
     model::{Config, Transformer},
     sample::Sampler,
@@ -95,7 +95,10 @@ impl Engine {
             "Loaded the model. It is computed on the CPU.",
         );
         let vocabulary = config.vocabulary;
-        let adapters = args.lora.enabled.then(|| Adapters::new(config.clone(), args.lora.most_rank));
+        let adapters = args
+            .lora
+            .enabled
+            .then(|| Adapters::new(config.clone(), args.lora.most_rank, args.lora.most_kept));
         for card in &args.lora.modules {
             if let Some(adapters) = &adapters {
                 adapters.load(card.clone(), false).map_err(|error| LoadError::adapter(&card.name, error))?;
@@ -170,13 +173,28 @@ impl Engine {
         self.events.as_ref()
     }
 
-    fn take(&self, job: &Job, share: &mut Share) -> Result<Taken, Refusal> {
+    /// The adapter that a job is for, read again where it was given up.
+    async fn adapter(&self, name: &str) -> Result<Option<Arc<Adapter>>, Refusal> {
+        let Some(adapters) =
+            self.adapters.clone().filter(|_| !self.card.names.iter().any(|known| known == name))
+        else {
+            return Ok(None);
+        };
+        let name = name.to_owned();
+        let found = tokio::task::spawn_blocking(move || {
+            adapters.get(&name).map_err(|error| {
+                Refusal::failed(format!("While reading the LoRA adapter {name} again: {error}"))
+            })
+        });
+        found.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    }
+
+    fn take(&self, job: &Job, adapter: Option<&Arc<Adapter>>, share: &mut Share) -> Result<Taken, Refusal> {
         for prompt in &job.prompts {
             if let Some(token) = prompt.tokens.iter().find(|token| **token as usize >= self.vocabulary) {
                 return Err(Refusal::field("prompt", format!("Token id {token} is out of vocabulary")));
             }
         }
-        let adapter = self.adapters.as_ref().and_then(|adapters| adapters.get(&job.model));
         // It may have been unloaded since the request was checked.
         if adapter.is_none() && !self.card.names.contains(&job.model) {
             return Err(Refusal::not_found(format!("The model `{}` does not exist.", job.model)));
@@ -200,7 +218,7 @@ impl Engine {
                     choice: number * job.copies + copy,
                     events: events.clone(),
                     taken: Some(sender),
-                    adapter: adapter.clone().map(|adapter| self.usage.wait(adapter)),
+                    adapter: adapter.map(|adapter| self.usage.wait(Arc::clone(adapter))),
                     blocks: Vec::new(),
                     computed: 0,
                     hash: None,
@@ -292,8 +310,9 @@ impl Model for Engine {
     fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
         async move {
             refuse(&job, self.reads_calls)?;
+            let adapter = self.adapter(&job.model).await?;
             let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
-            let Taken { running, events } = self.take(&job, &mut share)?;
+            let Taken { running, events } = self.take(&job, adapter.as_ref(), &mut share)?;
             let mut cached_tokens = 0;
             for running in running {
                 cached_tokens +=

@@ -182,7 +182,9 @@ mod tests {
             assert!(!judged(&nodes, &written(call)).1, "{call}");
         }
         assert!(!judged(&nodes, "Well").1);
-        assert!(!judged(&Nodes::call(&[&add]).unwrap(), &written(r#"{"name": "\"now\"", "arguments": {}}"#)).1);
+        assert!(
+            !judged(&Nodes::call(&[&add]).unwrap(), &written(r#"{"name": "\"now\"", "arguments": {}}"#)).1
+        );
         let strict =
             tool("s", json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}));
         let error = Nodes::call(&[&now, &strict]).unwrap_err();
