@@ -1,7 +1,12 @@
 //! The CPU engine beside llama.cpp, on one model file, one thread each: tokens per CPU second, time to the first token, memory.
 //!
 //! `cargo bench -p longboat-engine --bench engine` prints the table; `scripts/llama-tools.sh` fetches llama.cpp.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on should stop")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a measurement that cannot go on should stop"
+)]
 #![expect(clippy::cast_precision_loss, reason = "counts of a few thousand")]
 
 mod server;
@@ -17,6 +22,8 @@ const PROMPT: usize = 512;
 const ANSWER: usize = 128;
 /// Tokens of a context, of both servers.
 const CONTEXT: usize = 2048;
+/// Bytes of one token in the engine's cache: keys and values of 30 layers, 3 heads of 64 numbers each, of 4 bytes.
+const TOKEN_BYTES: usize = 2 * 30 * 3 * 64 * 4;
 
 /// What one round says of one server.
 struct Round {
@@ -42,7 +49,10 @@ fn main() {
     for number in 1..=rounds {
         // In turns, since the machine may have other things to do.
         for (server, rounds) in servers.iter().zip(&mut all) {
-            rounds.push(round(server, number));
+            let found = round(server, number);
+            let (name, Round { prefill, decode, .. }) = (server.name, &found);
+            eprintln!("round {number} of {name}: prefill {prefill:.0}, decode {decode:.0} tokens/CPU s");
+            rounds.push(found);
         }
     }
     println!(
@@ -74,9 +84,11 @@ fn main() {
         medians[0][2] / medians[1][2]
     );
     let weights = model.metadata().unwrap().len() >> 20;
-    let tokens = PROMPT + ANSWER;
+    let cache = (CONTEXT * TOKEN_BYTES) >> 20;
+    // 100 MB are 95 MiB.
     println!(
-        "\nThe file has {weights} MiB; a round keeps {tokens} tokens, each of which takes 45 KiB of the engine's cache."
+        "\nThe engine may have {} MiB: {weights} of weights, {cache} of cache, and 95.",
+        weights + cache as u64 + 95
     );
 }
 

@@ -10,9 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::CONTEXT;
+use super::{CONTEXT, TOKEN_BYTES};
 
-/// How long a server may take to load its model.
+/// How long a server may take to load its model, and to say the next word.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) struct Server {
@@ -29,6 +29,7 @@ impl Server {
         let context = CONTEXT.to_string();
         let mut command = Command::new(binary);
         command.arg(model).args(["--threads", "1", "--max-model-len", &context, "--served-model-name", "m"]);
+        command.args(["--kv-cache-memory-bytes", &(CONTEXT * TOKEN_BYTES).to_string()]);
         command.args(["--no-enable-prefix-caching", "--max-num-batched-tokens", "512"]);
         Self::start("longboat-engine", command, "--port")
     }
@@ -71,6 +72,7 @@ impl Server {
         let before = self.cpu();
         let start = Instant::now();
         let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let head = format!(
             "POST /v1/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n\r\n",

@@ -33,6 +33,7 @@ Flags that have an effect:
   --chat-template                  a file with a chat template, in place of the model's own
   --enable-lora, --lora-modules    LoRA adapters, as NAME=PATH or as JSON
   --max-loras, --max-lora-rank     adapters of the answers that are computed at once (1), and their largest rank (16)
+  --max-cpu-loras                  adapters that stay in memory while no answer uses them; all of them if not given
   --threads                        threads that compute; half of the cores if not given
   --weights-as-shipped             keep formats that are multiplied slowly, in place of converting them to Q8_0
   --kv-events-config               publish what the prefix cache stores and drops, over ZeroMQ
@@ -91,6 +92,8 @@ pub(crate) struct LoraArgs {
     /// The most adapters of sequences that run.
     pub(crate) most_adapters: usize,
     pub(crate) most_rank: usize,
+    /// The most adapters that stay in memory while no answer uses them; all of them if not given.
+    pub(crate) most_kept: Option<usize>,
     /// Whether requests may load adapters and unload them.
     pub(crate) may_change: bool,
 }
@@ -141,6 +144,7 @@ impl Args {
                 modules: Vec::new(),
                 most_adapters: 1,
                 most_rank: 16,
+                most_kept: None,
                 may_change: false,
             },
             threads: default_threads(),
@@ -183,6 +187,7 @@ impl Args {
                 "lora-modules" => args.lora.modules = flag.adapters()?,
                 "max-loras" => args.lora.most_adapters = flag.positive()?,
                 "max-lora-rank" => args.lora.most_rank = flag.positive()?,
+                "max-cpu-loras" => args.lora.most_kept = Some(flag.positive()?),
                 "threads" => args.threads = flag.positive()?,
                 "kv-events-config" => args.kv_events = Some(flag.value()?),
                 "kv-transfer-config" => connector = Some(flag.value()?),
@@ -193,6 +198,12 @@ impl Args {
                 "ssl-keyfile" => certificate.1 = Some(PathBuf::from(flag.text()?)),
                 name => args.ignored.push(format!("--{name}")),
             }
+        }
+        if let Some(kept) = args.lora.most_kept.filter(|kept| *kept < args.lora.most_adapters) {
+            return Err(ArgsError::Invalid {
+                flag: "--max-cpu-loras".into(),
+                reason: format!("{kept} is less than `--max-loras`, which is {}", args.lora.most_adapters),
+            });
         }
         args.certificate = match certificate {
             (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -271,6 +282,13 @@ mod tests {
         };
         assert_eq!(args.lora.modules, [adapter("a", None), adapter("b", Some("m"))]);
         assert_eq!((args.lora.most_adapters, args.lora.most_rank), (2, 16));
+        assert_eq!(args.lora.most_kept, None);
+        let flags = ["/m", "--max-loras=2", "--max-cpu-loras"];
+        assert_eq!(Args::parse(&[&flags[..], &["3"]].concat()).unwrap().lora.most_kept, Some(3));
+        assert_eq!(
+            Args::parse(&[&flags[..], &["1"]].concat()).unwrap_err().to_string(),
+            "flag `--max-cpu-loras`: 1 is less than `--max-loras`, which is 2"
+        );
         for (value, on) in [("1", true), ("true", true), ("0", false)] {
             let args = Args::parse_with(&["/m"], &|_| Some(value.to_owned())).unwrap();
             assert_eq!(args.lora.may_change, on, "{value}");

@@ -13,7 +13,7 @@ use std::{
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::HeaderMap;
 use longboat_serving::{
-    Adapter as AdapterCard, Card, Choice, Job, Message, Metrics, Model, Refusal, Started, Tool,
+    Adapter as AdapterCard, Card, Choice, Job, Message, Metrics, Model, Refusal, Started, Tool, Tools,
     kv_events::Publisher,
 };
 use parking_lot::RwLock;
@@ -26,7 +26,7 @@ use crate::{
     args::VERSION,
     batch::Batch,
     cache::{Blocks, Kv},
-    lora::{AdapterError, Adapters, Usage},
+    lora::{Adapter, AdapterError, Adapters, Usage},
     memory,
     model::{Config, Transformer},
     sample::Sampler,
@@ -95,7 +95,10 @@ impl Engine {
             "Loaded the model. It is computed on the CPU.",
         );
         let vocabulary = config.vocabulary;
-        let adapters = args.lora.enabled.then(|| Adapters::new(config.clone(), args.lora.most_rank));
+        let adapters = args
+            .lora
+            .enabled
+            .then(|| Adapters::new(config.clone(), args.lora.most_rank, args.lora.most_kept));
         for card in &args.lora.modules {
             if let Some(adapters) = &adapters {
                 adapters.load(card.clone(), false).map_err(|error| LoadError::adapter(&card.name, error))?;
@@ -170,13 +173,28 @@ impl Engine {
         self.events.as_ref()
     }
 
-    fn take(&self, job: &Job, share: &mut Share) -> Result<Taken, Refusal> {
+    /// The adapter that a job is for, read again where it was given up.
+    async fn adapter(&self, name: &str) -> Result<Option<Arc<Adapter>>, Refusal> {
+        let Some(adapters) =
+            self.adapters.clone().filter(|_| !self.card.names.iter().any(|known| known == name))
+        else {
+            return Ok(None);
+        };
+        let name = name.to_owned();
+        let found = tokio::task::spawn_blocking(move || {
+            adapters.get(&name).map_err(|error| {
+                Refusal::failed(format!("While reading the LoRA adapter {name} again: {error}"))
+            })
+        });
+        found.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    }
+
+    fn take(&self, job: &Job, adapter: Option<&Arc<Adapter>>, share: &mut Share) -> Result<Taken, Refusal> {
         for prompt in &job.prompts {
             if let Some(token) = prompt.tokens.iter().find(|token| **token as usize >= self.vocabulary) {
                 return Err(Refusal::field("prompt", format!("Token id {token} is out of vocabulary")));
             }
         }
-        let adapter = self.adapters.as_ref().and_then(|adapters| adapters.get(&job.model));
         // It may have been unloaded since the request was checked.
         if adapter.is_none() && !self.card.names.contains(&job.model) {
             return Err(Refusal::not_found(format!("The model `{}` does not exist.", job.model)));
@@ -194,13 +212,13 @@ impl Engine {
                     sampler: Sampler::new(&job.sampling, &prompt.tokens, copy),
                     pieces: Pieces::default(),
                     form: self.form(job)?,
-                    calls: job.tools.is_some().then(Calls::default),
+                    calls: job.tools.as_ref().map(Calls::new),
                     stops: Stops::new(job.sampling.stops.clone(), job.sampling.keeps_stop),
                     sampling: job.sampling.clone(),
                     choice: number * job.copies + copy,
                     events: events.clone(),
                     taken: Some(sender),
-                    adapter: adapter.clone().map(|adapter| self.usage.wait(adapter)),
+                    adapter: adapter.map(|adapter| self.usage.wait(Arc::clone(adapter))),
                     blocks: Vec::new(),
                     computed: 0,
                     hash: None,
@@ -232,11 +250,28 @@ impl Engine {
 impl Engine {
     /// The form that answers must have, before their first token.
     fn form(&self, job: &Job) -> Result<Option<Form>, Refusal> {
-        let Some(shape) = &job.shape else { return Ok(None) };
-        let refuse = |reason: &str| Refusal::field("response_format", format!("response_format: {reason}"));
+        let forced = job.tools.as_ref().and_then(Tools::forced);
+        let field = match (&job.shape, &forced) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => "response_format",
+            (None, Some(_)) => "tool_choice",
+            (Some(_), Some(_)) => {
+                return Err(Refusal::field(
+                    "tool_choice",
+                    "tool_choice: a call has the form that its tool sets, so a call cannot be forced together with \
+                     response_format or structured_outputs.",
+                ));
+            }
+        };
+        let refuse = |reason: &str| Refusal::field(field, format!("{field}: {reason}"));
         let words = self.words.get_or_init(|| Some(Arc::new(Words::new(self.tokenizer.words()?))));
         let words = words.as_ref().ok_or_else(|| refuse("the tokens of this model are not made of bytes"))?;
-        Form::new(shape, Arc::clone(words)).map(Some).map_err(|reason| refuse(&reason))
+        let words = Arc::clone(words);
+        let form = match (&job.shape, forced) {
+            (Some(shape), _) => Form::new(shape, words),
+            (None, tools) => Form::call(&tools.unwrap_or_default(), words),
+        };
+        form.map(Some).map_err(|reason| refuse(&reason))
     }
 }
 
@@ -275,8 +310,9 @@ impl Model for Engine {
     fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
         async move {
             refuse(&job, self.reads_calls)?;
+            let adapter = self.adapter(&job.model).await?;
             let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
-            let Taken { running, events } = self.take(&job, &mut share)?;
+            let Taken { running, events } = self.take(&job, adapter.as_ref(), &mut share)?;
             let mut cached_tokens = 0;
             for running in running {
                 cached_tokens +=
@@ -369,22 +405,11 @@ pub(crate) fn lay_out(
 /// Refuses what the engine does not do.
 fn refuse(job: &Job, reads_calls: bool) -> Result<(), Refusal> {
     match job.tools.as_ref().map(|tools| &tools.choice) {
-        None => {}
-        Some(Choice::Auto) if reads_calls => {}
-        Some(Choice::Auto) => {
-            return Err(Refusal::bad_request(
-                "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
-            ));
-        }
-        Some(Choice::Required | Choice::Named(_)) => {
-            return Err(Refusal::field(
-                "tool_choice",
-                "This engine reads the calls that a model makes, and cannot force one: set tool_choice to \"auto\" or \
-                 \"none\".",
-            ));
-        }
+        Some(Choice::Auto) if !reads_calls => Err(Refusal::bad_request(
+            "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
+        )),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 pub(crate) fn card(args: &Args, context: usize) -> Card {

@@ -180,8 +180,7 @@ impl Sequence {
     fn finish(&mut self, reason: &'static str, stop: Option<Stop>) -> Finish {
         let rest = self.calls.as_mut().map(Calls::rest).unwrap_or_default();
         self.say(rest);
-        let calls = self.calls.as_ref().is_some_and(|calls| calls.count() > 0);
-        let told = if calls && reason == "stop" { "tool_calls" } else { reason };
+        let told = self.calls.as_ref().map_or(reason, |calls| calls.reason(reason));
         self.send(Event::Finished { choice: self.choice, reason: told, stop });
         Finish(reason)
     }

@@ -92,7 +92,34 @@ assert chat(messages=follow, tools=[TOOL], tool_choice="none").choices[0].messag
 refused(openai.NotFoundError, "The model `other` does not exist.", lambda: chat(model="other"))
 refused(openai.BadRequestError, "'max_tokens' or 'max_completion_tokens' is too large", lambda: chat(max_tokens=99999))
 refused(openai.BadRequestError, "temperature must be non-negative", lambda: chat(temperature=-1))
-refused(openai.BadRequestError, "cannot force one", lambda: chat(tools=[TOOL], tool_choice="required"))
+def function(name, key, schema):
+    return {"type": "function", "function": {"name": name, "parameters": {
+        "type": "object", "properties": {key: schema}, "required": [key]}}}
+
+
+# A call that is forced has the name and the arguments of one of the tools, whatever the model would rather say.
+tools = [function("add_one", "number", {"type": "integer"}), function("set_colour", "colour", {"enum": ["red", "blue"]})]
+named = {"type": "function", "function": {"name": "set_colour"}}
+for choice, names, reason in [("required", ["add_one", "set_colour"], "tool_calls"), (named, ["set_colour"], "stop")]:
+    answer = chat(tools=tools, tool_choice=choice).choices[0]
+    assert answer.finish_reason == reason and not answer.message.content, answer
+    (call,) = answer.message.tool_calls
+    assert call.function.name in names, call
+    arguments = json.loads(call.function.arguments)
+    if call.function.name == "add_one":
+        assert list(arguments) == ["number"] and type(arguments["number"]) is int, arguments
+    else:
+        assert arguments in [{"colour": "red"}, {"colour": "blue"}], arguments
+    parts = [chunk.choices[0] for chunk in chat(tools=tools, tool_choice=choice, stream=True)]
+    deltas = [call.function for part in parts for call in part.delta.tool_calls or []]
+    assert deltas[0].name == call.function.name and not any(part.delta.content for part in parts), parts
+    assert "".join(delta.arguments or "" for delta in deltas) == call.function.arguments, deltas
+    assert parts[-1].finish_reason == reason, parts[-1]
+odd = function("get_code", "code", {"type": "string", "pattern": "[0-9]+"})
+refused(openai.BadRequestError, "tool_choice: get_code: #/properties/code: `pattern` is not supported by this engine",
+        lambda: chat(tools=[TOOL, odd], tool_choice="required"))
+refused(openai.BadRequestError, "a call cannot be forced together with response_format",
+        lambda: chat(tools=[TOOL], tool_choice="required", response_format={"type": "json_object"}))
 refused(openai.BadRequestError, "`pattern` is not supported by this engine",
         lambda: chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {
             "type": "string", "pattern": "a+"}}}))

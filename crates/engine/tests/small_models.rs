@@ -128,6 +128,37 @@ async fn cached(server: &Server, model: &str) -> u64 {
 }
 
 #[tokio::test]
+async fn adapters_beyond_the_limit_leave_memory_and_are_read_again() {
+    let Some((folder, _)) = models() else { return };
+    let (model, path) = (folder.path().join("llama"), folder.path().join("llama-adapter"));
+    let own = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(&path).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), own.path().join(file.file_name())).unwrap();
+    }
+    let modules = [("a", own.path()), ("b", &path)].map(|(name, path)| format!("{name}={}", text(path)));
+    let limits = ["--max-cpu-loras", "1", "--enable-lora", "--lora-modules", &modules[0], &modules[1]];
+    let named = [text(&model), EXACT, "--served-model-name", "m"];
+    let server = Server::start_in(&[&named[..], &limits].concat(), |_| None).await;
+    // What one computed is found as long as it stays, which it does until the other one is used.
+    for (model, found) in [("b", 0), ("b", 80), ("a", 0), ("a", 80), ("b", 0), ("b", 80), ("m", 0)] {
+        assert_eq!(cached(&server, model).await, found, "{model}");
+    }
+    let body = json!({"model": "a", "prompt": [1], "max_tokens": 1});
+    assert_eq!(server.send("/v1/completions", &body).await.status(), 200);
+    // It is in memory, and its files are not needed; then it is not, and they are.
+    std::fs::remove_file(own.path().join("adapter_model.safetensors")).unwrap();
+    assert_eq!(server.send("/v1/completions", &body).await.status(), 200);
+    cached(&server, "b").await;
+    let refused = server.send("/v1/completions", &body).await;
+    assert_eq!(refused.status(), 500);
+    let answer: Value = refused.json().await.unwrap();
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("While reading the LoRA adapter a again: "), "{message}");
+    server.end().await;
+}
+
+#[tokio::test]
 async fn adapters_are_models_that_requests_load_ask_and_unload() {
     let Some((folder, _)) = models() else { return };
     let (model, path) = (folder.path().join("llama"), folder.path().join("llama-adapter"));

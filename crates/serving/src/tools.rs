@@ -38,6 +38,20 @@ pub struct Tools {
     pub choice: Choice,
 }
 
+// === impl Tools ===
+
+impl Tools {
+    /// The tools of which one must be called. None where the model decides.
+    #[must_use]
+    pub fn forced(&self) -> Option<Vec<&Tool>> {
+        match &self.choice {
+            Choice::Auto => None,
+            Choice::Required => Some(self.list.iter().collect()),
+            Choice::Named(name) => Some(self.list.iter().filter(|tool| tool.name == *name).collect()),
+        }
+    }
+}
+
 /// Reads tools as chat requests (`{"type": "function", "function": {…}}`) or responses (`{"type": "function", "name": …}`)
 /// have them.
 pub(crate) fn list(values: &[Value]) -> Result<Vec<Tool>, Refusal> {

@@ -162,6 +162,10 @@ fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
                 }
                 Node::Literal(bytes) if bytes.is_empty() => open.push(below.clone()),
                 Node::Literal(_) => open.push(push(below.clone(), Symbol::Literal(*id, 0))),
+                Node::Sequence(ids) => {
+                    let values = ids.iter().rev().map(|id| Symbol::Value(*id));
+                    open.push(values.fold(below.clone(), push));
+                }
                 Node::Text { least, most } => {
                     let rest = Symbol::Text { least: *least, most: *most };
                     open.push(push_all(below, [Symbol::Byte(b'"'), rest]));

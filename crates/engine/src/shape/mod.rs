@@ -1,4 +1,4 @@
-//! Answers in a form that the request sets: JSON of a schema, or one of several texts.
+//! Answers in a form that the request sets: JSON of a schema, one of several texts, or the call of a tool.
 //!
 //! The form becomes nodes (`schema`), and an automaton over bytes (`automaton`) says after each token which tokens may follow
 //! (`words`). All other tokens are not chosen, so whatever the model says has the form.
@@ -9,7 +9,7 @@ mod words;
 
 use std::sync::Arc;
 
-use longboat_serving::Shape;
+use longboat_serving::{Shape, Tool};
 
 pub(crate) use self::words::Words;
 use self::{automaton::State, schema::Nodes};
@@ -26,9 +26,17 @@ pub(crate) struct Form {
 impl Form {
     /// The form before the first token. The error says what of it cannot be kept.
     pub(crate) fn new(shape: &Shape, words: Arc<Words>) -> Result<Self, String> {
-        let nodes = Nodes::new(shape)?;
+        Nodes::new(shape).map(|nodes| Self::begin(nodes, words))
+    }
+
+    /// A call of one of these tools. The error says which of them takes what cannot be kept.
+    pub(crate) fn call(tools: &[&Tool], words: Arc<Words>) -> Result<Self, String> {
+        Nodes::call(tools).map(|nodes| Self::begin(nodes, words))
+    }
+
+    fn begin(nodes: Nodes, words: Arc<Words>) -> Self {
         let state = State::start(&nodes);
-        Ok(Self { nodes, state, words })
+        Self { nodes, state, words }
     }
 
     /// Takes the weight of every token that may not follow away. Ends may follow where the form is complete. False where no
@@ -142,6 +150,45 @@ mod tests {
         assert_eq!(judged(&nodes, "yes"), (true, true));
         assert_eq!(judged(&nodes, "yeste"), (false, true));
         assert_eq!(judged(&nodes, "maybe"), (false, false));
+    }
+
+    #[test]
+    fn a_call_is_of_one_tool_with_what_that_one_takes() {
+        let tool =
+            |name: &str, parameters| Tool { name: name.into(), description: String::new(), parameters };
+        let (add, now) = (
+            tool(
+                "add",
+                json!({
+                    "type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["a"],
+                    "$defs": {"n": {"type": "integer"}},
+                }),
+            ),
+            tool("\"now\"", json!({})),
+        );
+        let nodes = Nodes::call(&[&add, &now]).unwrap();
+        let written = |call: &str| format!("<tool_call>\n{call}\n</tool_call>");
+        for call in
+            [r#"{"name": "add", "arguments": {"a": 1}}"#, r#"{"name": "\"now\"", "arguments": {"x": []}}"#]
+        {
+            assert_eq!(judged(&nodes, &written(call)), (true, true), "{call}");
+        }
+        for call in [
+            r#"{"name": "add", "arguments": {"x": []}}"#,
+            r#"{"name": "add", "arguments": {}}"#,
+            r#"{"name": "\"now\"", "arguments": 1}"#,
+            r#"{"name": "sub", "arguments": {}}"#,
+        ] {
+            assert!(!judged(&nodes, &written(call)).1, "{call}");
+        }
+        assert!(!judged(&nodes, "Well").1);
+        assert!(
+            !judged(&Nodes::call(&[&add]).unwrap(), &written(r#"{"name": "\"now\"", "arguments": {}}"#)).1
+        );
+        let strict =
+            tool("s", json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}));
+        let error = Nodes::call(&[&now, &strict]).unwrap_err();
+        assert_eq!(error, "s: #/properties/a: `pattern` is not supported by this engine here");
     }
 
     #[test]

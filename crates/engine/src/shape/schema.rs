@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use longboat_serving::Shape;
+use longboat_serving::{Shape, Tool};
 use serde_json::{Map, Value};
+
+use crate::text::{CLOSE, OPEN};
 
 /// What a value may be, as a place in the list of all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub(super) enum Node {
     Either(Vec<Id>),
     /// These bytes.
     Literal(Vec<u8>),
+    /// All of these, one after another.
+    Sequence(Vec<Id>),
     /// A string of so many characters.
     Text {
         least: usize,
@@ -94,6 +98,25 @@ impl Nodes {
         Ok(Self { all: builder.all, root })
     }
 
+    /// A call of one of these tools, written as `text::Calls` reads it; the error says which tool has what cannot be kept.
+    pub(super) fn call(tools: &[&Tool]) -> Result<Self, String> {
+        let mut builder = Builder { all: Vec::new(), known: HashMap::new(), schema: &Value::Null };
+        let mut calls = Vec::with_capacity(tools.len());
+        for tool in tools {
+            let arguments = builder.arguments(tool).map_err(|reason| format!("{}: {reason}", tool.name))?;
+            let name = Value::from(tool.name.as_str());
+            let before = format!("{OPEN}\n{{\"name\": {name}, \"arguments\": ");
+            let parts = [
+                builder.add(Node::Literal(before.into_bytes()))?,
+                arguments,
+                builder.add(Node::Literal(format!("}}\n{CLOSE}").into_bytes()))?,
+            ];
+            calls.push(builder.add(Node::Sequence(parts.to_vec()))?);
+        }
+        let root = builder.add(Node::Either(calls))?;
+        Ok(Self { all: builder.all, root })
+    }
+
     pub(super) fn root(&self) -> Id {
         self.root
     }
@@ -117,6 +140,18 @@ impl<'a> Builder<'a> {
         }
         self.all.push(node);
         Ok(Id(self.all.len() - 1))
+    }
+
+    /// What a tool takes. References of its schema lead into its schema.
+    fn arguments(&mut self, tool: &'a Tool) -> Result<Id, String> {
+        self.known.clear();
+        self.schema = &tool.parameters;
+        // Arguments are an object, also where the schema leaves everything open.
+        if tool.parameters.as_object().is_some_and(Map::is_empty) {
+            let values = self.any()?;
+            return self.add(Node::Map { values });
+        }
+        self.read(&tool.parameters, "#")
     }
 
     /// Any value.

@@ -1,11 +1,13 @@
 //! Calls of tools in an answer, as Hermes and Qwen models write them: JSON between `<tool_call>` and `</tool_call>`.
 
-use longboat_serving::Token;
+use longboat_serving::{Choice, Token, Tools};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-const OPEN: &str = "<tool_call>";
-const CLOSE: &str = "</tool_call>";
+/// What a call begins with.
+pub(crate) const OPEN: &str = "<tool_call>";
+/// What a call ends with.
+pub(crate) const CLOSE: &str = "</tool_call>";
 
 /// Reads an answer token by token, and tells text from calls.
 #[derive(Debug, Default)]
@@ -14,6 +16,8 @@ pub(crate) struct Calls {
     held: Vec<Token>,
     inside: bool,
     count: usize,
+    /// Whether the request names the tool.
+    is_named: bool,
 }
 
 /// A part of an answer.
@@ -41,9 +45,14 @@ struct Written<'a> {
 // === impl Calls ===
 
 impl Calls {
-    /// How many calls there were.
-    pub(crate) fn count(&self) -> usize {
-        self.count
+    /// Before the first token of an answer that these tools are for.
+    pub(crate) fn new(tools: &Tools) -> Self {
+        Self { is_named: matches!(tools.choice, Choice::Named(_)), ..Self::default() }
+    }
+
+    /// Why the answer ended, as clients are told. As in vLLM, a call that the request names is no reason.
+    pub(crate) fn reason(&self, reason: &'static str) -> &'static str {
+        if self.count > 0 && !self.is_named && reason == "stop" { "tool_calls" } else { reason }
     }
 
     /// Takes the next token. Each token comes out again, with what it says or, within a call, with an empty text.
@@ -135,7 +144,8 @@ mod tests {
                 }
             }
         }
-        assert_eq!(calls.count(), found.len());
+        assert_eq!(calls.reason("stop"), if found.is_empty() { "stop" } else { "tool_calls" });
+        assert_eq!(calls.reason("length"), "length");
         (text, found)
     }
 

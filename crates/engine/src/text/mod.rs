@@ -8,7 +8,7 @@ mod tokenizer;
 mod vocabulary;
 
 pub(crate) use self::{
-    calls::{Calls, Said},
+    calls::{CLOSE, Calls, OPEN, Said},
     pieces::Pieces,
     stops::Stops,
     template::Template,
