@@ -325,19 +325,30 @@ fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize) -> Vec<u64
         .collect()
 }
 
-/// A set of slots: one word for the first 64 endpoints, more when there are more.
+/// A set of slots: one word for the first 64 endpoints, more when there are more. The others are behind one pointer, so
+/// that an entry of the index takes 32 bytes: its table is larger than the processor's caches, and each block of a prompt goes
+/// into it.
 #[derive(Debug, Clone, Default)]
 struct SlotSet {
     first: u64,
-    more: Vec<u64>,
+    more: Option<Box<More>>,
 }
+
+/// The slots from the 64th on.
+#[derive(Debug, Clone, Default)]
+struct More(Vec<u64>);
+
+const _: () =
+    assert!(size_of::<(u64, Holders)>() <= 32, "an entry of the index is at most half a cache line");
 
 impl SlotSet {
     fn contains(&self, slot: Slot) -> bool {
         let bit = 1 << (slot.0 % 64);
         match slot.0 as usize / 64 {
             0 => self.first & bit != 0,
-            word => self.more.get(word - 1).is_some_and(|bits| bits & bit != 0),
+            word => {
+                self.more.as_ref().and_then(|more| more.0.get(word - 1)).is_some_and(|bits| bits & bit != 0)
+            }
         }
     }
 
@@ -346,10 +357,11 @@ impl SlotSet {
         match slot.0 as usize / 64 {
             0 => self.first |= bit,
             word => {
-                if self.more.len() < word {
-                    self.more.resize(word, 0);
+                let More(words) = &mut **self.more.get_or_insert_default();
+                if words.len() < word {
+                    words.resize(word, 0);
                 }
-                self.more[word - 1] |= bit;
+                words[word - 1] |= bit;
             }
         }
     }
@@ -359,7 +371,7 @@ impl SlotSet {
         match slot.0 as usize / 64 {
             0 => self.first &= !bit,
             word => {
-                if let Some(bits) = self.more.get_mut(word - 1) {
+                if let Some(bits) = self.more.as_mut().and_then(|more| more.0.get_mut(word - 1)) {
                     *bits &= !bit;
                 }
             }
@@ -367,7 +379,7 @@ impl SlotSet {
     }
 
     fn is_empty(&self) -> bool {
-        self.first == 0 && self.more.iter().all(|&bits| bits == 0)
+        self.first == 0 && self.more.as_ref().is_none_or(|more| more.0.iter().all(|&bits| bits == 0))
     }
 }
 
