@@ -1,6 +1,7 @@
-//! Prefill and decode apart under `up`, with every connector of the routing sidecar.
+//! Prefill and decode apart under `up`, with every connector of the routing sidecar, side by side in one world: who computed what is
+//! read from the engines, and the condition says so.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -9,57 +10,122 @@ use crate::{
     http,
     proof::counted,
     tools,
+    wait::until,
     world::{World, turn},
 };
 
 const MODEL: &str = "Qwen/Qwen2.5-7B-Instruct";
 
-/// The example, with further arguments for the sidecar and for the engines.
-fn service(sidecar: &[&str], decode: &str, prefill: &str) -> Value {
+/// A service of its own for each connector.
+struct Case {
+    /// The service.
+    name: &'static str,
+    /// Further arguments of the sidecar.
+    sidecar: &'static [&'static str],
+    /// Further arguments of both engines.
+    engines: [&'static str; 2],
+}
+
+const fn case(name: &'static str, sidecar: &'static [&'static str]) -> Case {
+    Case { name, sidecar, engines: ["", ""] }
+}
+
+/// The connector whose engines find each other's blocks in a folder.
+const STORAGE: &str = "storage";
+
+const CASES: [Case; 6] = [
+    case("nixl", &["--kv-connector=nixlv2"]),
+    case("mooncake", &["--kv-connector=mooncake", "--mooncake-bootstrap-port=8000"]),
+    case("offloading", &["--kv-connector=offloading"]),
+    Case {
+        name: "sglang",
+        sidecar: &["--kv-connector=sglang"],
+        engines: ["--disaggregation-mode decode", "--disaggregation-mode prefill"],
+    },
+    case("moriio", &["--moriio-write-mode", "--moriio-local-pod-ip=127.0.0.1", "--moriio-parallel-dispatch"]),
+    case(STORAGE, &["--kv-connector=shared-storage"]),
+];
+
+/// The example with the connector of a case, proven by a request of the controller.
+fn service(case: &Case, storage: &Path) -> Value {
     let path = tools::root().join("examples/prefill-decode/service.yaml");
     let mut service: Value = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let engine = |arguments: &str| json!([{"name": "main", "env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": arguments}]}]);
-    service["spec"]["template"] = json!({
-        "initContainers": [{"name": "llm-d-routing-sidecar", "args": sidecar}],
-        "containers": engine(decode),
+    let shared = |folder: &Path| {
+        let extra = json!({"shared_storage_path": folder});
+        let config = json!({"kv_connector": "ExampleConnector", "kv_role": "kv_both", "kv_connector_extra_config": extra});
+        format!("--kv-transfer-config '{config}'")
+    };
+    let [mut decode, mut prefill] = case.engines.map(str::to_owned);
+    if case.name == STORAGE {
+        prefill = shared(storage);
+        decode = prefill.clone();
+    }
+    service["metadata"] = json!({
+        "name": case.name, "namespace": "default", "annotations": {"longboat.dev/serving-proof": "report"},
     });
-    service["spec"]["prefill"]["template"] = json!({"containers": engine(prefill)});
+    service["spec"]["template"] = json!({
+        "initContainers": [{"name": "llm-d-routing-sidecar", "args": case.sidecar}],
+        "containers": engine(&decode),
+    });
+    service["spec"]["prefill"]["template"] = json!({"containers": engine(&prefill)});
     service
 }
 
+fn all(storage: &Path) -> String {
+    let services: Vec<Value> = CASES.iter().map(|case| service(case, storage)).collect();
+    json!({"apiVersion": "v1", "kind": "List", "items": services}).to_string()
+}
+
+/// Waits until the condition of a service says this, and returns its message.
+fn transfer(world: &World, service: &str, status: &str, reason: &str) -> String {
+    until(&format!("{service}: KVTransferObserved={status} {reason}"), || {
+        let live = world.object(&["llmisvc", service]);
+        let mut conditions = live["status"]["conditions"].as_array()?.iter();
+        let found = conditions.find(|found| found["type"] == "KVTransferObserved")?;
+        (found["status"] == status && found["reason"] == reason)
+            .then(|| found["message"].as_str().unwrap_or_default().to_owned())
+    })
+}
+
+/// A real request through the gateway: the decode pod answers.
+fn ask(root: &str, service: &str) -> http::Answer {
+    let body = json!({"model": MODEL, "max_tokens": 8,
+        "messages": [{"role": "user", "content": "Why is the sea salty?"}]});
+    let answer = http::post(&format!("{root}/{service}/v1/chat/completions"), &body);
+    assert_eq!(answer.status, 200, "{service}: {answer:?}");
+    assert!(answer.pod().starts_with(&format!("{service}-kserve-")), "{service}: {answer:?}");
+    assert!(!answer.pod().contains("prefill"), "the decode pod answers: {answer:?}");
+    answer
+}
+
 #[test]
-fn a_prompt_is_computed_by_one_pod_and_answered_by_another_with_every_connector() {
+fn every_connector_brings_the_cache_of_another_pod_and_the_condition_says_so() {
     if tools::kubectl().is_none() {
         return;
     }
     let _turn = turn();
-    for (sidecar, decode, prefill) in [
-        (&["--kv-connector=nixlv2"][..], "", ""),
-        (&["--kv-connector=mooncake", "--mooncake-bootstrap-port=8000"], "", ""),
-        (&["--kv-connector=offloading"], "", ""),
-        (&["--kv-connector=sglang"], "--disaggregation-mode decode", "--disaggregation-mode prefill"),
-        (&["--moriio-write-mode", "--moriio-local-pod-ip=127.0.0.1", "--moriio-parallel-dispatch"], "", ""),
-        (&["--kv-connector=shared-storage"], "", ""),
-    ] {
-        let folder = TempDir::new().unwrap();
-        let manifest = folder.path().join("service.yaml");
-        fs::write(&manifest, service(sidecar, decode, prefill).to_string()).unwrap();
-        let world = World::start(&[manifest.to_str().unwrap()]);
-        let body = json!({"model": MODEL, "max_tokens": 8,
-            "messages": [{"role": "user", "content": "Why is the sea salty?"}]});
-        let answer = http::post(&format!("{}/v1/chat/completions", world.url), &body);
-        assert_eq!(answer.status, 200, "{sidecar:?}: {answer:?}");
-        assert!(!answer.pod().contains("prefill"), "the decode pod answers: {answer:?}");
-        // A storage that engines share says nothing about who has filled it.
-        let has_source = answer.headers.contains_key("x-simulated-kv-source");
-        let tells = sidecar != ["--kv-connector=shared-storage"];
-        assert_eq!(has_source, tells, "{sidecar:?}: {answer:?}");
-        // Both halves say the same in their metrics: one computed the prompt, the other one took its cache.
-        assert!(
-            counted(&world, "prefill", "vllm:prompt_tokens_total") > 0.0,
-            "{sidecar:?}: nobody prefilled"
-        );
-        let taken = counted(&world, "decode", "vllm:external_prefix_cache_hits_total");
-        assert_eq!(taken > 0.0, tells, "{sidecar:?}: {taken} tokens came");
+    let folder = TempDir::new().unwrap();
+    // Not in /tmp: each pod has one of its own.
+    let shared = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let storage = shared.path().join("kv");
+    let manifest = folder.path().join("services.json");
+    fs::write(&manifest, all(&storage)).unwrap();
+    let world = World::start(&[manifest.to_str().unwrap()]);
+    let (root, _) = world.url.rsplit_once('/').unwrap();
+
+    for Case { name, .. } in &CASES {
+        let said = transfer(&world, name, "True", "KVTransferred");
+        let computed = counted(&world, name, "prefill", "vllm:prompt_tokens_total");
+        let answer = ask(root, name);
+        let more = counted(&world, name, "prefill", "vllm:prompt_tokens_total") - computed;
+        assert!(more > 0.0, "{name}: the prefill pod computed nothing for {answer:?}");
+        // A storage that engines share says nothing about who has filled it: the prefix cache of the decode pod tells of it.
+        let is_told = *name != STORAGE;
+        assert_eq!(answer.headers.contains_key("x-simulated-kv-source"), is_told, "{name}: {answer:?}");
+        let taken = counted(&world, name, "decode", "vllm:external_prefix_cache_hits_total");
+        assert_eq!(taken > 0.0, is_told, "{name}: {taken} tokens came");
+        let evidence = if is_told { "vllm:external_prefix_cache_hits grew" } else { "cached_tokens" };
+        assert!(said.contains(evidence), "{name}: {said}");
     }
 }

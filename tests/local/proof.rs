@@ -100,9 +100,10 @@ fn faults(world: &World) -> Vec<String> {
     found.iter().map(|finding| finding["fault"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What the engine of a pod that does this counted.
-pub(crate) fn counted(world: &World, role: &str, series: &str) -> f64 {
-    let pods = world.object(&["pods", "-l", &format!("llm-d.ai/role={role}")]);
+/// What the engines of a service's pods that do this counted.
+pub(crate) fn counted(world: &World, service: &str, role: &str, series: &str) -> f64 {
+    let labels = format!("app.kubernetes.io/name={service},llm-d.ai/role={role}");
+    let pods = world.object(&["pods", "-l", &labels]);
     let addresses = pods["items"].as_array().unwrap().iter();
     addresses
         .filter_map(|pod| pod["status"]["podIP"].as_str())
@@ -141,7 +142,10 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     let annotated = || world.object(&["llmisvc", "llm"])["metadata"]["annotations"]["note"] == "touched";
     until("the annotation", || annotated().then_some(()));
     for role in ["prefill", "decode"] {
-        assert!((counted(&world, role, "vllm:request_success_total") - 1.0).abs() < f64::EPSILON, "{role}");
+        assert!(
+            (counted(&world, "llm", role, "vllm:request_success_total") - 1.0).abs() < f64::EPSILON,
+            "{role}"
+        );
     }
 
     apply(&world, &service(&engine("--kv-transfer-loss-rate=100")));
