@@ -59,7 +59,7 @@ fn service(case: &Case, storage: &Path) -> Value {
     let [mut decode, mut prefill] = case.engines.map(str::to_owned);
     if case.name == STORAGE {
         prefill = shared(storage);
-        decode = prefill.clone();
+        decode.clone_from(&prefill);
     }
     service["metadata"] = json!({
         "name": case.name, "namespace": "default", "annotations": {"longboat.dev/serving-proof": "report"},

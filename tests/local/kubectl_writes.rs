@@ -25,6 +25,31 @@ fn said(ended: &Ended) -> String {
 }
 
 #[test]
+fn the_objects_of_a_list_are_applied_and_checked_one_by_one() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let world = World::shared();
+    let list = |name: &str, second: &str| {
+        let item = |name: &str, data: &str| {
+            format!(
+                "- apiVersion: v1\n  kind: ConfigMap\n  metadata:\n    name: {name}\n  {data}:\n    key: value\n"
+            )
+        };
+        let items = item("of-a-list", "data") + &item("also-of-a-list", second);
+        world.file(name, &format!("apiVersion: v1\nkind: List\nitems:\n{items}"))
+    };
+    let good = list("list.yaml", "data");
+    let created = "configmap/of-a-list created\nconfigmap/also-of-a-list created\n";
+    assert_eq!(world.ask(&["apply", "-f", &good]), created);
+    let wrong = world.run(&["apply", "-f", &list("wrong.yaml", "dat")]);
+    assert_eq!(wrong.status.code(), Some(1), "{wrong:#?}");
+    assert!(wrong.stderr.contains("unknown field \"dat\""), "{wrong:#?}");
+    world.ask(&["delete", "-f", &good]);
+}
+
+#[test]
 fn apply_diff_edit_patch_label_and_annotate_change_a_service() {
     if tools::kubectl().is_none() {
         return;

@@ -178,11 +178,32 @@ fn openapi(state: &State, request: &Request, rest: &[String]) -> Answer {
     }
 }
 
-/// Clients that know v3 need none of this; the others get an empty description.
+/// Clients that know v3 need none of this; the others get an empty description. kubectl asks for it in protobuf before it applies a
+/// `List`, whose items it sends with `fieldValidation` all the same.
 fn openapi_v2(request: &Request) -> Result<Answer, ApiError> {
+    const TITLE: &str = "Kubernetes";
+    if request.header("accept").split(',').any(|media| media.trim() == OPENAPI_V2_PROTOBUF) {
+        return Ok(answer::bytes(200, OPENAPI_V2_ANSWERED, openapi_v2_protobuf(TITLE)));
+    }
     let form = request.accept.discovery(false)?;
-    let empty = json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": VERSION}, "paths": {}, "definitions": {}});
+    let empty = json!({"swagger": "2.0", "info": {"title": TITLE, "version": VERSION}, "paths": {}, "definitions": {}});
     Ok(answer::value(200, &empty, form.encoding))
+}
+
+/// The media type that clients name for the message `openapi.v2.Document` of gnostic.
+const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The one that API servers answer with: no header's media type may have an `@`.
+const OPENAPI_V2_ANSWERED: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// The same empty description in protobuf.
+fn openapi_v2_protobuf(title: &str) -> Vec<u8> {
+    // All fields are delimited by a length of one byte.
+    let field = |number: u8, content: &[u8]| {
+        let length = u8::try_from(content.len()).unwrap_or_default();
+        [&[number << 3 | 2, length], content].concat()
+    };
+    let info = [field(1, title.as_bytes()), field(2, VERSION.as_bytes())].concat();
+    [field(1, b"2.0"), field(2, &info), field(8, &[]), field(9, &[])].concat()
 }
 
 /// The release whose behaviour is served.
