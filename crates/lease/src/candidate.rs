@@ -165,7 +165,8 @@ impl Candidate {
                 Err(_) if Instant::now() < end => Duration::ZERO,
                 Err(_) => {
                     (self.told)(None);
-                    return Lost(format!("it could not be renewed for {:?}", self.timing.deadline));
+                    let seconds = self.timing.deadline.as_secs_f64();
+                    return Lost(format!("it could not be renewed for {seconds} s"));
                 }
             };
         }
