@@ -1,9 +1,15 @@
-//! The built-in kinds. Adding one is one row here (and, where a plain server fills in defaults or checks more than
-//! types, one file in `strategy`).
+//! The built-in kinds. Adding one is one row here and, where a plain server fills in defaults or checks more than types,
+//! one file in `strategy`.
 
 use std::sync::Arc;
 
 use super::{Origin, Resource};
+use crate::strategy::{
+    Autoscaler, Batch, Budget, Claim, Config, ControllerRevision, Definition, Devices, EndpointSlice,
+    Endpoints, Event, Ingress, IngressClass, Lease, LimitRange, Namespace, NetworkPolicy, Node, Plain, Pod,
+    PodTemplate, PriorityClass, Rbac, ReplicationController, ResourceQuota, Service, ServiceAccount,
+    StorageClass, Strategy, Volume, WebhookConfiguration, Workload,
+};
 
 /// A row of the table.
 #[derive(Debug)]
@@ -32,6 +38,8 @@ pub struct BuiltIn {
     pub table: Option<&'static str>,
     /// Whether `metadata.generation` is kept, starting at 1 and bumped by changes of the spec.
     pub generation: bool,
+    /// What the server does with its objects, beyond what it does with all objects.
+    pub(crate) strategy: &'static dyn Strategy,
 }
 
 /// Sets of verbs.
@@ -72,11 +80,11 @@ const NOGEN: bool = false;
 
 macro_rules! rows {
     ($($group:literal $version:literal $plural:literal $singular:literal $kind:literal $short:expr, $cat:expr, $ns:expr,
-       $sub:expr, $verbs:expr, $table:expr, $generation:expr;)*) => {
+       $sub:expr, $verbs:expr, $table:expr, $generation:expr, $strategy:expr;)*) => {
         &[$(BuiltIn {
             group: $group, version: $version, plural: $plural, singular: $singular, kind: $kind, short_names: &$short,
             categories: &$cat, namespaced: $ns, subresources: &$sub, verbs: $verbs, table: $table,
-            generation: $generation,
+            generation: $generation, strategy: &$strategy,
         }),*]
     };
 }
@@ -85,74 +93,74 @@ use Verbs::{All, NoCollection, ReadOnly, Review};
 
 /// Every built-in resource, in the order of discovery.
 pub static TABLE: &[BuiltIn] = rows! {
-    "" "v1" "configmaps" "configmap" "ConfigMap" ["cm"], [], NS, [], All, None, NOGEN;
-    "" "v1" "endpoints" "endpoints" "Endpoints" ["ep"], [], NS, [], All, None, NOGEN;
-    "" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN;
-    "" "v1" "limitranges" "limitrange" "LimitRange" ["limits"], [], NS, [], All, None, NOGEN;
-    "" "v1" "namespaces" "namespace" "Namespace" ["ns"], [], CLUSTER, ["finalize", "status"], NoCollection, None, NOGEN;
-    "" "v1" "nodes" "node" "Node" ["no"], [], CLUSTER, ["proxy", "status"], All, None, NOGEN;
+    "" "v1" "configmaps" "configmap" "ConfigMap" ["cm"], [], NS, [], All, None, NOGEN, Config::Map;
+    "" "v1" "endpoints" "endpoints" "Endpoints" ["ep"], [], NS, [], All, None, NOGEN, Endpoints;
+    "" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN, Event::Core;
+    "" "v1" "limitranges" "limitrange" "LimitRange" ["limits"], [], NS, [], All, None, NOGEN, LimitRange;
+    "" "v1" "namespaces" "namespace" "Namespace" ["ns"], [], CLUSTER, ["finalize", "status"], NoCollection, None, NOGEN, Namespace;
+    "" "v1" "nodes" "node" "Node" ["no"], [], CLUSTER, ["proxy", "status"], All, None, NOGEN, Node;
     "" "v1" "persistentvolumeclaims" "persistentvolumeclaim" "PersistentVolumeClaim" ["pvc"], [], NS, ["status"], All,
-        None, NOGEN;
-    "" "v1" "persistentvolumes" "persistentvolume" "PersistentVolume" ["pv"], [], CLUSTER, ["status"], All, None, NOGEN;
+        None, NOGEN, Claim;
+    "" "v1" "persistentvolumes" "persistentvolume" "PersistentVolume" ["pv"], [], CLUSTER, ["status"], All, None, NOGEN, Volume;
     "" "v1" "pods" "pod" "Pod" ["po"], ["all"], NS,
         ["attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize", "status"],
-        All, None, GEN;
-    "" "v1" "podtemplates" "podtemplate" "PodTemplate" [], [], NS, [], All, None, GEN;
+        All, None, GEN, Pod;
+    "" "v1" "podtemplates" "podtemplate" "PodTemplate" [], [], NS, [], All, None, GEN, PodTemplate;
     "" "v1" "replicationcontrollers" "replicationcontroller" "ReplicationController" ["rc"], ["all"], NS,
-        ["scale", "status"], All, None, GEN;
-    "" "v1" "resourcequotas" "resourcequota" "ResourceQuota" ["quota"], [], NS, ["status"], All, None, NOGEN;
-    "" "v1" "secrets" "secret" "Secret" [], [], NS, [], All, None, NOGEN;
-    "" "v1" "serviceaccounts" "serviceaccount" "ServiceAccount" ["sa"], [], NS, ["token"], All, None, NOGEN;
-    "" "v1" "services" "service" "Service" ["svc"], ["all"], NS, ["proxy", "status"], All, None, NOGEN;
+        ["scale", "status"], All, None, GEN, ReplicationController;
+    "" "v1" "resourcequotas" "resourcequota" "ResourceQuota" ["quota"], [], NS, ["status"], All, None, NOGEN, ResourceQuota;
+    "" "v1" "secrets" "secret" "Secret" [], [], NS, [], All, None, NOGEN, Config::Secret;
+    "" "v1" "serviceaccounts" "serviceaccount" "ServiceAccount" ["sa"], [], NS, ["token"], All, None, NOGEN, ServiceAccount;
+    "" "v1" "services" "service" "Service" ["svc"], ["all"], NS, ["proxy", "status"], All, None, NOGEN, Service;
     "apiregistration.k8s.io" "v1" "apiservices" "apiservice" "APIService" [], ["api-extensions"], CLUSTER, ["status"],
-        ReadOnly, None, NOGEN;
-    "apps" "v1" "controllerrevisions" "controllerrevision" "ControllerRevision" [], [], NS, [], All, None, NOGEN;
-    "apps" "v1" "daemonsets" "daemonset" "DaemonSet" ["ds"], ["all"], NS, ["status"], All, None, GEN;
-    "apps" "v1" "deployments" "deployment" "Deployment" ["deploy"], ["all"], NS, ["scale", "status"], All, None, GEN;
-    "apps" "v1" "replicasets" "replicaset" "ReplicaSet" ["rs"], ["all"], NS, ["scale", "status"], All, None, GEN;
-    "apps" "v1" "statefulsets" "statefulset" "StatefulSet" ["sts"], ["all"], NS, ["scale", "status"], All, None, GEN;
-    "events.k8s.io" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN;
+        ReadOnly, None, NOGEN, Plain;
+    "apps" "v1" "controllerrevisions" "controllerrevision" "ControllerRevision" [], [], NS, [], All, None, NOGEN, ControllerRevision;
+    "apps" "v1" "daemonsets" "daemonset" "DaemonSet" ["ds"], ["all"], NS, ["status"], All, None, GEN, Workload::DaemonSet;
+    "apps" "v1" "deployments" "deployment" "Deployment" ["deploy"], ["all"], NS, ["scale", "status"], All, None, GEN, Workload::Deployment;
+    "apps" "v1" "replicasets" "replicaset" "ReplicaSet" ["rs"], ["all"], NS, ["scale", "status"], All, None, GEN, Workload::ReplicaSet;
+    "apps" "v1" "statefulsets" "statefulset" "StatefulSet" ["sts"], ["all"], NS, ["scale", "status"], All, None, GEN, Workload::StatefulSet;
+    "events.k8s.io" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN, Event::Regarding;
     "authentication.k8s.io" "v1" "selfsubjectreviews" "selfsubjectreview" "SelfSubjectReview" [], [], CLUSTER, [],
-        Review, None, NOGEN;
-    "authentication.k8s.io" "v1" "tokenreviews" "tokenreview" "TokenReview" [], [], CLUSTER, [], Review, None, NOGEN;
+        Review, None, NOGEN, Plain;
+    "authentication.k8s.io" "v1" "tokenreviews" "tokenreview" "TokenReview" [], [], CLUSTER, [], Review, None, NOGEN, Plain;
     "authorization.k8s.io" "v1" "localsubjectaccessreviews" "localsubjectaccessreview" "LocalSubjectAccessReview" [], [],
-        NS, [], Review, None, NOGEN;
+        NS, [], Review, None, NOGEN, Plain;
     "authorization.k8s.io" "v1" "selfsubjectaccessreviews" "selfsubjectaccessreview" "SelfSubjectAccessReview" [], [],
-        CLUSTER, [], Review, None, NOGEN;
+        CLUSTER, [], Review, None, NOGEN, Plain;
     "authorization.k8s.io" "v1" "selfsubjectrulesreviews" "selfsubjectrulesreview" "SelfSubjectRulesReview" [], [],
-        CLUSTER, [], Review, None, NOGEN;
+        CLUSTER, [], Review, None, NOGEN, Plain;
     "authorization.k8s.io" "v1" "subjectaccessreviews" "subjectaccessreview" "SubjectAccessReview" [], [], CLUSTER, [],
-        Review, None, NOGEN;
+        Review, None, NOGEN, Plain;
     "autoscaling" "v2" "horizontalpodautoscalers" "horizontalpodautoscaler" "HorizontalPodAutoscaler" ["hpa"], ["all"],
-        NS, ["status"], All, None, NOGEN;
+        NS, ["status"], All, None, NOGEN, Autoscaler::V2;
     "autoscaling" "v1" "horizontalpodautoscalers" "horizontalpodautoscaler" "HorizontalPodAutoscaler" ["hpa"], ["all"],
-        NS, ["status"], All, None, NOGEN;
-    "batch" "v1" "cronjobs" "cronjob" "CronJob" ["cj"], ["all"], NS, ["status"], All, None, GEN;
-    "batch" "v1" "jobs" "job" "Job" [], ["all"], NS, ["status"], All, None, GEN;
-    "networking.k8s.io" "v1" "ingressclasses" "ingressclass" "IngressClass" [], [], CLUSTER, [], All, None, GEN;
-    "networking.k8s.io" "v1" "ingresses" "ingress" "Ingress" ["ing"], [], NS, ["status"], All, None, GEN;
-    "networking.k8s.io" "v1" "networkpolicies" "networkpolicy" "NetworkPolicy" ["netpol"], [], NS, [], All, None, GEN;
+        NS, ["status"], All, None, NOGEN, Autoscaler::V1;
+    "batch" "v1" "cronjobs" "cronjob" "CronJob" ["cj"], ["all"], NS, ["status"], All, None, GEN, Batch::CronJob;
+    "batch" "v1" "jobs" "job" "Job" [], ["all"], NS, ["status"], All, None, GEN, Batch::Job;
+    "networking.k8s.io" "v1" "ingressclasses" "ingressclass" "IngressClass" [], [], CLUSTER, [], All, None, GEN, IngressClass;
+    "networking.k8s.io" "v1" "ingresses" "ingress" "Ingress" ["ing"], [], NS, ["status"], All, None, GEN, Ingress;
+    "networking.k8s.io" "v1" "networkpolicies" "networkpolicy" "NetworkPolicy" ["netpol"], [], NS, [], All, None, GEN, NetworkPolicy;
     "policy" "v1" "poddisruptionbudgets" "poddisruptionbudget" "PodDisruptionBudget" ["pdb"], [], NS, ["status"], All,
-        None, GEN;
+        None, GEN, Budget;
     "rbac.authorization.k8s.io" "v1" "clusterrolebindings" "clusterrolebinding" "ClusterRoleBinding" [], [], CLUSTER, [],
-        All, None, NOGEN;
-    "rbac.authorization.k8s.io" "v1" "clusterroles" "clusterrole" "ClusterRole" [], [], CLUSTER, [], All, None, NOGEN;
-    "rbac.authorization.k8s.io" "v1" "rolebindings" "rolebinding" "RoleBinding" [], [], NS, [], All, None, NOGEN;
-    "rbac.authorization.k8s.io" "v1" "roles" "role" "Role" [], [], NS, [], All, None, NOGEN;
-    "storage.k8s.io" "v1" "storageclasses" "storageclass" "StorageClass" ["sc"], [], CLUSTER, [], All, None, NOGEN;
+        All, None, NOGEN, Rbac::ClusterRoleBinding;
+    "rbac.authorization.k8s.io" "v1" "clusterroles" "clusterrole" "ClusterRole" [], [], CLUSTER, [], All, None, NOGEN, Rbac::ClusterRole;
+    "rbac.authorization.k8s.io" "v1" "rolebindings" "rolebinding" "RoleBinding" [], [], NS, [], All, None, NOGEN, Rbac::RoleBinding;
+    "rbac.authorization.k8s.io" "v1" "roles" "role" "Role" [], [], NS, [], All, None, NOGEN, Rbac::Role;
+    "storage.k8s.io" "v1" "storageclasses" "storageclass" "StorageClass" ["sc"], [], CLUSTER, [], All, None, NOGEN, StorageClass;
     "admissionregistration.k8s.io" "v1" "mutatingwebhookconfigurations" "mutatingwebhookconfiguration"
-        "MutatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN;
+        "MutatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN, WebhookConfiguration;
     "admissionregistration.k8s.io" "v1" "validatingwebhookconfigurations" "validatingwebhookconfiguration"
-        "ValidatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN;
+        "ValidatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN, WebhookConfiguration;
     "apiextensions.k8s.io" "v1" "customresourcedefinitions" "customresourcedefinition" "CustomResourceDefinition"
-        ["crd", "crds"], ["api-extensions"], CLUSTER, ["status"], All, None, GEN;
-    "scheduling.k8s.io" "v1" "priorityclasses" "priorityclass" "PriorityClass" ["pc"], [], CLUSTER, [], All, None, GEN;
-    "coordination.k8s.io" "v1" "leases" "lease" "Lease" [], [], NS, [], All, None, NOGEN;
-    "discovery.k8s.io" "v1" "endpointslices" "endpointslice" "EndpointSlice" [], [], NS, [], All, None, GEN;
-    "resource.k8s.io" "v1" "deviceclasses" "deviceclass" "DeviceClass" [], [], CLUSTER, [], All, None, GEN;
-    "resource.k8s.io" "v1" "resourceclaims" "resourceclaim" "ResourceClaim" [], [], NS, ["status"], All, None, NOGEN;
+        ["crd", "crds"], ["api-extensions"], CLUSTER, ["status"], All, None, GEN, Definition;
+    "scheduling.k8s.io" "v1" "priorityclasses" "priorityclass" "PriorityClass" ["pc"], [], CLUSTER, [], All, None, GEN, PriorityClass;
+    "coordination.k8s.io" "v1" "leases" "lease" "Lease" [], [], NS, [], All, None, NOGEN, Lease;
+    "discovery.k8s.io" "v1" "endpointslices" "endpointslice" "EndpointSlice" [], [], NS, [], All, None, GEN, EndpointSlice;
+    "resource.k8s.io" "v1" "deviceclasses" "deviceclass" "DeviceClass" [], [], CLUSTER, [], All, None, GEN, Devices::Class;
+    "resource.k8s.io" "v1" "resourceclaims" "resourceclaim" "ResourceClaim" [], [], NS, ["status"], All, None, NOGEN, Devices::Claim;
     "resource.k8s.io" "v1" "resourceclaimtemplates" "resourceclaimtemplate" "ResourceClaimTemplate" [], [], NS, [], All,
-        None, NOGEN;
+        None, NOGEN, Devices::ClaimTemplate;
 };
 
 // === impl BuiltIn ===

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::kinds::Resource;
+use crate::{kinds::Resource, strategy};
 
 /// Requirements that must all hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,51 +20,7 @@ fn selectable(resource: &Resource) -> Vec<&str> {
     if let Some(custom) = resource.custom() {
         return custom.selectable.iter().map(String::as_str).collect();
     }
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "pods") => vec![
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.podIPs",
-            "status.nominatedNodeName",
-        ],
-        ("", "events") => vec![
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ],
-        ("events.k8s.io", "events") => vec![
-            "regarding.kind",
-            "regarding.namespace",
-            "regarding.name",
-            "regarding.uid",
-            "regarding.apiVersion",
-            "regarding.resourceVersion",
-            "regarding.fieldPath",
-            "reason",
-            "reportingController",
-            "type",
-        ],
-        ("", "namespaces") => vec!["status.phase"],
-        ("", "nodes") => vec!["spec.unschedulable"],
-        ("", "secrets") => vec!["type"],
-        ("", "services") => vec!["spec.clusterIP", "spec.type"],
-        ("", "replicationcontrollers") => vec!["status.replicas"],
-        ("batch", "jobs") => vec!["status.successful"],
-        _ => vec![],
-    }
+    strategy::selectable(resource).to_vec()
 }
 
 /// Groups whose kinds have their own list of labels, and so their own refusal text.

@@ -2,21 +2,65 @@
 
 use serde_json::{Value, json};
 
-use super::{checks, drop_empty, fill, metadata, pod};
-use crate::{kinds::Resource, status::Cause};
+use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, pod};
+use crate::status::Cause;
 
-/// Fills in a workload.
-pub(super) fn default(resource: &Resource, value: &mut Value) {
-    if resource.plural == "controllerrevisions" {
-        return;
+/// Controllers of pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Workload {
+    /// A Deployment.
+    Deployment,
+    /// A ReplicaSet.
+    ReplicaSet,
+    /// A StatefulSet.
+    StatefulSet,
+    /// A DaemonSet.
+    DaemonSet,
+}
+
+impl Strategy for Workload {
+    fn default(&self, value: &mut Value) {
+        default(*self, value);
     }
+
+    fn prepare_create(&self, value: &mut Value) {
+        prepare_create(*self, value);
+    }
+
+    fn prepare_status(&self, value: &mut Value, live: &Value) {
+        keep_labels(value, live);
+        if value.get("status").is_none() {
+            value["status"] = json!({});
+        }
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate(*self, value, live)
+    }
+
+    fn validate_status(&self, value: &Value) -> Vec<Cause> {
+        validate_status(value)
+    }
+
+    fn warnings(&self, value: &Value) -> Vec<String> {
+        pod::warnings(&value["spec"]["template"]["spec"], "spec.template.spec")
+    }
+
+    fn is_new_generation(&self, value: &Value, live: &Value) -> bool {
+        // what others note on a Deployment is of interest to its controller, too
+        let notes = |object: &Value| object["metadata"]["annotations"].clone();
+        value["spec"] != live["spec"] || (*self == Self::Deployment && notes(value) != notes(live))
+    }
+}
+
+fn default(kind: Workload, value: &mut Value) {
     if !value["spec"].is_object() {
         value["spec"] = json!({});
     }
     for condition in
         value.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
     {
-        let times: &[&str] = if resource.plural == "deployments" {
+        let times: &[&str] = if kind == Workload::Deployment {
             &["lastUpdateTime", "lastTransitionTime"]
         } else {
             &["lastTransitionTime"]
@@ -30,8 +74,8 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
     let spec = &mut value["spec"];
     default_template(&mut spec["template"]);
     drop_empty(spec, &["minReadySeconds", "paused"]);
-    match resource.plural.as_str() {
-        "deployments" => {
+    match kind {
+        Workload::Deployment => {
             fill(spec, "replicas", 1);
             fill(spec, "strategy", json!({}));
             let strategy = &mut spec["strategy"];
@@ -45,8 +89,8 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
             fill(spec, "revisionHistoryLimit", 10);
             fill(spec, "progressDeadlineSeconds", 600);
         }
-        "replicasets" => fill(spec, "replicas", 1),
-        "statefulsets" => {
+        Workload::ReplicaSet => fill(spec, "replicas", 1),
+        Workload::StatefulSet => {
             fill(spec, "replicas", 1);
             fill(spec, "podManagementPolicy", "OrderedReady");
             fill(spec, "updateStrategy", json!({}));
@@ -68,7 +112,7 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
                 fill(claim, "status", json!({"phase": "Pending"}));
             }
         }
-        "daemonsets" => {
+        Workload::DaemonSet => {
             fill(spec, "updateStrategy", json!({}));
             fill(&mut spec["updateStrategy"], "type", "RollingUpdate");
             if spec["updateStrategy"]["type"] == "RollingUpdate" {
@@ -78,7 +122,6 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
             }
             fill(spec, "revisionHistoryLimit", 10);
         }
-        _ => {}
     }
 }
 
@@ -97,19 +140,17 @@ pub(super) fn default_template(template: &mut Value) {
     pod::default_spec(&mut template["spec"], false);
 }
 
-/// The status of a new workload.
-pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
-    let status = match resource.plural.as_str() {
-        "deployments" => json!({}),
-        "replicasets" => json!({"replicas": 0}),
-        "statefulsets" => json!({"replicas": 0, "availableReplicas": 0}),
-        "daemonsets" => {
+fn prepare_create(kind: Workload, value: &mut Value) {
+    let status = match kind {
+        Workload::Deployment => json!({}),
+        Workload::ReplicaSet => json!({"replicas": 0}),
+        Workload::StatefulSet => json!({"replicas": 0, "availableReplicas": 0}),
+        Workload::DaemonSet => {
             json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0,
             "numberReady": 0})
         }
-        _ => return,
     };
-    if resource.plural == "daemonsets" {
+    if kind == Workload::DaemonSet {
         value["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = Value::from("1");
     }
     value["status"] = status;
@@ -132,22 +173,14 @@ fn with_claims(spec: &Value) -> Value {
     template
 }
 
-/// Everything wrong with a workload.
-pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-    if resource.plural == "controllerrevisions" {
-        let mut causes = Vec::new();
-        if live.is_some_and(|l| l["data"] != value["data"]) {
-            causes.push(Cause::invalid("data", &value["data"], "field is immutable"));
-        }
-        return causes;
-    }
+fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let spec = &value["spec"];
     let mut causes = Vec::new();
     let mut selector_causes = Vec::new();
     let selector = &spec["selector"];
     checks::selector(selector, "spec.selector", &mut selector_causes);
     let broken = !selector_causes.is_empty();
-    if selector.is_null() && resource.plural == "daemonsets" {
+    if selector.is_null() && kind == Workload::DaemonSet {
         // it matches nothing, which is said below
     } else if selector.is_null() {
         causes.push(Cause::required("spec.selector", ""));
@@ -155,9 +188,9 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         causes.push(Cause::invalid(
             "spec.selector",
             selector,
-            match resource.plural.as_str() {
-                "statefulsets" => "empty selector is invalid for statefulset",
-                "daemonsets" => "empty selector is invalid for daemonset",
+            match kind {
+                Workload::StatefulSet => "empty selector is invalid for statefulset",
+                Workload::DaemonSet => "empty selector is invalid for daemonset",
                 _ => "empty selector is invalid for deployment",
             },
         ));
@@ -185,14 +218,14 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
     }
     for key in ["minReadySeconds", "revisionHistoryLimit"] {
         // stateful sets keep all revisions then, and are warned
-        if resource.plural != "statefulsets" || key != "revisionHistoryLimit" {
+        if kind != Workload::StatefulSet || key != "revisionHistoryLimit" {
             checks::not_negative(&spec[key], &format!("spec.{key}"), &mut causes);
         }
     }
-    match resource.plural.as_str() {
-        "statefulsets" => stateful(spec, &mut causes),
-        "daemonsets" => daemon(spec, &mut causes),
-        "deployments" => {
+    match kind {
+        Workload::StatefulSet => stateful(spec, &mut causes),
+        Workload::DaemonSet => daemon(spec, &mut causes),
+        Workload::Deployment => {
             let deadline = &spec["progressDeadlineSeconds"];
             checks::not_negative(deadline, "spec.progressDeadlineSeconds", &mut causes);
             let ready = spec["minReadySeconds"].as_i64().unwrap_or(0);
@@ -201,10 +234,10 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
                 causes.push(Cause::invalid("spec.progressDeadlineSeconds", deadline, detail));
             }
         }
-        _ => {}
+        Workload::ReplicaSet => {}
     }
     if !spec["template"]["spec"]["activeDeadlineSeconds"].is_null()
-        && matches!(resource.plural.as_str(), "deployments" | "replicasets")
+        && matches!(kind, Workload::Deployment | Workload::ReplicaSet)
     {
         causes.push(Cause::forbidden(
             "spec.template.spec.activeDeadlineSeconds",
@@ -215,14 +248,14 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         let template = with_claims(spec);
         causes.extend(validate_template(&template, "spec.template", &["Always"]));
     }
-    if resource.plural == "deployments" {
+    if kind == Workload::Deployment {
         causes.extend(validate_strategy(&spec["strategy"]));
     }
     if let Some(live) = live {
-        if resource.plural != "statefulsets" && live["spec"]["selector"] != *selector {
+        if kind != Workload::StatefulSet && live["spec"]["selector"] != *selector {
             causes.push(Cause::invalid("spec.selector", selector, "field is immutable"));
         }
-        if resource.plural == "statefulsets" {
+        if kind == Workload::StatefulSet {
             let frozen = |object: &Value| {
                 let mut spec = object["spec"].clone();
                 for key in [
@@ -384,11 +417,7 @@ fn validate_strategy(strategy: &Value) -> Vec<Cause> {
     }
 }
 
-/// Everything wrong with a status.
-pub(super) fn validate_status(resource: &Resource, value: &Value) -> Vec<Cause> {
-    if resource.group != "apps" {
-        return Vec::new();
-    }
+fn validate_status(value: &Value) -> Vec<Cause> {
     let status = &value["status"];
     let mut causes = Vec::new();
     let numbers = [

@@ -3,17 +3,80 @@
 use serde_json::{Value, json};
 
 use super::{
+    Strategy,
     checks::{items, text},
+    fill,
     names::{self, NameRule},
     quantity::Quantity,
 };
-use crate::{kinds::Resource, status::Cause};
+use crate::status::Cause;
 
-/// Everything wrong with an autoscaler.
-pub(super) fn validate(resource: &Resource, value: &Value) -> Vec<Cause> {
+/// HorizontalPodAutoscalers: both versions are of the same objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Autoscaler {
+    /// `autoscaling/v1`, which knows one metric.
+    V1,
+    /// `autoscaling/v2`.
+    V2,
+}
+
+impl Strategy for Autoscaler {
+    fn default(&self, value: &mut Value) {
+        if !value["spec"].is_object() {
+            value["spec"] = json!({});
+        }
+        let spec = &mut value["spec"];
+        fill(spec, "minReplicas", 1);
+        match self {
+            Self::V2 if items(spec, "metrics").is_empty() => {
+                spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu",
+                    "target": {"type": "Utilization", "averageUtilization": 80}}}]);
+            }
+            Self::V2 => {}
+            Self::V1 => fill(spec, "targetCPUUtilizationPercentage", 80),
+        }
+        default_behaviour(spec);
+    }
+
+    fn prepare_create(&self, value: &mut Value) {
+        value["status"] = match self {
+            Self::V1 => json!({"currentReplicas": 0, "desiredReplicas": 0}),
+            Self::V2 => json!({"desiredReplicas": 0, "currentMetrics": null}),
+        };
+    }
+
+    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
+        validate(*self, value)
+    }
+}
+
+fn default_behaviour(spec: &mut Value) {
+    if !spec["behavior"].is_object() {
+        return;
+    }
+    let defaults = [
+        (
+            "scaleUp",
+            json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]),
+            0,
+        ),
+        ("scaleDown", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]), -1),
+    ];
+    for (direction, policies, window) in defaults {
+        fill(&mut spec["behavior"], direction, json!({}));
+        let rules = &mut spec["behavior"][direction];
+        if window >= 0 {
+            fill(rules, "stabilizationWindowSeconds", window);
+        }
+        fill(rules, "selectPolicy", "Max");
+        fill(rules, "policies", policies);
+    }
+}
+
+fn validate(version: Autoscaler, value: &Value) -> Vec<Cause> {
     let spec = &value["spec"];
     let mut causes = Vec::new();
-    let metrics = metrics(resource, spec);
+    let metrics = metrics(version, spec);
     let metrics = metrics.as_array().map(Vec::as_slice).unwrap_or_default();
     let to_zero = metrics.iter().any(|metric| matches!(text(metric, "type"), "Object" | "External"));
     replicas(spec, to_zero, &mut causes);
@@ -28,10 +91,10 @@ pub(super) fn validate(resource: &Resource, value: &Value) -> Vec<Cause> {
 }
 
 /// The metrics of the spec; `v1` knows one.
-fn metrics(resource: &Resource, spec: &Value) -> Value {
+fn metrics(version: Autoscaler, spec: &Value) -> Value {
     match &spec["targetCPUUtilizationPercentage"] {
         Value::Null => spec["metrics"].clone(),
-        percentage if resource.version == "v1" => json!([{"type": "Resource", "resource": {"name": "cpu",
+        percentage if version == Autoscaler::V1 => json!([{"type": "Resource", "resource": {"name": "cpu",
             "target": {"type": "Utilization", "averageUtilization": percentage}}}]),
         _ => spec["metrics"].clone(),
     }

@@ -2,12 +2,59 @@
 
 use serde_json::{Value, json};
 
-use super::{apps, checks, fill, names};
-use crate::{kinds::Resource, status::Cause};
+use super::{Strategy, apps, checks, fill, keep_labels, names, pod};
+use crate::status::Cause;
 
-/// Fills in a Job or CronJob.
-pub(super) fn default(resource: &Resource, value: &mut Value) {
-    if resource.plural == "cronjobs" {
+/// Jobs and CronJobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Batch {
+    /// A Job.
+    Job,
+    /// A CronJob.
+    CronJob,
+}
+
+impl Strategy for Batch {
+    fn default(&self, value: &mut Value) {
+        default(*self, value);
+    }
+
+    fn prepare_create(&self, value: &mut Value) {
+        value["status"] = json!({});
+        if *self == Self::Job {
+            tie_pods(value);
+        }
+    }
+
+    fn prepare_status(&self, value: &mut Value, live: &Value) {
+        keep_labels(value, live);
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate(*self, value, live)
+    }
+
+    fn warnings(&self, value: &Value) -> Vec<String> {
+        let spec = &value["spec"];
+        match self {
+            Self::Job => pod::warnings(&spec["template"]["spec"], "spec.template.spec"),
+            Self::CronJob => {
+                let template = &spec["jobTemplate"]["spec"]["template"];
+                pod::warnings(&template["spec"], "spec.jobTemplate.spec.template.spec")
+            }
+        }
+    }
+
+    fn selectable(&self) -> &'static [&'static str] {
+        match self {
+            Self::Job => &["status.successful"],
+            Self::CronJob => &[],
+        }
+    }
+}
+
+fn default(kind: Batch, value: &mut Value) {
+    if kind == Batch::CronJob {
         let spec = &mut value["spec"];
         if !spec.is_object() {
             *spec = json!({});
@@ -45,12 +92,8 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
     apps::default_template(&mut spec["template"]);
 }
 
-/// Labels and the selector that tie a job to its pods.
-pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
-    value["status"] = json!({});
-    if resource.plural != "jobs" {
-        return;
-    }
+/// Sets the labels and the selector that tie a job to its pods.
+fn tie_pods(value: &mut Value) {
     if value["spec"]["manualSelector"] == true {
         return;
     }
@@ -71,10 +114,9 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
     value["spec"]["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
 }
 
-/// Everything wrong with a Job or CronJob.
-pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+fn validate(kind: Batch, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    if resource.plural == "cronjobs" {
+    if kind == Batch::CronJob {
         if value["spec"]["schedule"].as_str().is_none_or(str::is_empty) {
             causes.push(Cause::required("spec.schedule", ""));
         }

@@ -3,15 +3,44 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::{drop_empty, fill, names};
-use crate::{kinds::Resource, status::Cause};
+use super::{Strategy, drop_empty, fill, names};
+use crate::status::Cause;
 
 /// Most bytes of the data of one object.
 const MOST: usize = 1024 * 1024;
 
-/// Fills in a ConfigMap or Secret.
-pub(super) fn default(resource: &Resource, value: &mut Value) {
-    if resource.plural == "secrets" {
+/// ConfigMaps and Secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Config {
+    /// A ConfigMap.
+    Map,
+    /// A Secret.
+    Secret,
+}
+
+impl Strategy for Config {
+    fn default(&self, value: &mut Value) {
+        default(*self, value);
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate(*self, value, live)
+    }
+
+    fn selectable(&self) -> &'static [&'static str] {
+        match self {
+            Self::Map => &[],
+            Self::Secret => &["type"],
+        }
+    }
+
+    fn metadata_validations(&self) -> usize {
+        4
+    }
+}
+
+fn default(kind: Config, value: &mut Value) {
+    if kind == Config::Secret {
         fill(value, "type", "Opaque");
         let plain = value["stringData"].as_object().cloned().unwrap_or_default();
         if !plain.is_empty() && !value["data"].is_object() {
@@ -25,23 +54,19 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
         }
     }
     drop_empty(value, &["data", "binaryData", "type"]);
-    if resource.plural == "secrets" {
+    if kind == Config::Secret {
         fill(value, "type", "Opaque");
     }
 }
 
-/// Everything wrong with a ConfigMap or Secret.
-pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+fn validate(kind: Config, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut size = 0;
     for field in ["data", "binaryData"] {
         for (key, content) in value[field].as_object().into_iter().flatten() {
             let text = content.as_str().unwrap_or_default();
-            size += if field == "binaryData" || resource.plural == "secrets" {
-                text.len() / 4 * 3
-            } else {
-                text.len()
-            };
+            size +=
+                if field == "binaryData" || kind == Config::Secret { text.len() / 4 * 3 } else { text.len() };
             let at = format!("{field}[{key}]");
             if let Some(problem) = names::config_key_problem(key) {
                 causes.push(Cause::invalid(&at, &Value::from(key.as_str()), problem));
@@ -56,10 +81,10 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         }
     }
     if size > MOST {
-        let field = if resource.plural == "secrets" { "data" } else { "[]" };
+        let field = if kind == Config::Secret { "data" } else { "[]" };
         causes.push(Cause::too_long(field, MOST));
     }
-    if resource.plural == "secrets" {
+    if kind == Config::Secret {
         let required: &[&str] = match value["type"].as_str() {
             Some("kubernetes.io/tls") => &["tls.crt", "tls.key"],
             Some("kubernetes.io/dockerconfigjson") => &[".dockerconfigjson"],
@@ -85,7 +110,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
                 }
             }
         }
-        if resource.plural == "secrets" && value["type"] != live["type"] {
+        if kind == Config::Secret && value["type"] != live["type"] {
             causes.push(Cause::invalid("type", &value["type"], "field is immutable"));
         }
     }

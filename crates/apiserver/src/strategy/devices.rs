@@ -2,20 +2,31 @@
 
 use serde_json::{Value, json};
 
-use super::fill;
-use crate::kinds::Resource;
+use super::{Strategy, fill};
 
-/// Fills in the defaults.
-pub(super) fn default(resource: &Resource, value: &mut Value) {
-    fill(value, "spec", json!({}));
-    match resource.plural.as_str() {
-        "resourceclaims" => claim(&mut value["spec"]),
-        "resourceclaimtemplates" => {
-            fill(&mut value["spec"], "metadata", json!({}));
-            fill(&mut value["spec"], "spec", json!({}));
-            claim(&mut value["spec"]["spec"]);
+/// Kinds of `resource.k8s.io`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Devices {
+    /// A DeviceClass.
+    Class,
+    /// A ResourceClaim.
+    Claim,
+    /// A ResourceClaimTemplate.
+    ClaimTemplate,
+}
+
+impl Strategy for Devices {
+    fn default(&self, value: &mut Value) {
+        fill(value, "spec", json!({}));
+        match self {
+            Self::Class => {}
+            Self::Claim => claim(&mut value["spec"]),
+            Self::ClaimTemplate => {
+                fill(&mut value["spec"], "metadata", json!({}));
+                fill(&mut value["spec"], "spec", json!({}));
+                claim(&mut value["spec"]["spec"]);
+            }
         }
-        _ => {}
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{drop_empty, name_rule, names};
+use super::{Strategy, drop_empty, name_rule, names, of};
 use crate::{kinds::Resource, status::Cause};
 
 const NOT_DISTINCT: &str = "name is neither a standard finalizer name nor is it fully qualified";
@@ -37,7 +37,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         if !causes.is_empty() {
             // updates validate the content of metadata several times, and report each time
             let once = causes.clone();
-            let looks = updates_look(resource);
+            let looks = of(resource).map_or(1, Strategy::metadata_validations);
             for look in 1..looks {
                 // two of them know nothing of standard finalizers
                 let knows = look + 2 < looks;
@@ -54,16 +54,6 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         causes.extend(changes);
     }
     causes
-}
-
-/// How often the content of metadata is validated in an update.
-fn updates_look(resource: &Resource) -> usize {
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        _ if resource.custom().is_some() => 1,
-        ("rbac.authorization.k8s.io", _) => 5,
-        ("", "configmaps" | "secrets" | "namespaces" | "pods") => 4,
-        _ => 3,
-    }
 }
 
 fn content(resource: &Resource, value: &Value) -> Vec<Cause> {

@@ -1,18 +1,26 @@
 //! What a plain server does with the built-in kinds: defaults, what it sets itself, what it refuses.
 //!
-//! One file per kind or family; a kind without a file has metadata rules only.
+//! Each row of [`crate::kinds::builtin::TABLE`] names its [`Strategy`]; one file holds the strategies of a kind or family.
+//! The functions here do what is the same for all kinds, then ask the strategy. A custom resource has none: its schema says
+//! everything.
 
+mod account;
 mod apps;
 mod autoscaling;
 mod batch;
 mod checks;
 mod config;
 mod devices;
+mod event;
 mod exposure;
+mod extension;
+mod interface;
+mod lease;
 mod metadata;
-mod misc;
 pub(crate) mod names;
+mod namespace;
 mod networking;
+mod node;
 pub(crate) mod pod;
 mod policy;
 mod quantity;
@@ -20,16 +28,46 @@ mod rbac;
 pub(crate) mod service;
 mod slices;
 mod storage;
+mod templates;
+
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use self::names::NameRule;
-pub(crate) use self::quantity::Quantity;
+pub(crate) use self::{
+    account::ServiceAccount,
+    apps::Workload,
+    autoscaling::Autoscaler,
+    batch::Batch,
+    config::Config,
+    devices::Devices,
+    event::Event,
+    extension::{Definition, WebhookConfiguration},
+    interface::{Plain, Strategy},
+    lease::Lease,
+    namespace::Namespace,
+    networking::{Ingress, IngressClass, NetworkPolicy},
+    node::Node,
+    pod::Pod,
+    policy::{Budget, LimitRange, PriorityClass, ResourceQuota},
+    quantity::Quantity,
+    rbac::Rbac,
+    service::Service,
+    slices::{EndpointSlice, Endpoints},
+    storage::{Claim, StorageClass, Volume},
+    templates::{ControllerRevision, PodTemplate, ReplicationController},
+};
+use self::{names::NameRule, service::Allocation};
 use crate::{
     kinds::{Resource, builtin::BuiltIn},
     server::State,
     status::{ApiError, Cause},
 };
+
+/// The strategy of a kind; custom resources have none.
+fn of(resource: &Resource) -> Option<&'static dyn Strategy> {
+    resource.built_in().map(|row| row.strategy)
+}
 
 /// Fills in the defaults of a built-in kind, in the form that the reference would write the object.
 pub(crate) fn default(resource: &Resource, value: &mut Value) {
@@ -38,16 +76,9 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
         value["metadata"] = json!({});
     }
     metadata::tidy(&mut value["metadata"]);
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "pods") => pod::default(value),
-        ("", "services") => service::default(value),
-        ("", "configmaps" | "secrets") => config::default(resource, value),
-        ("apps", _) => apps::default(resource, value),
-        ("batch", _) => batch::default(resource, value),
-        ("resource.k8s.io", _) => devices::default(resource, value),
-        _ => misc::default(resource, value),
-    }
-    if resource.group != "apiextensions.k8s.io" && resource.plural != "controllerrevisions" {
+    let strategy = of(resource).unwrap_or(&Plain);
+    strategy.default(value);
+    if strategy.has_typed_selectors() {
         tidy_selectors(value);
     }
     quantity::canonicalise(value);
@@ -80,16 +111,8 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value) {
     if keeps_generation(resource) || resource.custom().is_some() {
         value["metadata"]["generation"] = Value::from(1);
     }
-    if resource.custom().is_some() {
-        return;
-    }
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "pods") => pod::prepare_create(value),
-        ("", "services") => value["status"] = json!({"loadBalancer": {}}),
-        ("apps", _) => apps::prepare_create(resource, value),
-        ("batch", _) => batch::prepare_create(resource, value),
-        _ => misc::prepare_create(resource, value),
-    }
+    let Some(strategy) = of(resource) else { return };
+    strategy.prepare_create(value);
     if let Some(managed) = value["metadata"].get("managedFields")
         && managed.as_array().is_none_or(Vec::is_empty)
         && let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut)
@@ -103,14 +126,8 @@ pub(crate) fn prepare_update(resource: &Resource, value: &mut Value, live: &Valu
     if resource.has_status() {
         keep(value, live, "status");
     }
-    if resource.custom().is_none() {
-        misc::prepare_update(resource, value, live);
-        if resource.group.is_empty() && resource.plural == "services" {
-            service::prepare_update(value, live);
-        }
-        if resource.group.is_empty() && resource.plural == "pods" {
-            pod::tolerate_lost_nodes(&mut value["spec"]);
-        }
+    if let Some(strategy) = of(resource) {
+        strategy.prepare_update(value, live);
     }
 }
 
@@ -133,7 +150,7 @@ pub(crate) fn prepare_subresource(resource: &Resource, subresource: &str, value:
     if subresource != "status" {
         return;
     }
-    if resource.custom().is_some() {
+    let Some(strategy) = of(resource) else {
         let status = value.get("status").cloned();
         let managed = value["metadata"].get("managedFields").cloned();
         *value = live.clone();
@@ -142,21 +159,16 @@ pub(crate) fn prepare_subresource(resource: &Resource, subresource: &str, value:
             value["metadata"]["managedFields"] = managed;
         }
         return;
-    }
+    };
     for key in ["spec", "data", "rules"] {
         keep(value, live, key);
     }
-    if resource.group == "apps" || resource.group == "batch" {
-        let labels = live["metadata"].get("labels").cloned();
-        put(&mut value["metadata"], "labels", labels);
-    }
-    if resource.group.is_empty() && resource.plural == "pods" {
-        pod::prepare_status(value, live);
-    }
-    if resource.group == "apps" && value.get("status").is_none() {
-        value["status"] = json!({});
-    }
-    misc::prepare_status(resource, value, live);
+    strategy.prepare_status(value, live);
+}
+
+/// Keeps the labels in an update of the status.
+fn keep_labels(value: &mut Value, live: &Value) {
+    put(&mut value["metadata"], "labels", live["metadata"].get("labels").cloned());
 }
 
 fn keep(value: &mut Value, live: &Value, key: &str) {
@@ -182,18 +194,9 @@ pub(crate) fn bump_generation(
     live: &Value,
 ) {
     let changed = if let Some(custom) = resource.custom() {
-        if subresource == Some("status") { false } else { differs(value, live, custom.status) }
-    } else if keeps_generation(resource) {
-        match subresource {
-            Some("status" | "binding") => false,
-            // what others note on a Deployment is of interest to its controller, too
-            _ if resource.plural == "deployments" => {
-                let notes = |object: &Value| object["metadata"]["annotations"].clone();
-                value["spec"] != live["spec"] || notes(value) != notes(live)
-            }
-            _ if has_spec(resource) => value["spec"] != live["spec"],
-            _ => differs(value, live, true),
-        }
+        subresource != Some("status") && differs(value, live, custom.status)
+    } else if let Some(row) = resource.built_in().filter(|row| row.generation) {
+        !matches!(subresource, Some("status" | "binding")) && row.strategy.is_new_generation(value, live)
     } else {
         return;
     };
@@ -227,17 +230,6 @@ fn keeps_generation(resource: &Resource) -> bool {
     resource.built_in().is_some_and(|row: &BuiltIn| row.generation)
 }
 
-fn has_spec(resource: &Resource) -> bool {
-    !matches!(
-        resource.plural.as_str(),
-        "priorityclasses"
-            | "endpointslices"
-            | "mutatingwebhookconfigurations"
-            | "validatingwebhookconfigurations"
-            | "podtemplates"
-    )
-}
-
 /// Everything wrong with an object of a built-in kind, and with the metadata of any object.
 pub(crate) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = metadata::validate(resource, value, live);
@@ -254,14 +246,7 @@ pub(crate) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         }
         return causes;
     }
-    causes.extend(match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "pods") => pod::validate(value, live),
-        ("", "services") => service::validate(value, live),
-        ("", "configmaps" | "secrets") => config::validate(resource, value, live),
-        ("apps", _) => apps::validate(resource, value, live),
-        ("batch", _) => batch::validate(resource, value, live),
-        _ => misc::validate(resource, value, live),
-    });
+    causes.extend(of(resource).unwrap_or(&Plain).validate(value, live));
     causes
 }
 
@@ -276,8 +261,10 @@ pub(crate) fn validate_subresource(
         return validate(resource, value, Some(live));
     }
     let mut causes = metadata::validate(resource, value, Some(live));
-    if resource.custom().is_none() && subresource == "status" {
-        causes.extend(apps::validate_status(resource, value));
+    if let Some(strategy) = of(resource)
+        && subresource == "status"
+    {
+        causes.extend(strategy.validate_status(value));
     }
     causes
 }
@@ -285,22 +272,7 @@ pub(crate) fn validate_subresource(
 /// Texts for `Warning` headers about things that work, but not as one may think.
 pub(crate) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
     let mut warnings = metadata::warnings(resource, value, live);
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "pods") if resource.custom().is_none() => {
-            warnings.extend(pod::warnings(&value["spec"], "spec"));
-        }
-        ("apps" | "batch", _) if resource.custom().is_none() => {
-            let (path, template) = if resource.plural == "cronjobs" {
-                ("spec.jobTemplate.spec.template", &value["spec"]["jobTemplate"]["spec"]["template"])
-            } else {
-                ("spec.template", &value["spec"]["template"])
-            };
-            warnings.extend(pod::warnings(&template["spec"], &format!("{path}.spec")));
-        }
-        ("", "services") if resource.custom().is_none() => warnings.extend(service::warnings(value)),
-        ("discovery.k8s.io", _) if resource.custom().is_none() => warnings.extend(slices::warnings(value)),
-        _ => {}
-    }
+    warnings.extend(of(resource).unwrap_or(&Plain).warnings(value));
     warnings
 }
 
@@ -311,67 +283,61 @@ pub(crate) fn dedupe_owners(value: &mut Value) -> Option<String> {
 
 /// The rule for names of a kind.
 pub(crate) fn name_rule(resource: &Resource) -> NameRule {
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        _ if resource.custom().is_some() => NameRule::Subdomain,
-        ("", "services") => NameRule::Label1035,
-        ("", "namespaces") => NameRule::Label,
-        ("rbac.authorization.k8s.io" | "policy", _) => NameRule::PathSegment,
-        _ => NameRule::Subdomain,
-    }
+    of(resource).unwrap_or(&Plain).name_rule()
 }
 
-/// Kinds that a PUT creates when they are missing.
+/// Whether a PUT creates a missing object of this kind.
 pub(crate) fn creates_on_update(resource: &Resource) -> bool {
-    resource.custom().is_none()
-        && matches!(
-            (resource.group.as_str(), resource.plural.as_str()),
-            ("coordination.k8s.io", "leases")
-                | ("", "events" | "endpoints" | "services")
-                | ("events.k8s.io", "events")
-                | ("rbac.authorization.k8s.io", _)
-        )
+    of(resource).is_some_and(Strategy::creates_on_update)
 }
 
-/// Kinds whose deletion is answered with the object rather than with a Status.
+/// Whether a deletion is answered with the object rather than with a Status.
 pub(crate) fn shows_deleted(resource: &Resource) -> bool {
-    resource.custom().is_none()
-        && resource.group.is_empty()
-        && matches!(
-            resource.plural.as_str(),
-            "pods"
-                | "services"
-                | "serviceaccounts"
-                | "persistentvolumeclaims"
-                | "persistentvolumes"
-                | "podtemplates"
-                | "resourcequotas"
-        )
+    of(resource).is_some_and(Strategy::shows_deleted)
+}
+
+/// Fields that a built-in kind can be selected by, besides name and namespace.
+pub(crate) fn selectable(resource: &Resource) -> &'static [&'static str] {
+    of(resource).unwrap_or(&Plain).selectable()
+}
+
+/// Gives an object what it holds of the server's own; what is taken goes back unless the write succeeds.
+pub(crate) fn allocate(
+    state: &Arc<State>,
+    resource: &Resource,
+    value: &mut Value,
+    live: Option<&Value>,
+) -> Result<Allocation, ApiError> {
+    of(resource).unwrap_or(&Plain).allocate(state, resource, value, live)
 }
 
 /// Refuses to delete what must stay.
 pub(crate) fn check_deletion(resource: &Resource, name: &str) -> Result<(), ApiError> {
-    if resource.group.is_empty()
-        && resource.plural == "namespaces"
-        && crate::bootstrap::NAMESPACES.contains(&name)
-        && name != "kube-node-lease"
-    {
-        return Err(ApiError::forbidden(resource.about(name), "this namespace may not be deleted"));
-    }
-    Ok(())
+    of(resource).unwrap_or(&Plain).check_deletion(resource, name)
 }
 
-/// What follows from a write: resources appear and disappear with their definitions, addresses are given back.
+/// Seconds that an object has to stop.
+pub(crate) fn grace(resource: &Resource, stored: &Value, asked: Option<i64>) -> i64 {
+    of(resource).unwrap_or(&Plain).grace(stored, asked)
+}
+
+/// Whether something besides the finalizers of the metadata keeps a deleted object.
+pub(crate) fn is_held(resource: &Resource, value: &Value) -> bool {
+    of(resource).unwrap_or(&Plain).is_held(value)
+}
+
+/// Changes an object that is marked for deletion and stays for now.
+pub(crate) fn terminate(resource: &Resource, value: &mut Value) {
+    of(resource).unwrap_or(&Plain).terminate(value);
+}
+
+/// What follows from a write, of built-in kinds and of the last object of a definition that is going.
 pub(crate) fn after_write(state: &State, resource: &Resource, before: Option<&Value>, after: Option<&Value>) {
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            crate::verbs::crds::changed(state, before, after);
-        }
-        ("", "services") => service::release(state, before, after),
-        _ => {
-            if let (Some(custom), None) = (resource.custom(), after) {
-                crate::verbs::crds::instance_gone(state, &custom.crd_name);
-            }
-        }
+    if let Some(strategy) = of(resource) {
+        strategy.after_write(state, before, after);
+    }
+    if let (Some(custom), None) = (resource.custom(), after) {
+        crate::verbs::crds::instance_gone(state, &custom.crd_name);
     }
 }
 

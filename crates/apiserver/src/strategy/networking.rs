@@ -3,20 +3,73 @@
 use serde_json::{Value, json};
 
 use super::{
+    Strategy,
     checks::{cidr, ip, items, name, one_of, port, port_name, selector, text},
+    drop_empty, fill,
     names::{self, NameRule},
 };
-use crate::{kinds::Resource, status::Cause};
+use crate::status::Cause;
 
-/// Everything wrong with an object of the group.
-pub(super) fn validate(resource: &Resource, value: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    match resource.plural.as_str() {
-        "ingresses" => ingress(&value["spec"], &mut causes),
-        "networkpolicies" => policy(&value["spec"], &mut causes),
-        _ => {}
+/// Ingresses.
+#[derive(Debug)]
+pub(crate) struct Ingress;
+
+impl Strategy for Ingress {
+    fn default(&self, value: &mut Value) {
+        fill(value, "spec", json!({}));
+        for rule in value.pointer_mut("/spec/rules").and_then(Value::as_array_mut).into_iter().flatten() {
+            drop_empty(rule, &["host"]);
+        }
     }
-    causes
+
+    fn prepare_create(&self, value: &mut Value) {
+        value["status"] = json!({"loadBalancer": {}});
+    }
+
+    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        ingress(&value["spec"], &mut causes);
+        causes
+    }
+}
+
+/// IngressClasses.
+#[derive(Debug)]
+pub(crate) struct IngressClass;
+
+impl Strategy for IngressClass {
+    fn default(&self, value: &mut Value) {
+        fill(value, "spec", json!({}));
+    }
+}
+
+/// NetworkPolicies.
+#[derive(Debug)]
+pub(crate) struct NetworkPolicy;
+
+impl Strategy for NetworkPolicy {
+    fn default(&self, value: &mut Value) {
+        fill(value, "spec", json!({}));
+        let spec = &mut value["spec"];
+        fill(spec, "podSelector", json!({}));
+        if spec["policyTypes"].as_array().is_none_or(Vec::is_empty) {
+            let egress = spec["egress"].as_array().is_some_and(|e| !e.is_empty());
+            spec["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+        }
+        for direction in ["ingress", "egress"] {
+            for rule in spec.get_mut(direction).and_then(Value::as_array_mut).into_iter().flatten() {
+                for port in rule.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                    fill(port, "protocol", "TCP");
+                }
+            }
+        }
+    }
+
+    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        policy(&value["spec"], &mut causes);
+        causes
+    }
 }
 
 fn ingress(spec: &Value, causes: &mut Vec<Cause>) {

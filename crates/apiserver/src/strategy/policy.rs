@@ -3,15 +3,92 @@
 use serde_json::{Value, json};
 
 use super::{
+    Strategy,
     checks::{items, one_of, percent, selector, text},
+    differs, fill,
+    names::NameRule,
     quantity::Quantity,
 };
 use crate::status::Cause;
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 
+/// PodDisruptionBudgets.
+#[derive(Debug)]
+pub(crate) struct Budget;
+
+impl Strategy for Budget {
+    fn default(&self, value: &mut Value) {
+        fill(value, "spec", json!({}));
+    }
+
+    fn prepare_create(&self, value: &mut Value) {
+        value["status"] =
+            json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
+    }
+
+    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
+        validate_budget(value)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+}
+
+/// PriorityClasses.
+#[derive(Debug)]
+pub(crate) struct PriorityClass;
+
+impl Strategy for PriorityClass {
+    fn default(&self, value: &mut Value) {
+        fill(value, "value", 0);
+        fill(value, "preemptionPolicy", "PreemptLowerPriority");
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate_priority(value, live)
+    }
+
+    fn is_new_generation(&self, value: &Value, live: &Value) -> bool {
+        differs(value, live, true)
+    }
+}
+
+/// ResourceQuotas.
+#[derive(Debug)]
+pub(crate) struct ResourceQuota;
+
+impl Strategy for ResourceQuota {
+    fn prepare_create(&self, value: &mut Value) {
+        value["status"] = json!({});
+    }
+
+    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
+        validate_quota(value)
+    }
+
+    fn shows_deleted(&self) -> bool {
+        true
+    }
+}
+
+/// LimitRanges.
+#[derive(Debug)]
+pub(crate) struct LimitRange;
+
+impl Strategy for LimitRange {
+    fn default(&self, value: &mut Value) {
+        default_range(value);
+    }
+
+    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
+        validate_range(value)
+    }
+}
+
 /// Everything wrong with a disruption budget.
-pub(super) fn validate_budget(value: &Value) -> Vec<Cause> {
+fn validate_budget(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &value["spec"];
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
@@ -43,7 +120,7 @@ pub(super) fn validate_budget(value: &Value) -> Vec<Cause> {
 }
 
 /// Everything wrong with a priority class.
-pub(super) fn validate_priority(value: &Value, live: Option<&Value>) -> Vec<Cause> {
+fn validate_priority(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = text(&value["metadata"], "name");
     if name.starts_with("system-") && !matches!(name, "system-node-critical" | "system-cluster-critical") {
@@ -73,7 +150,7 @@ pub(super) fn validate_priority(value: &Value, live: Option<&Value>) -> Vec<Caus
 }
 
 /// Everything wrong with a quota.
-pub(super) fn validate_quota(value: &Value) -> Vec<Cause> {
+fn validate_quota(value: &Value) -> Vec<Cause> {
     const COUNTED: [&str; 10] = [
         "pods",
         "services",
@@ -140,7 +217,7 @@ pub(super) fn validate_quota(value: &Value) -> Vec<Cause> {
 }
 
 /// What a maximum of containers means for what is not given.
-pub(super) fn default_range(value: &mut Value) {
+fn default_range(value: &mut Value) {
     if let Some(spec) = value.pointer_mut("/spec").and_then(Value::as_object_mut)
         && spec.get("limits").and_then(Value::as_array).is_none_or(Vec::is_empty)
     {
@@ -165,7 +242,7 @@ pub(super) fn default_range(value: &mut Value) {
 }
 
 /// Everything wrong with a range.
-pub(super) fn validate_range(value: &Value) -> Vec<Cause> {
+fn validate_range(value: &Value) -> Vec<Cause> {
     const TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
     let mut causes = Vec::new();
     for (index, limit) in items(&value["spec"], "limits").iter().enumerate() {

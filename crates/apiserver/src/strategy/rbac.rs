@@ -3,17 +3,62 @@
 use serde_json::{Value, json};
 
 use super::{
+    Strategy,
     checks::{items, name, text},
     drop_empty, fill,
     names::NameRule,
 };
-use crate::{kinds::Resource, status::Cause};
+use crate::status::Cause;
 
-pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
+const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Fills in the defaults.
-pub(super) fn default(resource: &Resource, value: &mut Value) {
-    if matches!(resource.plural.as_str(), "roles" | "clusterroles") {
+/// Kinds of `rbac.authorization.k8s.io`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rbac {
+    /// A Role.
+    Role,
+    /// A ClusterRole.
+    ClusterRole,
+    /// A RoleBinding.
+    RoleBinding,
+    /// A ClusterRoleBinding.
+    ClusterRoleBinding,
+}
+
+impl Rbac {
+    fn is_role(self) -> bool {
+        matches!(self, Self::Role | Self::ClusterRole)
+    }
+
+    fn is_namespaced(self) -> bool {
+        matches!(self, Self::Role | Self::RoleBinding)
+    }
+}
+
+impl Strategy for Rbac {
+    fn default(&self, value: &mut Value) {
+        default(*self, value);
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate(*self, value, live)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+
+    fn metadata_validations(&self) -> usize {
+        5
+    }
+}
+
+fn default(kind: Rbac, value: &mut Value) {
+    if kind.is_role() {
         if items(value, "rules").is_empty() {
             value["rules"] = Value::Null;
         }
@@ -31,12 +76,11 @@ pub(super) fn default(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// Everything wrong with an object of the group.
-pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+fn validate(kind: Rbac, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    if matches!(resource.plural.as_str(), "roles" | "clusterroles") {
+    if kind.is_role() {
         for (index, rule) in items(value, "rules").iter().enumerate() {
-            validate_rule(resource, rule, &format!("rules[{index}]"), &mut causes);
+            validate_rule(kind, rule, &format!("rules[{index}]"), &mut causes);
         }
         if live.is_some() {
             // updates look at the rules twice, and say so twice
@@ -48,7 +92,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
     if text(role, "apiGroup") != GROUP {
         causes.push(Cause::unsupported("roleRef.apiGroup", &role["apiGroup"], &[GROUP]));
     }
-    let known: &[&str] = if resource.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    let known: &[&str] = if kind.is_namespaced() { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
     if !known.contains(&text(role, "kind")) {
         causes.push(Cause::unsupported("roleRef.kind", &Value::from(text(role, "kind")), known));
     }
@@ -58,7 +102,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         name(NameRule::PathSegment, &role["name"], "roleRef.name", &mut causes);
     }
     for (index, subject) in items(value, "subjects").iter().enumerate() {
-        validate_subject(resource, subject, &format!("subjects[{index}]"), &mut causes);
+        validate_subject(kind, subject, &format!("subjects[{index}]"), &mut causes);
     }
     if let Some(live) = live
         && live["roleRef"] != *role
@@ -69,14 +113,14 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
     causes
 }
 
-fn validate_rule(resource: &Resource, rule: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_rule(kind: Rbac, rule: &Value, path: &str, causes: &mut Vec<Cause>) {
     let empty = |key: &str| items(rule, key).is_empty();
     if empty("verbs") {
         causes.push(Cause::required(format!("{path}.verbs"), "verbs must contain at least one value"));
     }
     if !empty("nonResourceURLs") {
         let own = format!("{path}.nonResourceURLs");
-        if resource.namespaced {
+        if kind.is_namespaced() {
             let detail = "namespaced rules cannot apply to non-resource URLs";
             causes.push(Cause::invalid(own.as_str(), &rule["nonResourceURLs"], detail));
         }
@@ -96,7 +140,7 @@ fn validate_rule(resource: &Resource, rule: &Value, path: &str, causes: &mut Vec
     }
 }
 
-fn validate_subject(resource: &Resource, subject: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_subject(binding: Rbac, subject: &Value, path: &str, causes: &mut Vec<Cause>) {
     if text(subject, "name").is_empty() {
         causes.push(Cause::required(format!("{path}.name"), ""));
     }
@@ -108,7 +152,7 @@ fn validate_subject(resource: &Resource, subject: &Value, path: &str, causes: &m
             if !text(subject, "apiGroup").is_empty() {
                 causes.push(Cause::unsupported(format!("{path}.apiGroup"), &subject["apiGroup"], &[""]));
             }
-            if !resource.namespaced && text(subject, "namespace").is_empty() {
+            if !binding.is_namespaced() && text(subject, "namespace").is_empty() {
                 causes.push(Cause::required(format!("{path}.namespace"), ""));
             }
         }

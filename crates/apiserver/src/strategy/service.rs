@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{drop_empty, exposure, fill};
+use super::{Strategy, drop_empty, exposure, fill, names::NameRule};
 use crate::{
     addresses::Addresses,
     kinds::Resource,
@@ -12,8 +12,64 @@ use crate::{
     status::{ApiError, Cause},
 };
 
+/// Services.
+#[derive(Debug)]
+pub(crate) struct Service;
+
+impl Strategy for Service {
+    fn default(&self, value: &mut Value) {
+        default(value);
+    }
+
+    fn prepare_create(&self, value: &mut Value) {
+        value["status"] = json!({"loadBalancer": {}});
+    }
+
+    fn prepare_update(&self, value: &mut Value, live: &Value) {
+        prepare_update(value, live);
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate(value, live)
+    }
+
+    fn warnings(&self, value: &Value) -> Vec<String> {
+        warnings(value)
+    }
+
+    fn allocate(
+        &self,
+        state: &Arc<State>,
+        resource: &Resource,
+        value: &mut Value,
+        live: Option<&Value>,
+    ) -> Result<Allocation, ApiError> {
+        allocate(state, resource, value, live)
+    }
+
+    fn after_write(&self, state: &State, before: Option<&Value>, after: Option<&Value>) {
+        release(state, before, after);
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label1035
+    }
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+
+    fn shows_deleted(&self) -> bool {
+        true
+    }
+
+    fn selectable(&self) -> &'static [&'static str] {
+        &["spec.clusterIP", "spec.type"]
+    }
+}
+
 /// Fills in a Service.
-pub(super) fn default(value: &mut Value) {
+fn default(value: &mut Value) {
     let spec = &mut value["spec"];
     if !spec.is_object() {
         *spec = json!({});
@@ -62,7 +118,7 @@ pub(super) fn default(value: &mut Value) {
 }
 
 /// An update that does not name its addresses keeps them.
-pub(super) fn prepare_update(value: &mut Value, live: &Value) {
+fn prepare_update(value: &mut Value, live: &Value) {
     if value["spec"]["type"] == "ExternalName" || live["spec"]["type"] == "ExternalName" {
         return;
     }
@@ -131,6 +187,11 @@ pub(crate) struct Allocation {
 // === impl Allocation ===
 
 impl Allocation {
+    /// Of a write that takes none.
+    pub(super) fn nothing(state: &Arc<State>) -> Self {
+        Self { state: Arc::clone(state), addresses: Vec::new(), ports: Vec::new() }
+    }
+
     /// The write succeeded: the object holds the addresses from now on.
     pub(crate) fn keep(mut self) {
         self.addresses.clear();
@@ -150,17 +211,14 @@ impl Drop for Allocation {
     }
 }
 
-/// Gives a Service its addresses; other kinds get nothing.
-pub(crate) fn allocate(
+/// Gives a Service its addresses.
+fn allocate(
     state: &Arc<State>,
     resource: &Resource,
     value: &mut Value,
     live: Option<&Value>,
 ) -> Result<Allocation, ApiError> {
-    let mut allocation = Allocation { state: Arc::clone(state), addresses: Vec::new(), ports: Vec::new() };
-    if !(resource.group.is_empty() && resource.plural == "services") {
-        return Ok(allocation);
-    }
+    let mut allocation = Allocation::nothing(state);
     let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let spec = &mut value["spec"];
     if spec["type"] == "ExternalName" {
@@ -259,7 +317,7 @@ fn holds_port(service: &Value, port: u16) -> bool {
 }
 
 /// Gives back what the new state does not hold any more.
-pub(super) fn release(state: &State, before: Option<&Value>, after: Option<&Value>) {
+fn release(state: &State, before: Option<&Value>, after: Option<&Value>) {
     let Some(before) = before else { return };
     let held = |object: Option<&Value>| {
         let addresses: Vec<Ipv4Addr> = object
@@ -301,7 +359,7 @@ pub(crate) fn restore(state: &State) {
 }
 
 /// Fields that have no effect.
-pub(super) fn warnings(value: &Value) -> Vec<String> {
+fn warnings(value: &Value) -> Vec<String> {
     let external = value["spec"]["externalIPs"].as_array().is_some_and(|ips| !ips.is_empty());
     if value["spec"]["type"] == "ExternalName" && external {
         return vec!["spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned()];
@@ -310,7 +368,7 @@ pub(super) fn warnings(value: &Value) -> Vec<String> {
 }
 
 /// Everything wrong with a Service.
-pub(super) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
+fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &value["spec"];
     let kind = spec["type"].as_str().unwrap_or_default();

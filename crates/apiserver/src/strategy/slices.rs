@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, net::IpAddr};
 use serde_json::{Value, json};
 
 use super::{
+    Strategy,
     checks::{ip, items, name, one_of, text},
-    fill,
+    differs, drop_empty, fill,
     names::{self, NameRule},
 };
 use crate::status::Cause;
@@ -16,8 +17,53 @@ const ADDRESSES: usize = 100;
 const ENDPOINTS: usize = 1000;
 const PORTS: usize = 20_000;
 
+/// EndpointSlices.
+#[derive(Debug)]
+pub(crate) struct EndpointSlice;
+
+impl Strategy for EndpointSlice {
+    fn default(&self, value: &mut Value) {
+        default(value);
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate(value, live)
+    }
+
+    fn warnings(&self, value: &Value) -> Vec<String> {
+        warnings(value)
+    }
+
+    fn is_new_generation(&self, value: &Value, live: &Value) -> bool {
+        differs(value, live, true)
+    }
+}
+
+/// Endpoints.
+#[derive(Debug)]
+pub(crate) struct Endpoints;
+
+impl Strategy for Endpoints {
+    fn default(&self, value: &mut Value) {
+        for subset in value.pointer_mut("/subsets").and_then(Value::as_array_mut).into_iter().flatten() {
+            for port in subset.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                fill(port, "protocol", "TCP");
+            }
+        }
+        drop_empty(value, &["subsets"]);
+    }
+
+    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
+        validate_endpoints(value)
+    }
+
+    fn creates_on_update(&self) -> bool {
+        true
+    }
+}
+
 /// Fills in the defaults.
-pub(super) fn default(value: &mut Value) {
+fn default(value: &mut Value) {
     for list in ["endpoints", "ports"] {
         if items(value, list).is_empty() {
             value[list] = Value::Null;
@@ -37,7 +83,7 @@ pub(super) fn default(value: &mut Value) {
 }
 
 /// What works, but not as one may think.
-pub(super) fn warnings(value: &Value) -> Vec<String> {
+fn warnings(value: &Value) -> Vec<String> {
     if value["addressType"] == "FQDN" {
         return vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()];
     }
@@ -45,7 +91,7 @@ pub(super) fn warnings(value: &Value) -> Vec<String> {
 }
 
 /// Everything wrong with a slice.
-pub(super) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
+fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let kind = text(value, "addressType");
     if kind.is_empty() {
@@ -171,7 +217,7 @@ fn too_many(path: &str, found: usize, most: usize) -> Cause {
 }
 
 /// Everything wrong with the Endpoints of a Service.
-pub(super) fn validate_endpoints(value: &Value) -> Vec<Cause> {
+fn validate_endpoints(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (index, subset) in items(value, "subsets").iter().enumerate() {
         let path = format!("subsets[{index}]");

@@ -1,18 +1,97 @@
 //! PersistentVolumes, the claims to them, and StorageClasses.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
+    Strategy,
     checks::{items, name, one_of, selector, text},
+    fill,
     names::{self, NameRule},
     quantity::Quantity,
 };
-use crate::status::Cause;
+use crate::{clock, status::Cause};
 
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
+/// PersistentVolumeClaims.
+#[derive(Debug)]
+pub(crate) struct Claim;
+
+impl Strategy for Claim {
+    fn default(&self, value: &mut Value) {
+        fill(value, "spec", json!({}));
+        fill(&mut value["spec"], "volumeMode", "Filesystem");
+        default_claim(value);
+    }
+
+    fn prepare_create(&self, value: &mut Value) {
+        value["status"] = json!({"phase": "Pending"});
+        protect(value, "kubernetes.io/pvc-protection");
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate_claim(value, live)
+    }
+
+    fn shows_deleted(&self) -> bool {
+        true
+    }
+}
+
+/// PersistentVolumes.
+#[derive(Debug)]
+pub(crate) struct Volume;
+
+impl Strategy for Volume {
+    fn default(&self, value: &mut Value) {
+        fill(value, "spec", json!({}));
+        fill(&mut value["spec"], "persistentVolumeReclaimPolicy", "Retain");
+        fill(&mut value["spec"], "volumeMode", "Filesystem");
+        if value["spec"]["hostPath"].is_object() {
+            fill(&mut value["spec"]["hostPath"], "type", "");
+        }
+    }
+
+    fn prepare_create(&self, value: &mut Value) {
+        value["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": clock::now()});
+        protect(value, "kubernetes.io/pv-protection");
+    }
+
+    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
+        validate_volume(value)
+    }
+
+    fn shows_deleted(&self) -> bool {
+        true
+    }
+}
+
+/// StorageClasses.
+#[derive(Debug)]
+pub(crate) struct StorageClass;
+
+impl Strategy for StorageClass {
+    fn default(&self, value: &mut Value) {
+        fill(value, "reclaimPolicy", "Delete");
+        fill(value, "volumeBindingMode", "Immediate");
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate_class(value, live)
+    }
+}
+
+/// Adds the finalizer that keeps an object while it is in use.
+fn protect(value: &mut Value, finalizer: &str) {
+    let mut finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|f| f == finalizer) {
+        finalizers.push(Value::from(finalizer));
+    }
+    value["metadata"]["finalizers"] = Value::Array(finalizers);
+}
+
 /// Drops a source of data that is neither a claim nor a snapshot: it could not be followed.
-pub(super) fn default_claim(value: &mut Value) {
+fn default_claim(value: &mut Value) {
     let source = &value["spec"]["dataSource"];
     let known = match text(source, "kind") {
         "PersistentVolumeClaim" => text(source, "apiGroup").is_empty(),
@@ -29,7 +108,7 @@ pub(super) fn default_claim(value: &mut Value) {
 }
 
 /// Everything wrong with a claim.
-pub(super) fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> {
+fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &value["spec"];
     let modes = items(spec, "accessModes");
@@ -96,7 +175,7 @@ fn immutable(spec: &Value, live: &Value, causes: &mut Vec<Cause>) {
 }
 
 /// Everything wrong with a class.
-pub(super) fn validate_class(value: &Value, live: Option<&Value>) -> Vec<Cause> {
+fn validate_class(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let provisioner = text(value, "provisioner");
     if provisioner.is_empty() {
@@ -130,7 +209,7 @@ pub(super) fn validate_class(value: &Value, live: Option<&Value>) -> Vec<Cause> 
 }
 
 /// Everything wrong with a volume of the cluster.
-pub(super) fn validate_volume(value: &Value) -> Vec<Cause> {
+fn validate_volume(value: &Value) -> Vec<Cause> {
     /// What a volume can be: those that are still served.
     const TYPES: [&str; 9] = ["hostPath", "nfs", "iscsi", "fc", "local", "csi", "cephfs", "rbd", "azureFile"];
     const OLD: [&str; 13] = [

@@ -99,7 +99,7 @@ async fn attempt(
     stamp(resource, &mut value);
     call.warnings.extend(strategy::dedupe_owners(&mut value));
     strategy::prepare_create(resource, &mut value);
-    let services = strategy::service::allocate(call.state, resource, &mut value, None)?;
+    let services = strategy::allocate(call.state, resource, &mut value, None)?;
     refuse_deep(resource, &value)?;
     let mut causes = strategy::validate(resource, &value, None);
     if let Some(custom) = resource.custom() {

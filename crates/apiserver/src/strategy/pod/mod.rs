@@ -6,11 +6,69 @@ mod volumes;
 
 use serde_json::{Value, json};
 
-pub(super) use self::validate::{validate, validate_spec, warnings};
-use super::{drop_empty, fill, quantity::Quantity};
+use self::validate::validate;
+pub(super) use self::validate::{validate_spec, warnings};
+use super::{Strategy, drop_empty, fill, quantity::Quantity};
+use crate::status::Cause;
+
+/// Pods.
+#[derive(Debug)]
+pub(crate) struct Pod;
+
+impl Strategy for Pod {
+    fn default(&self, value: &mut Value) {
+        default(value);
+    }
+
+    fn prepare_create(&self, value: &mut Value) {
+        prepare_create(value);
+    }
+
+    fn prepare_update(&self, value: &mut Value, _live: &Value) {
+        tolerate_lost_nodes(&mut value["spec"]);
+    }
+
+    fn prepare_status(&self, value: &mut Value, live: &Value) {
+        prepare_status(value, live);
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        validate(value, live)
+    }
+
+    fn warnings(&self, value: &Value) -> Vec<String> {
+        warnings(&value["spec"], "spec")
+    }
+
+    fn grace(&self, stored: &Value, asked: Option<i64>) -> i64 {
+        grace(stored, asked)
+    }
+
+    fn shows_deleted(&self) -> bool {
+        true
+    }
+
+    fn selectable(&self) -> &'static [&'static str] {
+        &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ]
+    }
+
+    fn metadata_validations(&self) -> usize {
+        4
+    }
+}
 
 /// Fills in a Pod.
-pub(super) fn default(value: &mut Value) {
+fn default(value: &mut Value) {
     default_spec(&mut value["spec"], true);
     let spec = &mut value["spec"];
     fill(spec, "enableServiceLinks", true);
@@ -253,7 +311,7 @@ fn default_volume(volume: &mut Value) {
 }
 
 /// What admission adds to a new pod, and its first status.
-pub(super) fn prepare_create(value: &mut Value) {
+fn prepare_create(value: &mut Value) {
     let spec = &mut value["spec"];
     tolerate_lost_nodes(spec);
     fill(spec, "priority", 0);
@@ -263,7 +321,7 @@ pub(super) fn prepare_create(value: &mut Value) {
 }
 
 /// A pod stays five minutes on a node that is not there.
-pub(super) fn tolerate_lost_nodes(spec: &mut Value) {
+fn tolerate_lost_nodes(spec: &mut Value) {
     if !spec["tolerations"].is_array() {
         spec["tolerations"] = json!([]);
     }
@@ -325,7 +383,7 @@ pub(super) fn prepare_resize(value: &mut Value, live: &Value) {
 }
 
 /// What a status update cannot change.
-pub(super) fn prepare_status(value: &mut Value, live: &Value) {
+fn prepare_status(value: &mut Value, live: &Value) {
     for key in ["deletionTimestamp", "ownerReferences"] {
         super::put(&mut value["metadata"], key, live["metadata"].get(key).cloned());
     }
@@ -345,7 +403,7 @@ pub(super) fn prepare_status(value: &mut Value, live: &Value) {
 }
 
 /// Seconds that a pod gets to stop: none if it never got a node or is done.
-pub(crate) fn grace(stored: &Value, asked: Option<i64>) -> i64 {
+fn grace(stored: &Value, asked: Option<i64>) -> i64 {
     let period = match asked {
         Some(asked) => asked,
         None => stored["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30),

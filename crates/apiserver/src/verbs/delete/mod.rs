@@ -18,7 +18,7 @@ use crate::{
     respond::{self, Listing},
     status::{About, ApiError},
     store::{Key, Stored, WriteError},
-    strategy::{self, pod},
+    strategy,
 };
 
 /// How often a deletion is tried again when another write comes between.
@@ -245,14 +245,8 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
         value["metadata"]["finalizers"] = Value::from(finalizers.clone());
     }
     let pending = stored["metadata"]["deletionTimestamp"].is_string();
-    let namespace = resource.group.is_empty() && resource.plural == "namespaces";
-    let held = !finalizers.is_empty()
-        || (namespace && value["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty()));
-    let grace = if resource.group.is_empty() && resource.plural == "pods" {
-        pod::grace(stored, options.grace)
-    } else {
-        0
-    };
+    let held = !finalizers.is_empty() || strategy::is_held(resource, &value);
+    let grace = strategy::grace(resource, stored, options.grace);
     if pending {
         let old = stored["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
         if grace > 0 && grace >= old {
@@ -286,12 +280,7 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
         return Plan::Remove(value);
     }
     mark(&mut value, grace);
-    if namespace {
-        value["status"]["phase"] = Value::from("Terminating");
-        if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-            metadata.remove("deletionGracePeriodSeconds");
-        }
-    }
+    strategy::terminate(resource, &mut value);
     strategy::bump_for_deletion(&mut value);
     Plan::Keep(value)
 }

@@ -215,7 +215,7 @@ async fn attempt(
         Some(subresource) => strategy::prepare_subresource(&resource, subresource, &mut value, &live),
         None => strategy::prepare_update(&resource, &mut value, &live),
     }
-    let services = strategy::service::allocate(call.state, &resource, &mut value, Some(&live))?;
+    let services = strategy::allocate(call.state, &resource, &mut value, Some(&live))?;
     strategy::bump_generation(&resource, subresource, &mut value, &live);
     patching::keep_times(&live, &mut value);
     create::refuse_deep(&resource, &value)?;
