@@ -97,6 +97,8 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
         &["OnFailure", "Never"],
     ));
     if let Some(live) = live {
+        // an update validates the spec a second time, and reports it twice
+        causes.extend(causes.clone());
         for key in ["completions", "selector", "template"] {
             if value["spec"][key] != live["spec"][key] {
                 causes.push(Cause::invalid(format!("spec.{key}"), &value["spec"][key], "field is immutable"));
