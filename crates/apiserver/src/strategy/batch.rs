@@ -139,6 +139,8 @@ fn validate(kind: Batch, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         &["OnFailure", "Never"],
     ));
     if let Some(live) = live {
+        // an update validates the spec a second time, and reports it twice
+        causes.extend(causes.clone());
         for key in ["completions", "selector", "template"] {
             if value["spec"][key] != live["spec"][key] {
                 causes.push(Cause::invalid(format!("spec.{key}"), &value["spec"][key], "field is immutable"));

@@ -70,11 +70,14 @@ impl fmt::Display for Element {
     }
 }
 
-/// A value as it stands in a path: strings quoted.
+/// A value as it stands in a path: strings quoted, an object as its fields without anything between them.
 fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => gofmt::quoted(text),
         Value::Null => "null".to_owned(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| format!("{name}={}", value_text(value))).collect()
+        }
         other => gofmt::plain(other),
     }
 }

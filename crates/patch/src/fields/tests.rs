@@ -83,3 +83,10 @@ fn malformed_sets_are_refused() {
     assert_eq!(read(json!({"k:{": {}})), FieldsError::Malformed("k:{".to_owned()));
     assert_eq!(read(json!({"i:one": {}})), FieldsError::Malformed("i:one".to_owned()));
 }
+
+#[test]
+fn an_object_as_a_key_stands_in_a_path_as_its_fields() {
+    let key = |value| Element::Key(vec![("name".to_owned(), value)]).to_string();
+    assert_eq!(key(json!({})), "[name=]");
+    assert_eq!(key(json!({"a": "b"})), "[name=a=\"b\"]");
+}

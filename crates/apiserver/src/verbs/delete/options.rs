@@ -81,6 +81,11 @@ pub(super) fn read(call: &Call<'_>) -> Result<Options, ApiError> {
         if request.query.get("orphanDependents").is_some() {
             given["orphanDependents"] = Value::from(request.query.flag("orphanDependents"));
         }
+        for key in ["uid", "resourceVersion"] {
+            if let Some(text) = request.query.get(key).filter(|text| !text.is_empty()) {
+                given["preconditions"][key] = Value::from(text);
+            }
+        }
         let dry: Vec<&str> = request.query.all("dryRun").collect();
         given["dryRun"] = Value::from(dry);
         given
