@@ -19,6 +19,7 @@ pub mod names;
 pub mod pairing;
 pub mod proof;
 pub mod reasons;
+pub mod scrapers;
 pub mod uri;
 pub mod v1alpha1;
 pub mod v1alpha2;

@@ -279,6 +279,24 @@ impl Admission {
         self.queue.lock().served(flow, tokens, core.now_ms());
     }
 
+    /// Which share of each limit is used.
+    pub(crate) fn shares(&self) -> flow::Shares {
+        self.queue.lock().shares()
+    }
+
+    /// What each flow was served, where a fairness policy asks for it.
+    pub(crate) fn service(&self, core: &Core) -> Vec<(Arc<str>, flow::Served)> {
+        self.queue.lock().service(core.now_ms())
+    }
+
+    /// How many endpoints have no metrics that are recent enough, where the saturation is made of metrics.
+    pub(crate) fn stale_endpoints(&self, core: &Core) -> Option<usize> {
+        let Detector::Utilization { stale_after_ms, .. } = self.settings.detector else { return None };
+        let (now, limit) = (Instant::now(), Duration::from_millis(stale_after_ms));
+        let members = core.pool.members();
+        Some(members.iter().filter(|member| !member.snapshot(now, Some(limit)).fresh).count())
+    }
+
     /// How full the pool is: 1 and more is full, and so is a pool without endpoints.
     pub(crate) fn saturation(&self, core: &Core) -> f64 {
         let members = core.pool.members();

@@ -72,7 +72,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(scheduler: Scheduler, settings: Settings, pool_name: &str) -> Self {
+    pub(crate) fn new(mut scheduler: Scheduler, settings: Settings, pool_name: &str) -> Self {
+        let metrics = PickerMetrics::new(pool_name);
+        scheduler.time_plugins(|role| metrics.plugins.watch(role));
         Self {
             state: RwLock::new(scheduler.state()),
             scheduler,
@@ -84,7 +86,7 @@ impl Core {
             predictor: None,
             settings,
             decisions: Decisions::new(0),
-            metrics: PickerMetrics::new(pool_name),
+            metrics,
             started: Instant::now(),
             draining: AtomicBool::new(false),
             listening: AtomicBool::new(false),

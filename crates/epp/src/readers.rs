@@ -7,10 +7,13 @@
 use http::{HeaderMap, StatusCode, header};
 use k8s_openapi::api::{
     authentication::v1::{SelfSubjectReview, TokenReview, TokenReviewSpec, UserInfo},
-    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+    authorization::v1::SubjectAccessReview,
 };
 use kube::{Api, Client, api::PostParams};
-use longboat_api::decisions::{AUDIENCE, TOKEN_HEADER};
+use longboat_api::{
+    decisions::{AUDIENCE, TOKEN_HEADER},
+    scrapers::may_read_metrics,
+};
 use tokio::sync::OnceCell;
 
 /// Asks the API server about those who ask.
@@ -38,20 +41,7 @@ impl Readers {
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.strip_prefix("Bearer "))
             .ok_or(StatusCode::UNAUTHORIZED)?;
-        let user = self.user(token, None).await?;
-        let access = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: user.username,
-                groups: user.groups,
-                uid: user.uid,
-                non_resource_attributes: Some(NonResourceAttributes {
-                    path: Some("/metrics".to_owned()),
-                    verb: Some("get".to_owned()),
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
-        };
+        let access = may_read_metrics(self.user(token, None).await?);
         let reviewed = Api::<SubjectAccessReview>::all(self.client.clone())
             .create(&PostParams::default(), &access)
             .await

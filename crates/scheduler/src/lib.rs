@@ -44,6 +44,7 @@ mod scheduler;
 mod scorers;
 mod sessions;
 mod state;
+mod stopwatch;
 mod topology;
 
 pub use decision::{Decision, Disaggregation, FilterTrace, ProfileRun, ScorerTrace, Stages};
@@ -59,6 +60,7 @@ pub use request::{HeaderLookup, NoHeaders, Prompt, Request};
 pub use scheduler::{Handler, Options, Scheduler};
 pub use sessions::Agents;
 pub use state::State;
+pub use stopwatch::{Role, Stopwatch};
 
 #[cfg(test)]
 mod tests;

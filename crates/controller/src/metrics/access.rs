@@ -5,9 +5,10 @@ use std::{collections::HashMap, time::Duration};
 use http::StatusCode;
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec},
-    authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+    authorization::v1::SubjectAccessReview,
 };
 use kube::{Api, Client, api::PostParams};
+use longboat_api::scrapers::may_read_metrics;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -85,20 +86,7 @@ impl Access {
             .filter(|status| status.authenticated == Some(true))
             .and_then(|status| status.user);
         let Some(user) = user else { return Ok(Err(StatusCode::UNAUTHORIZED)) };
-        let access = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: user.username,
-                groups: user.groups,
-                uid: user.uid,
-                extra: user.extra,
-                non_resource_attributes: Some(NonResourceAttributes {
-                    path: Some("/metrics".to_owned()),
-                    verb: Some("get".to_owned()),
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
-        };
+        let access = may_read_metrics(user);
         let reviewed = Api::<SubjectAccessReview>::all(self.client.clone())
             .create(&PostParams::default(), &access)
             .await?;

@@ -117,6 +117,8 @@ struct Picked {
     flow: Option<String>,
     since: Instant,
     first_byte: Option<Duration>,
+    /// When its response began, and what this cost here so far.
+    response: Option<Responding>,
     response_bytes: usize,
     response_headers: Vec<(String, String)>,
     stream: bool,
@@ -136,6 +138,16 @@ struct Picked {
     record: Option<Arc<Record>>,
 }
 
+/// The time of a response.
+#[derive(Clone, Copy)]
+struct Responding {
+    since: Instant,
+    /// When the part that is worked on came.
+    part: Instant,
+    /// How long the parts before it took.
+    spent: Duration,
+}
+
 impl ProcessorExchange for Exchange {
     fn handle(&mut self, incoming: Incoming, out: &mut Outbox) {
         let Incoming { event, metadata } = incoming;
@@ -148,10 +160,19 @@ impl ProcessorExchange for Exchange {
             }
             Event::RequestTrailers(_) => self.request_trailers(metadata, out),
             Event::ResponseHeaders { headers, end_of_stream } => {
+                self.part_begins();
                 self.response_headers(&headers, end_of_stream, metadata.as_ref(), out);
+                self.part_ends();
             }
-            Event::ResponseBody { body, end_of_stream } => self.response_body(body, end_of_stream, out),
-            Event::ResponseTrailers(_) => self.response_trailers(out),
+            Event::ResponseBody { body, end_of_stream } => {
+                self.part_begins();
+                self.response_body(body, end_of_stream, out);
+                self.part_ends();
+            }
+            Event::ResponseTrailers(_) => {
+                self.part_begins();
+                self.response_trailers(out);
+            }
         }
     }
 

@@ -1,12 +1,12 @@
 //! A response on its way out: passed on chunk by chunk, and counted.
 
-use std::mem;
+use std::{mem, time::Duration};
 
 use bytes::Bytes;
 use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox, names};
 use tokio::time::Instant;
 
-use super::{Exchange, Phase, Picked, Watched, headers};
+use super::{Exchange, Phase, Picked, Responding, Watched, headers};
 use crate::metrics::Finished;
 
 impl Exchange {
@@ -108,9 +108,29 @@ impl Exchange {
         self.finish();
     }
 
+    /// A part of the response comes.
+    pub(super) fn part_begins(&mut self) {
+        let Some(picked) = &mut self.picked else { return };
+        let now = Instant::now();
+        let begins = Responding { since: now, part: now, spent: Duration::ZERO };
+        picked.response.get_or_insert(begins).part = now;
+    }
+
+    /// The part is done, and was not the last.
+    pub(super) fn part_ends(&mut self) {
+        if let Some(response) = self.picked.as_mut().and_then(|picked| picked.response.as_mut()) {
+            response.spent += response.part.elapsed();
+        }
+    }
+
     /// The response is complete.
     fn finish(&mut self) {
         if let Some(mut picked) = self.picked.take() {
+            if let Some(Responding { since, part, spent }) = picked.response {
+                // Of a stream, the time between its parts is the model server's.
+                let took = if picked.stream { spent + part.elapsed() } else { since.elapsed() };
+                self.core.metrics.responded(took);
+            }
             if let Some(watched) = picked.watched.take() {
                 self.learn(watched, &picked);
             }

@@ -79,6 +79,7 @@ impl Exchange {
             flow,
             since: pending.since,
             first_byte: None,
+            response: None,
             response_bytes: 0,
             response_headers: decision.response_headers,
             stream: parsed.stream,

@@ -7,6 +7,8 @@ mod eviction;
 mod flow;
 mod labels;
 mod latency;
+mod limits;
+mod plugins;
 mod pool;
 mod requests;
 mod stream;
@@ -41,6 +43,7 @@ pub(crate) use self::{
     flow::{FlowMetrics, Waiting},
     labels::RequestLabels,
     latency::{LatencyMetrics, Time},
+    plugins::PluginMetrics,
     stream::{Gaps, StreamMetrics},
 };
 
@@ -111,6 +114,7 @@ pub(crate) struct PickerMetrics {
     per_token: Twin<RequestLabels, Histogram, Buckets>,
     streamed_per_token: Histograms<RequestLabels>,
     processing: Histogram,
+    responding: Histogram,
     running: Family<RequestLabels, Gauge>,
     former_running: Family<ModelLabel, Gauge>,
     scheduling: Histogram,
@@ -134,6 +138,9 @@ pub(crate) struct PickerMetrics {
     in_flight_tokens: Family<LoadLabels, Gauge>,
     /// What flow control does.
     pub(crate) flow: FlowMetrics,
+    limits: limits::LimitMetrics,
+    /// How long plugins work.
+    pub(crate) plugins: PluginMetrics,
     /// Which stages requests go through.
     pub(crate) disagg: DisaggMetrics,
     /// What eviction does.
@@ -240,6 +247,12 @@ impl PickerMetrics {
             "Time from the request to its way on to an endpoint",
             processing.clone(),
         );
+        let responding = Buckets(PROCESSING).new_metric();
+        r.register(
+            "llm_d_epp_response_processing_duration_seconds",
+            "Of a stream: time in the picker; of another response: time from its headers to its end",
+            responding.clone(),
+        );
         let running = Family::default();
         let former_running = Family::default();
         r.register("llm_d_epp_request_running", "Requests in flight", running.clone());
@@ -333,6 +346,8 @@ impl PickerMetrics {
             in_flight_tokens.clone(),
         );
         let flow = FlowMetrics::new(r, pool);
+        let limits = limits::LimitMetrics::new(r, pool);
+        let plugins = PluginMetrics::new(r);
         let disagg = DisaggMetrics::new(r);
         let eviction = EvictionMetrics::new(r, pool);
         let latency = LatencyMetrics::new(r);
@@ -371,6 +386,7 @@ impl PickerMetrics {
             per_token,
             streamed_per_token,
             processing,
+            responding,
             running,
             former_running,
             scheduling,
@@ -393,6 +409,8 @@ impl PickerMetrics {
             in_flight_requests,
             in_flight_tokens,
             flow,
+            limits,
+            plugins,
             disagg,
             eviction,
             latency,

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use longboat_scheduler::Slot;
+use longboat_scheduler::{
+    Slot,
+    flow::{Served, Shares},
+};
 
 use super::{
     PickerMetrics,
@@ -26,6 +29,23 @@ impl PickerMetrics {
             let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
             self.in_flight_requests.get_or_create(&labels).set(gauge(requests));
             self.in_flight_tokens.get_or_create(&labels).set(gauge(tokens));
+        }
+    }
+
+    /// What flow control says when somebody asks. `stale`: where the saturation is made of metrics; `served`: where a fairness
+    /// policy asks for it.
+    pub(crate) fn flow_numbers(
+        &self,
+        shares: &Shares,
+        stale: Option<usize>,
+        served: Option<&[(Arc<str>, Served)]>,
+    ) {
+        self.limits.shares(shares);
+        if let Some(stale) = stale {
+            self.limits.stale(stale);
+        }
+        if let Some(served) = served {
+            self.limits.served(served, |flow| self.flows.label(flow));
         }
     }
 

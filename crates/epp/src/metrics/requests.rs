@@ -126,6 +126,11 @@ impl PickerMetrics {
         self.processing.observe(took.as_secs_f64());
     }
 
+    /// A response went through: a stream took so long in the picker, another one from its headers to its end.
+    pub(crate) fn responded(&self, took: Duration) {
+        self.responding.observe(took.as_secs_f64());
+    }
+
     /// An endpoint was picked that probably has so many blocks of a prompt, of so many, and so many bytes.
     pub(crate) fn prefix_matched(&self, matched: u32, total: u32, bytes: u32) {
         self.prefix_bytes.observe(f64::from(bytes));

@@ -9,8 +9,8 @@ use longboat_scheduler::Metrics;
 use super::support::{self, Stream};
 use crate::{core::Core, monitoring::metrics_page};
 
-const CHAT: &str = "/v1/chat/completions";
-const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
+pub(super) const CHAT: &str = "/v1/chat/completions";
+pub(super) const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
 
 const ONE_AT_A_TIME: &str = "
 apiVersion: llm-d.ai/v1alpha1
@@ -21,12 +21,12 @@ schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}, {plugi
 flowControl: {defaultRequestTTL: 20ms, maxRequests: 1, saturationDetector: {pluginRef: concurrency-detector}}
 ";
 
-fn has(page: &str, line: &str) {
+pub(super) fn has(page: &str, line: &str) {
     assert!(page.lines().any(|found| found == line), "{line}\nin\n{page}");
 }
 
 /// Sends a chat up to the point where it is answered or waits.
-fn send(core: &Arc<Core>) -> Stream {
+pub(super) fn send(core: &Arc<Core>) -> Stream {
     let mut stream = Stream::open(core);
     let headers = support::request_headers("POST", CHAT, &[]);
     stream.feed(Event::RequestHeaders { headers, end_of_stream: false });
@@ -35,7 +35,7 @@ fn send(core: &Arc<Core>) -> Stream {
 }
 
 /// A streamed response with usage.
-fn answer(stream: &mut Stream) {
+pub(super) fn answer(stream: &mut Stream) {
     let mut headers = Headers::new();
     headers.push(":status", "200");
     headers.push("content-type", "text/event-stream");

@@ -6,6 +6,7 @@ mod decisions;
 mod eviction;
 mod golden;
 mod latency;
+mod metric_names;
 mod metrics;
 mod precise;
 mod requests;

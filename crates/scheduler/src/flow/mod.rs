@@ -11,7 +11,8 @@ mod settings;
 
 pub use eviction::{Blocked, Eviction, Gone, Lease};
 pub use limits::UsageLimit;
-pub use queue::{Arrival, Full, Queue, Ticket};
+pub use queue::{Arrival, Full, Queue, Share, Shares, Ticket};
+pub use service::Served;
 pub use settings::{BandSettings, ConcurrencyMode, Detector, Fairness, LeastService, Ordering, Settings};
 pub(crate) use settings::{check_part, read_detector};
 

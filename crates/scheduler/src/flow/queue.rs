@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     eviction::Blocked,
-    service::Attained,
+    service::{Attained, Served},
     settings::{Fairness, Ordering, Settings},
 };
 
@@ -34,6 +34,37 @@ pub struct Arrival<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("queue at capacity")]
 pub struct Full;
+
+/// Which share of the limits of requests and bytes is used: 1 is all. `None`: there is no such limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// Of requests.
+    pub requests: Option<f64>,
+    /// Of bytes.
+    pub bytes: Option<f64>,
+}
+
+/// The shares that are used of all limits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shares {
+    /// Of the limits of all bands together.
+    pub all: Share,
+    /// Of each band's own, with its priority, the highest first.
+    pub bands: Vec<(i32, Share)>,
+}
+
+impl Share {
+    fn of(requests: u64, max_requests: Option<u64>, bytes: u64, max_bytes: Option<u64>) -> Self {
+        let share = |used, limit: Option<u64>| limit.map(|limit| portion(used, limit));
+        Self { requests: share(requests, max_requests), bytes: share(bytes, max_bytes) }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of requests and bytes are far below 2^52")]
+fn portion(used: u64, limit: u64) -> f64 {
+    // A limit of nothing is always reached.
+    if limit == 0 { 1.0 } else { used as f64 / limit as f64 }
+}
 
 /// Requests that wait. `T` is what the caller needs to go on with one.
 #[derive(Debug)]
@@ -131,6 +162,20 @@ impl<T> Queue<T> {
         self.bytes
     }
 
+    /// Which share of each limit is used.
+    pub fn shares(&self) -> Shares {
+        let waiting = u64::try_from(self.index.len()).unwrap_or(u64::MAX);
+        let band = |(Reverse(priority), band): (&Reverse<i32>, &Band<T>)| {
+            let settings = self.settings.band(*priority);
+            let used = Share::of(band.requests, settings.max_requests, band.bytes, settings.max_bytes);
+            (*priority, used)
+        };
+        Shares {
+            all: Share::of(waiting, self.settings.max_requests, self.bytes, self.settings.max_bytes),
+            bands: self.bands.iter().map(band).collect(),
+        }
+    }
+
     /// Lets a request wait.
     ///
     /// # Errors
@@ -197,8 +242,13 @@ impl<T> Queue<T> {
                         requests.first_key_value().map(|(key, _)| (flow, first(key)))
                     });
                     let flow = self.attained.next(&policy, heads, now);
-                    flow.and_then(|flow| band.flows.get(flow)?.first_key_value())
-                        .map(|((_, ticket), _)| *ticket)
+                    let ticket = flow
+                        .and_then(|flow| band.flows.get(flow)?.first_key_value())
+                        .map(|((_, ticket), _)| *ticket);
+                    if let Some(place) = ticket.and_then(|ticket| self.index.get(&ticket)) {
+                        self.attained.went_on(&place.flow, now.saturating_sub(place.since), now);
+                    }
+                    ticket
                 }
                 Fairness::GlobalStrict | Fairness::RoundRobin => band.next(),
             };
@@ -225,6 +275,11 @@ impl<T> Queue<T> {
         if let Some(policy) = self.settings.least_service() {
             self.attained.add(&policy, flow, tokens, now);
         }
+    }
+
+    /// What each flow was served, where a fairness policy asks for it.
+    pub fn service(&self, now: u64) -> Vec<(Arc<str>, Served)> {
+        self.settings.least_service().map_or_else(Vec::new, |policy| self.attained.all(&policy, now))
     }
 
     /// A request that waited longer than it may, if there is one.

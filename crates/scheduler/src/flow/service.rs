@@ -19,6 +19,20 @@ struct Service {
     tokens: f64,
     /// When `tokens` was right, in milliseconds.
     at: u64,
+    /// How many requests went on, and how many milliseconds they waited together.
+    waits: u64,
+    waited_ms: u64,
+}
+
+/// What a flow was served.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Served {
+    /// Tokens; those of long ago count less.
+    pub tokens: f64,
+    /// How many of its requests went on.
+    pub requests: u64,
+    /// How many milliseconds these waited together.
+    pub waited_ms: u64,
 }
 
 impl Service {
@@ -44,10 +58,30 @@ impl Attained {
         }
         let more = float(input) + 2.0 * float(output);
         if let Some(service) = self.flows.get_mut(flow) {
-            *service = Service { tokens: service.now(policy, now) + more, at: now };
+            *service = Service { tokens: service.now(policy, now) + more, at: now, ..*service };
         } else if self.flows.len() < MAX_FLOWS {
-            self.flows.insert(Arc::from(flow), Service { tokens: more, at: now });
+            self.flows.insert(Arc::from(flow), Service { tokens: more, at: now, waits: 0, waited_ms: 0 });
         }
+    }
+
+    /// A request of a flow goes on after so many milliseconds.
+    pub(super) fn went_on(&mut self, flow: &Arc<str>, waited_ms: u64, now: u64) {
+        if let Some(service) = self.flows.get_mut(flow) {
+            service.waits += 1;
+            service.waited_ms = service.waited_ms.saturating_add(waited_ms);
+        } else if self.flows.len() < MAX_FLOWS {
+            self.flows.insert(Arc::clone(flow), Service { tokens: 0.0, at: now, waits: 1, waited_ms });
+        }
+    }
+
+    /// What each flow was served.
+    pub(super) fn all(&self, policy: &LeastService, now: u64) -> Vec<(Arc<str>, Served)> {
+        let served = |service: &Service| Served {
+            tokens: service.now(policy, now),
+            requests: service.waits,
+            waited_ms: service.waited_ms,
+        };
+        self.flows.iter().map(|(flow, service)| (Arc::clone(flow), served(service))).collect()
     }
 
     pub(super) fn len(&self) -> usize {

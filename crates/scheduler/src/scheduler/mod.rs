@@ -4,6 +4,7 @@ mod describe;
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeMap,
     sync::Arc,
 };
 
@@ -30,6 +31,7 @@ use crate::{
     request::Request,
     sessions::{self, Agents},
     state::State,
+    stopwatch::{Role, Stopwatch, Timed},
 };
 
 /// How to build a scheduler.
@@ -54,6 +56,8 @@ pub struct Handler {
 pub struct Scheduler {
     options: Options,
     profiles: Vec<Profile>,
+    /// The type of each declared plugin.
+    types: BTreeMap<String, String>,
     handler: Arc<dyn ProfileHandler>,
     handler_plugin: Handler,
     admitters: Vec<Arc<dyn Admitter>>,
@@ -73,6 +77,8 @@ struct Profile {
     filters: Vec<(String, Arc<dyn Filter>)>,
     scorers: Vec<WeightedScorer>,
     picker: Arc<dyn Picker>,
+    /// The picker's name; `None`: the default one's.
+    picker_name: Option<String>,
 }
 
 struct WeightedScorer {
@@ -128,6 +134,11 @@ impl Scheduler {
         Ok(Self {
             options,
             profiles,
+            types: config
+                .plugins
+                .iter()
+                .map(|plugin| (plugin.name().to_owned(), plugin.plugin_type.clone()))
+                .collect(),
             handler,
             handler_plugin: Handler { name, plugin_type },
             admitters: plugins.iter().filter_map(|(_, plugin)| plugin.admitter.clone()).collect(),
@@ -141,6 +152,28 @@ impl Scheduler {
             tells_served: builder.tells_served,
             latency: builder.latency.map(|(settings, _)| settings),
         })
+    }
+
+    /// Times the work of filters, scorers and pickers from now on. `watch` makes the stopwatch for a plugin in a role; a plugin
+    /// that several profiles use gets one for each.
+    pub fn time_plugins(&mut self, watch: impl Fn(Role) -> Arc<dyn Stopwatch>) {
+        let types = &self.types;
+        let watch = |extension_point, name: &str| {
+            let plugin_type = types.get(name).map_or(name, String::as_str).to_owned();
+            watch(Role { extension_point, plugin_type, plugin_name: name.to_owned() })
+        };
+        for profile in &mut self.profiles {
+            for (name, filter) in &mut profile.filters {
+                *filter = Arc::new(Timed { plugin: Arc::clone(filter), watch: watch("Filter", name) });
+            }
+            for weighted in &mut profile.scorers {
+                let plugin = Arc::clone(&weighted.scorer);
+                weighted.scorer = Arc::new(Timed { plugin, watch: watch("Scorer", &weighted.name) });
+            }
+            let name = profile.picker_name.as_deref().unwrap_or("max-score-picker");
+            let plugin = Arc::clone(&profile.picker);
+            profile.picker = Arc::new(Timed { plugin, watch: watch("Picker", name) });
+        }
     }
 
     /// An empty memory for this scheduler.
@@ -232,6 +265,7 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
         filters: Vec::new(),
         scorers: Vec::new(),
         picker: Arc::new(MaxScore::default()),
+        picker_name: None,
     };
     let mut picker = None;
     for used in uses {
@@ -257,15 +291,16 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
             });
         }
         if let Some(found) = &plugin.picker
-            && picker.replace(Arc::clone(found)).is_some()
+            && picker.replace((used.plugin_ref.clone(), Arc::clone(found))).is_some()
         {
             return Err(ConfigError::Pickers(name.to_owned()));
         }
     }
     // A picker that is declared but used by no profile serves those that have none.
-    let declared = || plugins.iter().find_map(|(_, plugin)| plugin.picker.clone());
-    if let Some(picker) = picker.or_else(declared) {
+    let declared = || plugins.iter().find_map(|(name, plugin)| Some((name.clone(), plugin.picker.clone()?)));
+    if let Some((name, picker)) = picker.or_else(declared) {
         profile.picker = picker;
+        profile.picker_name = Some(name);
     }
     Ok(profile)
 }

@@ -142,8 +142,9 @@ impl<'a> Series<'a> {
             _ => return None,
         };
         // A timestamp may follow.
-        let value = value.split_ascii_whitespace().next()?.parse().ok()?;
-        Some(Self { labels, value })
+        let value: f64 = value.split_ascii_whitespace().next()?.parse().ok()?;
+        // One endpoint that says NaN or infinity would make the saturation of the whole pool no number, or endless.
+        value.is_finite().then_some(Self { labels, value })
     }
 
     fn has(&self, spec: &MetricSpec) -> bool {

@@ -99,3 +99,17 @@ fn attributes_of_the_configuration_are_read() {
     let found: Vec<_> = metrics.custom.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     assert_eq!(found, [("gold", 4.0), ("heat", 0.5)]);
 }
+
+#[test]
+fn a_value_that_is_no_number_or_endless_counts_as_missing() {
+    for value in ["NaN", "+Inf", "-Inf", "1e999"] {
+        let page = format!(
+            "vllm:num_requests_waiting {value}\nvllm:num_requests_running 2\nvllm:kv_cache_usage_perc {value}\n"
+        );
+        let mut metrics = Metrics { waiting: 3.0, kv_usage: 0.5, ..Metrics::default() };
+        let layer = DataLayer::from_config(&EndpointPickerConfig::default()).unwrap();
+        let complete = extract(page.as_bytes(), &layer.engines["vllm"], &mut metrics);
+        assert!(!complete, "{value}");
+        assert_eq!((metrics.waiting, metrics.running, metrics.kv_usage), (3.0, 2.0, 0.5), "{value}");
+    }
+}

@@ -1,0 +1,151 @@
+//! What flow control says when somebody asks: which share of its limits is used, whose metrics are old, what flows were served.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use longboat_scheduler::flow::{Served, Share, Shares};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+type Decimal = Gauge<f64, AtomicU64>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BandLabels {
+    priority: i64,
+    inference_pool: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PoolLabels {
+    inference_pool: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DetectorLabel {
+    detector: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProgramLabel {
+    program_id: String,
+}
+
+/// These series.
+#[derive(Debug)]
+pub(super) struct LimitMetrics {
+    pool: String,
+    requests: Family<BandLabels, Decimal>,
+    bytes: Family<BandLabels, Decimal>,
+    all_requests: Family<PoolLabels, Decimal>,
+    all_bytes: Family<PoolLabels, Decimal>,
+    stale: Family<DetectorLabel, Gauge>,
+    attained: Family<ProgramLabel, Decimal>,
+    waits: Family<ProgramLabel, Decimal>,
+    /// Absent where no policy counts what flows are served.
+    fairness: Family<[(&'static str, &'static str); 0], Decimal>,
+}
+
+impl LimitMetrics {
+    pub(super) fn new(r: &mut Registry, pool: &str) -> Self {
+        let metrics = Self {
+            pool: pool.to_owned(),
+            requests: Family::default(),
+            bytes: Family::default(),
+            all_requests: Family::default(),
+            all_bytes: Family::default(),
+            stale: Family::default(),
+            attained: Family::default(),
+            waits: Family::default(),
+            fairness: Family::default(),
+        };
+        let help = "Share of a band's limit of requests that is used";
+        r.register("llm_d_epp_flow_control_capacity_utilization_requests", help, metrics.requests.clone());
+        let help = "Share of a band's limit of bytes that is used";
+        r.register("llm_d_epp_flow_control_capacity_utilization_bytes", help, metrics.bytes.clone());
+        let help = "Share of the limit of requests of all bands that is used";
+        let all = metrics.all_requests.clone();
+        r.register("llm_d_epp_flow_control_global_capacity_utilization_requests", help, all);
+        let help = "Share of the limit of bytes of all bands that is used";
+        let all = metrics.all_bytes.clone();
+        r.register("llm_d_epp_flow_control_global_capacity_utilization_bytes", help, all);
+        let help = "Endpoints without metrics that are recent enough";
+        r.register("llm_d_epp_flow_control_stale_endpoints", help, metrics.stale.clone());
+        let help = "Tokens that a flow was served; those of long ago count less";
+        r.register("llm_d_epp_program_aware_attained_service_tokens", help, metrics.attained.clone());
+        let help = "Mean wait of a flow's requests";
+        r.register("llm_d_epp_program_aware_avg_wait_time_milliseconds", help, metrics.waits.clone());
+        let help = "Jain's index of what flows were served: 1 is fair, near 0 is one flow only";
+        r.register("llm_d_epp_program_aware_jains_fairness_index", help, metrics.fairness.clone());
+        metrics
+    }
+
+    /// Which share of each limit is used.
+    pub(super) fn shares(&self, shares: &Shares) {
+        let set = |share: Option<f64>, gauge: &dyn Fn(f64)| {
+            if let Some(share) = share {
+                gauge(share);
+            }
+        };
+        self.requests.clear();
+        self.bytes.clear();
+        for (priority, Share { requests, bytes }) in &shares.bands {
+            let labels = BandLabels { priority: (*priority).into(), inference_pool: self.pool.clone() };
+            set(*requests, &|share| {
+                self.requests.get_or_create(&labels).set(share);
+            });
+            set(*bytes, &|share| {
+                self.bytes.get_or_create(&labels).set(share);
+            });
+        }
+        let labels = PoolLabels { inference_pool: self.pool.clone() };
+        set(shares.all.requests, &|share| {
+            self.all_requests.get_or_create(&labels).set(share);
+        });
+        set(shares.all.bytes, &|share| {
+            self.all_bytes.get_or_create(&labels).set(share);
+        });
+    }
+
+    /// How many endpoints lack recent metrics.
+    pub(super) fn stale(&self, endpoints: usize) {
+        let labels = DetectorLabel { detector: "utilization-detector" };
+        self.stale.get_or_create(&labels).set(i64::try_from(endpoints).unwrap_or(i64::MAX));
+    }
+
+    /// What flows were served. `label` bounds their names.
+    pub(super) fn served(&self, flows: &[(Arc<str>, Served)], label: impl Fn(&str) -> String) {
+        self.attained.clear();
+        self.waits.clear();
+        let mut programs = BTreeMap::<String, Served>::new();
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for (flow, served) in flows {
+            sum += served.tokens;
+            squares += served.tokens * served.tokens;
+            let nothing = Served { tokens: 0.0, requests: 0, waited_ms: 0 };
+            let program = programs.entry(label(flow)).or_insert(nothing);
+            program.tokens += served.tokens;
+            program.requests += served.requests;
+            program.waited_ms = program.waited_ms.saturating_add(served.waited_ms);
+        }
+        for (program_id, served) in programs {
+            let labels = ProgramLabel { program_id };
+            self.attained.get_or_create(&labels).set(served.tokens);
+            if served.requests > 0 {
+                let mean = float(served.waited_ms) / float(served.requests);
+                self.waits.get_or_create(&labels).set(mean);
+            }
+        }
+        let index = if squares > 0.0 { sum * sum / (float(flows.len() as u64) * squares) } else { 1.0 };
+        self.fairness.get_or_create(&[]).set(index);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and milliseconds are far below 2^52")]
+fn float(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,211 @@
+//! The reference's list of series (`metric_names.txt`) against the pages of pickers that did everything once.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bytes::Bytes;
+use longboat_extproc::{Event, Headers};
+
+use super::{
+    metrics::{BODY, CHAT, answer, has, send},
+    support::{self, Stream},
+};
+use crate::{
+    core::Core,
+    latency::tests::{Behaviour, predictor, server},
+    monitoring::metrics_page,
+};
+
+const NAMES: &str = include_str!("metric_names.txt");
+
+/// Those that a picker does not have. `COMPATIBILITY.md` says so.
+const MISSING: &[&str] = &[
+    "llm_d_epp_encoder_cache_hit_ratio",
+    "llm_d_epp_encoder_cache_hits_total",
+    "llm_d_epp_encoder_cache_queries_total",
+    "llm_d_epp_extproc_stream_duration_seconds",
+    "llm_d_epp_extproc_streams_inflight",
+    "llm_d_epp_extproc_streams_total",
+];
+
+/// Flows are served fairly, and who may be dropped makes room.
+const FLOW: &str = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+plugins: [{type: queue-scorer}, {type: prefix-cache-scorer}, {type: concurrency-detector, parameters: {maxConcurrency: 1}},
+  {type: program-aware-fairness}]
+schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}, {pluginRef: prefix-cache-scorer}]}]
+flowControl: {maxRequests: 4, maxBytes: 1000, enableEviction: true, saturationDetector: {pluginRef: concurrency-detector},
+  defaultPriorityBand: {maxRequests: 2, fairnessPolicyRef: program-aware-fairness}}
+";
+
+const UTILIZATION: &str = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+";
+
+const STAGES: &str = "{type: queue-scorer}]
+schedulingProfiles: [{name: prefill, plugins: [{pluginRef: queue-scorer}]}, {name: decode, plugins: [{pluginRef: queue-scorer}]}]
+";
+
+const PREDICTED: &str = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: predicted-latency-producer, parameters: {streamingMode: true}}, {type: latency-scorer}]
+";
+
+fn core_with_stages(plugins: &str) -> Arc<Core> {
+    let head = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [";
+    let core = support::core(&format!("{head}{plugins}, {STAGES}"));
+    support::with_endpoints(&core, 2);
+    core
+}
+
+/// Sends a request of this flow up to the point where it is answered or waits.
+fn of_flow(core: &Arc<Core>, headers: &[(&str, &str)]) -> Stream {
+    let mut stream = Stream::open(core);
+    let headers = support::request_headers("POST", CHAT, headers);
+    stream.feed(Event::RequestHeaders { headers, end_of_stream: false });
+    stream.feed(Event::RequestBody { body: Bytes::from_static(BODY), end_of_stream: true });
+    stream
+}
+
+/// Names as the list has them, of all series on a page that have a value.
+fn names(page: &str) -> BTreeSet<String> {
+    let kinds = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let full = |(name, kind): (&str, &str)| {
+        if kind == "counter" { format!("{name}_total") } else { name.to_owned() }
+    };
+    let valued = |name: &String| {
+        page.lines().filter(|line| !line.starts_with('#')).any(|line| line.starts_with(name.as_str()))
+    };
+    kinds.map(full).filter(valued).collect()
+}
+
+fn flow_control() -> String {
+    let core = support::core(FLOW);
+    support::with_endpoints(&core, 1);
+    core.admission.set_objectives([("batch".to_owned(), -1)].into());
+    answer(&mut send(&core));
+    let mut batch = of_flow(&core, &[("x-llm-d-inference-objective", "batch")]);
+    let mut urgent = send(&core);
+    core.admission.turn(&core);
+    assert_eq!(batch.poll().len(), 1, "the batch request makes room");
+    drop(batch);
+    assert_eq!(urgent.wait().len(), 2);
+    core.metrics.poll_failed();
+    core.metrics.extract_failed();
+    core.metrics.rewritten("r", "m", "n");
+    metrics_page(&core)
+}
+
+async fn predictions() -> String {
+    let (url, _) = server(Behaviour::Answers).await;
+    let mut core = support::core_of(PREDICTED);
+    core.predictor = Some(predictor(&url, &url, &[]));
+    let core = Arc::new(core);
+    support::with_endpoints(&core, 2);
+    let mut stream = Stream::open(&core);
+    let wanted = [("x-slo-ttft-ms", "0.001")];
+    stream.request("/v1/completions", &wanted, br#"{"model":"m","prompt":"hi","stream":true}"#, None);
+    let mut headers = Headers::new();
+    headers.push(":status", "200");
+    headers.push("content-type", "text/event-stream");
+    stream.feed(Event::ResponseHeaders { headers, end_of_stream: false });
+    for end_of_stream in [false, false, true] {
+        stream.feed(Event::ResponseBody { body: Bytes::from_static(b"data: 1\n\n"), end_of_stream });
+    }
+    metrics_page(&core)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_series_of_the_reference_is_there_but_those_that_are_named() {
+    let utilization = support::core(UTILIZATION);
+    support::with_endpoints(&utilization, 1);
+    let disagg = core_with_stages(
+        "{type: always-disagg-pd-decider}, {type: disagg-profile-handler, parameters: {deciders: {prefill: always-disagg-pd-decider}}}",
+    );
+    let pairs = core_with_stages("{type: pd-profile-handler}");
+    let _streams = (send(&disagg), send(&pairs));
+    let pages = [
+        flow_control(),
+        metrics_page(&utilization),
+        metrics_page(&disagg),
+        metrics_page(&pairs),
+        predictions().await,
+    ];
+    let found: BTreeSet<String> = pages.iter().flat_map(|page| names(page)).collect();
+    let missing: Vec<&str> = NAMES.lines().filter(|name| !found.contains(*name)).collect();
+    assert_eq!(missing, MISSING);
+}
+
+#[test]
+fn flow_control_says_how_much_of_its_limits_is_used() {
+    let core = support::core(FLOW);
+    support::with_endpoints(&core, 1);
+    let _served = send(&core);
+    let waiting = send(&core);
+    let page = metrics_page(&core);
+    let bytes = f64::from(u16::try_from(BODY.len()).unwrap()) / 1000.0;
+    has(&page, "llm_d_epp_flow_control_global_capacity_utilization_requests{inference_pool=\"pool\"} 0.25");
+    has(
+        &page,
+        &format!(
+            "llm_d_epp_flow_control_global_capacity_utilization_bytes{{inference_pool=\"pool\"}} {bytes}"
+        ),
+    );
+    let band = "llm_d_epp_flow_control_capacity_utilization_requests{priority=\"0\",inference_pool=\"pool\"}";
+    has(&page, &format!("{band} 0.5"));
+    drop(waiting);
+    has(&metrics_page(&core), &format!("{band} 0.0"));
+}
+
+#[test]
+fn endpoints_without_metrics_are_stale_where_saturation_is_made_of_metrics() {
+    let core = support::core(UTILIZATION);
+    let address = |last| std::net::SocketAddr::from(([127, 0, 1, last], 18300));
+    core.set_endpoints(vec![
+        support::desired("pod0", address(1), &[]),
+        support::desired("pod1", address(2), &[]),
+    ]);
+    has(&metrics_page(&core), "llm_d_epp_flow_control_stale_endpoints{detector=\"utilization-detector\"} 2");
+    let other = support::core(FLOW);
+    assert!(!metrics_page(&other).contains("stale_endpoints"), "its saturation is made of requests");
+}
+
+#[test]
+fn what_flows_were_served_shows_with_its_fairness() {
+    let core = support::core(FLOW);
+    support::with_endpoints(&core, 1);
+    answer(&mut of_flow(&core, &[("x-llm-d-inference-fairness-id", "a")]));
+    let _unanswered = of_flow(&core, &[("x-llm-d-inference-fairness-id", "b")]);
+    let page = metrics_page(&core);
+    for (series, of) in
+        [("attained_service_tokens{program_id=\"b\"}", "0.0"), ("jains_fairness_index{}", "0.5")]
+    {
+        has(&page, &format!("llm_d_epp_program_aware_{series} {of}"));
+    }
+    let tokens = page.lines().find_map(|line| {
+        line.strip_prefix("llm_d_epp_program_aware_attained_service_tokens{program_id=\"a\"} ")
+    });
+    let tokens: f64 = tokens.unwrap().parse().unwrap();
+    assert!(tokens > 0.0 && tokens <= 17.0, "7 of the prompt, twice 5 of the answer: {tokens}");
+}
+
+#[test]
+fn the_time_in_plugins_and_in_responses_is_counted() {
+    let core = support::core(FLOW);
+    support::with_endpoints(&core, 1);
+    answer(&mut send(&core));
+    let page = metrics_page(&core);
+    for (role, plugin) in
+        [("Scorer", "queue-scorer"), ("Scorer", "prefix-cache-scorer"), ("Picker", "max-score-picker")]
+    {
+        let labels = format!("extension_point=\"{role}\",plugin_type=\"{plugin}\",plugin_name=\"{plugin}\"");
+        for prefix in ["llm_d_epp", "inference_extension"] {
+            has(&page, &format!("{prefix}_plugin_duration_seconds_count{{{labels}}} 1"));
+        }
+    }
+    has(&page, "llm_d_epp_response_processing_duration_seconds_count 1");
+}
