@@ -321,6 +321,7 @@ impl Model for Engine {
             Ok(Started {
                 cached_tokens,
                 kv_transfer_params: share.params().await,
+                ec_transfer_params: None,
                 headers: HeaderMap::new(),
                 events: ReceiverStream::new(events).boxed(),
             })

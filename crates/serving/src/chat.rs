@@ -44,6 +44,9 @@ pub(crate) async fn create(
     if let Some(params) = started.kv_transfer_params {
         body["kv_transfer_params"] = params;
     }
+    if let Some(params) = started.ec_transfer_params {
+        body["ec_transfer_params"] = params;
+    }
     Ok(with_headers(Json(body), started.headers))
 }
 

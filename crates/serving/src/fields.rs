@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     messages::MessageField,
-    transfer::{Handover, Part, Transfer},
+    transfer::{Embeddings, Handover, Part, Transfer},
 };
 
 /// `POST /v1/chat/completions` and `POST /v1/completions`.
@@ -47,6 +47,7 @@ pub(crate) struct Fields {
     pub(crate) guided_choice: Option<Value>,
     pub(crate) guided_grammar: Option<Value>,
     pub(crate) kv_transfer_params: Option<Transfer>,
+    pub(crate) ec_transfer_params: Option<Embeddings>,
     pub(crate) cache_hit_threshold: Option<f64>,
     pub(crate) bootstrap_host: Option<String>,
     // What follows changes answers, and no model here gets to see it: it is refused where it is not neutral.
@@ -118,6 +119,7 @@ impl Fields {
             remote: transfer.and_then(Transfer::remote),
             pull_host: transfer.and_then(Transfer::pull_host),
             meeting: self.bootstrap_host.clone(),
+            embeddings: self.ec_transfer_params.as_ref().map(Embeddings::hosts).unwrap_or_default(),
             cache_hit_threshold: self.cache_hit_threshold,
         }
     }

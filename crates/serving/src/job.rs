@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::{
-    Card, Handover, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Shape, Tools,
+    Card, Handover, Item, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Shape, Tools,
     fields::{Fields, PromptField},
-    messages, sampling, shape, tools,
+    media,
+    messages::Reader,
+    sampling, shape, tools,
 };
 
 /// vLLM's default for completions, as OpenAI's.
@@ -30,6 +32,8 @@ pub(crate) struct Output {
 /// A conversation, however the client sent it.
 pub(crate) struct Conversation {
     pub(crate) messages: Vec<Message>,
+    /// Images, sounds and videos in them, in order.
+    pub(crate) items: Vec<Item>,
     pub(crate) tools: Option<Tools>,
     /// The tools that the model is told of, also where it may not call them.
     pub(crate) known_tools: Vec<crate::Tool>,
@@ -64,8 +68,11 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Ref
         return Err(Refusal::field("messages", "messages: Field required."));
     };
     let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
+    let mut reader = Reader::new(model.as_ref(), &name);
+    let messages = reader.read(messages)?;
     let conversation = Conversation {
-        messages: messages::read(messages, &name)?,
+        messages,
+        items: reader.items(),
         tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref())?,
         known_tools,
         sampling: sampling::read(fields)?,
@@ -84,15 +91,15 @@ pub(crate) fn converse(
     name: String,
     conversation: Conversation,
 ) -> Result<Job, Refusal> {
-    let Conversation { messages, tools, known_tools, sampling, copies, limit, shape, part, handover } =
+    let Conversation { messages, items, tools, known_tools, sampling, copies, limit, shape, part, handover } =
         conversation;
     let text = model.layout(&messages, &known_tools)?;
     let follows_a_tool = messages.last().is_some_and(|message| message.role == Role::Tool);
     let last = messages.into_iter().next_back().map(|message| message.text).unwrap_or_default();
-    let tokens = model.tokens(&text);
+    let tokens = media::tokens(model.as_ref(), &text, &items);
     let limit = fit(model.card(), tokens.len(), limit, None, part)?;
     let prompts = vec![Prompt { text, tokens, last, limit }];
-    Ok(Job { model: name, prompts, copies, sampling, shape, tools, follows_a_tool, part, handover })
+    Ok(Job { model: name, prompts, copies, sampling, shape, tools, follows_a_tool, items, part, handover })
 }
 
 /// Checks a request for completions.
@@ -125,6 +132,7 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Aske
         shape: shape::read(fields)?,
         tools: None,
         follows_a_tool: false,
+        items: Vec::new(),
         part,
         handover: fields.handover(),
     };

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::Refusal;
+use crate::{Item, Media, Model, Refusal, media};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,14 +90,40 @@ impl Role {
     }
 }
 
-/// Checks a conversation. `model` is named where something is asked that only other kinds of models do.
-pub(crate) fn read(fields: &[MessageField], model: &str) -> Result<Vec<Message>, Refusal> {
-    if fields.is_empty() {
-        return Err(Refusal::field("messages", "messages must not be empty."));
+/// Reads messages for a model.
+pub(crate) struct Reader<'a> {
+    /// Its name, for where something is asked that only other kinds of models do.
+    model: &'a str,
+    media: Option<&'a Media>,
+    items: Vec<Item>,
+}
+
+// === impl Reader ===
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(model: &'a dyn Model, name: &'a str) -> Self {
+        Self { model: name, media: model.media(), items: Vec::new() }
     }
-    let one = |(index, field): (usize, &MessageField)| {
-        let place = format!("messages[{index}]");
-        let role = Role::parse(&field.role, &place)?;
+
+    /// The images, sounds and videos of what was read, in order.
+    pub(crate) fn items(self) -> Vec<Item> {
+        self.items
+    }
+
+    /// Checks a conversation.
+    pub(crate) fn read(&mut self, fields: &[MessageField]) -> Result<Vec<Message>, Refusal> {
+        if fields.is_empty() {
+            return Err(Refusal::field("messages", "messages must not be empty."));
+        }
+        fields
+            .iter()
+            .enumerate()
+            .map(|(index, field)| self.message(field, &format!("messages[{index}]")))
+            .collect()
+    }
+
+    fn message(&mut self, field: &MessageField, place: &str) -> Result<Message, Refusal> {
+        let role = Role::parse(&field.role, place)?;
         let calls: Vec<Call> = field
             .tool_calls
             .iter()
@@ -110,34 +136,41 @@ pub(crate) fn read(fields: &[MessageField], model: &str) -> Result<Vec<Message>,
                 format!("{place}.content: Field required for the role `{}`.", field.role),
             ));
         }
-        let text = content(&field.content, &format!("{place}.content"), model)?;
+        let text = self.content(&field.content, &format!("{place}.content"))?;
         Ok(Message { role, text, calls })
-    };
-    fields.iter().enumerate().map(one).collect()
-}
+    }
 
-/// The text of a message's content: a string, or parts that are text.
-pub(crate) fn content(content: &Value, place: &str, model: &str) -> Result<String, Refusal> {
-    match content {
-        Value::Null => Ok(String::new()),
-        Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => {
-            let texts = parts.iter().enumerate().map(|(index, part)| match (part, &part["text"]) {
-                (Value::String(text), _) | (_, Value::String(text)) => Ok(text.as_str()),
-                (part, _) if part["type"] == "refusal" => Ok(part["refusal"].as_str().unwrap_or_default()),
-                (part, _) => {
-                    let kind = part["type"].as_str().unwrap_or("unknown");
-                    Err(Refusal::field(
-                        format!("{place}[{index}]"),
-                        format!(
-                            "{place}[{index}]: {model} is not a multimodal model: it takes no part of type `{}`.",
-                            kind.chars().take(40).collect::<String>()
-                        ),
-                    ))
+    /// The text of a message's content: a string, or parts that are text, with placeholders for parts that are something else.
+    pub(crate) fn content(&mut self, content: &Value, place: &str) -> Result<String, Refusal> {
+        match content {
+            Value::Null => Ok(String::new()),
+            Value::String(text) => Ok(text.clone()),
+            Value::Array(parts) => {
+                let mut texts = Vec::with_capacity(parts.len());
+                for (index, part) in parts.iter().enumerate() {
+                    texts.push(self.part(part, || format!("{place}[{index}]"))?);
                 }
-            });
-            Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
+                Ok(texts.join("\n"))
+            }
+            _ => Err(Refusal::field(place, format!("{place} must be a string or a list of parts."))),
         }
-        _ => Err(Refusal::field(place, format!("{place} must be a string or a list of parts."))),
+    }
+
+    fn part(&mut self, part: &Value, place: impl Fn() -> String) -> Result<String, Refusal> {
+        if let (Value::String(text), _) | (_, Value::String(text)) = (part, &part["text"]) {
+            return Ok(text.clone());
+        }
+        if part["type"] == "refusal" {
+            return Ok(part["refusal"].as_str().unwrap_or_default().to_owned());
+        }
+        let place = place();
+        if let Some(media) = self.media {
+            return media::read(part, media, &mut self.items, &place);
+        }
+        let model = self.model;
+        let kind: String = part["type"].as_str().unwrap_or("unknown").chars().take(40).collect();
+        let message =
+            format!("{place}: {model} is not a multimodal model: it takes no part of type `{kind}`.");
+        Err(Refusal::field(place, message))
     }
 }

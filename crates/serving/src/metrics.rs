@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use crate::Transfers;
+use crate::{Encodings, Transfers};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Finished {
@@ -178,6 +178,11 @@ impl Metrics {
     /// Adds the series of KV caches that move between engines.
     pub fn transfers(&mut self) -> Transfers {
         Transfers::new(&mut self.registry)
+    }
+
+    /// Adds the series of items that are encoded.
+    pub fn encodings(&mut self) -> Encodings {
+        Encodings::new(&mut self.registry)
     }
 
     /// All series in the OpenMetrics text format.

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Handover, Message, Part, Refusal, Sampling, Shape, Tool, Tools};
+use crate::{Handover, Item, Media, Message, Part, Refusal, Sampling, Shape, Tool, Tools};
 
 /// A model that answers prompts.
 pub trait Model: Send + Sync + 'static {
@@ -19,6 +19,11 @@ pub trait Model: Send + Sync + 'static {
 
     /// A conversation as one text, as the model's chat template lays it out.
     fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal>;
+
+    /// What it takes besides text; none where it is not multimodal.
+    fn media(&self) -> Option<&Media> {
+        None
+    }
 
     /// Starts a job. Resolves when the model has taken it; dropping the events abandons it.
     fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>>;
@@ -107,6 +112,8 @@ pub struct Job {
     pub tools: Option<Tools>,
     /// Whether the last message is the result of a tool.
     pub follows_a_tool: bool,
+    /// Images, sounds and videos of the conversation, in order.
+    pub items: Vec<Item>,
     /// Which part of the request this engine computes.
     pub part: Part,
     /// Where the parts of the request meet, if there are several.
@@ -119,6 +126,8 @@ pub struct Started {
     pub cached_tokens: usize,
     /// What another engine needs to go on from a prefill.
     pub kv_transfer_params: Option<Value>,
+    /// Where embeddings of the request's items are, for the engine that computes the prompt.
+    pub ec_transfer_params: Option<Value>,
     /// Headers of the response.
     pub headers: HeaderMap,
     /// What happens, in order. Each answer ends with [`Event::Finished`], and the stream ends after the last of them.

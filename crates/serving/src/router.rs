@@ -16,7 +16,9 @@ use crate::{
     body::{self, Body},
     chat, completions,
     fields::{Fields, Tokenize},
-    job, messages, responses,
+    job, media,
+    messages::Reader,
+    responses,
 };
 
 /// Long prompts and many-part messages are legitimate; anything past this is refused with 413.
@@ -79,17 +81,18 @@ async fn tokenize(
     State(model): State<Arc<dyn Model>>,
     Body(request): Body<Tokenize>,
 ) -> Result<Json<Value>, Refusal> {
-    let text = match request.prompt {
-        Some(prompt) => prompt,
+    let tokens = match request.prompt {
+        Some(prompt) => model.tokens(&prompt),
         None if request.messages.is_empty() => {
             return Err(Refusal::bad_request("either prompt or messages must be given."));
         }
         None => {
             let name = job::known_model(&model, None)?;
-            model.layout(&messages::read(&request.messages, &name)?, &[])?
+            let mut reader = Reader::new(model.as_ref(), &name);
+            let text = model.layout(&reader.read(&request.messages)?, &[])?;
+            media::tokens(model.as_ref(), &text, &reader.items())
         }
     };
-    let tokens = model.tokens(&text);
     let most = model.card().max_model_len;
     Ok(Json(json!({"count": tokens.len(), "max_model_len": most, "tokens": tokens})))
 }

@@ -1,5 +1,7 @@
 //! A request that two engines share: which part this one computes.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -54,6 +56,8 @@ pub struct Handover {
     pub pull_host: Option<String>,
     /// SGLang: the host where two engines meet; each of them knows which part is its own.
     pub meeting: Option<String>,
+    /// The hosts of encoders that have embeddings of the request's items, by the items' hashes.
+    pub embeddings: BTreeMap<String, String>,
     /// The part of the prompt, 0 to 1, that has to be cached for the request to be answered.
     pub cache_hit_threshold: Option<f64>,
 }
@@ -69,6 +73,24 @@ pub struct Remote {
     pub engine: String,
     /// The engine's name for the request.
     pub request: String,
+}
+
+/// What encoders said about the items of a request, by the items' hashes.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Embeddings(BTreeMap<String, Embedding>);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Embedding {
+    peer_host: Option<String>,
+}
+
+impl Embeddings {
+    /// Who has which, as far as it is said.
+    pub(crate) fn hosts(&self) -> BTreeMap<String, String> {
+        let said = self.0.iter().filter_map(|(item, said)| Some((item.clone(), said.peer_host.clone()?)));
+        said.collect()
+    }
 }
 
 impl Transfer {

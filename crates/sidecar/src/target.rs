@@ -25,7 +25,9 @@ impl Target {
             Some(bracketed) => bracketed.strip_suffix(']').is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok()),
             None => !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)),
         };
-        (is_host && authority.port_u16().is_some()).then_some(Self { authority })
+        // Numbers may have a sign where they are only parsed.
+        let is_port = authority.port().is_some_and(|port| port.as_str().bytes().all(|c| c.is_ascii_digit()));
+        (is_host && is_port && authority.port_u16().is_some()).then_some(Self { authority })
     }
 
     pub(crate) fn authority(&self) -> &Authority {
@@ -104,6 +106,7 @@ mod tests {
             "10.0.0.1:x@evil:80",
             "user@10.0.0.1:80",
             "10.0.0.1:99999",
+            "10.0.0.1:+80",
             ":80",
             "a b:80",
             "[]:80",

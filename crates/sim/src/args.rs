@@ -10,6 +10,7 @@ use crate::{
     engine::storage::{self, Storage},
     faults::{Faults, Kind},
     handover,
+    media::MediaArgs,
 };
 
 /// The vLLM release whose behaviour is simulated; presets choose flags by what `vllm --version` prints.
@@ -66,6 +67,8 @@ pub struct Args {
     pub(crate) storage: Option<Storage>,
     /// What has to be cached of a prompt where the request does not say.
     pub(crate) cache_hit_threshold: Option<f64>,
+    /// What it takes besides text.
+    pub(crate) media: MediaArgs,
     pub(crate) faults: Faults,
     pub(crate) ignored: Vec<String>,
 }
@@ -86,6 +89,7 @@ impl Args {
             between_tokens: Duration::from_millis(6),
             ..Latency::default()
         };
+        defaults.media.time = Duration::from_millis(20);
         defaults.parse(arguments)
     }
 
@@ -126,6 +130,7 @@ impl Args {
             disaggregation: None,
             storage: None,
             cache_hit_threshold: None,
+            media: MediaArgs::default(),
             faults: Faults::default(),
             ignored: Vec::new(),
         }
@@ -168,6 +173,12 @@ impl Args {
                 "kv-cache-transfer-time-per-token" => self.latency.transfer_per_token = duration(flag)?,
                 "kv-transfer-loss-rate" => self.faults.lost = flag.value()?,
                 "kv-transfer-config" => self.storage = storage::configured(flag)?,
+                "modalities" => self.media.set_modalities(flag)?,
+                "limit-mm-per-prompt" => self.media.set_limits(flag)?,
+                "tokens-per-item" => self.media.set_tokens(flag)?,
+                "encode-time-per-item" => self.media.time = duration(flag)?,
+                "ec-transfer-config" => self.media.set_transfer(flag)?,
+                "ec-transfer-loss-rate" => self.faults.lost_embeddings = flag.value()?,
                 "global-cache-hit-threshold" => self.cache_hit_threshold = Some(part(flag)?),
                 "disaggregation-mode" => self.disaggregation = handover::mode(flag)?,
                 "failure-injection-rate" => self.faults.refused = flag.value()?,

@@ -14,6 +14,8 @@ pub(crate) struct Faults {
     pub(crate) kinds: Vec<Kind>,
     /// Caches of other engines that do not arrive. The prompt is computed again, and the answer does not say so.
     pub(crate) lost: Percent,
+    /// Embeddings of other engines that do not arrive. The items are encoded again.
+    pub(crate) lost_embeddings: Percent,
 }
 
 /// 0 to 100.

@@ -6,7 +6,7 @@ use futures::{Stream, StreamExt, stream};
 use longboat_serving::{Event, Job, Refusal, Stop};
 
 use crate::{
-    engine::{Engine, Running},
+    engine::{Engine, Running, encoder::Encoded},
     made::{self, Answer},
 };
 
@@ -28,6 +28,7 @@ pub(crate) struct Generation {
     started: bool,
     /// Whether another engine has computed the prompt, and its cache has come.
     is_prefilled: bool,
+    encoded: Encoded,
     cached_tokens: usize,
 }
 
@@ -70,7 +71,13 @@ pub(crate) async fn start(
         running
             .push(admitted.map_err(|_| Refusal::overloaded("The waiting queue is full; try again later."))?);
     }
+    // Who has the cache of a prompt needs no embeddings.
+    let encoded = match &engine.encoder {
+        Some(encoder) if !is_prefilled => encoder.embed(args, job).await,
+        _ => Encoded::default(),
+    };
     Ok(Generation {
+        encoded,
         cached_tokens: running.iter().map(Running::cached_tokens).sum(),
         running,
         choices,
@@ -93,6 +100,7 @@ impl Generation {
             ready: ready.collect(),
             started: true,
             is_prefilled: false,
+            encoded: Encoded::default(),
             cached_tokens: 0,
         }
     }
@@ -100,6 +108,11 @@ impl Generation {
     /// Prompt tokens that the prefix cache held.
     pub(crate) fn cached_tokens(&self) -> usize {
         self.cached_tokens
+    }
+
+    /// Which engine had the embeddings of items, if another one had any.
+    pub(crate) fn embeddings_source(&self) -> Option<&str> {
+        self.encoded.source.as_deref()
     }
 
     /// The events, each when its time has come.
@@ -118,9 +131,12 @@ impl Generation {
         if !first && self.running.is_empty() {
             return;
         }
+        let is_prefilled = self.is_prefilled;
         // The prompts of one request are in the same batch: their times pass together.
-        futures::future::join_all(self.running.iter().map(|running| async {
-            if first && !self.is_prefilled {
+        let computed = self.encoded.computed;
+        futures::future::join_all(self.running.iter().map(|running| async move {
+            if first && !is_prefilled {
+                running.encode(computed).await;
                 running.prefill().await;
                 return;
             }

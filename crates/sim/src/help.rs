@@ -23,6 +23,13 @@ pub const HELP: &str = "\
 --kv-cache-transfer-time-per-token DURATION  for each of its tokens [0]
 --kv-transfer-loss-rate PERCENT     of the caches of other engines that do not come; answers do not say so [0]
 --kv-transfer-config JSON           as vLLM; shared_storage_path is a folder in which engines find each other's blocks
+--modalities KIND...                what the model takes besides text: image, audio, video [none: it is not multimodal]
+--limit-mm-per-prompt JSON          items of a kind that a prompt may have, as vLLM [999]
+--tokens-per-item N                 tokens that an item takes up in a prompt [64]
+--encode-time-per-item DURATION     until an item is encoded [0; vllm serve: 20ms]
+--ec-transfer-config JSON           as vLLM: an ec_producer encodes for others, an ec_consumer takes what it has encoded;
+                                    shared_storage_path is a folder in which they find it
+--ec-transfer-loss-rate PERCENT     of the items that others have encoded which do not come; answers do not say so [0]
 --global-cache-hit-threshold PART   of a prompt, 0 to 1, that has to be cached where the request does not say [none]
 --disaggregation-mode prefill|decode|null  as SGLang: the part of this engine where it meets another [null]
 --failure-injection-rate PERCENT    of the requests that are refused [0]

@@ -16,6 +16,7 @@ mod identity;
 #[cfg(test)]
 mod kv_events_tests;
 mod made;
+mod media;
 mod model;
 mod server;
 mod text;

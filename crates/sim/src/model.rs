@@ -9,20 +9,28 @@ use std::{
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use longboat_serving::{Adapter, Card, Job, Message, Model, Part, Refusal, Started, Tool};
+use longboat_serving::{Adapter, Card, Job, Media, Message, Model, Part, Refusal, Started, Tool};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Args, args::VERSION, engine::Engine, generation, handover, text};
+use crate::{
+    Args,
+    args::VERSION,
+    engine::{Engine, encoder},
+    generation, handover, text,
+};
 
 /// Tells whose cache an answer was decoded from, which nothing else in it shows.
 const SOURCE: HeaderName = HeaderName::from_static("x-simulated-kv-source");
+/// The same of the embeddings of images, sounds and videos.
+const EMBEDDINGS_SOURCE: HeaderName = HeaderName::from_static("x-simulated-ec-source");
 
 /// A model that makes its answers up.
 pub struct Simulator {
     engine: Arc<Engine>,
     card: Card,
+    media: Option<Media>,
     /// Another one at each start, as an engine's memory is another one.
     id: String,
 }
@@ -41,7 +49,8 @@ impl Simulator {
             version: VERSION,
         };
         let id = format!("{}:{}-{:016x}", args.address().0, args.address().1, rand::random::<u64>());
-        Self { engine: Arc::new(Engine::new(args)), card, id }
+        let media = args.media.media();
+        Self { engine: Arc::new(Engine::new(args)), card, media, id }
     }
 
     /// The engines of this server by rank, as mooncake's bootstrap endpoint lists them.
@@ -89,6 +98,10 @@ impl Model for Simulator {
         Ok(prompt + "<|assistant|>\n")
     }
 
+    fn media(&self) -> Option<&Media> {
+        self.media.as_ref()
+    }
+
     fn start(self: Arc<Self>, mut job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
         async move {
             let args = &self.engine.args;
@@ -100,6 +113,7 @@ impl Model for Simulator {
                 return Err(Refusal::field("stop_token_ids", message));
             }
             handover::divide(args.disaggregation, &mut job);
+            encoder::limit(args, &mut job);
             let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
             let is_shared = job.part == Part::Decode || handover::source(&job).is_some();
             let has_come = is_shared && !args.faults.lost.strikes();
@@ -109,7 +123,13 @@ impl Model for Simulator {
             if let Some(host) = source.and_then(|host| HeaderValue::from_str(host).ok()) {
                 headers.insert(SOURCE, host);
             }
+            if let Some(host) = generation.embeddings_source()
+                && let Ok(host) = HeaderValue::from_str(host)
+            {
+                headers.insert(EMBEDDINGS_SOURCE, host);
+            }
             Ok(Started {
+                ec_transfer_params: encoder::params(args, &job),
                 cached_tokens: generation.cached_tokens(),
                 kv_transfer_params: (job.part == Part::Prefill).then(|| transfer(&self.engine, prompt)),
                 headers,

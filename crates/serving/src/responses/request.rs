@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     Call, Handover, Job, Message, Model, Part, Refusal, Role, fields,
     job::{Conversation, converse, known_model},
-    messages::content,
+    messages::Reader,
     sampling, shape, tools,
 };
 
@@ -74,7 +74,8 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refus
     if let Some(instructions) = &fields.instructions {
         messages.push(Message { role: Role::System, text: instructions.clone(), calls: Vec::new() });
     }
-    input(&fields.input, &name, &mut messages)?;
+    let mut reader = Reader::new(model.as_ref(), &name);
+    input(&fields.input, &mut reader, &mut messages)?;
     let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
     let shape = match &fields.text {
         Some(text) => shape::format_of(&text["format"], "text.format")?,
@@ -82,6 +83,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refus
     };
     let conversation = Conversation {
         messages,
+        items: reader.items(),
         tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref())?,
         known_tools,
         sampling: sampling::read(&as_chat)?,
@@ -100,7 +102,7 @@ pub(super) fn not_stored(id: &str) -> Refusal {
     Refusal::not_found(format!("Response with id '{id}' not found: this server stores no responses."))
 }
 
-fn input(input: &Value, model: &str, messages: &mut Vec<Message>) -> Result<(), Refusal> {
+fn input(input: &Value, reader: &mut Reader<'_>, messages: &mut Vec<Message>) -> Result<(), Refusal> {
     match input {
         Value::String(text) => {
             messages.push(Message { role: Role::User, text: text.clone(), calls: Vec::new() });
@@ -108,7 +110,7 @@ fn input(input: &Value, model: &str, messages: &mut Vec<Message>) -> Result<(), 
         }
         Value::Array(items) if !items.is_empty() => {
             for (index, item) in items.iter().enumerate() {
-                messages.extend(message(item, &format!("input[{index}]"), model)?);
+                messages.extend(message(item, &format!("input[{index}]"), reader)?);
             }
             Ok(())
         }
@@ -117,12 +119,12 @@ fn input(input: &Value, model: &str, messages: &mut Vec<Message>) -> Result<(), 
     }
 }
 
-fn message(item: &Value, place: &str, model: &str) -> Result<Option<Message>, Refusal> {
+fn message(item: &Value, place: &str, reader: &mut Reader<'_>) -> Result<Option<Message>, Refusal> {
     let text = |field: &str| item[field].as_str().unwrap_or_default().to_owned();
     match item["type"].as_str().unwrap_or("message") {
         "message" => {
             let role = Role::parse(item["role"].as_str().unwrap_or_default(), place)?;
-            let text = content(&item["content"], &format!("{place}.content"), model)?;
+            let text = reader.content(&item["content"], &format!("{place}.content"))?;
             Ok(Some(Message { role, text, calls: Vec::new() }))
         }
         "function_call" => {
@@ -130,7 +132,7 @@ fn message(item: &Value, place: &str, model: &str) -> Result<Option<Message>, Re
             Ok(Some(Message { role: Role::Assistant, text: String::new(), calls: vec![call] }))
         }
         "function_call_output" => {
-            let text = content(&item["output"], &format!("{place}.output"), model)?;
+            let text = reader.content(&item["output"], &format!("{place}.output"))?;
             Ok(Some(Message { role: Role::Tool, text, calls: Vec::new() }))
         }
         // What another model thought is no part of the conversation.

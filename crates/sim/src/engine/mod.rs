@@ -1,6 +1,7 @@
 //! What an engine does with a request besides computing: queue it, hold its memory, and take its time.
 
 mod cache;
+pub(crate) mod encoder;
 pub(crate) mod storage;
 
 use std::{
@@ -17,15 +18,20 @@ use tokio::{
     time::Instant,
 };
 
-use self::cache::{Held, KvCache};
+use self::{
+    cache::{Held, KvCache},
+    encoder::Encoder,
+};
 use longboat_serving::{Metrics, kv_events::Publisher};
 
-use crate::args::Args;
+use crate::{args::Args, media::Side};
 
 /// The simulated engine: one per process.
 pub(crate) struct Engine {
     pub(crate) args: Args,
     pub(crate) metrics: Metrics,
+    /// Embeddings of images, sounds and videos; none where the model is not multimodal.
+    pub(crate) encoder: Option<Encoder>,
     /// Where changes of the cache are published.
     pub(crate) events: Option<Arc<Publisher>>,
     slots: Arc<Semaphore>,
@@ -53,8 +59,11 @@ pub(crate) struct Running {
 impl Engine {
     pub(crate) fn new(args: Args) -> Self {
         let events = args.kv_events.clone().and_then(Publisher::new);
+        let mut metrics = Metrics::new(&args.served_names[0], args.block_size, args.cache_blocks);
+        let encoder = args.media.media().map(|_| Encoder::new(metrics.encodings()));
         Self {
-            metrics: Metrics::new(&args.served_names[0], args.block_size, args.cache_blocks),
+            metrics,
+            encoder,
             slots: Arc::new(Semaphore::new(args.max_num_seqs)),
             cache: Mutex::new(KvCache::new(args.cache_blocks, args.block_size, events.clone())),
             events,
@@ -152,8 +161,11 @@ impl Running {
         self.held.cached_tokens
     }
 
-    /// Spends the time that the prompt takes, less what the cache saves.
+    /// Spends the time that the prompt takes, less what the cache saves. Who encodes for others computes none.
     pub(crate) async fn prefill(&self) {
+        if self.engine.args.media.side() == Some(Side::Producer) {
+            return;
+        }
         let latency = self.engine.args.latency;
         let uncached = u32::try_from(self.prompt_tokens - self.held.cached_tokens).unwrap_or(u32::MAX);
         self.spend(latency.first_token + latency.prefill_per_token.saturating_mul(uncached)).await;
@@ -161,6 +173,11 @@ impl Running {
         if let Some(storage) = &self.engine.args.storage {
             storage.keep(self.held.blocks.clone()).await;
         }
+    }
+
+    /// Spends the time that so many items take to be encoded.
+    pub(crate) async fn encode(&self, items: u32) {
+        self.spend(self.engine.args.media.time.saturating_mul(items)).await;
     }
 
     /// Spends the time that the prompt's cache takes to come from another engine.

@@ -27,12 +27,16 @@ struct Extra {
 pub(crate) fn configured(flag: &Flag) -> Result<Option<Storage>, ArgsError> {
     let config: Config =
         serde_json::from_str(flag.text()?).map_err(|error| flag.invalid(error.to_string()))?;
-    Ok(config.kv_connector_extra_config.shared_storage_path.map(|path| Storage(Arc::new(path))))
+    Ok(config.kv_connector_extra_config.shared_storage_path.map(Storage::new))
 }
 
 // === impl Storage ===
 
 impl Storage {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(Arc::new(path))
+    }
+
     /// How many of these blocks are there, up to the first that is not.
     pub(crate) async fn prefix(&self, blocks: Vec<BlockHash>) -> usize {
         let folder = self.0.clone();

@@ -1,0 +1,224 @@
+//! Images, sounds and videos in a conversation, for models that take them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use xxhash_rust::xxh64::xxh64;
+
+use crate::{Model, Refusal};
+
+/// What an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Modality {
+    /// A picture.
+    Image,
+    /// A sound.
+    Audio,
+    /// Moving pictures.
+    Video,
+}
+
+/// What a multimodal model takes besides text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Media {
+    /// Items of a kind that one prompt may have. A kind that is not here is not taken.
+    pub limits: BTreeMap<Modality, usize>,
+    /// Tokens that an item takes up in a prompt.
+    pub tokens: usize,
+}
+
+/// An item of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    /// What it is.
+    pub modality: Modality,
+    /// A hash of its content, or of the name that the client gave it: the same item has the same one everywhere.
+    pub id: u64,
+}
+
+// === impl Modality ===
+
+impl Modality {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Image, Self::Audio, Self::Video];
+
+    /// vLLM's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::Audio => "audio",
+            Self::Video => "video",
+        }
+    }
+}
+
+// === impl Media ===
+
+impl Media {
+    /// Refuses one item more than a prompt may have, in vLLM's words.
+    fn check(&self, items: &[Item], next: Modality, place: &str) -> Result<(), Refusal> {
+        let most = self.limits.get(&next).copied().unwrap_or_default();
+        if items.iter().filter(|item| item.modality == next).count() < most {
+            return Ok(());
+        }
+        let kind = next.name();
+        Err(Refusal::field(place, format!("At most {most} {kind}(s) may be provided in one prompt.")))
+    }
+}
+
+// === impl Item ===
+
+impl Item {
+    /// What stands for it in the text of a prompt.
+    fn placeholder(self) -> String {
+        format!("<|{}:{:016x}|>", self.modality.name(), self.id)
+    }
+
+    /// Its tokens, which are others for another content: prefix caches tell prompts apart by them.
+    fn tokens(self, count: usize) -> impl Iterator<Item = u32> {
+        (0..count as u64).map(move |index| {
+            let hash = xxh64(&index.to_le_bytes(), self.id);
+            u32::try_from(hash >> 32).unwrap_or_default()
+        })
+    }
+}
+
+/// Reads a part of a message that is no text. Returns what stands for it in the prompt.
+pub(crate) fn read(
+    part: &Value,
+    media: &Media,
+    items: &mut Vec<Item>,
+    place: &str,
+) -> Result<String, Refusal> {
+    let kind = part["type"].as_str().unwrap_or_default();
+    let modality = match kind {
+        "image_url" | "input_image" => Modality::Image,
+        "audio_url" | "input_audio" => Modality::Audio,
+        "video_url" => Modality::Video,
+        _ => {
+            let kind: String = kind.chars().take(40).collect();
+            return Err(Refusal::field(place, format!("{place}: Unknown part type: {kind}")));
+        }
+    };
+    media.check(items, modality, place)?;
+    // Responses write `"image_url": "…"`, chat writes `"image_url": {"url": "…"}`.
+    let content = match kind {
+        "input_image" => &part["image_url"],
+        "input_audio" => &part["input_audio"]["data"],
+        _ => &part[kind]["url"],
+    };
+    let Some(content) = content.as_str().filter(|content| !content.is_empty()) else {
+        return Err(Refusal::field(place, format!("{place}: the part has no {}.", modality.name())));
+    };
+    if kind == "input_audio" {
+        base64(content, place)?;
+    } else {
+        address(content, place)?;
+    }
+    let name = part["uuid"].as_str().filter(|name| !name.is_empty()).unwrap_or(content);
+    let item = Item { modality, id: xxh64(name.as_bytes(), 0) };
+    items.push(item);
+    Ok(item.placeholder())
+}
+
+/// Checks an address as vLLM does. Nothing is fetched.
+fn address(url: &str, place: &str) -> Result<(), Refusal> {
+    let refused = |message: &str| Err(Refusal::field(place, format!("{place}: {message}")));
+    match url.split_once(':').map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest)) {
+        Some((scheme, rest)) if scheme == "http" || scheme == "https" => {
+            if rest.strip_prefix("//").is_some_and(|rest| !rest.is_empty()) {
+                return Ok(());
+            }
+            refused("The URL names no host.")
+        }
+        Some((scheme, rest)) if scheme == "data" => match rest.split_once(";base64,") {
+            Some((_, content)) => base64(content, place),
+            None => refused("Only base64 data URLs are supported for now."),
+        },
+        Some((scheme, _)) if scheme == "file" => {
+            refused("Cannot load local files without `--allowed-local-media-path`.")
+        }
+        _ => refused("The URL must be either a HTTP, data or file URL."),
+    }
+}
+
+fn base64(content: &str, place: &str) -> Result<(), Refusal> {
+    let digits = content.trim_end_matches('=');
+    let is_valid = !digits.is_empty()
+        && content.len().is_multiple_of(4)
+        && content.len() - digits.len() <= 2
+        && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'));
+    if is_valid {
+        return Ok(());
+    }
+    Err(Refusal::field(place, format!("{place}: the data is not valid base64.")))
+}
+
+/// The tokens of a text in which placeholders stand for these items, in this order.
+pub(crate) fn tokens(model: &dyn Model, text: &str, items: &[Item]) -> Vec<u32> {
+    let Some(media) = model.media() else { return model.tokens(text) };
+    let (mut tokens, mut rest) = (Vec::new(), text);
+    for item in items {
+        // A template may leave a message out; its items are left out with it.
+        let Some((before, after)) = rest.split_once(&item.placeholder()) else { continue };
+        tokens.extend(model.tokens(before));
+        tokens.extend(item.tokens(media.tokens));
+        rest = after;
+    }
+    tokens.extend(model.tokens(rest));
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn media() -> Media {
+        Media { limits: [(Modality::Image, 2), (Modality::Audio, 1)].into(), tokens: 4 }
+    }
+
+    fn refusal(part: &Value) -> String {
+        format!("{:?}", read(part, &media(), &mut Vec::new(), "p").unwrap_err())
+    }
+
+    #[test]
+    fn the_same_content_is_the_same_item_and_a_name_stands_for_it() {
+        let mut items = Vec::new();
+        let image = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+        for part in [image("http://a/1.png"), image("data:image/png;base64,AAAA")] {
+            read(&part, &media(), &mut items, "p").unwrap();
+        }
+        assert_ne!(items[0].id, items[1].id);
+        let mut again = Vec::new();
+        read(&json!({"type": "input_image", "image_url": "http://a/1.png"}), &media(), &mut again, "p")
+            .unwrap();
+        assert_eq!(again[0], items[0]);
+        let mut named = image("http://a/2.png");
+        named["uuid"] = json!("http://a/1.png");
+        read(&named, &media(), &mut again, "p").unwrap();
+        assert_eq!(again[1], items[0]);
+    }
+
+    #[test]
+    fn what_is_too_much_or_no_medium_is_refused_in_vllms_words() {
+        let video = json!({"type": "video_url", "video_url": {"url": "http://a/b"}});
+        assert!(refusal(&video).contains("At most 0 video(s) may be provided in one prompt."));
+        for (url, words) in [
+            ("ftp://a/b", "The URL must be either a HTTP, data or file URL."),
+            ("file:///etc/passwd", "Cannot load local files without `--allowed-local-media-path`."),
+            ("data:image/png,AAAA", "Only base64 data URLs are supported for now."),
+            ("data:image/png;base64,A*AA", "not valid base64"),
+            ("data:image/png;base64,", "not valid base64"),
+            ("http:", "names no host"),
+            ("", "has no image"),
+        ] {
+            let said = refusal(&json!({"type": "image_url", "image_url": {"url": url}}));
+            assert!(said.contains(words), "{url}: {said}");
+        }
+        assert!(refusal(&json!({"type": "image_url", "image_url": 7})).contains("has no image"));
+        assert!(refusal(&json!({"type": "image_embeds"})).contains("Unknown part type: image_embeds"));
+        assert!(refusal(&json!(7)).contains("Unknown part type"));
+    }
+}

@@ -1,0 +1,124 @@
+//! Embeddings of images, sounds and videos: what is here, what other engines have, and what has to be encoded.
+
+use std::collections::{HashSet, VecDeque};
+
+use longboat_serving::{Encodings, Job, Part};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::{
+    args::Args,
+    media::{Side, Transfer},
+};
+
+/// Embeddings that are kept; the oldest goes first.
+const KEPT: usize = 1024;
+
+/// Where embeddings came from that a folder brought.
+const FOLDER: &str = "storage";
+
+/// The part of an engine that knows embeddings.
+pub(crate) struct Encoder {
+    metrics: Encodings,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    order: VecDeque<u64>,
+    known: HashSet<u64>,
+}
+
+/// What a request's items took.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Encoded {
+    /// Items that had to be encoded here.
+    pub(crate) computed: u32,
+    /// Who had the others, if other engines had any.
+    pub(crate) source: Option<String>,
+}
+
+// === impl Kept ===
+
+impl Kept {
+    /// Keeps an item. Says whether it was here.
+    fn insert(&mut self, id: u64) -> bool {
+        if !self.known.insert(id) {
+            return true;
+        }
+        self.order.push_back(id);
+        if self.order.len() > KEPT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        false
+    }
+}
+
+// === impl Encoder ===
+
+impl Encoder {
+    pub(crate) fn new(metrics: Encodings) -> Self {
+        Self { metrics, kept: Mutex::default() }
+    }
+
+    /// Has the embeddings of a request's items: from here, from an encoder, or by encoding them.
+    pub(crate) async fn embed(&self, args: &Args, job: &Job) -> Encoded {
+        let mut encoded = Encoded::default();
+        let transfer = args.media.transfer.as_ref();
+        for item in &job.items {
+            self.metrics.queried.inc();
+            if self.kept.lock().insert(item.id) {
+                self.metrics.found.inc();
+            } else if let Some(source) = received(transfer, args, job, item.id).await {
+                self.metrics.received.inc();
+                encoded.source = Some(source);
+            } else {
+                self.metrics.computed.inc();
+                encoded.computed += 1;
+            }
+            if let Some(Transfer { side: Side::Producer, storage: Some(storage) }) = transfer {
+                storage.keep(vec![item.id]).await;
+            }
+        }
+        encoded
+    }
+}
+
+/// Who else has the embedding of an item, and hands it over.
+async fn received(transfer: Option<&Transfer>, args: &Args, job: &Job, id: u64) -> Option<String> {
+    let transfer = transfer.filter(|transfer| transfer.side == Side::Consumer)?;
+    let source = match &transfer.storage {
+        Some(storage) => (storage.prefix(vec![id]).await == 1).then(|| FOLDER.to_owned()),
+        None => job.handover.embeddings.get(&name(id)).cloned(),
+    };
+    source.filter(|_| !args.faults.lost_embeddings.strikes())
+}
+
+/// The name of an item among engines.
+fn name(id: u64) -> String {
+    format!("{id:016x}")
+}
+
+/// Makes a request one that this engine takes a part in: who encodes for others answers with one token.
+pub(crate) fn limit(args: &Args, job: &mut Job) {
+    if args.media.side() == Some(Side::Producer) && job.part == Part::Whole {
+        for prompt in &mut job.prompts {
+            prompt.limit = 1;
+        }
+    }
+}
+
+/// What an encoder says about where embeddings are; nothing where engines share a folder.
+pub(crate) fn params(args: &Args, job: &Job) -> Option<Value> {
+    let transfer = args.media.transfer.as_ref()?;
+    if transfer.side != Side::Producer || transfer.storage.is_some() || job.items.is_empty() {
+        return None;
+    }
+    let (host, port) = args.address();
+    let place = json!({"peer_host": host.to_string(), "peer_port": port});
+    Some(
+        job.items.iter().map(|item| (name(item.id), place.clone())).collect::<serde_json::Map<_, _>>().into(),
+    )
+}

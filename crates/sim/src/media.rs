@@ -1,0 +1,128 @@
+//! The flags of a multimodal model.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use longboat_serving::{ArgsError, Flag, Media, Modality};
+use serde::Deserialize;
+
+use crate::engine::storage::Storage;
+
+/// Items that a prompt may have where `--limit-mm-per-prompt` says nothing, as in vLLM.
+const MOST_ITEMS: usize = 999;
+
+/// What flags say about images, sounds and videos.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MediaArgs {
+    modalities: Vec<Modality>,
+    limits: BTreeMap<Modality, usize>,
+    tokens: usize,
+    /// How long it takes to encode one.
+    pub(crate) time: Duration,
+    /// How embeddings get from engine to engine, if they do.
+    pub(crate) transfer: Option<Transfer>,
+}
+
+/// An engine's part where encoders are apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// It encodes for others, and computes no prompts.
+    Producer,
+    /// It takes what others have encoded.
+    Consumer,
+}
+
+/// vLLM's `--ec-transfer-config`, as far as it says something here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    pub(crate) side: Side,
+    /// The folder of a connector that has one; otherwise answers and requests say where embeddings are.
+    pub(crate) storage: Option<Storage>,
+}
+
+// === impl MediaArgs ===
+
+impl Default for MediaArgs {
+    fn default() -> Self {
+        Self {
+            modalities: Vec::new(),
+            limits: BTreeMap::new(),
+            tokens: 64,
+            time: Duration::ZERO,
+            transfer: None,
+        }
+    }
+}
+
+impl MediaArgs {
+    /// What the model takes; none where it is not multimodal.
+    pub(crate) fn media(&self) -> Option<Media> {
+        let limit = |kind: &Modality| (*kind, self.limits.get(kind).copied().unwrap_or(MOST_ITEMS));
+        let limits: BTreeMap<_, _> = self.modalities.iter().map(limit).collect();
+        (!limits.is_empty()).then_some(Media { limits, tokens: self.tokens })
+    }
+
+    /// The part of this engine, where encoders are apart.
+    pub(crate) fn side(&self) -> Option<Side> {
+        self.transfer.as_ref().map(|transfer| transfer.side)
+    }
+
+    pub(crate) fn set_modalities(&mut self, flag: &Flag) -> Result<(), ArgsError> {
+        self.modalities =
+            flag.names().iter().map(|name| modality(flag, name)).collect::<Result<_, ArgsError>>()?;
+        Ok(())
+    }
+
+    /// `{"image": 2, "video": {"count": 1}}`.
+    pub(crate) fn set_limits(&mut self, flag: &Flag) -> Result<(), ArgsError> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Limit {
+            Number(usize),
+            Object { count: usize },
+        }
+        let limits: BTreeMap<String, Limit> = json(flag)?;
+        for (name, limit) in limits {
+            let (Limit::Number(count) | Limit::Object { count }) = limit;
+            self.limits.insert(modality(flag, &name)?, count);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_tokens(&mut self, flag: &Flag) -> Result<(), ArgsError> {
+        self.tokens = flag.positive()?;
+        Ok(())
+    }
+
+    pub(crate) fn set_transfer(&mut self, flag: &Flag) -> Result<(), ArgsError> {
+        #[derive(Deserialize)]
+        struct Config {
+            ec_role: String,
+            #[serde(default)]
+            ec_connector_extra_config: Extra,
+        }
+        #[derive(Default, Deserialize)]
+        struct Extra {
+            shared_storage_path: Option<std::path::PathBuf>,
+        }
+        let Config { ec_role, ec_connector_extra_config: extra } = json(flag)?;
+        let side = match ec_role.as_str() {
+            "ec_producer" => Side::Producer,
+            "ec_consumer" => Side::Consumer,
+            other => {
+                let message = format!("ec_role `{other}` is not known; expected ec_producer or ec_consumer");
+                return Err(flag.invalid(message));
+            }
+        };
+        self.transfer = Some(Transfer { side, storage: extra.shared_storage_path.map(Storage::new) });
+        Ok(())
+    }
+}
+
+fn json<T: for<'de> Deserialize<'de>>(flag: &Flag) -> Result<T, ArgsError> {
+    serde_json::from_str(flag.text()?).map_err(|error| flag.invalid(error.to_string()))
+}
+
+fn modality(flag: &Flag, name: &str) -> Result<Modality, ArgsError> {
+    let found = Modality::ALL.into_iter().find(|modality| modality.name() == name);
+    found.ok_or_else(|| flag.invalid(format!("`{name}` is not known; expected image, audio or video")))
+}

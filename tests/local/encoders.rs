@@ -1,0 +1,88 @@
+//! Encoder, prefill and decode apart, behind the routing sidecar: who encoded an image is read from the engines.
+
+use std::{
+    net::TcpListener,
+    process::{Command, Stdio},
+};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{http, program::Running, wait::until};
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A process of the binary on a port of its own.
+fn start(role: &str, arguments: &[String]) -> (Running, u16) {
+    let port = free_port();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
+    command.arg(role).args(arguments).arg(format!("--port={port}"));
+    command.env("LONGBOAT_POD_IP", "127.0.0.1").stdin(Stdio::null());
+    (Running::start(&mut command), port)
+}
+
+fn counted(port: u16, series: &str) -> f64 {
+    let page = http::get(&format!("http://127.0.0.1:{port}/metrics")).body;
+    let line =
+        page.lines().find(|line| line.starts_with(series)).unwrap_or_else(|| panic!("{series}: {page}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn an_image_is_encoded_once_by_the_encoder_with_each_connector_and_twice_where_it_gets_lost() {
+    let folder = TempDir::new().unwrap();
+    for (connector, lost) in [("ec-nixl", 0), ("ec-example", 0), ("ec-nixl", 100), ("ec-example", 100)] {
+        let case = format!("{connector}, {lost} % lost");
+        let engine = |role: &str| {
+            let mut config = json!({"ec_connector": connector, "ec_role": role});
+            if connector == "ec-example" {
+                let path = folder.path().join(lost.to_string());
+                config["ec_connector_extra_config"] = json!({"shared_storage_path": path});
+            }
+            let flags = ["m", "--modalities=image"].map(str::to_owned).into_iter();
+            let more = [format!("--ec-transfer-config={config}"), format!("--ec-transfer-loss-rate={lost}")];
+            start("sim", &flags.chain(more).collect::<Vec<_>>())
+        };
+        let ((_e, encode), (_p, prefill), (_d, decode)) =
+            (engine("ec_producer"), engine("ec_consumer"), engine("ec_consumer"));
+        let flags = [
+            format!("--model-server-port={decode}"),
+            format!("--ec-connector={connector}"),
+            "--secure-proxy=false".to_owned(),
+        ];
+        let (_sidecar, sidecar) = start("sidecar", &flags);
+        let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}});
+        let body = json!({"model": "m", "max_tokens": 4, "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]},
+        ]});
+        for port in [encode, prefill, decode] {
+            let url = format!("http://127.0.0.1:{port}/health");
+            until(&format!("{case}: engine on {port}"), || {
+                http::block(async { http::client().get(&url).send().await.ok() })
+            });
+        }
+        let answer = until(&format!("{case}: the sidecar"), || {
+            http::block(async {
+                let request = http::client()
+                    .post(format!("http://127.0.0.1:{sidecar}/v1/chat/completions"))
+                    .header("x-prefiller-host-port", format!("127.0.0.1:{prefill}"))
+                    .header("x-encoder-hosts-ports", format!("127.0.0.1:{encode}"))
+                    .json(&body);
+                Some(http::read(request.send().await.ok()?).await)
+            })
+        });
+        assert_eq!(answer.status, 200, "{case}: {answer:?}");
+        let has_come = if lost == 0 { 1.0 } else { 0.0 };
+        let is = |port: u16, series: &str, expected: f64| {
+            let found = counted(port, series);
+            assert!((found - expected).abs() < f64::EPSILON, "{case}: {series} is {found}, not {expected}");
+        };
+        is(encode, "sim:items_encoded_total", 1.0);
+        is(prefill, "sim:items_received_total", has_come);
+        is(prefill, "sim:items_encoded_total", 1.0 - has_come);
+        // Its KV cache came from the prefill, so it needs no embedding.
+        is(decode, "vllm:mm_cache_queries_total", 0.0);
+    }
+}
