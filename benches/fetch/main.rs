@@ -90,6 +90,7 @@ fn measure(world: &World, rounds: usize, only: Option<&str>) {
     for (client, costs) in chosen.iter().zip(costs) {
         println!("| {} | {} | {:.3} |", client.name, row(costs), killed(client, world, &folder));
     }
+    println!("\nMD5 of it in memory, on one thread: {:.2} s", world.floor_of_md5().as_secs_f64());
     println!("\n{} files of 2 KiB:\n", world.files());
     println!("| downloader | wall s | CPU s | peak MiB | requests |");
     println!("|---|---|---|---|---|");

@@ -373,7 +373,7 @@ impl Source for S3 {
     }
 
     fn parallel(&self) -> Parallel {
-        Parallel { files: self.files, connections: 8, attempts: Some(self.attempts) }
+        Parallel { files: self.files, attempts: Some(self.attempts), ..Parallel::default() }
     }
 }
 
