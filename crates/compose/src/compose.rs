@@ -23,7 +23,7 @@ use crate::{
     error::ComposeError,
     layer::{ConfigMapSource, ConfigSource, Layer, Templates},
     leaf, lora,
-    merge::{Place, Tree, merge},
+    merge::{Tree, View, merge},
     pin::PresetNames,
     platform::Platform,
     render, rewrite, schema, select,
@@ -92,7 +92,7 @@ impl Composer {
             base_refs.iter().map(|name| find(inputs, namespace, name)).collect::<Result<Vec<_>, _>>()?;
         // The resolved spec has the base refs on top: it decides what is enabled, and the model's name.
         let chosen = if bases.is_empty() {
-            select::presets(Place::Json(&own))
+            select::presets(View::Json(&own))
         } else {
             let (presets, model_name) = resolve(&own, &bases)?;
             if let (Some(model_name), Some(model)) =
@@ -231,7 +231,7 @@ fn find(inputs: &Inputs<'_>, namespace: &str, name: &str) -> Result<Arc<Layer>, 
 fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Option<String>), ComposeError> {
     let specs = std::iter::once(own).chain(bases.iter().map(|layer| layer.spec()));
     let Some(resolved) = merge_layers(specs)? else { return Ok((Vec::new(), None)) };
-    let model_name = resolved.at(&["model", "name"]).and_then(Place::as_str).map(ToOwned::to_owned);
+    let model_name = resolved.at(&["model", "name"]).and_then(View::as_str).map(ToOwned::to_owned);
     Ok((select::presets(resolved.top()), model_name))
 }
 
@@ -260,7 +260,7 @@ fn merged(
         if tree.at(&["router", "scheduler", "pool", "spec"]).is_some()
             && tree
                 .at(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"])
-                .is_none_or(Place::is_empty)
+                .is_none_or(View::is_empty)
         {
             tree.set(&["router", "scheduler", "pool", "spec", "selector", "matchLabels"], &selector);
         }
@@ -269,7 +269,7 @@ fn merged(
     let mut tree = merge()?;
     let account_is_free = tree
         .at(&["router", "scheduler", "template"])
-        .is_some_and(|pod| pod.get("serviceAccountName").and_then(Place::as_str).is_none_or(str::is_empty));
+        .is_some_and(|pod| pod.get("serviceAccountName").and_then(View::as_str).is_none_or(str::is_empty));
     let account = child_name(name, suffix::EPP_SERVICE_ACCOUNT);
 
     let alone = !stack.layers.iter().any(|layer| layer.has_templated_keys())
@@ -304,7 +304,7 @@ fn merged(
     let config =
         json!({ "metadata": data[schema::SERVICE_KEY]["metadata"], "spec": tree.to_value(), "status": {} });
     let rendered = render::whole(&config, &data)?;
-    typed(Place::Json(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
+    typed(View::Json(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
 }
 
 /// The data of templates: service and platform, without what templates hardly ever use: the status, the record of
@@ -383,11 +383,11 @@ const MAX_REMEMBERED: usize = 256;
 
 /// The typed spec. Its parts are read one by one, since reading a flattened struct as a whole would copy everything.
 pub(crate) fn typed(
-    spec: Place<'_, '_>,
+    spec: View<'_, '_>,
     render: &dyn Render,
 ) -> Result<Box<LLMInferenceServiceSpec>, de::Error> {
     fn part<T: DeserializeOwned + Default>(
-        spec: Place<'_, '_>,
+        spec: View<'_, '_>,
         key: &str,
         render: &dyn Render,
     ) -> Result<T, de::Error> {

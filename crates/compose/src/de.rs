@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     leaf,
-    merge::{Place, Tree},
+    merge::{Tree, View},
 };
 
 /// Turns a string with an action into what it renders to.
@@ -60,20 +60,20 @@ impl de::Error for Error {
 /// A place and what renders its strings.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'t, 'a> {
-    place: Place<'t, 'a>,
+    place: View<'t, 'a>,
     render: &'t dyn Render,
 }
 
 impl<'t, 'a> Node<'t, 'a> {
-    pub(crate) fn new(place: Place<'t, 'a>, render: &'t dyn Render) -> Self {
+    pub(crate) fn new(place: View<'t, 'a>, render: &'t dyn Render) -> Self {
         let place = match place {
-            Place::Tree(Tree::Leaf(json)) => Place::Json(json),
+            View::Tree(Tree::Leaf(json)) => View::Json(json),
             other => other,
         };
         Self { place, render }
     }
 
-    fn child(self, place: Place<'t, 'a>) -> Self {
+    fn child(self, place: View<'t, 'a>) -> Self {
         Self::new(place, self.render)
     }
 }
@@ -83,37 +83,37 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.place {
-            Place::Json(Value::Null) => visitor.visit_unit(),
-            Place::Json(Value::Bool(b)) => visitor.visit_bool(*b),
-            Place::Json(Value::Number(n)) => match (n.as_i64(), n.as_u64(), n.as_f64()) {
+            View::Json(Value::Null) => visitor.visit_unit(),
+            View::Json(Value::Bool(b)) => visitor.visit_bool(*b),
+            View::Json(Value::Number(n)) => match (n.as_i64(), n.as_u64(), n.as_f64()) {
                 (Some(n), ..) => visitor.visit_i64(n),
                 (_, Some(n), _) => visitor.visit_u64(n),
                 (.., n) => visitor.visit_f64(n.unwrap_or_default()),
             },
-            Place::Json(Value::String(text)) if leaf::is_template(text) => match self.render.render(text) {
+            View::Json(Value::String(text)) if leaf::is_template(text) => match self.render.render(text) {
                 Some(text) => visitor.visit_string(text),
                 None => Err(Error::Unrendered),
             },
-            Place::Json(Value::String(text)) => visitor.visit_borrowed_str(text),
-            Place::Json(Value::Array(items)) => {
+            View::Json(Value::String(text)) => visitor.visit_borrowed_str(text),
+            View::Json(Value::Array(items)) => {
                 visitor.visit_seq(Items { rest: Rest::Json(items.iter()), node: self })
             }
-            Place::Json(Value::Object(map)) => {
+            View::Json(Value::Object(map)) => {
                 visitor.visit_map(Members { rest: Rest::Json(map.iter()), value: None, node: self })
             }
-            Place::Tree(Tree::Object(entries)) => {
+            View::Tree(Tree::Object(entries)) => {
                 visitor.visit_map(Members { rest: Rest::Tree(entries.iter()), value: None, node: self })
             }
-            Place::Tree(Tree::List(items)) => {
+            View::Tree(Tree::List(items)) => {
                 visitor.visit_seq(Items { rest: Rest::Tree(items.iter()), node: self })
             }
-            Place::Tree(Tree::Leaf(json)) => self.child(Place::Json(json)).deserialize_any(visitor),
+            View::Tree(Tree::Leaf(json)) => self.child(View::Json(json)).deserialize_any(visitor),
         }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.place {
-            Place::Json(Value::Null) => visitor.visit_none(),
+            View::Json(Value::Null) => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
@@ -133,7 +133,7 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.place {
-            Place::Json(Value::String(name)) => visitor.visit_enum(Variant { name }),
+            View::Json(Value::String(name)) => visitor.visit_enum(Variant { name }),
             _ => Err(de::Error::custom("expected a string")),
         }
     }
@@ -156,7 +156,7 @@ enum Rest<T, J> {
 
 struct Members<'t, 'a> {
     rest: Rest<std::slice::Iter<'t, (&'a str, Tree<'a>)>, serde_json::map::Iter<'a>>,
-    value: Option<Place<'t, 'a>>,
+    value: Option<View<'t, 'a>>,
     node: Node<'t, 'a>,
 }
 
@@ -164,9 +164,9 @@ impl<'de> MapAccess<'de> for Members<'_, 'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let next: Option<(&'de str, Place<'_, 'de>)> = match &mut self.rest {
-            Rest::Tree(entries) => entries.next().map(|(key, tree)| (*key, Place::Tree(tree))),
-            Rest::Json(entries) => entries.next().map(|(key, json)| (key.as_str(), Place::Json(json))),
+        let next: Option<(&'de str, View<'_, 'de>)> = match &mut self.rest {
+            Rest::Tree(entries) => entries.next().map(|(key, tree)| (*key, View::Tree(tree))),
+            Rest::Json(entries) => entries.next().map(|(key, json)| (key.as_str(), View::Json(json))),
         };
         let Some((key, place)) = next else { return Ok(None) };
         self.value = Some(place);
@@ -189,8 +189,8 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         let next = match &mut self.rest {
-            Rest::Tree(items) => items.next().map(Place::Tree),
-            Rest::Json(items) => items.next().map(Place::Json),
+            Rest::Tree(items) => items.next().map(View::Tree),
+            Rest::Json(items) => items.next().map(View::Json),
         };
         next.map(|place| seed.deserialize(self.node.child(place))).transpose()
     }

@@ -19,20 +19,20 @@ pub(crate) enum Tree<'a> {
     List(Vec<Self>),
 }
 
-/// Somewhere in a tree, or in a plain value: looking costs no copy.
+/// A part of a tree, or of a plain value: looking at it costs no copy.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place<'t, 'a> {
+pub(crate) enum View<'t, 'a> {
     /// A tree that is no leaf.
     Tree(&'t Tree<'a>),
     /// A value.
     Json(&'a Value),
 }
 
-impl<'a> Place<'_, 'a> {
+impl<'a> View<'_, 'a> {
     /// The member `key`.
     pub(crate) fn get(self, key: &str) -> Option<Self> {
         match self {
-            Self::Json(json) => json.get(key).map(Place::Json),
+            Self::Json(json) => json.get(key).map(View::Json),
             Self::Tree(Tree::Object(entries)) => {
                 entries.binary_search_by(|(k, _)| (*k).cmp(key)).ok().map(|i| entries[i].1.top())
             }
@@ -90,20 +90,20 @@ impl<'a> Place<'_, 'a> {
 
 impl<'a> Tree<'a> {
     /// The top of this tree.
-    pub(crate) fn top(&self) -> Place<'_, 'a> {
+    pub(crate) fn top(&self) -> View<'_, 'a> {
         match self {
-            Self::Leaf(json) => Place::Json(json),
-            other => Place::Tree(other),
+            Self::Leaf(json) => View::Json(json),
+            other => View::Tree(other),
         }
     }
 
     /// The member `key`.
-    pub(crate) fn get(&self, key: &str) -> Option<Place<'_, 'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<View<'_, 'a>> {
         self.top().get(key)
     }
 
     /// What is found by following `path`.
-    pub(crate) fn at(&self, path: &[&str]) -> Option<Place<'_, 'a>> {
+    pub(crate) fn at(&self, path: &[&str]) -> Option<View<'_, 'a>> {
         self.top().at(path)
     }
 
@@ -328,7 +328,7 @@ fn member<'a>(shape_: Shape, key: &str, old: Tree<'a>, value: &'a Value) -> Resu
 fn list<'a>(element: Ty, key: &str, base: Tree<'a>, patch: &'a [Value]) -> Result<Tree<'a>, String> {
     let base = base.into_items();
     // Keys are scalars, which no layer merges into.
-    let key_of = |tree: &Tree<'a>| tree.get(key).and_then(Place::json);
+    let key_of = |tree: &Tree<'a>| tree.get(key).and_then(View::json);
     let base_keys: Vec<Option<&'a Value>> = base.iter().map(key_of).collect();
     let patch_keys: Vec<Option<&Value>> = patch.iter().map(|item| item.get(key)).collect();
 

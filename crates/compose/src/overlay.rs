@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::merge::{Place, Tree};
+use crate::merge::{Tree, View};
 
 /// The difference to the pod of the layers. Equal parts are removed from the tree, so that little is left to read.
 pub(crate) struct PodChanges<'a> {
@@ -75,7 +75,7 @@ fn origin<'a>(item: Tree<'a>, base: &'a [Value], unlike: &mut Vec<Tree<'a>>) -> 
     if let Some(at) = same {
         return Item::Kept(at);
     }
-    let name = item.get("name").and_then(Place::as_str);
+    let name = item.get("name").and_then(View::as_str);
     let under = name.and_then(|name| {
         base.iter().enumerate().find_map(|(at, base)| {
             let base = base.as_object()?;

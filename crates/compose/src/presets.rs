@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
 use serde_json::Value;
 
-use crate::{compose::typed, de::Verbatim, merge::Place, pin::PresetNames, select};
+use crate::{compose::typed, de::Verbatim, merge::View, pin::PresetNames, select};
 
 /// File name (which is the suffix of the preset's name) and text of each.
 static FILES: [(&str, &str); 11] = [
@@ -66,7 +66,7 @@ pub fn builtin(names: &PresetNames, namespace: &str) -> Result<Vec<LLMInferenceS
                     namespace: Some(namespace.to_owned()),
                     ..ObjectMeta::default()
                 },
-                spec: *typed(Place::Json(spec), &Verbatim).map_err(|e| broken(e.to_string()))?,
+                spec: *typed(View::Json(spec), &Verbatim).map_err(|e| broken(e.to_string()))?,
                 status: None,
             })
         })

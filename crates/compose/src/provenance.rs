@@ -107,8 +107,8 @@ impl Provenance {
         let mut leaves = BTreeMap::new();
         // A spec always serialises: it has string keys only.
         let spec = serde_json::to_value(spec).unwrap_or_default();
-        for_each_leaf(schema::SPEC, &spec, &mut Place::default(), &mut |place, value| {
-            let Place { path, pointer, .. } = place;
+        for_each_leaf(schema::SPEC, &spec, &mut Cursor::default(), &mut |cursor, value| {
+            let Cursor { path, pointer, .. } = cursor;
             let mut entries = history.entries.remove(path).unwrap_or_default();
             let latest = entries.pop();
             // An absent URI is written as "".
@@ -172,7 +172,9 @@ impl Printer<'_> {
 
 /// Calls `visit` with the path and the value of each leaf of a spec.
 pub(crate) fn for_each(spec: &Value, visit: &mut impl FnMut(&str, &Value)) {
-    for_each_leaf(schema::SPEC, spec, &mut Place::default(), &mut |place, value| visit(&place.path, value));
+    for_each_leaf(schema::SPEC, spec, &mut Cursor::default(), &mut |cursor, value| {
+        visit(&cursor.path, value);
+    });
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -203,8 +205,8 @@ impl History {
     fn visit(&mut self, ty: Ty, json: &Value) {
         let origin = self.origin.clone();
         let entries = &mut self.entries;
-        let mut place = Place { known: std::mem::take(&mut self.lists), ..Place::default() };
-        for_each_leaf(ty, json, &mut place, &mut |Place { path, .. }, value| {
+        let mut cursor = Cursor { known: std::mem::take(&mut self.lists), ..Cursor::default() };
+        for_each_leaf(ty, json, &mut cursor, &mut |Cursor { path, .. }, value| {
             // An empty object adds nothing to an object that is there, and an absent model URI is written as "".
             let known = entries.get(path).and_then(|known| known.last());
             let is_empty_object = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
@@ -221,14 +223,14 @@ impl History {
                 .or_default()
                 .push(Replaced { origin: origin.clone(), value: value.clone() });
         });
-        self.lists = place.known;
-        self.lists.extend(place.lists);
+        self.lists = cursor.known;
+        self.lists.extend(cursor.lists);
     }
 }
 
 /// Where a walk through a spec is.
 #[derive(Default)]
-struct Place {
+struct Cursor {
     path: String,
     pointer: String,
     /// Lists that this one merges with: elements of one key become one, which are kept apart where a list is new.
@@ -237,9 +239,9 @@ struct Place {
     lists: Vec<String>,
 }
 
-// === impl Place ===
+// === impl Cursor ===
 
-impl Place {
+impl Cursor {
     fn mark(&self) -> (usize, usize) {
         (self.path.len(), self.pointer.len())
     }
@@ -265,19 +267,19 @@ impl Place {
 }
 
 /// Calls `visit` for every scalar and every empty object or list.
-fn for_each_leaf(ty: Ty, json: &Value, place: &mut Place, visit: &mut impl FnMut(&Place, &Value)) {
-    let mark = place.mark();
+fn for_each_leaf(ty: Ty, json: &Value, cursor: &mut Cursor, visit: &mut impl FnMut(&Cursor, &Value)) {
+    let mark = cursor.mark();
     match (ty, json) {
-        (Ty::Ptr(inner), _) => for_each_leaf(*inner, json, place, visit),
+        (Ty::Ptr(inner), _) => for_each_leaf(*inner, json, cursor, visit),
         (_, Value::Object(map)) if !map.is_empty() => {
             for (key, value) in map {
-                place.key(key);
+                cursor.key(key);
                 match ty {
-                    Ty::Struct(s) => member(s, key, value, place, visit),
-                    Ty::Map(_, inner) => for_each_leaf(*inner, value, place, visit),
-                    _ => for_each_leaf(Ty::Any, value, place, visit),
+                    Ty::Struct(s) => member(s, key, value, cursor, visit),
+                    Ty::Map(_, inner) => for_each_leaf(*inner, value, cursor, visit),
+                    _ => for_each_leaf(Ty::Any, value, cursor, visit),
                 }
-                place.back_to(mark);
+                cursor.back_to(mark);
             }
         }
         (_, Value::Array(items)) if !items.is_empty() => {
@@ -285,9 +287,9 @@ fn for_each_leaf(ty: Ty, json: &Value, place: &mut Place, visit: &mut impl FnMut
                 Ty::Slice(_, inner) => *inner,
                 _ => Ty::Any,
             };
-            elements(inner, None, items, place, visit);
+            elements(inner, None, items, cursor, visit);
         }
-        _ => visit(place, json),
+        _ => visit(cursor, json),
     }
 }
 
@@ -295,21 +297,21 @@ fn member(
     s: &'static Struct,
     key: &str,
     json: &Value,
-    place: &mut Place,
-    visit: &mut impl FnMut(&Place, &Value),
+    cursor: &mut Cursor,
+    visit: &mut impl FnMut(&Cursor, &Value),
 ) {
     let (holder, ty) = find_field(s, key).unwrap_or((s, Ty::Any));
     let (Ty::Slice(_, inner), Value::Array(items)) = (ty, json) else {
-        return for_each_leaf(ty, json, place, visit);
+        return for_each_leaf(ty, json, cursor, visit);
     };
     let merge_key = list_key(holder.name, key);
     if merge_key.is_some() {
-        place.lists.push(place.path.clone());
+        cursor.lists.push(cursor.path.clone());
     }
     if items.is_empty() {
-        for_each_leaf(ty, json, place, visit);
+        for_each_leaf(ty, json, cursor, visit);
     } else {
-        elements(*inner, merge_key, items, place, visit);
+        elements(*inner, merge_key, items, cursor, visit);
     }
 }
 
@@ -317,14 +319,14 @@ fn elements(
     ty: Ty,
     merge_key: Option<&str>,
     items: &[Value],
-    place: &mut Place,
-    visit: &mut impl FnMut(&Place, &Value),
+    cursor: &mut Cursor,
+    visit: &mut impl FnMut(&Cursor, &Value),
 ) {
-    let mark = place.mark();
-    let merges = place.known.contains(&place.path);
+    let mark = cursor.mark();
+    let merges = cursor.known.contains(&cursor.path);
     for (i, item) in items.iter().enumerate() {
         let found = merge_key.and_then(|key| Some((key, item.get(key)?)));
-        let path = &mut place.path;
+        let path = &mut cursor.path;
         // Writing to a String cannot fail.
         let _ = match found {
             Some((key, Value::String(value))) => write!(path, "[{key}={value}"),
@@ -339,8 +341,8 @@ fn elements(
             }
         }
         path.push(']');
-        let _ = write!(place.pointer, "/{i}");
-        for_each_leaf(ty, item, place, visit);
-        place.back_to(mark);
+        let _ = write!(cursor.pointer, "/{i}");
+        for_each_leaf(ty, item, cursor, visit);
+        cursor.back_to(mark);
     }
 }

@@ -3,7 +3,7 @@
 use longboat_api::names::preset;
 use serde_json::Value;
 
-use crate::merge::Place;
+use crate::merge::View;
 
 /// Scheduler plugins that need a tokenizer.
 const TOKENIZER_PLUGINS: [&str; 2] = ["token-producer", "precise-prefix-cache-scorer"];
@@ -11,12 +11,12 @@ const TOKENIZER_PLUGINS: [&str; 2] = ["token-producer", "precise-prefix-cache-sc
 pub(crate) const LATENCY_PLUGIN: &str = "predicted-latency-producer";
 
 /// Suffixes of the presets for a resolved spec, lowest layer first.
-pub(crate) fn presets(spec: Place<'_, '_>) -> Vec<&'static str> {
+pub(crate) fn presets(spec: View<'_, '_>) -> Vec<&'static str> {
     let scheduler = spec.at(&["router", "scheduler"]);
     let plugins = scheduler.map(plugin_types).unwrap_or_default();
     let external_pool = || {
         spec.at(&["router", "scheduler", "pool", "ref", "name"])
-            .and_then(Place::as_str)
+            .and_then(View::as_str)
             .is_some_and(|name| !name.is_empty())
     };
     let has_plugin = |wanted: &[&str]| plugins.iter().any(|plugin| wanted.contains(&plugin.as_str()));
@@ -33,7 +33,7 @@ pub(crate) fn presets(spec: Place<'_, '_>) -> Vec<&'static str> {
             chosen.push(preset::SCHEDULER_LATENCY_PREDICTOR);
         }
     }
-    let routes_refs = || spec.at(&["router", "route", "http", "refs"]).is_some_and(Place::is_filled_list);
+    let routes_refs = || spec.at(&["router", "route", "http", "refs"]).is_some_and(View::is_filled_list);
     if spec.at(&["router", "route"]).is_some() && !routes_refs() {
         chosen.push(preset::ROUTER_ROUTE);
     }
@@ -91,14 +91,14 @@ pub(crate) fn reason(suffix: &str) -> &'static str {
 
 /// The preset of one workload: for a single node, data parallel, pipeline parallel; none for workers that are neither.
 fn workload(
-    spec: Place<'_, '_>,
+    spec: View<'_, '_>,
     [single, data_parallel, pipeline_parallel]: [&'static str; 3],
 ) -> Option<&'static str> {
     if spec.get("worker").is_none() {
         return Some(single);
     }
     let positive = |field: &str| {
-        let number = spec.at(&["parallelism", field]).and_then(Place::json).and_then(Value::as_i64);
+        let number = spec.at(&["parallelism", field]).and_then(View::json).and_then(Value::as_i64);
         number.is_some_and(|number| number > 0)
     };
     if positive("data") || positive("dataLocal") {
@@ -111,7 +111,7 @@ fn workload(
 }
 
 /// Types of the plugins that the scheduler's config lists; none where it cannot be read. ConfigMaps are not consulted.
-fn plugin_types(scheduler: Place<'_, '_>) -> Vec<String> {
+fn plugin_types(scheduler: View<'_, '_>) -> Vec<String> {
     match scheduler.at(&["config", "inline"]) {
         Some(inline) => plugins_of(&inline.to_value()),
         None => argument_config(scheduler).map(|text| plugins_of_text(&text)).unwrap_or_default(),
@@ -139,7 +139,7 @@ fn listed_plugins(config: &Value) -> Vec<String> {
 }
 
 /// The config that the scheduler's own container gets as an argument, if its first config flag carries text.
-fn argument_config(scheduler: Place<'_, '_>) -> Option<String> {
+fn argument_config(scheduler: View<'_, '_>) -> Option<String> {
     const TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
     const FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
     let containers = scheduler.at(&["template", "containers"])?.to_value();

@@ -17,7 +17,7 @@ use crate::{
     de::{self, Node, Render, Verbatim},
     fields::Fields,
     leaf,
-    merge::{Place, Tree},
+    merge::{Tree, View},
     overlay::{self, Item, ListChanges, PodChanges},
 };
 
@@ -59,13 +59,13 @@ pub(crate) struct Kept<'a> {
 impl Skeletons {
     /// Reads what can be copied of merged layers.
     pub(crate) fn of(layers: &Value) -> Self {
-        let at = |path| Place::Json(layers).at(path)?.json();
+        let at = |path| View::Json(layers).at(path)?.json();
         Self { pods: PODS.map(|(path, _)| Pod::read(at(path)?)), route: at(ROUTE).and_then(Skeleton::read) }
     }
 
     /// Removes from `spec` what equals the merged `layers` from which a service made it.
     pub(crate) fn split<'a>(&'a self, layers: &'a Value, spec: &mut Tree<'a>) -> Kept<'a> {
-        let at = |path| Place::Json(layers).at(path)?.json();
+        let at = |path| View::Json(layers).at(path)?.json();
         let mut pods = [const { None }; PODS.len()];
         for (((path, _), skeleton), changes) in PODS.iter().zip(&self.pods).zip(&mut pods) {
             if let (Some(_), Some(Value::Object(base))) = (skeleton, at(path)) {
@@ -199,7 +199,7 @@ impl<T: DeserializeOwned + Clone + Texts> Skeleton<T> {
     pub(crate) fn read(json: &Value) -> Option<Self> {
         let mut templates = 0_usize;
         leaf::for_each_template(json, &mut |_| templates += 1);
-        let mut value = T::deserialize(Node::new(Place::Json(json), &Verbatim)).ok()?;
+        let mut value = T::deserialize(Node::new(View::Json(json), &Verbatim)).ok()?;
         value.texts(&mut |text| templates = templates.wrapping_sub(usize::from(leaf::is_template(text))));
         (templates == 0).then_some(Self(value))
     }

@@ -122,8 +122,9 @@ impl Node {
         };
         let (recorder, record) = Recorder::new(client.clone(), name.clone());
         tasks.spawn(record);
-        let place = controllers::Place { node: &name, ca_pem: api.ca_pem.clone(), claims_dir: &claims_dir };
-        controllers::spawn(&mut tasks, &client, &caches, &recorder, place, &cancel);
+        let machine =
+            controllers::Machine { node: &name, ca_pem: api.ca_pem.clone(), claims_dir: &claims_dir };
+        controllers::spawn(&mut tasks, &client, &caches, &recorder, machine, &cancel);
 
         let (shutdown, shutdown_asked) = watch::channel(None);
         let registry = Registry::default();

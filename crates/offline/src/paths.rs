@@ -78,7 +78,7 @@ fn same(wanted: &Step, step: &Step, position: &str) -> bool {
 
 /// A step towards a field: its canonical form, the JSON pointer's, and the form in which manifests are searched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FieldPath {
     /// `a.containers[name=main].args[0]`.
     pub(crate) path: String,
     /// `/a/containers/0/args/0`.
@@ -86,16 +86,16 @@ pub(crate) struct Place {
 }
 
 /// A field and its value.
-pub(crate) type Leaf<'a> = (Place, &'a Value);
+pub(crate) type Leaf<'a> = (FieldPath, &'a Value);
 
 /// The scalars and empty objects and lists of an object. Elements with a name are found by it.
 pub(crate) fn leaves(value: &Value) -> Vec<Leaf<'_>> {
     let mut found = Vec::new();
-    walk(value, Place::default(), &mut found);
+    walk(value, FieldPath::default(), &mut found);
     found
 }
 
-fn walk<'a>(value: &'a Value, place: Place, found: &mut Vec<Leaf<'a>>) {
+fn walk<'a>(value: &'a Value, place: FieldPath, found: &mut Vec<Leaf<'a>>) {
     match value {
         Value::Object(map) if !map.is_empty() => {
             for (key, member) in map {

@@ -44,8 +44,8 @@ const END: [u8; 8] = [0xff; 8];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     enabled: bool,
-    endpoint: Place,
-    replay: Option<Place>,
+    endpoint: Endpoint,
+    replay: Option<Endpoint>,
     topic: String,
     /// Messages that can be had again.
     kept: usize,
@@ -53,14 +53,14 @@ pub struct Settings {
 
 /// One end of a connection to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Endpoint {
     /// Others connect to this port.
     Bind(u16),
     /// Somebody waits there.
     Dial(SocketAddr),
 }
 
-impl FromStr for Place {
+impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -84,7 +84,7 @@ impl FromStr for Settings {
         let fields = value.as_object().ok_or("expected a JSON object")?;
         let mut settings = Self {
             enabled: false,
-            endpoint: Place::Bind(5557),
+            endpoint: Endpoint::Bind(5557),
             replay: None,
             topic: String::new(),
             kept: 10_000,
@@ -105,8 +105,8 @@ impl FromStr for Settings {
                 "endpoint" => settings.endpoint = text()?.parse()?,
                 "replay_endpoint" if value.is_null() => {}
                 "replay_endpoint" => match text()?.parse()? {
-                    Place::Dial(_) => return Err(wrong("an address to bind: `tcp://*:PORT`")),
-                    place @ Place::Bind(_) => settings.replay = Some(place),
+                    Endpoint::Dial(_) => return Err(wrong("an address to bind: `tcp://*:PORT`")),
+                    place @ Endpoint::Bind(_) => settings.replay = Some(place),
                 },
                 "topic" => text()?.clone_into(&mut settings.topic),
                 "buffer_steps" => settings.kept = number()?,
@@ -185,7 +185,7 @@ impl Publisher {
             let (publisher, shutdown) = (Arc::clone(self), shutdown.clone());
             match place {
                 None => {}
-                Some(Place::Bind(port)) => {
+                Some(Endpoint::Bind(port)) => {
                     let address = SocketAddr::new(host, port);
                     let listener = TcpListener::bind(address).await.map_err(|error| (address, error))?;
                     tracing::info!(address = ?listener.local_addr().ok(), "Publishing KV cache events.");
@@ -197,7 +197,7 @@ impl Publisher {
                         let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
                     });
                 }
-                Some(Place::Dial(address)) => {
+                Some(Endpoint::Dial(address)) => {
                     tasks.spawn(async move {
                         loop {
                             if let Ok(stream) = TcpStream::connect(address).await {

@@ -7,23 +7,23 @@ use serde_json::Value as Json;
 /// All of them, in the order in which they were made.
 #[derive(Default)]
 pub(crate) struct Made {
-    first: Place,
+    first: Slot,
 }
 
-/// A place for one value.
+/// Holds one value.
 #[derive(Default)]
-pub(crate) struct Place(OnceCell<Box<Kept>>);
+pub(crate) struct Slot(OnceCell<Box<Kept>>);
 
 struct Kept {
     value: Json,
-    next: Place,
+    next: Slot,
 }
 
 // === impl Made ===
 
 impl Made {
     /// Where the first value goes.
-    pub(crate) fn first(&self) -> &Place {
+    pub(crate) fn first(&self) -> &Slot {
         &self.first
     }
 }
@@ -38,9 +38,9 @@ impl Drop for Made {
     }
 }
 
-// === impl Place ===
+// === impl Slot ===
 
-impl Place {
+impl Slot {
     /// Keeps a value; where the next one goes.
     pub(crate) fn keep(&self, value: Json) -> (&Json, &Self) {
         let kept = self.0.get_or_init(|| Box::new(Kept { value, next: Self::default() }));

@@ -7,13 +7,13 @@ use kube::{
 };
 use longboat_controller::reader;
 
-use crate::{cli::ClusterArgs, tree::Place};
+use crate::{cli::ClusterArgs, tree::Environment};
 
 /// A cluster that answers.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     /// Where it is.
-    pub(crate) place: Place,
+    pub(crate) environment: Environment,
 }
 
 /// Reaches the cluster that the flags or the environment name.
@@ -24,14 +24,14 @@ pub(crate) async fn connect(cluster: &ClusterArgs) -> anyhow::Result<Cluster> {
     let config = config(cluster).await?;
     let address = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let client = Client::try_from(config).map_err(|error| unreachable(&address, &error))?;
-    let place = match client.apiserver_version().await {
-        Ok(version) if version.git_version.ends_with("+longboat") => Place::Laptop,
-        Ok(_) => Place::Cluster,
+    let environment = match client.apiserver_version().await {
+        Ok(version) if version.git_version.ends_with("+longboat") => Environment::Laptop,
+        Ok(_) => Environment::Cluster,
         // It is there, and keeps its version to itself.
-        Err(kube::Error::Api(status)) if status.code == 403 => Place::Cluster,
+        Err(kube::Error::Api(status)) if status.code == 403 => Environment::Cluster,
         Err(error) => return Err(unreachable(&address, &error)),
     };
-    Ok(Cluster { client, place })
+    Ok(Cluster { client, environment })
 }
 
 async fn config(cluster: &ClusterArgs) -> anyhow::Result<Config> {

@@ -26,7 +26,7 @@ async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
     printer::note(&format!("{} {url}", "dashboard:".bold()));
     printer::note("It acts with the rights of your kubeconfig. Ctrl-C ends it.");
     let scope = args.namespace.clone().map_or(Scope::Everywhere, Scope::Namespace);
-    let page = dashboard::serve(server, cluster.client, cluster.place, scope, shutdown)?;
+    let page = dashboard::serve(server, cluster.client, cluster.environment, scope, shutdown)?;
     let _file = if args.open { Some(open(&url)?) } else { None };
     page.await;
     Ok(())

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     cli::{Shown, StatusArgs},
     printer::{self, Stream},
-    tree::{self, Follow, Line, Mark, Place, Scope, Screen, Seen, data, lines},
+    tree::{self, Environment, Follow, Line, Mark, Scope, Screen, Seen, data, lines},
 };
 
 /// Between two pictures while something waits: times are told in seconds.
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &StatusArgs) -> ExitCode {
 
 /// Whether all services that were asked for are ready.
 async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
-    let Cluster { client, place } = cluster::connect(&args.cluster).await?;
+    let Cluster { client, environment } = cluster::connect(&args.cluster).await?;
     let scope = match &args.namespace {
         _ if args.all_namespaces => Scope::Everywhere,
         Some(namespace) => Scope::Namespace(namespace.clone()),
@@ -48,7 +48,7 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     if args.watch {
         // A first look that fails says why; a watch only tries again.
         drop(seen);
-        return follow(args, place, &scope, Follow::start(&client, &scope)).await;
+        return follow(args, environment, &scope, Follow::start(&client, &scope)).await;
     }
     let names = names(args, &scope, &seen);
     let is_missing = |(namespace, name): &&(String, String)| lines::find(&seen, namespace, name).is_none();
@@ -58,7 +58,7 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
         Shown::Json | Shown::Yaml => printer::data(&data::list(&seen, &found), args.output)?,
         Shown::Text if names.is_empty() => printer::note(&nothing(&scope)),
         Shown::Text => {
-            printer::piece(&tree::text(&lines::all(&seen, &found, place)));
+            printer::piece(&tree::text(&lines::all(&seen, &found, environment)));
         }
     }
     if !missing.is_empty() {
@@ -66,21 +66,26 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
         bail!("LLMInferenceService {} not found", missing.join(", "));
     }
     let works = |(namespace, name): &(String, String)| {
-        lines::find(&seen, namespace, name).is_some_and(|service| match place {
-            Place::Laptop => lines::serves(service),
-            Place::Cluster => lines::is_ready(service),
+        lines::find(&seen, namespace, name).is_some_and(|service| match environment {
+            Environment::Laptop => lines::serves(service),
+            Environment::Cluster => lines::is_ready(service),
         })
     };
     Ok(names.iter().all(works))
 }
 
 /// Draws what changes until somebody ends it.
-async fn follow(args: &StatusArgs, place: Place, scope: &Scope, mut follow: Follow) -> anyhow::Result<bool> {
+async fn follow(
+    args: &StatusArgs,
+    environment: Environment,
+    scope: &Scope,
+    mut follow: Follow,
+) -> anyhow::Result<bool> {
     let mut screen = Screen::new(Stream::Stdout);
     let mut resized = signal(SignalKind::window_change())?;
     let mut seen = follow.synced().await;
     loop {
-        let mut all = lines::all(&seen, &names(args, scope, &seen), place);
+        let mut all = lines::all(&seen, &names(args, scope, &seen), environment);
         if let Some(trouble) = follow.trouble() {
             let text = format!("not heard of, so that this may be old: {trouble}");
             all.push(Line { subject: tree::CLUSTER.into(), text, mark: Mark::Bad, depth: 0, time: None });

@@ -14,7 +14,7 @@ use super::world;
 use crate::{
     cli::UpArgs,
     dashboard, printer, signals,
-    tree::{Place, Scope, age},
+    tree::{Environment, Scope, age},
     up::{engine, farewell, guide, prompt, watch::Watch},
 };
 
@@ -80,7 +80,7 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     printer::note(&format!("{} {}", "dashboard:".bold(), dashboard.url()));
     let closing = shutdown.child_token();
     let page =
-        dashboard::serve(dashboard, local.client(), Place::Laptop, Scope::Everywhere, closing.clone())?;
+        dashboard::serve(dashboard, local.client(), Environment::Laptop, Scope::Everywhere, closing.clone())?;
     let page = tokio::spawn(page);
     // What is known of it when somebody ends this.
     let services = Mutex::new(Vec::new());

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
 
 async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
     let cluster = cluster::connect(&args.cluster).await?;
-    let reach = dashboard::reach(cluster.place)?;
+    let reach = dashboard::reach(cluster.environment)?;
     let pods = picker::pods(&cluster.client, args.namespace.as_deref(), None).await;
     let pods = pods.map_err(|sentence| anyhow!("cannot list the pickers: {sentence}"))?;
     let (mut found, mut silent) = (Vec::new(), Vec::new());

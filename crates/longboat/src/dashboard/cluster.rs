@@ -22,7 +22,7 @@ use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
     command::world,
-    tree::{Follow, Line, Mark, Place, Scope, Seen, Time, age, data, lines},
+    tree::{Environment, Follow, Line, Mark, Scope, Seen, Time, age, data, lines},
     up::{cause, service},
 };
 
@@ -32,22 +32,22 @@ const LONG: Duration = Duration::from_hours(1);
 /// A cluster or a local world.
 pub(super) struct Here {
     client: Client,
-    place: Place,
+    environment: Environment,
     scope: Scope,
 }
 
 // === impl Here ===
 
 impl Here {
-    pub(super) fn new(client: Client, place: Place, scope: Scope) -> Self {
-        Self { client, place, scope }
+    pub(super) fn new(client: Client, environment: Environment, scope: Scope) -> Self {
+        Self { client, environment, scope }
     }
 }
 
 impl Cluster for Here {
     fn pictures(&self, service: Option<ServiceName>) -> BoxStream<'static, Picture> {
         let follow = Follow::start(&self.client, &self.scope);
-        let place = self.place;
+        let environment = self.environment;
         let state = (follow, service, false);
         let pictures = stream::unfold(state, move |(mut follow, service, shown)| async move {
             if shown {
@@ -55,7 +55,7 @@ impl Cluster for Here {
             } else {
                 follow.synced().await;
             }
-            let picture = picture(&follow.seen(), follow.trouble(), service.as_ref(), place);
+            let picture = picture(&follow.seen(), follow.trouble(), service.as_ref(), environment);
             Some((picture, (follow, service, true)))
         });
         pictures.boxed()
@@ -152,7 +152,12 @@ where
     .boxed()
 }
 
-fn picture(seen: &Seen, trouble: Option<String>, service: Option<&ServiceName>, place: Place) -> Picture {
+fn picture(
+    seen: &Seen,
+    trouble: Option<String>,
+    service: Option<&ServiceName>,
+    environment: Environment,
+) -> Picture {
     let mut names: Vec<(String, String)> = seen
         .services
         .iter()
@@ -162,12 +167,12 @@ fn picture(seen: &Seen, trouble: Option<String>, service: Option<&ServiceName>, 
         })
         .collect();
     names.sort();
-    let heads = lines::heads(seen, &names, place).into_iter();
+    let heads = lines::heads(seen, &names, environment).into_iter();
     let services = heads.map(|line| Head { service: line.subject, text: line.text, mark: word(line.mark) });
     let tree = service.and_then(|service| {
         let name = [(service.namespace.clone(), service.name.clone())];
         lines::find(seen, &service.namespace, &service.name)?;
-        let lines: Vec<Value> = lines::all(seen, &name, place).iter().map(told).collect();
+        let lines: Vec<Value> = lines::all(seen, &name, environment).iter().map(told).collect();
         Some(json!({"lines": lines, "object": data::list(seen, &name)["items"][0]}))
     });
     Picture { services: services.collect(), tree, trouble }

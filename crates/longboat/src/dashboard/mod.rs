@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::cluster::Here;
 use crate::{
-    tree::{Place, Scope},
+    tree::{Environment, Scope},
     up::service,
 };
 
@@ -21,17 +21,17 @@ use crate::{
 pub(crate) fn serve(
     server: Server,
     client: Client,
-    place: Place,
+    environment: Environment,
     scope: Scope,
     shutdown: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
-    let reach = reach(place)?;
-    let http = match place {
-        Place::Laptop => service::http()?,
+    let reach = reach(environment)?;
+    let http = match environment {
+        Environment::Laptop => service::http()?,
         // Elsewhere certificates count.
-        Place::Cluster => reqwest::Client::builder().connect_timeout(service::PATIENCE).build()?,
+        Environment::Cluster => reqwest::Client::builder().connect_timeout(service::PATIENCE).build()?,
     };
-    let cluster = Arc::new(Here::new(client.clone(), place, scope));
+    let cluster = Arc::new(Here::new(client.clone(), environment, scope));
     Ok(server.run(cluster, client, reach, http, shutdown))
 }
 
@@ -39,9 +39,9 @@ pub(crate) fn serve(
 ///
 /// # Errors
 /// When no HTTP client can be made.
-pub(crate) fn reach(place: Place) -> anyhow::Result<Reach> {
-    Ok(match place {
-        Place::Laptop => Reach::direct()?,
-        Place::Cluster => Reach::proxied(),
+pub(crate) fn reach(environment: Environment) -> anyhow::Result<Reach> {
+    Ok(match environment {
+        Environment::Laptop => Reach::direct()?,
+        Environment::Cluster => Reach::proxied(),
     })
 }

@@ -8,7 +8,7 @@ use longboat_api::{
 };
 
 use super::{
-    Line, Mark, Place, Seen, Time, group, pods,
+    Environment, Line, Mark, Seen, Time, group, pods,
     workloads::{self, Owner, Workload},
 };
 
@@ -41,7 +41,7 @@ fn is_beyond_a_laptop(condition: &Condition) -> bool {
 
 /// Lines for these services, `(namespace, name)`, in their order: one for each object, and one more for each further reason why
 /// a service is not ready.
-pub(crate) fn all(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<Line> {
+pub(crate) fn all(seen: &Seen, names: &[(String, String)], environment: Environment) -> Vec<Line> {
     let mut lines = Vec::new();
     for (namespace, name) in names {
         let subject = format!("{namespace}/{name}");
@@ -50,10 +50,10 @@ pub(crate) fn all(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<
             lines.push(Line { subject, text, mark: Mark::Waiting, depth: 0, time: None });
             continue;
         };
-        let mut causes = causes(service, place).into_iter();
-        lines.push(head(service, &subject, place, &mut causes));
+        let mut causes = causes(service, environment).into_iter();
+        lines.push(head(service, &subject, environment, &mut causes));
         for condition in causes {
-            let beyond = place == Place::Laptop && is_beyond_a_laptop(condition);
+            let beyond = environment == Environment::Laptop && is_beyond_a_laptop(condition);
             lines.push(Line {
                 subject: format!("{subject} {}", condition.type_),
                 text: if beyond { format!("cannot run here: {}", said(condition)) } else { said(condition) },
@@ -80,12 +80,12 @@ pub(crate) fn all(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<
 }
 
 /// The lines of these services themselves, without what is below them.
-pub(crate) fn heads(seen: &Seen, names: &[(String, String)], place: Place) -> Vec<Line> {
+pub(crate) fn heads(seen: &Seen, names: &[(String, String)], environment: Environment) -> Vec<Line> {
     let by_name: BTreeMap<_, _> = seen.services.iter().map(|found| (full_name(found), found)).collect();
     let line = |(namespace, name): &(String, String)| {
         let service = by_name.get(&(namespace.as_str(), name.as_str()))?;
-        let mut causes = causes(service, place).into_iter();
-        Some(head(service, &format!("{namespace}/{name}"), place, &mut causes))
+        let mut causes = causes(service, environment).into_iter();
+        Some(head(service, &format!("{namespace}/{name}"), environment, &mut causes))
     };
     names.iter().filter_map(line).collect()
 }
@@ -99,7 +99,7 @@ fn full_name(service: &LLMInferenceService) -> (&str, &str) {
 fn head<'a>(
     service: &LLMInferenceService,
     subject: &str,
-    place: Place,
+    environment: Environment,
     causes: &mut impl Iterator<Item = &'a Condition>,
 ) -> Line {
     let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -111,7 +111,7 @@ fn head<'a>(
     let created = service.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let (text, mark, since) = match ready {
         Some(_) if is_ready(service) => (with_address("Ready"), Mark::Good, None),
-        Some(_) if place == Place::Laptop && serves(service) => {
+        Some(_) if environment == Environment::Laptop && serves(service) => {
             (with_address("serves; what cannot run on this machine is marked below"), Mark::Good, None)
         }
         Some(ready) if ready.status != ConditionStatus::True => {
@@ -136,7 +136,7 @@ fn address(service: &LLMInferenceService) -> Option<&str> {
 }
 
 /// Conditions that say what is wrong, in the order of what depends on what, each reason once.
-fn causes(service: &LLMInferenceService, place: Place) -> Vec<&Condition> {
+fn causes(service: &LLMInferenceService, environment: Environment) -> Vec<&Condition> {
     let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let is_bad = |condition: &&Condition| match condition.type_.as_str() {
         // True is bad here.
@@ -144,7 +144,7 @@ fn causes(service: &LLMInferenceService, place: Place) -> Vec<&Condition> {
         _ => condition.status != ConditionStatus::True,
     };
     let mut bad: Vec<_> = conditions.iter().filter(is_bad).collect();
-    if is_ready(service) || (place == Place::Laptop && serves(service)) {
+    if is_ready(service) || (environment == Environment::Laptop && serves(service)) {
         bad.retain(|condition| !SUMS.contains(&condition.type_.as_str()));
     }
     bad.sort_by_key(|condition| {
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn conditions_workloads_and_pods_hang_under_their_service() {
         let names = [("default".to_owned(), "qwen".to_owned()), ("default".to_owned(), "other".to_owned())];
-        let lines = all(&seen(), &names, Place::Laptop);
+        let lines = all(&seen(), &names, Environment::Laptop);
         let texts: Vec<_> = lines.iter().map(|line| (line.depth, line.text.as_str(), line.mark)).collect();
         assert_eq!(
             texts,
@@ -337,14 +337,14 @@ mod tests {
         ]);
         seen.services = vec![with(conditions.clone())];
         assert!(serves(&seen.services[0]) && !is_ready(&seen.services[0]));
-        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Place::Laptop);
+        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Environment::Laptop);
         let scaling = lines.iter().find(|line| line.subject.ends_with("ScalingReady")).unwrap();
         assert_eq!(scaling.text, "cannot run here: FailedGetExternalMetric: none");
         conditions[2]["status"] = json!("False");
         assert!(!serves(&with(conditions.clone())));
         let marked = |conditions: &serde_json::Value| {
             let seen = Seen { services: vec![with(conditions.clone())], ..self::seen() };
-            all(&seen, &[("default".to_owned(), "qwen".to_owned())], Place::Laptop)[0].mark
+            all(&seen, &[("default".to_owned(), "qwen".to_owned())], Environment::Laptop)[0].mark
         };
         assert_eq!(marked(&conditions), Mark::Waiting);
         // Nobody but the user gets it any further.
@@ -377,7 +377,7 @@ mod tests {
             }))
             .unwrap(),
         )];
-        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Place::Laptop);
+        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Environment::Laptop);
         let last: Vec<_> = lines.iter().rev().take(2).map(|line| (line.text.as_str(), line.time)).collect();
         let took = Some(Time::Took(Duration::from_secs(3)));
         assert_eq!(last, [("ready at 127.64.0.2", took), ("1/1 groups of 2 ready", None)]);
@@ -392,7 +392,7 @@ mod tests {
                 "spec": {"model": {"uri": "hf://a/b"}}, "status": status,
             });
             let services = vec![Arc::new(serde_json::from_value(service).unwrap())];
-            let lines = all(&Seen { services, ..Seen::default() }, &names, Place::Cluster);
+            let lines = all(&Seen { services, ..Seen::default() }, &names, Environment::Cluster);
             lines.into_iter().map(|line| (line.depth, line.text, line.mark)).collect::<Vec<_>>()
         };
         let mut status = json!({
@@ -432,7 +432,7 @@ mod tests {
         });
         let services = vec![Arc::new(serde_json::from_value(service).unwrap())];
         let seen = Seen { services, ..Seen::default() };
-        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Place::Cluster);
+        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Environment::Cluster);
         let told: Vec<_> = lines.iter().map(|line| format!("{}: {}", line.subject, line.text)).collect();
         assert_eq!(
             told,

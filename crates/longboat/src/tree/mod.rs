@@ -73,7 +73,7 @@ pub(crate) enum Time {
 
 /// Where services run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Environment {
     /// In a local world, which has no metrics and no operators: services serve without them.
     Laptop,
     Cluster,

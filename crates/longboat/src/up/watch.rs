@@ -14,7 +14,7 @@ use super::{Service, cause, deadline::Deadline, service};
 use crate::{
     printer::{self, Stream},
     tree::{
-        Follow, Line, Mark, Place, Scope, Screen, Seen,
+        Environment, Follow, Line, Mark, Scope, Screen, Seen,
         group::{self, Group},
         lines,
     },
@@ -71,7 +71,7 @@ impl Watch {
         let (mut verdict, mut looked): (Option<Verdict>, Option<Instant>) = (None, None);
         loop {
             let seen = self.follow.seen();
-            let lines = lines::all(&seen, &self.names, Place::Laptop);
+            let lines = lines::all(&seen, &self.names, Environment::Laptop);
             self.screen.show(&lines);
             let ready: Vec<_> = self.names.iter().filter(|name| self.is_ready(&seen, name)).collect();
             if ready.len() == self.names.len() {
@@ -128,7 +128,7 @@ impl Watch {
     pub(crate) async fn forever(&mut self, footer: Vec<String>) -> ! {
         self.screen.footer(footer);
         loop {
-            let lines = lines::all(&self.follow.seen(), &self.names, Place::Laptop);
+            let lines = lines::all(&self.follow.seen(), &self.names, Environment::Laptop);
             self.screen.show(&lines);
             let waits = self.screen.is_live && lines.iter().any(|line| line.mark != Mark::Good);
             self.changed_by(Instant::now() + if waits { TICK } else { LONG }).await;

@@ -59,7 +59,7 @@ pub(crate) struct Caches {
 }
 
 /// What controllers have to know of the machine.
-pub(crate) struct Place<'a> {
+pub(crate) struct Machine<'a> {
     /// The Node object's name.
     pub(crate) node: &'a str,
     /// The authority of the API server's certificate.
@@ -74,10 +74,10 @@ pub(crate) fn spawn(
     client: &Client,
     caches: &Caches,
     recorder: &Recorder,
-    place: Place<'_>,
+    machine: Machine<'_>,
     cancel: &CancellationToken,
 ) {
-    let Place { node, ca_pem, claims_dir } = place;
+    let Machine { node, ca_pem, claims_dir } = machine;
     tasks.spawn(deployment::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(replicaset::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(job::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));

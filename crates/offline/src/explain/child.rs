@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     objects::Object,
-    paths::{self, Place, Step},
+    paths::{self, FieldPath, Step},
     render,
     scene::{PlanningError, Scene},
 };
@@ -63,7 +63,7 @@ pub(super) fn fields(
     let asked = |object: &(usize, &Object)| {
         object.1.value["kind"] == kind && name.is_none_or(|name| object.1.reference.name == name)
     };
-    let mut found: Vec<(usize, Place)> = Vec::new();
+    let mut found: Vec<(usize, FieldPath)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
     for (at, object) in objects.iter().enumerate().filter(asked) {
         for (place, _) in paths::leaves(&object.value) {
@@ -109,7 +109,7 @@ pub(crate) fn sources(
 }
 
 /// Where fields of children come from.
-fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, Place)>) -> Vec<ChildField> {
+fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, FieldPath)>) -> Vec<ChildField> {
     let View { scene, service, effective } = view;
     let fields: Vec<trace::Target> = found.iter().map(|(at, place)| (*at, place.pointer.clone())).collect();
     let traces = trace::of(scene, service, &effective.spec, objects, &fields);
@@ -146,7 +146,7 @@ fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, Place)>) -> 
 fn beside(
     objects: &[Object],
     at: usize,
-    place: &Place,
+    place: &FieldPath,
     value: &Value,
     traces: &trace::Traces,
     by_pointer: &BTreeMap<&str, Field>,

@@ -76,7 +76,7 @@ fn value_text(value: &Value) -> String {
         Value::String(text) => gofmt::quoted(text),
         Value::Null => "null".to_owned(),
         Value::Object(fields) => {
-            fields.iter().map(|(name, value)| format!("{name}={}", value_text(value))).collect()
+            fields.iter().fold(String::new(), |text, (name, value)| text + name + "=" + &value_text(value))
         }
         other => gofmt::plain(other),
     }

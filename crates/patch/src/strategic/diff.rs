@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::gofmt;
 
 use super::{
-    DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, Error, Place, RETAIN_KEYS,
+    DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, Error, MergeType, RETAIN_KEYS,
     merge::{deduplicate, holds_objects},
     order,
 };
@@ -18,7 +18,7 @@ type Object = Map<String, Value>;
 pub(super) fn objects(
     original: &Object,
     modified: &Object,
-    place: Place,
+    place: MergeType,
     retain: bool,
 ) -> Result<Object, Error> {
     let mut patch = Object::new();
@@ -79,7 +79,7 @@ fn field_lists(
     key: &str,
     old: &Vec<Value>,
     new: &Vec<Value>,
-    place: Place,
+    place: MergeType,
     patch: &mut Object,
 ) -> Result<(), Error> {
     let (inner, strategy) = match place.list(key) {
@@ -113,7 +113,13 @@ struct Lists {
     order: Vec<Value>,
 }
 
-fn lists(old: &Vec<Value>, new: &Vec<Value>, inner: Place, key: &str, retain: bool) -> Result<Lists, Error> {
+fn lists(
+    old: &Vec<Value>,
+    new: &Vec<Value>,
+    inner: MergeType,
+    key: &str,
+    retain: bool,
+) -> Result<Lists, Error> {
     if old.is_empty() {
         return Ok(Lists { set: new.clone(), ..Lists::default() });
     }
@@ -165,7 +171,7 @@ fn scalars(old: &[Value], new: &[Value]) -> (Vec<Value>, Vec<Value>) {
 fn keyed(
     old: &[Value],
     new: &[Value],
-    inner: Place,
+    inner: MergeType,
     key: &str,
     retain: bool,
 ) -> Result<(Vec<Value>, Vec<Value>), Error> {

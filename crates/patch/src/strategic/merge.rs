@@ -4,12 +4,12 @@ use serde_json::{Map, Value};
 
 use crate::{gofmt, table::Strategy};
 
-use super::{DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, Error, Place, RETAIN_KEYS, order};
+use super::{DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, Error, MergeType, RETAIN_KEYS, order};
 
 type Object = Map<String, Value>;
 
 /// Merges `patch` into `base`, both objects of the struct at `place`.
-pub(super) fn objects(mut base: Object, mut patch: Object, place: Place) -> Result<Object, Error> {
+pub(super) fn objects(mut base: Object, mut patch: Object, place: MergeType) -> Result<Object, Error> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -113,7 +113,7 @@ fn retain_keys(base: &mut Object, patch: &mut Object) -> Result<(), Error> {
 }
 
 /// `$setElementOrder/NAME`: merges the lists it is about and sorts them as it says.
-fn element_orders(base: &mut Object, patch: &mut Object, place: Place) -> Result<(), Error> {
+fn element_orders(base: &mut Object, patch: &mut Object, place: MergeType) -> Result<(), Error> {
     let keys: Vec<String> = patch.keys().filter(|key| key.starts_with(ELEMENT_ORDER)).cloned().collect();
     for key in keys {
         let wanted = match patch.remove(&key) {
@@ -181,7 +181,7 @@ fn list_in(object: &Object, key: &str) -> Result<Option<Vec<Value>>, Error> {
 fn merge_or_replace(
     base: Vec<Value>,
     patch: Vec<Value>,
-    inner: Place,
+    inner: MergeType,
     strategy: Strategy,
 ) -> Result<Vec<Value>, Error> {
     if strategy.merge { lists(base, patch, inner, strategy.key, false) } else { Ok(patch) }
@@ -243,7 +243,7 @@ fn key_of<'a>(element: &'a Value, key: &str) -> Result<&'a Value, Error> {
 fn lists(
     base: Vec<Value>,
     patch: Vec<Value>,
-    inner: Place,
+    inner: MergeType,
     key: &str,
     deletes: bool,
 ) -> Result<Vec<Value>, Error> {
@@ -320,7 +320,7 @@ fn list_directives(
 }
 
 /// Merges each element of the patch into the first of the base with its key, or appends it.
-fn elements(mut base: Vec<Value>, patch: &[Value], inner: Place, key: &str) -> Result<Vec<Value>, Error> {
+fn elements(mut base: Vec<Value>, patch: &[Value], inner: MergeType, key: &str) -> Result<Vec<Value>, Error> {
     for element in patch {
         let wanted = key_of(element, key)?;
         let found = base.iter_mut().find(|other| other.get(key) == Some(wanted));

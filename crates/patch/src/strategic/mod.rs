@@ -3,15 +3,15 @@
 mod diff;
 mod error;
 mod merge;
+mod merge_type;
 mod order;
-mod place;
 
 use serde_json::Value;
 
 use crate::table::type_def;
 
 pub use error::Error;
-use place::Place;
+use merge_type::MergeType;
 
 const DIRECTIVE: &str = "$patch";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
@@ -34,8 +34,8 @@ pub fn two_way(original: &Value, modified: &Value, type_name: &str) -> Result<Va
     diff::objects(original, modified, place(type_name)?, false).map(Value::Object)
 }
 
-fn place(type_name: &str) -> Result<Place, Error> {
-    type_def(type_name).map(Place::Struct).ok_or_else(|| Error::UnknownType(type_name.to_owned()))
+fn place(type_name: &str) -> Result<MergeType, Error> {
+    type_def(type_name).map(MergeType::Struct).ok_or_else(|| Error::UnknownType(type_name.to_owned()))
 }
 
 #[cfg(test)]

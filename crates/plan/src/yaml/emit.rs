@@ -13,7 +13,7 @@ use serde_json::Number;
 
 use super::{
     order::natural,
-    text::{Place, Writer, format_number},
+    text::{Position, Writer, format_number},
 };
 
 /// A value that has no place in a document of this kind: an enum with content, a key that is no string.
@@ -184,7 +184,7 @@ impl<'w> Serializer for Node<'w> {
     }
 
     fn serialize_str(self, text: &str) -> Result<(), NotYaml> {
-        self.scalar(Kind::Other, |writer, indent| writer.string(text, indent, Place::Value));
+        self.scalar(Kind::Other, |writer, indent| writer.string(text, indent, Position::Value));
         Ok(())
     }
 
@@ -323,7 +323,7 @@ impl Collection<'_> {
         self.open();
         let Emitter { writer, keys, entries, .. } = &mut *self.emitter;
         entries.push(Entry { start: writer.out.len(), key: from..keys.len() });
-        writer.string(&keys[from..], self.indent, Place::Key);
+        writer.string(&keys[from..], self.indent, Position::Key);
         writer.put(':');
     }
 

@@ -44,13 +44,13 @@ impl Writer {
     }
 
     /// A string; what continues on another line is indented.
-    pub(super) fn string(&mut self, text: &str, indent: usize, place: Place) {
+    pub(super) fn string(&mut self, text: &str, indent: usize, place: Position) {
         if is_word(text) {
             return self.text(text);
         }
         let shape = Shape::of(text);
         if text.contains('\n') {
-            if place == Place::Value && shape.block {
+            if place == Position::Value && shape.block {
                 self.literal(text, indent);
             } else {
                 self.double_quoted(text, indent, place);
@@ -69,7 +69,7 @@ impl Writer {
     }
 
     /// Plain text, or the inside of single quotes, in which a quote is doubled.
-    fn folded(&mut self, text: &str, indent: usize, place: Place, quote: &str) {
+    fn folded(&mut self, text: &str, indent: usize, place: Position, quote: &str) {
         // Most strings are short words: nothing in them asks for a decision.
         if !text.contains([' ', '\'']) {
             return self.text(text);
@@ -80,7 +80,7 @@ impl Writer {
                 let rest = &text[position + 1..];
                 let next_is_space = rest.starts_with(' ');
                 let inside = quote.is_empty() || (position > 0 && !rest.is_empty());
-                if place == Place::Value
+                if place == Position::Value
                     && !after_space
                     && self.column > FOLD_AFTER
                     && !next_is_space
@@ -101,14 +101,14 @@ impl Writer {
         }
     }
 
-    fn double_quoted(&mut self, text: &str, indent: usize, place: Place) {
+    fn double_quoted(&mut self, text: &str, indent: usize, place: Position) {
         self.put('"');
         let mut after_space = false;
         for (position, character) in text.char_indices() {
             if character == ' ' {
                 let rest = &text[position + 1..];
                 let inside = position > 0 && !rest.is_empty();
-                if place == Place::Value && !after_space && self.column > FOLD_AFTER && inside {
+                if place == Position::Value && !after_space && self.column > FOLD_AFTER && inside {
                     self.break_to(indent);
                     if rest.starts_with(' ') {
                         self.put('\\');
@@ -175,7 +175,7 @@ impl Writer {
 
 /// What a string is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Position {
     Key,
     Value,
 }

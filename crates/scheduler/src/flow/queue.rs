@@ -72,7 +72,7 @@ pub struct Queue<T> {
     settings: Settings,
     bands: BTreeMap<Reverse<i32>, Band<T>>,
     /// Where each request is, in order of arrival.
-    index: BTreeMap<Ticket, Place>,
+    index: BTreeMap<Ticket, Position>,
     bytes: u64,
     next: u64,
     cycles: u64,
@@ -100,7 +100,7 @@ struct Waiting<T> {
 }
 
 #[derive(Debug, Clone)]
-struct Place {
+struct Position {
     band: i32,
     flow: Arc<str>,
     key: Key,
@@ -219,7 +219,7 @@ impl<T> Queue<T> {
         band.requests += 1;
         band.bytes += arrival.bytes;
         self.bytes += arrival.bytes;
-        self.index.insert(ticket, Place { band: priority, flow, key, since: now });
+        self.index.insert(ticket, Position { band: priority, flow, key, since: now });
         Ok(ticket)
     }
 

@@ -19,7 +19,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let mut walk = Walk { causes, costs: cel_types::Costs::default() };
     let compiled = StructuralSchema::of(schema, false);
-    walk.node(schema, compiled.node(), &mut path.to_owned(), Place::Root, 1);
+    walk.node(schema, compiled.node(), &mut path.to_owned(), Position::Root, 1);
     if let Some(detail) = walk.costs.total() {
         walk.causes.push(Cause::forbidden(path, detail));
     }
@@ -27,7 +27,7 @@ pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
 
 /// Where a schema stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Root,
     /// Value of a property or of additional properties.
     Field,
@@ -45,10 +45,10 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// `times` is how often the node can occur in one object.
-    fn node(&mut self, schema: &Value, node: &Node, path: &mut String, place: Place, times: u64) {
+    fn node(&mut self, schema: &Value, node: &Node, path: &mut String, place: Position, times: u64) {
         let Some(map) = schema.as_object() else { return };
         self.typed(map, path, place);
-        if place != Place::Junctor {
+        if place != Position::Junctor {
             self.extensions(map, path, place);
             self.default(schema, node, map, path);
             self.rules(node, map, path, times);
@@ -66,12 +66,12 @@ impl Walk<'_> {
         self.children(map, node, path, place, times);
     }
 
-    fn typed(&mut self, map: &Map<String, Value>, path: &str, place: Place) {
+    fn typed(&mut self, map: &Map<String, Value>, path: &str, place: Position) {
         let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
         let flag = |name: &str| map.get(name) == Some(&Value::Bool(true));
         let free = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
         let field = || format!("{path}.type");
-        if place == Place::Junctor {
+        if place == Position::Junctor {
             if !kind.is_empty() {
                 self.causes.push(Cause::forbidden(field(), "must be empty to be structural"));
             }
@@ -79,11 +79,11 @@ impl Walk<'_> {
         }
         if kind.is_empty() {
             match place {
-                Place::Root => self.causes.push(Cause::required(field(), "must not be empty at the root")),
-                Place::Item if !free => {
+                Position::Root => self.causes.push(Cause::required(field(), "must not be empty at the root")),
+                Position::Item if !free => {
                     self.causes.push(Cause::required(field(), "must not be empty for specified array items"));
                 }
-                Place::Field if !free => {
+                Position::Field if !free => {
                     self.causes
                         .push(Cause::required(field(), "must not be empty for specified object fields"));
                 }
@@ -91,7 +91,7 @@ impl Walk<'_> {
             }
         } else if !TYPES.contains(&kind) {
             self.causes.push(Cause::unsupported(field(), &Value::from(kind), &TYPES));
-        } else if place == Place::Root && kind != "object" {
+        } else if place == Position::Root && kind != "object" {
             self.causes.push(Cause::invalid(field(), &Value::from(kind), "must be object at the root"));
         }
         if kind == "array" && !map.contains_key("items") {
@@ -103,11 +103,13 @@ impl Walk<'_> {
             let detail = "additionalProperties and properties are mutual exclusive";
             self.causes.push(Cause::forbidden(format!("{path}.additionalProperties"), detail));
         }
-        if place == Place::Root && map.get("additionalProperties").is_some_and(|a| *a != Value::Bool(false)) {
+        if place == Position::Root
+            && map.get("additionalProperties").is_some_and(|a| *a != Value::Bool(false))
+        {
             let detail = "must not be used at the root";
             self.causes.push(Cause::forbidden(format!("{path}.additionalProperties"), detail));
         }
-        if place == Place::Root
+        if place == Position::Root
             && let Some(metadata) = map.get("properties").and_then(|p| p.get("metadata"))
             && !only_names(metadata)
         {
@@ -118,7 +120,7 @@ impl Walk<'_> {
         }
     }
 
-    fn extensions(&mut self, map: &Map<String, Value>, path: &str, place: Place) {
+    fn extensions(&mut self, map: &Map<String, Value>, path: &str, place: Position) {
         if let Some(value @ Value::Bool(false)) = map.get("x-kubernetes-preserve-unknown-fields") {
             let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
             self.causes.push(Cause::invalid(field, value, "must be true or undefined"));
@@ -126,7 +128,7 @@ impl Walk<'_> {
         let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
         let flag = |name: &str| map.get(name) == Some(&Value::Bool(true));
         if flag("x-kubernetes-embedded-resource") {
-            if place == Place::Root {
+            if place == Position::Root {
                 let field = format!("{path}.x-kubernetes-embedded-resource");
                 self.causes.push(Cause::forbidden(field, "must be false at the root"));
             }
@@ -319,7 +321,7 @@ impl Walk<'_> {
         node: &Node,
         path: &mut String,
         segment: std::fmt::Arguments<'_>,
-        (place, times): (Place, u64),
+        (place, times): (Position, u64),
     ) {
         let length = path.len();
         // writing to a string cannot fail
@@ -333,10 +335,10 @@ impl Walk<'_> {
         map: &Map<String, Value>,
         node: &Node,
         path: &mut String,
-        place: Place,
+        place: Position,
         times: u64,
     ) {
-        let inner = if place == Place::Junctor { Place::Junctor } else { Place::Field };
+        let inner = if place == Position::Junctor { Position::Junctor } else { Position::Field };
         for (name, schema) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
             if let Some(child) = node.properties.get(name.as_str()) {
                 self.below(schema, child, path, format_args!(".properties[{name}]"), (inner, times));
@@ -351,7 +353,7 @@ impl Walk<'_> {
             self.below(schema, child, path, format_args!(".additionalProperties"), (inner, times));
         }
         if let (Some(schema), Some(child)) = (map.get("items"), &node.items) {
-            let inner = if place == Place::Junctor { Place::Junctor } else { Place::Item };
+            let inner = if place == Position::Junctor { Position::Junctor } else { Position::Item };
             let times = times.saturating_mul(bound("maxItems", child));
             self.below(schema, child, path, format_args!(".items"), (inner, times));
         }
@@ -365,11 +367,11 @@ impl Walk<'_> {
             }
             let schemas = map.get(key).and_then(Value::as_array).into_iter().flatten();
             for (index, (schema, child)) in schemas.zip(branches).enumerate() {
-                self.below(schema, child, path, format_args!(".{key}[{index}]"), (Place::Junctor, times));
+                self.below(schema, child, path, format_args!(".{key}[{index}]"), (Position::Junctor, times));
             }
         }
         if let (Some(schema), Some(child)) = (map.get("not"), &logic.not) {
-            self.below(schema, child, path, format_args!(".not"), (Place::Junctor, times));
+            self.below(schema, child, path, format_args!(".not"), (Position::Junctor, times));
         }
     }
 }

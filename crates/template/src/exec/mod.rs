@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use crate::{
     Limits, Template,
     format::print,
-    made::{Made, Place},
+    made::{Made, Slot},
     node::{Branch, Command, Expr, Node, Number, Pipe, Pos},
     quote::quote,
     reflect::{Kind, Ty, Value},
@@ -88,7 +88,7 @@ pub(crate) struct State<'a> {
     steps: usize,
     pub(crate) limits: Limits,
     /// Where the next value that a method makes is stored.
-    pub(crate) made: &'a Place,
+    pub(crate) made: &'a Slot,
 }
 
 impl<'a> State<'a> {

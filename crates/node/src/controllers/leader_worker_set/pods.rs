@@ -21,7 +21,7 @@ pub(super) fn leader(set: &LeaderWorkerSet, settings: &Settings, group: i32) -> 
     };
     let address = EnvVar { value_from: Some(own_address), ..named("LWS_LEADER_ADDRESS") };
     let name = format!("{}-{group}", set.name_any());
-    pod(set, settings, template, Place { name, group, worker: 0 }, control_by(set), address)
+    pod(set, settings, template, Member { name, group, worker: 0 }, control_by(set), address)
 }
 
 /// A worker of a group whose leader is at `address`.
@@ -36,12 +36,12 @@ pub(super) fn worker(
     let template = &set.spec.leader_worker_template.worker_template;
     let address = EnvVar { value: Some(address.into()), ..named("LWS_LEADER_ADDRESS") };
     let name = format!("{}-{group}-{worker}", set.name_any());
-    let mut pod = pod(set, settings, template, Place { name, group, worker }, control_by(leader), address);
+    let mut pod = pod(set, settings, template, Member { name, group, worker }, control_by(leader), address);
     pod.metadata.annotations.get_or_insert_default().insert(LEADER_NAME.into(), leader.name_any());
     pod
 }
 
-struct Place {
+struct Member {
     name: String,
     group: i32,
     worker: i32,
@@ -51,7 +51,7 @@ fn pod(
     set: &LeaderWorkerSet,
     settings: &Settings,
     template: &PodTemplateSpec,
-    place: Place,
+    member: Member,
     owner: OwnerReference,
     address: EnvVar,
 ) -> Pod {
@@ -60,9 +60,9 @@ fn pod(
     labels.extend(
         [
             (NAME, set.name_any()),
-            (GROUP_INDEX, place.group.to_string()),
-            (WORKER_INDEX, place.worker.to_string()),
-            (GROUP_KEY, format!("{}-{}", set.name_any(), place.group)),
+            (GROUP_INDEX, member.group.to_string()),
+            (WORKER_INDEX, member.worker.to_string()),
+            (GROUP_KEY, format!("{}-{}", set.name_any(), member.group)),
             (REVISION, settings.revision.clone()),
         ]
         .map(|(key, value)| (key.to_owned(), value)),
@@ -72,13 +72,13 @@ fn pod(
     let mut spec = template.spec.clone().unwrap_or_default();
     let number = |name, value: i32| EnvVar { value: Some(value.to_string()), ..named(name) };
     let variables =
-        [address, number("LWS_GROUP_SIZE", settings.size), number("LWS_WORKER_INDEX", place.worker)];
+        [address, number("LWS_GROUP_SIZE", settings.size), number("LWS_WORKER_INDEX", member.worker)];
     for container in containers(&mut spec) {
         tell(container, &variables);
     }
     Pod {
         metadata: ObjectMeta {
-            name: Some(place.name),
+            name: Some(member.name),
             labels: Some(labels),
             annotations: Some(annotations),
             finalizers: meta.finalizers,

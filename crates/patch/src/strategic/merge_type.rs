@@ -4,9 +4,9 @@ use crate::table::{Shape, Strategy, TypeDef, type_def};
 
 use super::Error;
 
-/// A place in the type that guides a merge.
+/// The type that guides a merge, at some field.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum MergeType {
     /// A struct of the table.
     Struct(&'static TypeDef),
     /// The type of a field that is no struct.
@@ -15,7 +15,7 @@ pub(super) enum Place {
     Free,
 }
 
-impl Place {
+impl MergeType {
     fn of(shape: &'static Shape) -> Self {
         match shape {
             Shape::Message { name, .. } => type_def(name).map_or(Self::Free, Self::Struct),
