@@ -6,9 +6,16 @@ use futures::StreamExt;
 use longboat_serving::{Event, Model, Shape, job_of};
 use longboat_sim::{Args, Simulator};
 
-static MODEL: LazyLock<Arc<Simulator>> = LazyLock::new(|| {
-    let args = Args::simulator(&["model", "--max-model-len", "4096", "--kv-cache-size", "100000"]);
-    Arc::new(Simulator::new(args.expect("the arguments are right")))
+/// A model of text, and one that takes images, sounds and videos, too.
+static MODELS: LazyLock<[Arc<Simulator>; 2]> = LazyLock::new(|| {
+    [&[][..], &["--modalities", "image,audio,video", "--limit-mm-per-prompt", r#"{"audio": 1}"#]].map(
+        |more| {
+            let mut words = vec!["model", "--max-model-len", "4096", "--kv-cache-size", "100000"];
+            words.extend(more);
+            let args = Args::simulator(&words).expect("the arguments are right");
+            Arc::new(Simulator::new(args))
+        },
+    )
 });
 
 /// The first line is a path, the rest a body: it is refused with a message, or answered within its limits, and an answer
@@ -16,8 +23,12 @@ static MODEL: LazyLock<Arc<Simulator>> = LazyLock::new(|| {
 pub(crate) fn openai_body(data: &[u8]) {
     let Some(end) = data.iter().position(|byte| *byte == b'\n') else { return };
     let Ok(path) = std::str::from_utf8(&data[..end]) else { return };
-    let model = Arc::clone(&*MODEL);
-    let job = match job_of(&(model.clone() as Arc<dyn Model>), path, &data[end + 1..]) {
+    MODELS.iter().for_each(|model| ask(model, path, &data[end + 1..]));
+}
+
+fn ask(model: &Arc<Simulator>, path: &str, body: &[u8]) {
+    let model = Arc::clone(model);
+    let job = match job_of(&(model.clone() as Arc<dyn Model>), path, body) {
         Ok(job) => job,
         Err(refusal) => return assert!(!refusal.message().is_empty()),
     };
