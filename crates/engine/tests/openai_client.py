@@ -115,6 +115,8 @@ for choice, names, reason in [("required", ["add_one", "set_colour"], "tool_call
     assert deltas[0].name == call.function.name and not any(part.delta.content for part in parts), parts
     assert "".join(delta.arguments or "" for delta in deltas) == call.function.arguments, deltas
     assert parts[-1].finish_reason == reason, parts[-1]
+cut = chat(tools=tools, tool_choice=named, max_tokens=30).choices[0]
+assert cut.finish_reason in ("length", "stop") and not cut.message.content and cut.message.tool_calls, cut
 odd = function("get_code", "code", {"type": "string", "pattern": "[0-9]+"})
 refused(openai.BadRequestError, "tool_choice: get_code: #/properties/code: `pattern` is not supported by this engine",
         lambda: chat(tools=[TOOL, odd], tool_choice="required"))
