@@ -12,6 +12,7 @@ mod answers;
 mod body;
 mod chat;
 mod completions;
+mod embeddings;
 mod fields;
 mod flags;
 mod job;
@@ -32,6 +33,7 @@ mod tools;
 mod transfer;
 mod transfers;
 
+pub use embeddings::{Vectors, normalise};
 pub use flags::{ArgsError, CommandLine, Flag};
 pub use messages::{Call, Message, Role};
 pub use metrics::Metrics;

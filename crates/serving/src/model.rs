@@ -7,7 +7,7 @@ use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Handover, Message, Part, Refusal, Sampling, Shape, Tool, Tools};
+use crate::{Handover, Message, Part, Refusal, Sampling, Shape, Tool, Tools, Vectors};
 
 /// A model that answers prompts.
 pub trait Model: Send + Sync + 'static {
@@ -19,6 +19,17 @@ pub trait Model: Send + Sync + 'static {
 
     /// A conversation as one text, as the model's chat template lays it out.
     fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal>;
+
+    /// What its vectors are like, if it makes vectors of texts. Such a model answers no prompts.
+    fn vectors(&self) -> Option<&Vectors> {
+        None
+    }
+
+    /// A vector for each prompt. Dropping the future abandons them.
+    fn embed(self: Arc<Self>, prompts: Vec<Vec<u32>>) -> BoxFuture<'static, Result<Vec<Vec<f32>>, Refusal>> {
+        let _ = prompts;
+        Box::pin(async { Err(Refusal::not_found("Not Found")) })
+    }
 
     /// Starts a job. Resolves when the model has taken it; dropping the events abandons it.
     fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>>;
