@@ -256,7 +256,7 @@ impl Engine {
         let forced = job.tools.as_ref().and_then(Tools::forced);
         let field = match (&job.shape, &forced) {
             (None, None) => return Ok(None),
-            (Some(_), None) => "response_format",
+            (Some(_), None) => job.shape_field.as_str(),
             (None, Some(_)) => "tool_choice",
             (Some(_), Some(_)) => {
                 return Err(Refusal::field(

@@ -125,5 +125,12 @@ refused(openai.BadRequestError, "a call cannot be forced together with response_
 refused(openai.BadRequestError, "`pattern` is not supported by this engine",
         lambda: chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {
             "type": "string", "pattern": "a+"}}}))
+for fields, words in [
+        ({"guided_regex": "a+"}, "guided_regex: a regular expression is not supported by this engine"),
+        ({"structured_outputs": {"regex": "a+"}}, "structured_outputs.regex: a regular expression is not supported"),
+        ({"guided_grammar": "root ::= 1"}, "guided_grammar is not supported by this server"),
+        ({"structured_outputs": {"grammar": "root ::= 1"}}, "structured_outputs.grammar is not supported by this server"),
+        ({"guided_json": {"type": "string", "pattern": "a"}}, "guided_json: #: `pattern` is not supported")]:
+    refused(openai.BadRequestError, words, lambda: chat(extra_body=fields))
 refused(openai.BadRequestError, "Token id 99999999 is out of vocabulary",
         lambda: client.completions.create(model="m", prompt=[99999999], max_tokens=1))

@@ -114,6 +114,8 @@ pub struct Job {
     pub sampling: Sampling,
     /// The form that answers must have.
     pub shape: Option<Shape>,
+    /// The field that asks for this form; empty where none does.
+    pub shape_field: String,
     /// Tools that answers may or must call; none where no call is wanted.
     pub tools: Option<Tools>,
     /// Whether the last message is the result of a tool.
