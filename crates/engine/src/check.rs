@@ -7,6 +7,7 @@ use crate::{
     args::DEFAULT_CACHE_BYTES,
     memory,
     model::Config,
+    pooling::Made,
     weights::{Safetensors, Weights},
 };
 
@@ -18,10 +19,12 @@ pub fn check(path: &Path, weights: Option<u64>) -> Result<String, LoadError> {
         None => Weights::open(path)?,
     };
     let config = Config::of(&opened)?;
+    let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+    let purpose = if Made::of(folder, &opened)?.is_some() { ", for embeddings" } else { "" };
     let weights = weights.unwrap_or_else(|| opened.memory(false));
     memory::check(weights, DEFAULT_CACHE_BYTES as u64)?;
     Ok(format!(
-        "{}, {} layers, {} MB of weights, {} MB of KV cache",
+        "{}{purpose}, {} layers, {} MB of weights, {} MB of KV cache",
         config.architecture,
         config.layers,
         weights / 1_000_000,

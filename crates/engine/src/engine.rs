@@ -69,14 +69,17 @@ pub struct Engine {
 impl Engine {
     /// Loads a model, which takes as long as reading its weights, and starts the thread that computes.
     pub fn load(args: &Args) -> Result<Self, LoadError> {
-        let path = Path::new(&args.model);
-        let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-        let weights = Weights::open(path)?;
-        let config = Config::of(&weights)?;
-        let tokenizer = Arc::new(Tokenizer::load(folder, &weights)?);
+        let (folder, weights) = open(args)?;
+        Self::load_from(args, folder, &weights)
+    }
+
+    /// The same, of weights that are open already.
+    pub(crate) fn load_from(args: &Args, folder: &Path, weights: &Weights) -> Result<Self, LoadError> {
+        let config = Config::of(weights)?;
+        let tokenizer = Arc::new(Tokenizer::load(folder, weights)?);
         let template = match &args.template {
             Some(file) => Some(Template::read(file)?),
-            None => Template::load(folder, &weights)?,
+            None => Template::load(folder, weights)?,
         };
         let token_bytes = config.cached_numbers() * size_of::<f32>();
         let block_bytes = token_bytes * args.block_size;
@@ -84,7 +87,7 @@ impl Engine {
         // Every request that is accepted fits into the cache, so it can end whatever the others do.
         let context = context(args.max_model_len, config.context, blocks * args.block_size)?;
         memory::check(weights.memory(args.as_shipped), (blocks * block_bytes) as u64)?;
-        let transformer = Transformer::load(&weights, config, context, args.as_shipped)?;
+        let transformer = Transformer::load(weights, config, context, args.as_shipped)?;
         let config = transformer.config();
         tracing::info!(
             model = args.model,
@@ -113,7 +116,7 @@ impl Engine {
         let (shelf, exchange) = match &args.exchange {
             None => (Arc::new(Shelf::new(Duration::ZERO, 0)), None),
             Some(settings) => {
-                let exchange = Exchange::new(settings, &weights, &kv, args.max_waiting, metrics.transfers())?;
+                let exchange = Exchange::new(settings, weights, &kv, args.max_waiting, metrics.transfers())?;
                 (exchange.shelf(), Some(Arc::new(exchange)))
             }
         };
@@ -253,7 +256,7 @@ impl Engine {
         let forced = job.tools.as_ref().and_then(Tools::forced);
         let field = match (&job.shape, &forced) {
             (None, None) => return Ok(None),
-            (Some(_), None) => "response_format",
+            (Some(_), None) => job.shape_field.as_str(),
             (None, Some(_)) => "tool_choice",
             (Some(_), Some(_)) => {
                 return Err(Refusal::field(
@@ -275,13 +278,20 @@ impl Engine {
     }
 }
 
+/// The folder of a model, and its weights, of which the headers are read.
+pub(crate) fn open(args: &Args) -> Result<(&Path, Weights), LoadError> {
+    let path = Path::new(&args.model);
+    let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+    Ok((folder, Weights::open(path)?))
+}
+
 struct Taken {
     running: Vec<oneshot::Receiver<usize>>,
     events: mpsc::Receiver<longboat_serving::Event>,
 }
 
 /// Tokens of a prompt and its answer: what was asked for, if model and cache allow it, else as many as they allow.
-fn context(asked: Option<usize>, model: usize, cache: usize) -> Result<usize, LoadError> {
+pub(crate) fn context(asked: Option<usize>, model: usize, cache: usize) -> Result<usize, LoadError> {
     match asked {
         None => Ok(model.min(cache)),
         Some(asked) if asked > model => Err(LoadError::Context { asked, limit: model, of: "the model" }),

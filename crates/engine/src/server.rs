@@ -1,12 +1,15 @@
 //! The process of the engine.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use longboat_serving::{Listening, RunError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Args, Engine, LoadError, render::Renderer, transfer};
+use crate::{
+    Args, Engine, LoadError, args::Runner, embedder::Embedder, engine::open, pooling::Made, render::Renderer,
+    transfer, weights::Weights,
+};
 
 /// The engine cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +41,29 @@ pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), Engin
     Ok(())
 }
 
+/// How a model makes vectors; none where it answers.
+fn made(args: &Args, folder: &Path, weights: &Weights) -> Result<Option<Made>, LoadError> {
+    match args.runner {
+        Runner::Auto => Made::of(folder, weights),
+        Runner::Generate => Ok(None),
+        Runner::Pooling => Ok(Some(Made::of(folder, weights)?.unwrap_or(Made::DEFAULT))),
+    }
+}
+
+/// A model, by what it is made for.
+enum Loaded {
+    Answers(Box<Engine>),
+    Embeds(Box<Embedder>),
+}
+
+fn load(args: &Args) -> Result<Loaded, LoadError> {
+    let (folder, weights) = open(args)?;
+    Ok(match made(args, folder, &weights)? {
+        None => Loaded::Answers(Box::new(Engine::load_from(args, folder, &weights)?)),
+        Some(made) => Loaded::Embeds(Box::new(Embedder::load(args, folder, &weights, made)?)),
+    })
+}
+
 fn say_ignored(args: &Args) {
     if !args.ignored.is_empty() {
         tracing::info!(flags = args.ignored.join(" "), "These flags have no effect in the CPU engine.");
@@ -53,8 +79,16 @@ pub async fn serve(
     say_ignored(&args);
     let listening = Listening { certificate: args.certificate.clone(), patience: args.shutdown_timeout };
     let host = args.host;
-    let loading = tokio::task::spawn_blocking(move || Engine::load(&args));
-    let engine = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    let loading = tokio::task::spawn_blocking(move || load(&args));
+    let loaded = loading.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    let engine = match loaded {
+        Loaded::Answers(engine) => *engine,
+        Loaded::Embeds(embedder) => {
+            tracing::info!(address = listener.local_addr().map(tracing::field::display).ok(), "Serving.");
+            let router = longboat_serving::router(Arc::new(*embedder));
+            return Ok(longboat_serving::serve(router, listener, listening, shutdown).await?);
+        }
+    };
     let taken = |(address, source)| RunError::Listen { address, source };
     // What serves other engines and pickers ends with these.
     let mut others = Vec::new();

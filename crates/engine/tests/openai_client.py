@@ -115,6 +115,8 @@ for choice, names, reason in [("required", ["add_one", "set_colour"], "tool_call
     assert deltas[0].name == call.function.name and not any(part.delta.content for part in parts), parts
     assert "".join(delta.arguments or "" for delta in deltas) == call.function.arguments, deltas
     assert parts[-1].finish_reason == reason, parts[-1]
+cut = chat(tools=tools, tool_choice=named, max_tokens=30).choices[0]
+assert cut.finish_reason in ("length", "stop") and not cut.message.content and cut.message.tool_calls, cut
 odd = function("get_code", "code", {"type": "string", "pattern": "[0-9]+"})
 refused(openai.BadRequestError, "tool_choice: get_code: #/properties/code: `pattern` is not supported by this engine",
         lambda: chat(tools=[TOOL, odd], tool_choice="required"))
@@ -123,5 +125,12 @@ refused(openai.BadRequestError, "a call cannot be forced together with response_
 refused(openai.BadRequestError, "`pattern` is not supported by this engine",
         lambda: chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {
             "type": "string", "pattern": "a+"}}}))
+for fields, words in [
+        ({"guided_regex": "a+"}, "guided_regex: a regular expression is not supported by this engine"),
+        ({"structured_outputs": {"regex": "a+"}}, "structured_outputs.regex: a regular expression is not supported"),
+        ({"guided_grammar": "root ::= 1"}, "guided_grammar is not supported by this server"),
+        ({"structured_outputs": {"grammar": "root ::= 1"}}, "structured_outputs.grammar is not supported by this server"),
+        ({"guided_json": {"type": "string", "pattern": "a"}}, "guided_json: #: `pattern` is not supported")]:
+    refused(openai.BadRequestError, words, lambda: chat(extra_body=fields))
 refused(openai.BadRequestError, "Token id 99999999 is out of vocabulary",
         lambda: client.completions.create(model="m", prompt=[99999999], max_tokens=1))

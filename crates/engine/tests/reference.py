@@ -3,7 +3,8 @@
     python3 reference.py FOLDER
 
 writes a folder for each case (config.json, model.safetensors, tokenizer.json, an adapter beside it) and prints, as JSON, the
-logarithms of the probabilities of the next token after each prompt, without and with the adapter.
+logarithms of the probabilities of the next token after each prompt, without and with the adapter. Of one of them it also writes
+models for embeddings, and their vectors (embeddings.json).
 """
 
 import json
@@ -112,8 +113,8 @@ def frequencies(config, head):
     return numpy.array(scaled)
 
 
-def answer(config, tensors, adapter, scale, tokens):
-    """The logarithms of the probabilities of the token after the last one, in double precision."""
+def states(config, tensors, adapter, scale, tokens):
+    """What the model makes of each token, in double precision."""
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     head = config.get("head_dim", WIDTH // heads)
     epsilon = config["rms_norm_eps"]
@@ -163,8 +164,13 @@ def answer(config, tensors, adapter, scale, tokens):
         y = norm(x, get(at + "post_attention_layernorm.weight"))
         gate = linear(y, at + "mlp.gate_proj")
         x = x + linear(gate / (1 + numpy.exp(-gate)) * linear(y, at + "mlp.up_proj"), at + "mlp.down_proj")
+    return norm(x, get("model.norm.weight"))
+
+
+def answer(config, tensors, adapter, scale, tokens):
+    """The logarithms of the probabilities of the token after the last one."""
     output = "model.embed_tokens" if config["tie_word_embeddings"] else "lm_head"
-    logits = norm(x[-1], get("model.norm.weight")) @ get(output + ".weight").T
+    logits = states(config, tensors, adapter, scale, tokens)[-1] @ tensors[output + ".weight"].astype(numpy.float64).T
     return logits - logits.max() - math.log(numpy.exp(logits - logits.max()).sum())
 
 
@@ -188,6 +194,39 @@ def write_tokenizer(path):
     }))
 
 
+# How a model for embeddings makes a vector of a text: the name of the mode, and whether vectors get the length 1.
+EMBEDDINGS = {"last": ("pooling_mode_lasttoken", True), "mean": ("pooling_mode_mean_tokens", False),
+              "first": ("pooling_mode_cls_token", True)}
+
+
+def embed(config, tensors, mode, normalises, tokens):
+    x = states(config, tensors, None, 0, tokens)
+    vector = {"pooling_mode_lasttoken": x[-1], "pooling_mode_mean_tokens": x.mean(0), "pooling_mode_cls_token": x[0]}[mode]
+    return vector / numpy.linalg.norm(vector) if normalises else vector
+
+
+def write_embeddings(folder, config, tensors):
+    """The same model as sentence-transformers saves it, once for each way, and the vectors of all prompts."""
+    vectors = {}
+    for name, (mode, normalises) in EMBEDDINGS.items():
+        model = folder / f"embeds-{name}"
+        (model / "1_Pooling").mkdir(parents=True)
+        cuts = {"is_matryoshka": True} if name == "last" else {}
+        (model / "config.json").write_text(json.dumps({**config, **cuts}))
+        write_tensors(model / "model.safetensors", {key.removeprefix("model."): value for key, value in tensors.items()})
+        write_tokenizer(model / "tokenizer.json")
+        kinds = ["Transformer", "Pooling"] + ["Normalize"] * normalises
+        (model / "modules.json").write_text(json.dumps([
+            {"idx": number, "name": str(number), "path": "" if number == 0 else f"{number}_{kind}",
+             "type": f"sentence_transformers.models.{kind}"} for number, kind in enumerate(kinds)]))
+        (model / "1_Pooling" / "config.json").write_text(json.dumps({
+            "word_embedding_dimension": WIDTH, "include_prompt": True,
+            **{other: other == mode for other, _ in EMBEDDINGS.values()}}))
+        vectors[name] = [{"prompt": prompt, "vector": embed(config, tensors, mode, normalises, prompt).tolist()}
+                         for prompt in PROMPTS]
+    (folder / "embeddings.json").write_text(json.dumps(vectors))
+
+
 def main(folder):
     printed = {}
     for number, (name, case) in enumerate(CASES.items()):
@@ -201,6 +240,8 @@ def main(folder):
         (model / "config.json").write_text(json.dumps(config))
         write_tensors(model / "model.safetensors", tensors)
         write_tokenizer(model / "tokenizer.json")
+        if name == "qwen3":
+            write_embeddings(folder, config, tensors)
         stabilised = name == "qwen3"
         (beside / "adapter_config.json").write_text(json.dumps({
             "peft_type": "LORA", "r": RANK, "lora_alpha": 6, "use_rslora": stabilised, "bias": "none",

@@ -116,6 +116,159 @@ async fn every_family_computes_what_plain_arithmetic_does_with_and_without_an_ad
     }
 }
 
+/// What the reference says is the vector of a text.
+#[derive(Deserialize)]
+struct Embedded {
+    prompt: Vec<u32>,
+    vector: Vec<f64>,
+}
+
+fn assert_vector(what: &str, ours: &Value, expected: &[f64]) {
+    let ours: Vec<f64> = serde_json::from_value(ours.clone()).unwrap();
+    assert_eq!(ours.len(), expected.len(), "{what}");
+    for (ours, expected) in ours.iter().zip(expected) {
+        assert!((ours - expected).abs() < 1e-4, "{what}: {ours}, expected {expected}");
+    }
+}
+
+#[tokio::test]
+async fn models_for_embeddings_make_the_vectors_of_plain_arithmetic() {
+    let Some((folder, _)) = models() else { return };
+    let expected = fs::read(folder.path().join("embeddings.json")).unwrap();
+    let expected: BTreeMap<String, Vec<Embedded>> = serde_json::from_slice(&expected).unwrap();
+    assert_eq!(expected.len(), 3);
+    for (name, cases) in expected {
+        let model = folder.path().join(format!("embeds-{name}"));
+        // Pieces that are shorter than the longest text.
+        let server = Server::start(&[
+            text(&model),
+            EXACT,
+            "--served-model-name",
+            "e",
+            "--max-num-batched-tokens",
+            "32",
+        ])
+        .await;
+        let prompts: Vec<&[u32]> = cases.iter().map(|case| case.prompt.as_slice()).collect();
+        let answer = server.post("/v1/embeddings", &json!({"model": "e", "input": prompts})).await;
+        let count: usize = prompts.iter().map(|prompt| prompt.len()).sum();
+        assert_eq!((&answer["usage"]["prompt_tokens"], &answer["object"]), (&json!(count), &json!("list")));
+        for (case, entry) in cases.iter().zip(answer["data"].as_array().unwrap()) {
+            assert_vector(
+                &format!("{name} of {} tokens", case.prompt.len()),
+                &entry["embedding"],
+                &case.vector,
+            );
+        }
+        // `!` to `~` are the tokens from 0 on; a text alone, a list of texts and tokens say the same.
+        let (first, body) = (&cases[0].vector, |input: Value| json!({"model": "e", "input": input}));
+        for input in [json!("\"#$"), json!(["\"#$"]), json!([1, 2, 3])] {
+            let answer = server.post("/v1/embeddings", &body(input)).await;
+            assert_vector(&name, &answer["data"][0]["embedding"], first);
+        }
+        let mut short = body(json!([1, 2, 3]));
+        short["dimensions"] = 16.into();
+        let response = server.send("/v1/embeddings", &short).await;
+        let (status, answer): (_, Value) = (response.status(), response.json().await.unwrap());
+        if name == "last" {
+            let length = first[..16].iter().map(|number| number * number).sum::<f64>().sqrt();
+            let cut: Vec<f64> = first[..16].iter().map(|number| number / length).collect();
+            assert_vector("cut", &answer["data"][0]["embedding"], &cut);
+        } else {
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert_eq!(status, 400);
+            assert!(
+                message.starts_with("Model \"e\" does not support matryoshka representation"),
+                "{message}"
+            );
+        }
+        // A model has the routes of what it is made for.
+        for path in ["/v1/chat/completions", "/v1/completions", "/v1/responses"] {
+            let refused = server.send(path, &json!({"model": "e", "prompt": [1], "max_tokens": 1})).await;
+            assert_eq!(refused.status(), 404, "{path}");
+        }
+        server.end().await;
+    }
+    let model = folder.path().join("qwen3");
+    let server = Server::start(&[text(&model), EXACT, "--served-model-name", "m"]).await;
+    let refused = server.send("/v1/embeddings", &json!({"model": "m", "input": "a"})).await;
+    assert_eq!(refused.status(), 404);
+    let answer: Value = refused.json().await.unwrap();
+    assert_eq!(
+        (&answer["error"]["message"], &answer["error"]["type"]),
+        (&json!("Not Found"), &json!("NotFoundError"))
+    );
+    server.end().await;
+    // The same model where vectors are asked of it, as vLLM makes them.
+    let server =
+        Server::start(&[text(&model), EXACT, "--served-model-name", "m", "--runner", "pooling"]).await;
+    let answer = server.post("/v1/embeddings", &json!({"input": [7]})).await;
+    let last: BTreeMap<String, Vec<Embedded>> =
+        serde_json::from_slice(&fs::read(folder.path().join("embeddings.json")).unwrap()).unwrap();
+    assert_vector("--runner pooling", &answer["data"][0]["embedding"], &last["last"][1].vector);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn requests_for_vectors_that_cannot_be_made_are_refused_by_name() {
+    let Some((folder, _)) = models() else { return };
+    let model = folder.path().join("embeds-last");
+    let server = Server::start(&[text(&model), "--served-model-name", "e", "--max-model-len", "64"]).await;
+    for (fields, words) in [
+        (json!({}), "input: Field required."),
+        (json!({"input": []}), "input must not be empty."),
+        (json!({"input": ""}), "input must not be empty."),
+        (json!({"input": [500]}), "Token id 500 is out of vocabulary"),
+        (json!({"input": "a".repeat(65)}), "This model's maximum context length is 64 tokens."),
+        (json!({"input": vec!["a"; 3000]}), "input: at most 2048 are taken at once."),
+        (json!({"input": "a", "encoding_format": "bytes"}), "encoding_format: expected `float` or `base64`."),
+        (json!({"input": "a", "dimensions": 0}), "dimensions must be from 1 to 64, got 0."),
+        (json!({"input": "a", "dimensions": -1}), "dimensions must be from 1 to 64, got -1."),
+        (json!({"input": "a", "dimensions": 65}), "dimensions must be from 1 to 64, got 65."),
+        (json!({"input": "a", "normalize": false}), "normalize is not supported by this server"),
+        (
+            json!({"input": "a", "truncate_prompt_tokens": 3}),
+            "truncate_prompt_tokens is not supported by this server",
+        ),
+    ] {
+        let response = server.send("/v1/embeddings", &fields).await;
+        assert_eq!(response.status(), 400, "{words}");
+        let answer: Value = response.json().await.unwrap();
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(words), "{message}");
+    }
+    server.end().await;
+    let refused = |change: fn(&Path)| {
+        change(&model);
+        longboat_engine::check(&model, None).unwrap_err().to_string().replace(text(&model), "DIR")
+    };
+    let found = [
+        refused(|model| {
+            fs::write(model.join("1_Pooling/config.json"), r#"{"pooling_mode_max_tokens": true}"#).unwrap();
+        }),
+        refused(|model| {
+            fs::write(model.join("1_Pooling/config.json"), "{}").unwrap();
+        }),
+        refused(|model| {
+            let modules = r#"[{"type": "sentence_transformers.models.Pooling", "path": "../other"}]"#;
+            fs::write(model.join("modules.json"), modules).unwrap();
+        }),
+        refused(|model| {
+            let modules = r#"[{"type": "sentence_transformers.models.Dense", "path": "2_Dense"}]"#;
+            fs::write(model.join("modules.json"), modules).unwrap();
+        }),
+    ];
+    assert_eq!(
+        found,
+        [
+            "`DIR/1_Pooling/config.json`: `pooling_mode_max_tokens` is not supported by this engine",
+            "`DIR/1_Pooling/config.json`: no `pooling_mode_…` is true",
+            "`DIR/modules.json`: the path of the pooling module is no name of a folder",
+            "`DIR/modules.json`: the module `sentence_transformers.models.Dense` is not supported by this engine",
+        ]
+    );
+}
+
 /// A prompt of several blocks.
 fn long_prompt() -> Vec<u32> {
     (0..90).map(|token| token % 80).collect()

@@ -40,7 +40,8 @@ pub(crate) struct Conversation {
     pub(crate) sampling: Sampling,
     pub(crate) copies: usize,
     pub(crate) limit: Option<usize>,
-    pub(crate) shape: Option<Shape>,
+    /// The form of the answer, and the field that asks for it.
+    pub(crate) shape: Option<(Shape, String)>,
     pub(crate) part: Part,
     pub(crate) handover: Handover,
 }
@@ -99,7 +100,21 @@ pub(crate) fn converse(
     let tokens = media::tokens(model.as_ref(), &text, &items);
     let limit = fit(model.card(), tokens.len(), limit, None, part)?;
     let prompts = vec![Prompt { text, tokens, last, limit }];
-    Ok(Job { model: name, prompts, copies, sampling, shape, tools, follows_a_tool, items, part, handover })
+    let (shape, shape_field) = shape.unzip();
+    let shape_field = shape_field.unwrap_or_default();
+    Ok(Job {
+        model: name,
+        prompts,
+        copies,
+        sampling,
+        shape,
+        shape_field,
+        tools,
+        follows_a_tool,
+        items,
+        part,
+        handover,
+    })
 }
 
 /// Checks a request for completions.
@@ -124,12 +139,14 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Aske
             Ok(Prompt { last: text.clone(), text, tokens, limit })
         })
         .collect::<Result<_, Refusal>>()?;
+    let (shape, shape_field) = shape::read(fields)?.unzip();
     let job = Job {
         model: name,
         prompts,
         copies: sampling::copies(fields)?,
         sampling,
-        shape: shape::read(fields)?,
+        shape,
+        shape_field: shape_field.unwrap_or_default(),
         tools: None,
         follows_a_tool: false,
         items: Vec::new(),

@@ -12,6 +12,7 @@ mod answers;
 mod body;
 mod chat;
 mod completions;
+mod embeddings;
 mod encodings;
 mod fields;
 mod flags;
@@ -34,6 +35,7 @@ mod tools;
 mod transfer;
 mod transfers;
 
+pub use embeddings::{Vectors, normalise};
 pub use encodings::Encodings;
 pub use flags::{ArgsError, CommandLine, Flag};
 pub use media::{Item, Media, Modality};

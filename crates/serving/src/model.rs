@@ -7,7 +7,7 @@ use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Handover, Item, Media, Message, Part, Refusal, Sampling, Shape, Tool, Tools};
+use crate::{Handover, Item, Media, Message, Part, Refusal, Sampling, Shape, Tool, Tools, Vectors};
 
 /// A model that answers prompts.
 pub trait Model: Send + Sync + 'static {
@@ -23,6 +23,17 @@ pub trait Model: Send + Sync + 'static {
     /// What it takes besides text; none where it is not multimodal.
     fn media(&self) -> Option<&Media> {
         None
+    }
+
+    /// What its vectors are like, if it makes vectors of texts. Such a model answers no prompts.
+    fn vectors(&self) -> Option<&Vectors> {
+        None
+    }
+
+    /// A vector for each prompt. Dropping the future abandons them.
+    fn embed(self: Arc<Self>, prompts: Vec<Vec<u32>>) -> BoxFuture<'static, Result<Vec<Vec<f32>>, Refusal>> {
+        let _ = prompts;
+        Box::pin(async { Err(Refusal::not_found("Not Found")) })
     }
 
     /// Starts a job. Resolves when the model has taken it; dropping the events abandons it.
@@ -108,6 +119,8 @@ pub struct Job {
     pub sampling: Sampling,
     /// The form that answers must have.
     pub shape: Option<Shape>,
+    /// The field that asks for this form; empty where none does.
+    pub shape_field: String,
     /// Tools that answers may or must call; none where no call is wanted.
     pub tools: Option<Tools>,
     /// Whether the last message is the result of a tool.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     Job, Model, Refusal, adapters,
     body::{self, Body},
-    chat, completions,
+    chat, completions, embeddings,
     fields::{Fields, Tokenize},
     job, media,
     messages::Reader,
@@ -26,15 +26,11 @@ const BODY_LIMIT: usize = 64 << 20;
 
 /// OpenAI's API in front of a model.
 pub fn router(model: Arc<dyn Model>) -> Router {
-    let router = if model.lends_adapters() { adapters::routes() } else { Router::new() };
+    // As in vLLM, a model has the routes of what it is made for.
+    let router =
+        if model.vectors().is_some() { embeddings::routes() } else { answering(model.lends_adapters()) };
     router
         .route("/v1/models", get(models))
-        .route("/v1/chat/completions", post(chat::create))
-        .route("/v1/completions", post(completions::create))
-        .route("/v1/chat/completions/render", post(render_chat))
-        .route("/v1/completions/render", post(render_completion))
-        .route("/v1/responses", post(responses::create))
-        .route("/v1/responses/{id}", get(responses::unknown).delete(responses::unknown))
         .route("/tokenize", post(tokenize))
         .route("/metrics", get(metrics))
         .route("/health", get(StatusCode::OK))
@@ -44,6 +40,18 @@ pub fn router(model: Arc<dyn Model>) -> Router {
         .method_not_allowed_fallback(|| async { Refusal::method_not_allowed() })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .with_state(model)
+}
+
+/// The routes of a model that answers prompts.
+fn answering(lends_adapters: bool) -> Router<Arc<dyn Model>> {
+    let router = if lends_adapters { adapters::routes() } else { Router::new() };
+    router
+        .route("/v1/chat/completions", post(chat::create))
+        .route("/v1/completions", post(completions::create))
+        .route("/v1/chat/completions/render", post(render_chat))
+        .route("/v1/completions/render", post(render_completion))
+        .route("/v1/responses", post(responses::create))
+        .route("/v1/responses/{id}", get(responses::unknown).delete(responses::unknown))
 }
 
 /// The job that a body becomes when it is sent to the route of this path. For tests of bodies from outside.

@@ -20,11 +20,12 @@ pub enum Shape {
     Choice(Vec<String>),
 }
 
-/// The form that a request asks for.
-pub(crate) fn read(fields: &Fields) -> Result<Option<Shape>, Refusal> {
-    let mut found: Vec<Shape> = Vec::new();
+/// The form that a request asks for, and the field that does.
+pub(crate) fn read(fields: &Fields) -> Result<Option<(Shape, String)>, Refusal> {
+    let mut found: Vec<(Shape, String)> = Vec::new();
     if let Some(format) = &fields.response_format {
-        found.extend(format_of(format, "response_format")?);
+        let place = "response_format";
+        found.extend(format_of(format, place)?.map(|shape| (shape, place.to_owned())));
     }
     if let Some(outputs) = fields.structured_outputs.as_ref().filter(|outputs| !outputs.is_null()) {
         let Value::Object(outputs) = outputs else {
@@ -32,7 +33,7 @@ pub(crate) fn read(fields: &Fields) -> Result<Option<Shape>, Refusal> {
         };
         for (key, value) in outputs.iter().filter(|(_, value)| !value.is_null()) {
             let place = format!("structured_outputs.{key}");
-            found.extend(constraint(key, value, &place)?);
+            found.extend(constraint(key, value, &place)?.map(|shape| (shape, place)));
         }
     }
     let guided = [
@@ -43,7 +44,7 @@ pub(crate) fn read(fields: &Fields) -> Result<Option<Shape>, Refusal> {
     ];
     for (key, place, value) in guided {
         if let Some(value) = value.as_ref().filter(|value| !value.is_null()) {
-            found.extend(constraint(key, value, place)?);
+            found.extend(constraint(key, value, place)?.map(|shape| (shape, place.to_owned())));
         }
     }
     if found.len() > 1 {

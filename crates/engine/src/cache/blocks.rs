@@ -45,6 +45,11 @@ const MEDIUM: &str = "gpu";
 // === impl Block ===
 
 impl Block {
+    /// All blocks of a cache that serves one sequence at a time.
+    pub(crate) fn all(count: usize) -> Vec<Self> {
+        (0..u32::try_from(count).unwrap_or(u32::MAX)).map(Self).collect()
+    }
+
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }

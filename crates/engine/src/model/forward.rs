@@ -93,11 +93,7 @@ impl Transformer {
     /// Computes the spans and stores their keys and values. Gives, for each span that predicts, a weight for each token of
     /// the vocabulary.
     pub(crate) fn compute(&self, spans: &[Span<'_>], kv: &mut Kv) -> candle_core::Result<Vec<Vec<f32>>> {
-        let tokens: Vec<u32> = spans.iter().flat_map(|span| span.tokens.iter().copied()).collect();
-        let mut rows = self.embedding.rows(&tokens)?;
-        for number in 0..self.layers.len() {
-            self.layer(number, spans, kv, &mut rows)?;
-        }
+        let rows = self.rows(spans, kv)?;
         let width = self.config.width;
         let mut last = Vec::new();
         let mut end = 0;
@@ -113,6 +109,22 @@ impl Transformer {
         normalise(&mut last, &self.output_norm, self.config.epsilon);
         let weights = self.output.apply(&last)?;
         Ok(weights.chunks_exact(self.config.vocabulary).map(<[f32]>::to_vec).collect())
+    }
+
+    /// Computes a span and stores its keys and values. Gives what the model makes of each of its tokens.
+    pub(crate) fn states(&self, span: Span<'_>, kv: &mut Kv) -> candle_core::Result<Vec<f32>> {
+        let mut rows = self.rows(&[span], kv)?;
+        normalise(&mut rows, &self.output_norm, self.config.epsilon);
+        Ok(rows)
+    }
+
+    fn rows(&self, spans: &[Span<'_>], kv: &mut Kv) -> candle_core::Result<Vec<f32>> {
+        let tokens: Vec<u32> = spans.iter().flat_map(|span| span.tokens.iter().copied()).collect();
+        let mut rows = self.embedding.rows(&tokens)?;
+        for number in 0..self.layers.len() {
+            self.layer(number, spans, kv, &mut rows)?;
+        }
+        Ok(rows)
     }
 
     fn layer(

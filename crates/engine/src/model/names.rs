@@ -27,7 +27,14 @@ pub(super) enum Part {
 pub(super) fn name(weights: &Weights, part: Part) -> String {
     match weights {
         Weights::Gguf(_) => gguf(part),
-        Weights::Safetensors(_) => safetensors(part),
+        Weights::Safetensors(files) => {
+            let name = safetensors(part);
+            // Models that were saved without what predicts tokens, as those for embeddings are, leave the prefix out.
+            match name.strip_prefix("model.") {
+                Some(short) if files.has("embed_tokens.weight") => short.to_owned(),
+                _ => name,
+            }
+        }
     }
 }
 

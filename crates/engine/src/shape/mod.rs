@@ -192,6 +192,35 @@ mod tests {
     }
 
     #[test]
+    fn arguments_are_objects_whatever_the_schema_leaves_open() {
+        let nodes =
+            |parameters| Nodes::call(&[&Tool { name: "f".into(), description: String::new(), parameters }]);
+        let call = |arguments: &str| {
+            format!("<tool_call>\n{{\"name\": \"f\", \"arguments\": {arguments}}}\n</tool_call>")
+        };
+        for schema in
+            [json!({}), json!({"description": "d", "title": "t"}), json!({"$defs": {}, "$schema": "s"})]
+        {
+            let nodes = nodes(schema).unwrap();
+            assert_eq!(judged(&nodes, &call(r#"{"a": 1}"#)), (true, true));
+            for other in ["1", "[]", "null", r#""text""#] {
+                assert!(!judged(&nodes, &call(other)).1, "{other}");
+            }
+        }
+        for schema in [
+            json!({"type": "string"}),
+            json!({"type": ["object", "null"]}),
+            json!({"anyOf": [{"type": "object"}, {"type": "array"}]}),
+            json!({"enum": [{"a": 1}, 2]}),
+            json!({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}),
+        ] {
+            let error = nodes(schema).unwrap_err();
+            assert_eq!(error, "f: #: arguments are an object, and this schema allows other values");
+        }
+        assert!(nodes(json!({"anyOf": [{"type": "object"}, {"enum": [{"a": 1}]}]})).is_ok());
+    }
+
+    #[test]
     fn what_cannot_be_kept_is_refused_by_name() {
         for (schema, words) in [
             (json!({"type": "string", "pattern": "a+"}), "#: `pattern` is not supported by this engine here"),

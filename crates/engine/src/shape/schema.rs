@@ -1,6 +1,6 @@
 //! JSON schemas, as far as an automaton can keep them. What cannot be kept is refused by name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use longboat_serving::{Shape, Tool};
 use serde_json::{Map, Value};
@@ -146,12 +146,29 @@ impl<'a> Builder<'a> {
     fn arguments(&mut self, tool: &'a Tool) -> Result<Id, String> {
         self.known.clear();
         self.schema = &tool.parameters;
-        // Arguments are an object, also where the schema leaves everything open.
-        if tool.parameters.as_object().is_some_and(Map::is_empty) {
+        // Arguments are an object, also where the schema says nothing about values.
+        let says_nothing =
+            |map: &Map<String, Value>| map.keys().all(|key| ANNOTATIONS.contains(&key.as_str()));
+        if tool.parameters.as_object().is_some_and(says_nothing) {
             let values = self.any()?;
             return self.add(Node::Map { values });
         }
-        self.read(&tool.parameters, "#")
+        let id = self.read(&tool.parameters, "#")?;
+        if !self.are_objects(id, &mut HashSet::new()) {
+            return Err("#: arguments are an object, and this schema allows other values".into());
+        }
+        Ok(id)
+    }
+
+    /// Whether each value that fits is an object.
+    fn are_objects(&self, id: Id, seen: &mut HashSet<usize>) -> bool {
+        match &self.all[id.0] {
+            Node::Map { .. } | Node::Object { .. } => true,
+            Node::Literal(bytes) => bytes.starts_with(b"{"),
+            // What leads back to itself adds nothing.
+            Node::Either(ids) => !seen.insert(id.0) || ids.iter().all(|id| self.are_objects(*id, seen)),
+            _ => false,
+        }
     }
 
     /// Any value.

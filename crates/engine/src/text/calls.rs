@@ -2,7 +2,7 @@
 
 use longboat_serving::{Choice, Token, Tools};
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Deserializer, value::RawValue};
 
 /// What a call begins with.
 pub(crate) const OPEN: &str = "<tool_call>";
@@ -15,9 +15,13 @@ pub(crate) struct Calls {
     /// Tokens that may be the beginning of a call, or are part of one.
     held: Vec<Token>,
     inside: bool,
+    /// Bytes of what is held in which no call ends: an ending in them is part of a string.
+    searched: usize,
     count: usize,
     /// Whether the request names the tool.
     is_named: bool,
+    /// Whether the answer is a call and nothing else.
+    is_forced: bool,
 }
 
 /// A part of an answer.
@@ -47,7 +51,8 @@ struct Written<'a> {
 impl Calls {
     /// Before the first token of an answer that these tools are for.
     pub(crate) fn new(tools: &Tools) -> Self {
-        Self { is_named: matches!(tools.choice, Choice::Named(_)), ..Self::default() }
+        let is_named = matches!(tools.choice, Choice::Named(_));
+        Self { is_named, is_forced: tools.forced().is_some(), ..Self::default() }
     }
 
     /// Why the answer ended, as clients are told. As in vLLM, a call that the request names is no reason.
@@ -62,16 +67,25 @@ impl Calls {
         loop {
             let text: String = self.held.iter().map(|token| token.text.as_str()).collect();
             if self.inside {
-                let Some(end) = text.find(CLOSE) else { return said };
+                let after = text.get(self.searched..).unwrap_or_default();
+                let Some(end) = after.find(CLOSE).map(|at| self.searched + at) else { return said };
                 let call = text.get(OPEN.len()..end).unwrap_or_default();
-                let Ok(Written { name, arguments }) = serde_json::from_str(call.trim()) else {
-                    // No call after all: it is text, as it stands.
-                    self.inside = false;
-                    said.extend(self.held.drain(..).map(Said::Text));
-                    return said;
+                let Written { name, arguments } = match serde_json::from_str(call.trim()) {
+                    Ok(written) => written,
+                    // The call goes on behind it: it stands in a string.
+                    Err(error) if error.is_eof() && !call.trim().is_empty() => {
+                        self.searched = end + CLOSE.len();
+                        continue;
+                    }
+                    Err(_) => {
+                        // No call after all: it is text, as it stands.
+                        (self.inside, self.searched) = (false, 0);
+                        said.extend(self.held.drain(..).map(Said::Text));
+                        return said;
+                    }
                 };
                 let (arguments, index) = (arguments.get().to_owned(), self.count);
-                (self.inside, self.count) = (false, self.count + 1);
+                (self.inside, self.searched, self.count) = (false, 0, self.count + 1);
                 let mut written = self.cut(end + CLOSE.len());
                 let last = written.pop();
                 said.extend(written.into_iter().map(|token| self.outside(token)));
@@ -89,11 +103,30 @@ impl Calls {
         }
     }
 
-    /// What was held back, at the end of the answer: a call that is not complete is text.
+    /// What was held back, at the end of the answer. A call that is not complete is text, unless the answer had to be one: then it
+    /// is as much of the call as there is.
     pub(crate) fn rest(&mut self) -> Vec<Said> {
         let held: Vec<Token> = self.held.drain(..).collect();
+        if self.is_forced && self.count == 0 {
+            return self.unfinished(held);
+        }
         let inside = std::mem::take(&mut self.inside);
         held.into_iter().map(|token| if inside { Said::Text(token) } else { self.outside(token) }).collect()
+    }
+
+    fn unfinished(&mut self, mut held: Vec<Token>) -> Vec<Said> {
+        let text: String = held.iter().map(|token| token.text.as_str()).collect();
+        let last = held.pop();
+        let silent = |token| Said::Text(Token { text: String::new(), ..token });
+        let mut said: Vec<Said> = held.into_iter().map(silent).collect();
+        said.extend(last.map(|last| match begun(&text) {
+            Some((name, arguments)) => {
+                self.count = 1;
+                Said::Call { index: 0, name, arguments: Token { text: arguments, ..last } }
+            }
+            None => silent(last),
+        }));
+        said
     }
 
     /// Text beside calls. Before the first one it is the answer's; after it, vLLM drops it.
@@ -124,13 +157,27 @@ impl Calls {
     }
 }
 
+/// The name and the arguments, as far as they go, of a call that was forced and cut; none where its name is not complete. Its form
+/// is that of `shape::Form::call`.
+fn begun(text: &str) -> Option<(String, String)> {
+    let call = text.strip_prefix(OPEN)?.trim_start().strip_prefix("{\"name\": ")?;
+    let mut names = Deserializer::from_str(call).into_iter::<String>();
+    let name = names.next()?.ok()?;
+    let rest = call.get(names.byte_offset()..)?.strip_prefix(", \"arguments\": ")?;
+    let whole = Deserializer::from_str(rest).into_iter::<&RawValue>().next().and_then(Result::ok);
+    Some((name, whole.map_or(rest, RawValue::get).to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// The text, and the calls, of an answer in these pieces.
     fn read(pieces: &[&str]) -> (String, Vec<(String, String)>) {
-        let mut calls = Calls::default();
+        read_by(Calls::default(), pieces)
+    }
+
+    fn read_by(mut calls: Calls, pieces: &[&str]) -> (String, Vec<(String, String)>) {
         let token = |text: &&str| Token { text: (*text).to_owned(), logprob: 0.0, top: Vec::new() };
         let mut said: Vec<Said> = pieces.iter().flat_map(|text| calls.push(token(text))).collect();
         said.extend(calls.rest());
@@ -163,6 +210,34 @@ mod tests {
         assert_eq!(read(&letters.iter().map(String::as_str).collect::<Vec<_>>()), expected);
         let (one, other) = answer.split_at(17);
         assert_eq!(read(&[one, other]), expected);
+    }
+
+    #[test]
+    fn an_ending_within_a_string_ends_no_call() {
+        let call_of =
+            |text: &str| format!("<tool_call>\n{{\"name\": \"say\", \"arguments\": {text}}}\n</tool_call>");
+        let arguments = r#"{"a": "</tool_call>", "b": "x</tool_call></tool_call>"}"#;
+        let answer = call_of(arguments) + &call_of("{}");
+        let expected = (String::new(), vec![call("say", arguments), call("say", "{}")]);
+        assert_eq!(read(&[&answer]), expected);
+        let letters: Vec<String> = answer.chars().map(String::from).collect();
+        assert_eq!(read(&letters.iter().map(String::as_str).collect::<Vec<_>>()), expected);
+    }
+
+    #[test]
+    fn a_forced_call_that_is_cut_is_a_call_as_far_as_it_goes() {
+        let forced = || Calls { is_forced: true, ..Calls::default() };
+        let whole = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+        let start = whole.find("{\"a").unwrap();
+        for length in 1..whole.len() {
+            let letters: Vec<String> = whole[..length].chars().map(String::from).collect();
+            let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+            let (text, calls) = read_by(forced(), &letters);
+            assert_eq!(text, "", "{length}");
+            let arguments = whole.get(start..length.min(start + "{\"a\": 1}".len()));
+            let expected: Vec<_> = arguments.into_iter().map(|arguments| call("add", arguments)).collect();
+            assert_eq!(calls, expected, "{length}");
+        }
     }
 
     #[test]

@@ -75,13 +75,23 @@ pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
         id(key).and_then(|id| tokens.get(id)).map(|token| (*token).to_owned()).unwrap_or_default()
     };
     let begin = named("tokenizer.ggml.bos_token_id");
-    if matches!(file.get("tokenizer.ggml.add_bos_token"), Some(Value::Flag(true)))
-        && let Some(token) = id("tokenizer.ggml.bos_token_id")
-    {
+    let end = named("tokenizer.ggml.eos_token_id");
+    // What is added to a text on each side.
+    let added = |flag: &str, key: &str, text: &String| {
+        let is_added = matches!(file.get(flag), Some(Value::Flag(true))) && !text.is_empty();
+        id(key).filter(|_| is_added).map(|token| (text.clone(), number(token)))
+    };
+    let first = added("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", &begin);
+    let last = added("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", &end);
+    if first.is_some() || last.is_some() {
+        let text = |side: &Option<(String, u32)>| side.as_ref().map(|(text, _)| text.clone());
+        let pieces: Vec<String> = text(&first).into_iter().chain(["$A".into()]).chain(text(&last)).collect();
         let processor = TemplateProcessing::builder()
-            .try_single(format!("{begin} $A"))
+            .try_single(pieces.join(" "))
             .map_err(&malformed)?
-            .special_tokens(vec![(begin.clone(), number(token))])
+            .special_tokens(
+                first.into_iter().chain(last).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(),
+            )
             .build()
             .map_err(|error| malformed(error.to_string()))?;
         inner.with_post_processor(Some(PostProcessorWrapper::Template(processor)));
@@ -90,7 +100,7 @@ pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
         .into_iter()
         .filter_map(|key| id(key).map(number))
         .collect();
-    Ok(Tokenizer::new(inner, ends, begin, named("tokenizer.ggml.eos_token_id")))
+    Ok(Tokenizer::new(inner, ends, begin, end))
 }
 
 /// How a text is split before its parts are merged from bytes.

@@ -80,6 +80,10 @@ impl Safetensors {
         self.tensors.keys().map(String::as_str)
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
     pub(crate) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
         let Some(place) = self.tensors.get(name) else { return Ok(None) };
         let (path, file) = &self.files[place.file];

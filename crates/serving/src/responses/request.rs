@@ -78,7 +78,9 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refus
     input(&fields.input, &mut reader, &mut messages)?;
     let known_tools = tools::list(fields.tools.as_deref().unwrap_or_default())?;
     let shape = match &fields.text {
-        Some(text) => shape::format_of(&text["format"], "text.format")?,
+        Some(text) => {
+            shape::format_of(&text["format"], "text.format")?.map(|shape| (shape, "text.format".to_owned()))
+        }
         None => None,
     };
     let conversation = Conversation {

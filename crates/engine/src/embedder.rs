@@ -1,0 +1,245 @@
+//! A model that makes vectors of texts, as a [`Model`] of the serving API. It answers no prompts.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
+    time::Instant,
+};
+
+use futures::{FutureExt, future::BoxFuture};
+use longboat_serving::{Adapter, Card, Job, Message, Metrics, Model, Refusal, Started, Tool, Vectors};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tokio::sync::oneshot;
+
+use crate::{
+    Args, LoadError,
+    cache::{Block, Kv, Table},
+    engine::{card, context},
+    memory,
+    model::{Config, Span, Transformer},
+    pooling::{Made, Pooling},
+    text::Tokenizer,
+    weights::Weights,
+};
+
+/// A model that makes vectors of texts.
+pub(crate) struct Embedder {
+    card: Card,
+    vectors: Vectors,
+    vocabulary: usize,
+    tokenizer: Tokenizer,
+    inbox: SyncSender<Request>,
+    metrics: Arc<Metrics>,
+    /// Requests that were sent and not begun, and whether one is computed.
+    waiting: Arc<AtomicI64>,
+    running: Arc<AtomicI64>,
+    /// Held, since they end with it.
+    _threads: ThreadPool,
+}
+
+/// Texts whose vectors somebody waits for.
+struct Request {
+    prompts: Vec<Vec<u32>>,
+    arrived: Instant,
+    found: oneshot::Sender<candle_core::Result<Vec<Vec<f32>>>>,
+}
+
+/// The thread that computes, one text after another.
+struct Worker {
+    transformer: Transformer,
+    made: Made,
+    kv: Kv,
+    /// All blocks of the cache, which one text has for itself.
+    blocks: Vec<Block>,
+    most_tokens: usize,
+    metrics: Arc<Metrics>,
+    waiting: Arc<AtomicI64>,
+    running: Arc<AtomicI64>,
+}
+
+// === impl Embedder ===
+
+impl Embedder {
+    /// Loads a model, and starts the thread that computes.
+    pub(crate) fn load(args: &Args, folder: &Path, weights: &Weights, made: Made) -> Result<Self, LoadError> {
+        for (flag, is_set) in [
+            ("--enable-lora", args.lora.enabled),
+            ("--kv-transfer-config", args.exchange.is_some()),
+            ("--kv-events-config", args.kv_events.is_some()),
+        ] {
+            if is_set {
+                let what = format!("`{flag}` together with a model that makes embeddings");
+                return Err(LoadError::Unsupported { path: weights.path().to_owned(), what });
+            }
+        }
+        let config = Config::of(weights)?;
+        let tokenizer = Tokenizer::load(folder, weights)?;
+        let block_bytes = config.cached_numbers() * size_of::<f32>() * args.block_size;
+        let most = (args.cache_bytes / block_bytes).max(1);
+        let context = context(args.max_model_len, config.context, most * args.block_size)?;
+        let blocks = context.div_ceil(args.block_size);
+        memory::check(weights.memory(args.as_shipped), (blocks * block_bytes) as u64)?;
+        let transformer = Transformer::load(weights, config, context, args.as_shipped)?;
+        let config = transformer.config();
+        let vectors =
+            Vectors { width: config.width, are_normalised: made.normalises, ..cuts(weights, config.width) };
+        let vocabulary = config.vocabulary;
+        let kv = Kv::new(config.layers, blocks, args.block_size, config.kv_heads, config.head_width);
+        tracing::info!(
+            model = args.model,
+            architecture = config.architecture,
+            weights_mib = transformer.bytes() >> 20,
+            context,
+            "Loaded the model, which makes embeddings. It is computed on the CPU.",
+        );
+        let card = card(args, context);
+        let name = card.names.first().map_or("", String::as_str);
+        let metrics = Arc::new(Metrics::new(name, args.block_size, blocks));
+        let (waiting, running) = (Arc::<AtomicI64>::default(), Arc::<AtomicI64>::default());
+        let worker = Worker {
+            transformer,
+            made,
+            kv,
+            blocks: Block::all(blocks),
+            most_tokens: args.max_batched_tokens,
+            metrics: Arc::clone(&metrics),
+            waiting: Arc::clone(&waiting),
+            running: Arc::clone(&running),
+        };
+        let (inbox, requests) = sync_channel(args.max_waiting);
+        let threads = ThreadPoolBuilder::new()
+            .num_threads(args.threads())
+            .thread_name(|number| format!("engine-{number}"))
+            .build()?;
+        // It ends when the embedder, which holds the sender, is dropped.
+        threads.spawn(move || worker.run(&requests));
+        Ok(Self { card, vectors, vocabulary, tokenizer, inbox, metrics, waiting, running, _threads: threads })
+    }
+}
+
+/// Whether vectors can be cut, and to which lengths: under the names that vLLM reads in `config.json`.
+fn cuts(weights: &Weights, width: usize) -> Vectors {
+    let mut vectors = Vectors { width, are_normalised: false, can_be_cut: false, lengths: Vec::new() };
+    if let Weights::Safetensors(files) = weights {
+        let lengths = files.config()["matryoshka_dimensions"].as_array();
+        let lengths =
+            lengths.into_iter().flatten().filter_map(|length| usize::try_from(length.as_u64()?).ok());
+        vectors.lengths = lengths.filter(|length| (1..=width).contains(length)).collect();
+        vectors.can_be_cut = !vectors.lengths.is_empty() || files.config()["is_matryoshka"] == true;
+    }
+    vectors
+}
+
+// === impl Worker ===
+
+impl Worker {
+    /// Computes until nobody can send requests any more.
+    fn run(mut self, inbox: &Receiver<Request>) {
+        while let Ok(Request { prompts, arrived, found }) = inbox.recv() {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.running.store(1, Ordering::Relaxed);
+            let mut vectors = Vec::with_capacity(prompts.len());
+            for prompt in &prompts {
+                // Who has gone away needs no vectors.
+                if found.is_closed() {
+                    break;
+                }
+                vectors.push(self.vector(prompt));
+                self.metrics.finished(prompt.len(), 0, "stop", arrived.elapsed());
+            }
+            self.running.store(0, Ordering::Relaxed);
+            let _ = found.send(vectors.into_iter().collect());
+        }
+    }
+
+    /// The vector of a text, which is computed in pieces.
+    #[expect(clippy::cast_precision_loss, reason = "texts are short")]
+    fn vector(&mut self, prompt: &[u32]) -> candle_core::Result<Vec<f32>> {
+        let width = self.transformer.config().width;
+        let mut vector = vec![0.0; width];
+        let mut start = 0;
+        for tokens in prompt.chunks(self.most_tokens) {
+            let table = Table(&self.blocks);
+            let span = Span { tokens, start, table, predicts: false, adapter: None };
+            let states = self.transformer.states(span, &mut self.kv)?;
+            match self.made.pooling {
+                Pooling::First if start == 0 => vector.copy_from_slice(&states[..width]),
+                Pooling::First => {}
+                Pooling::Last => vector.copy_from_slice(&states[states.len() - width..]),
+                Pooling::Mean => {
+                    for state in states.chunks_exact(width) {
+                        for (sum, number) in vector.iter_mut().zip(state) {
+                            *sum += number / prompt.len() as f32;
+                        }
+                    }
+                }
+            }
+            start += tokens.len();
+        }
+        if self.made.normalises {
+            longboat_serving::normalise(&mut vector);
+        }
+        Ok(vector)
+    }
+}
+
+impl Model for Embedder {
+    fn card(&self) -> &Card {
+        &self.card
+    }
+
+    fn tokens(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.tokens(text)
+    }
+
+    fn layout(&self, _: &[Message], _: &[Tool]) -> Result<String, Refusal> {
+        Err(Refusal::bad_request("This model makes embeddings and answers no conversations."))
+    }
+
+    fn vectors(&self) -> Option<&Vectors> {
+        Some(&self.vectors)
+    }
+
+    fn embed(self: Arc<Self>, prompts: Vec<Vec<u32>>) -> BoxFuture<'static, Result<Vec<Vec<f32>>, Refusal>> {
+        async move {
+            if let Some(token) = prompts.iter().flatten().find(|token| **token as usize >= self.vocabulary) {
+                return Err(Refusal::field("input", format!("Token id {token} is out of vocabulary")));
+            }
+            let (found, vectors) = oneshot::channel();
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            self.inbox.try_send(Request { prompts, arrived: Instant::now(), found }).map_err(|error| {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                match error {
+                    TrySendError::Full(_) => {
+                        Refusal::overloaded("The waiting queue is full; try again later.")
+                    }
+                    TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
+                }
+            })?;
+            let vectors =
+                vectors.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
+            vectors.map_err(|error| {
+                tracing::error!(%error, "A pass through the model failed.");
+                Refusal::failed("A pass through the model failed.")
+            })
+        }
+        .boxed()
+    }
+
+    fn start(self: Arc<Self>, _: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
+        async { Err(Refusal::not_found("Not Found")) }.boxed()
+    }
+
+    fn adapters(&self) -> Vec<Adapter> {
+        Vec::new()
+    }
+
+    fn metrics(&self) -> String {
+        let read = |gauge: &AtomicI64| gauge.load(Ordering::Relaxed);
+        self.metrics.page(read(&self.running), read(&self.waiting), 0.0)
+    }
+}

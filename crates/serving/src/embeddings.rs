@@ -1,0 +1,191 @@
+//! `POST /v1/embeddings`: vectors of texts, from models that are made for it.
+
+use std::sync::Arc;
+
+use axum::{Json, Router, extract::State, http::HeaderMap, routing::post};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    Model, Refusal,
+    body::Body,
+    fields::PromptField,
+    job::known_model,
+    reply::{now, request_id},
+};
+
+/// Texts of one request, as OpenAI has it.
+const MOST_TEXTS: usize = 2048;
+
+/// What the vectors of a model are like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vectors {
+    /// Numbers of a vector.
+    pub width: usize,
+    /// Whether a vector has the length 1.
+    pub are_normalised: bool,
+    /// Whether the beginning of a vector is a vector as well.
+    pub can_be_cut: bool,
+    /// The lengths to which vectors can be cut; all of them where this is empty.
+    pub lengths: Vec<usize>,
+}
+
+/// What clients send.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Fields {
+    model: Option<String>,
+    input: Option<PromptField>,
+    encoding_format: Option<String>,
+    dimensions: Option<i64>,
+    // What follows changes vectors, and is refused where it is not neutral.
+    messages: Option<Value>,
+    truncate_prompt_tokens: Option<Value>,
+    add_special_tokens: Option<bool>,
+    normalize: Option<bool>,
+    use_activation: Option<bool>,
+    embed_dtype: Option<String>,
+    endianness: Option<String>,
+}
+
+pub(crate) fn routes() -> Router<Arc<dyn Model>> {
+    Router::new().route("/v1/embeddings", post(create))
+}
+
+async fn create(
+    State(model): State<Arc<dyn Model>>,
+    headers: HeaderMap,
+    Body(fields): Body<Fields>,
+) -> Result<Json<Value>, Refusal> {
+    let name = known_model(&model, fields.model.as_deref())?;
+    let Some(vectors) = model.vectors().cloned() else { return Err(Refusal::not_found("Not Found")) };
+    refuse(&fields)?;
+    let is_base64 = match fields.encoding_format.as_deref() {
+        None | Some("float") => false,
+        Some("base64") => true,
+        Some(_) => {
+            return Err(Refusal::field("encoding_format", "encoding_format: expected `float` or `base64`."));
+        }
+    };
+    let length = vectors.length(&name, fields.dimensions)?;
+    let prompts = prompts(&model, fields.input)?;
+    let count: usize = prompts.iter().map(Vec::len).sum();
+    let found = model.embed(prompts).await?;
+    let data = found.into_iter().enumerate().map(|(index, mut vector)| {
+        if length < vector.len() {
+            vector.truncate(length);
+            if vectors.are_normalised {
+                normalise(&mut vector);
+            }
+        }
+        let embedding: Value = if is_base64 {
+            let bytes: Vec<u8> = vector.iter().flat_map(|number| number.to_le_bytes()).collect();
+            STANDARD.encode(bytes).into()
+        } else {
+            vector.into()
+        };
+        json!({"index": index, "object": "embedding", "embedding": embedding})
+    });
+    Ok(Json(json!({
+        "id": format!("embd-{}", request_id(&headers)), "object": "list", "created": now(), "model": name,
+        "data": data.collect::<Vec<_>>(),
+        "usage": {
+            "prompt_tokens": count, "total_tokens": count, "completion_tokens": 0, "prompt_tokens_details": null,
+        },
+    })))
+}
+
+/// The tokens of every text.
+fn prompts(model: &Arc<dyn Model>, input: Option<PromptField>) -> Result<Vec<Vec<u32>>, Refusal> {
+    let prompts: Vec<Vec<u32>> = match input {
+        None => return Err(Refusal::field("input", "input: Field required.")),
+        Some(PromptField::Text(text)) => vec![model.tokens(&text)],
+        Some(PromptField::Texts(texts)) if texts.len() <= MOST_TEXTS => {
+            texts.iter().map(|text| model.tokens(text)).collect()
+        }
+        Some(PromptField::Texts(_)) => return Err(too_many()),
+        Some(PromptField::Tokens(tokens)) => vec![tokens],
+        Some(PromptField::TokenLists(lists)) => lists,
+    };
+    if prompts.len() > MOST_TEXTS {
+        return Err(too_many());
+    }
+    if prompts.is_empty() || prompts.iter().any(Vec::is_empty) {
+        return Err(Refusal::field("input", "input must not be empty."));
+    }
+    let most = model.card().max_model_len;
+    match prompts.iter().map(Vec::len).find(|length| *length > most) {
+        None => Ok(prompts),
+        Some(length) => Err(Refusal::field(
+            "input",
+            format!(
+                "This model's maximum context length is {most} tokens. However, you requested {length} tokens in the \
+                 input for embedding generation. Please reduce the length of the input."
+            ),
+        )),
+    }
+}
+
+fn too_many() -> Refusal {
+    Refusal::field("input", format!("input: at most {MOST_TEXTS} are taken at once."))
+}
+
+fn refuse(fields: &Fields) -> Result<(), Refusal> {
+    let asked = [
+        ("messages", fields.messages.is_some()),
+        ("truncate_prompt_tokens", fields.truncate_prompt_tokens.is_some()),
+        ("add_special_tokens", fields.add_special_tokens == Some(false)),
+        ("normalize", fields.normalize.is_some()),
+        ("use_activation", fields.use_activation.is_some()),
+        ("embed_dtype", fields.embed_dtype.as_deref().is_some_and(|kind| kind != "float32")),
+        ("endianness", fields.endianness.as_deref().is_some_and(|order| order == "big")),
+    ];
+    match asked.into_iter().find(|(_, asked)| *asked) {
+        Some((name, _)) => Err(Refusal::unsupported(name)),
+        None => Ok(()),
+    }
+}
+
+// === impl Vectors ===
+
+impl Vectors {
+    /// How long the vectors of a request are, which says so by `dimensions`.
+    fn length(&self, model: &str, asked: Option<i64>) -> Result<usize, Refusal> {
+        let Some(asked) = asked else { return Ok(self.width) };
+        let refuse = |message: String| Err(Refusal::field("dimensions", message));
+        if !self.can_be_cut {
+            return refuse(format!(
+                "Model \"{model}\" does not support matryoshka representation, changing output dimensions will lead to \
+                 poor results."
+            ));
+        }
+        let fits = |length: &usize| {
+            *length > 0 && *length <= self.width && (self.lengths.is_empty() || self.lengths.contains(length))
+        };
+        match usize::try_from(asked).ok().filter(fits) {
+            Some(length) => Ok(length),
+            None if self.lengths.is_empty() => {
+                refuse(format!("dimensions must be from 1 to {}, got {asked}.", self.width))
+            }
+            None => {
+                let lengths: Vec<String> = self.lengths.iter().map(ToString::to_string).collect();
+                refuse(format!(
+                    "Model \"{model}\" only supports [{}] matryoshka dimensions, use other output dimensions will lead \
+                     to poor results.",
+                    lengths.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+/// Gives a vector the length 1.
+pub fn normalise(vector: &mut [f32]) {
+    let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+    if length > 0.0 {
+        for number in vector {
+            *number /= length;
+        }
+    }
+}
