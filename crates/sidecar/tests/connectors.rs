@@ -2,7 +2,11 @@
 //! and each way in which that can break shows.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{Args as _, FromArgMatches};
 use longboat_sidecar::{Args, run};
@@ -268,8 +272,8 @@ async fn an_unknown_rank_is_refused_before_any_engine_is_asked() {
     assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
 }
 
-#[tokio::test]
-async fn engines_that_share_a_storage_find_the_prompt_there() {
+/// Engines that share a folder of their own.
+fn sharing() -> (Way, PathBuf) {
     let folder = std::env::temp_dir().join(format!("longboat-{}", uuid::Uuid::new_v4()));
     let config = json!({"kv_connector_extra_config": {"shared_storage_path": folder}}).to_string();
     let config: &'static str = config.leak();
@@ -279,6 +283,32 @@ async fn engines_that_share_a_storage_find_the_prompt_there() {
         prefill: vec!["--kv-transfer-config", config],
         decode: vec!["--kv-transfer-config", config],
     };
+    (way, folder)
+}
+
+#[tokio::test]
+async fn what_is_in_a_shared_storage_and_does_not_come_is_computed_again() {
+    let (way, folder) = sharing();
+    let world = World::start(&way, &[], &["--kv-transfer-loss-rate", "100"]).await;
+    for threshold in [None, Some(0.5)] {
+        let mut request = chat();
+        request["messages"][0]["content"] =
+            json!(format!("{threshold:?} {}", "Why is the sea salty? ".repeat(20)));
+        if let Some(threshold) = threshold {
+            request["cache_hit_threshold"] = json!(threshold);
+        }
+        let answer = world.ask(&request).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(answer.body["choices"][0]["finish_reason"], "length", "{}", answer.body);
+        assert_eq!(answer.body["usage"]["prompt_tokens_details"]["cached_tokens"], 0, "{}", answer.body);
+    }
+    assert!((world.prefill.computed().await - 2.0).abs() < 0.5, "each prompt was computed elsewhere");
+    remove(&folder);
+}
+
+#[tokio::test]
+async fn engines_that_share_a_storage_find_the_prompt_there() {
+    let (way, folder) = sharing();
     let world = World::start(&way, &[], &[]).await;
     let mut request = chat();
     request["cache_hit_threshold"] = json!(0.5);
