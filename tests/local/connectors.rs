@@ -46,8 +46,8 @@ const CASES: [Case; 6] = [
     case(STORAGE, &["--kv-connector=shared-storage"]),
 ];
 
-/// The example with the connector of a case, proven by a request of the controller.
-fn service(case: &Case, storage: &Path) -> Value {
+/// The example with the connector of a case and this argument of the decode engine, proven by a request of the controller.
+fn service(case: &Case, storage: &Path, argument: &str) -> Value {
     let path = tools::root().join("examples/prefill-decode/service.yaml");
     let mut service: Value = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let engine = |arguments: &str| json!([{"name": "main", "env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": arguments}]}]);
@@ -61,6 +61,7 @@ fn service(case: &Case, storage: &Path) -> Value {
         prefill = shared(storage);
         decode.clone_from(&prefill);
     }
+    let decode = format!("{decode} {argument}");
     service["metadata"] = json!({
         "name": case.name, "namespace": "default", "annotations": {"longboat.dev/serving-proof": "report"},
     });
@@ -72,8 +73,9 @@ fn service(case: &Case, storage: &Path) -> Value {
     service
 }
 
-fn all(storage: &Path) -> String {
-    let services: Vec<Value> = CASES.iter().map(|case| service(case, storage)).collect();
+/// The services of all cases.
+fn all(storage: &Path, argument: &str) -> String {
+    let services: Vec<Value> = CASES.iter().map(|case| service(case, storage, argument)).collect();
     json!({"apiVersion": "v1", "kind": "List", "items": services}).to_string()
 }
 
@@ -100,7 +102,7 @@ fn ask(root: &str, service: &str) -> http::Answer {
 }
 
 #[test]
-fn every_connector_brings_the_cache_of_another_pod_and_the_condition_says_so() {
+fn every_connector_brings_the_cache_of_another_pod_or_does_not_and_the_condition_says_so() {
     if tools::kubectl().is_none() {
         return;
     }
@@ -110,7 +112,7 @@ fn every_connector_brings_the_cache_of_another_pod_and_the_condition_says_so() {
     let shared = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let storage = shared.path().join("kv");
     let manifest = folder.path().join("services.json");
-    fs::write(&manifest, all(&storage)).unwrap();
+    fs::write(&manifest, all(&storage, "")).unwrap();
     let world = World::start(&[manifest.to_str().unwrap()]);
     let (root, _) = world.url.rsplit_once('/').unwrap();
 
@@ -127,5 +129,19 @@ fn every_connector_brings_the_cache_of_another_pod_and_the_condition_says_so() {
         assert_eq!(taken > 0.0, is_told, "{name}: {taken} tokens came");
         let evidence = if is_told { "vllm:external_prefix_cache_hits grew" } else { "cached_tokens" };
         assert!(said.contains(evidence), "{name}: {said}");
+    }
+
+    // Nothing comes any more, and no answer says so.
+    fs::write(&manifest, all(&storage, "--kv-transfer-loss-rate=100")).unwrap();
+    world.ask(&["apply", "-f", manifest.to_str().unwrap()]);
+    for Case { name, .. } in &CASES {
+        let said = transfer(&world, name, "False", "KVNotTransferred");
+        assert!(
+            said.contains("prefill worked, and the decode pods computed the prompt of "),
+            "{name}: {said}"
+        );
+        assert!(said.contains("compare --kv-transfer-config"), "{name}: {said}");
+        let answer = ask(root, name);
+        assert!(!answer.headers.contains_key("x-simulated-kv-source"), "{name}: {answer:?}");
     }
 }

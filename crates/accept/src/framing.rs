@@ -19,8 +19,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The header that marks a request; a client that sends it refuses itself.
 const MARK: &str = "x-longboat-ambiguous-length";
-/// Longest head that is looked at, in bytes. hyper refuses longer ones.
+/// Its line. A test compares the two.
+const MARKED: &str = "x-longboat-ambiguous-length: 1\r\n";
+/// Longest head that is looked at, in bytes, unless a server says otherwise. hyper refuses longer ones.
 const LONGEST: usize = 512 * 1024;
+/// Bytes of a body that are read at once, at most.
+const PIECE: usize = 64 * 1024;
 
 /// Whether a request that came over a [`Framed`] connection says its length in two ways. Where it ends is not certain: it is
 /// to be refused, and the connection closed.
@@ -33,6 +37,7 @@ pub fn is_ambiguous(headers: &HeaderMap) -> bool {
 pub struct Framed<S> {
     stream: S,
     switched: Switched,
+    longest: usize,
     state: State,
     /// The line that is being read, and what of it was read.
     line: Vec<u8>,
@@ -88,11 +93,19 @@ impl<S> Framed<S> {
         Self {
             stream,
             switched: Switched::default(),
+            longest: LONGEST,
             state: State::Head(Head::default()),
             line: Vec::new(),
             ready: Vec::new(),
             passed: 0,
         }
+    }
+
+    /// For servers that let hyper take longer heads than it does by default: `bytes` is the size of hyper's buffer.
+    #[must_use]
+    pub fn heads_up_to(mut self, bytes: usize) -> Self {
+        self.longest = bytes;
+        self
     }
 
     /// For the service on this connection, if it answers 101 to anything.
@@ -103,24 +116,18 @@ impl<S> Framed<S> {
     /// Takes over what was read; heads are kept back until the end of each line.
     fn take(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            match &mut self.state {
+            match self.state {
                 State::Other => {
                     self.ready.append(&mut self.line);
                     self.ready.extend_from_slice(bytes);
                     return;
                 }
                 State::Body(left) | State::InChunk(left) => {
-                    let taken = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                    let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
                     let (now, rest) = bytes.split_at(taken);
                     self.ready.extend_from_slice(now);
                     bytes = rest;
-                    *left -= taken as u64;
-                    if *left == 0 {
-                        self.state = match self.state {
-                            State::Body(_) => State::Head(Head::default()),
-                            _ => State::Chunk,
-                        };
-                    }
+                    self.state = self.state.after(taken as u64);
                 }
                 State::Head(_) | State::Chunk | State::Trailers => {
                     let end = bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
@@ -129,7 +136,7 @@ impl<S> Framed<S> {
                     bytes = rest;
                     if end.is_some() {
                         self.end_of_line();
-                    } else if self.line.len() > LONGEST {
+                    } else if self.line.len() > self.longest {
                         self.state = State::Other;
                     }
                 }
@@ -140,12 +147,14 @@ impl<S> Framed<S> {
     fn end_of_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         let text = line.trim_ascii_end();
+        let is_too_long = matches!(self.state, State::Head(head) if head.bytes + text.len() > self.longest);
         self.state = match self.state {
+            _ if is_too_long => State::Other,
             // lines before a request are skipped
             State::Head(head) if text.is_empty() && head.bytes == 0 => State::Head(head),
             State::Head(head) if text.is_empty() => {
                 if head.chunked && head.length.is_some() {
-                    self.ready.extend_from_slice(format!("{MARK}: 1\r\n").as_bytes());
+                    self.ready.extend_from_slice(MARKED.as_bytes());
                 }
                 head.next()
             }
@@ -163,6 +172,44 @@ impl<S> Framed<S> {
             other => other,
         };
         self.ready.extend_from_slice(&line);
+        if is_too_long {
+            // What else is in this head is not looked at, so it is not taken, either.
+            self.ready.extend_from_slice(MARKED.as_bytes());
+        }
+    }
+
+    /// Passes on what a body has yet to bring, without a copy of it.
+    fn read_body(
+        &mut self,
+        left: u64,
+        context: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>>
+    where
+        S: AsyncRead + Unpin,
+    {
+        let most = out.remaining().min(usize::try_from(left).unwrap_or(usize::MAX)).min(PIECE);
+        let mut part = ReadBuf::new(out.initialize_unfilled_to(most));
+        std::task::ready!(Pin::new(&mut self.stream).poll_read(context, &mut part))?;
+        let read = part.filled().len();
+        out.advance(read);
+        self.state = self.state.after(read as u64);
+        Poll::Ready(Ok(()))
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Where the reading is after so many more bytes of a body or a chunk.
+    fn after(self, bytes: u64) -> Self {
+        match self {
+            Self::Body(left) if left <= bytes => Self::Head(Head::default()),
+            Self::InChunk(left) if left <= bytes => Self::Chunk,
+            Self::Body(left) => Self::Body(left - bytes),
+            Self::InChunk(left) => Self::InChunk(left - bytes),
+            other => other,
+        }
     }
 }
 
@@ -177,9 +224,6 @@ impl Head {
         }
         let first = self.bytes == 0;
         self.bytes += line.len();
-        if self.bytes > LONGEST {
-            return State::Other;
-        }
         let Some(colon) = line.iter().position(|byte| *byte == b':').filter(|_| !first) else {
             return State::Head(self);
         };
@@ -230,6 +274,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
             }
             if this.state == State::Other && this.line.is_empty() {
                 return Pin::new(&mut this.stream).poll_read(context, out);
+            }
+            if let State::Body(left) | State::InChunk(left) = this.state {
+                return this.read_body(left, context, out);
             }
             let mut room = [0; 8192];
             let mut read = ReadBuf::new(&mut room);
@@ -293,8 +340,40 @@ mod tests {
     }
 
     #[test]
+    fn a_head_that_is_too_long_to_be_looked_at_is_marked() {
+        let mut framed = Framed::new(()).heads_up_to(30);
+        let (head, rest) =
+            ("GET / HTTP/1.1\r\nA: 123456789012345\r\n", "Content-Length: 1\r\nTransfer-Encoding: x\r\n\r\n");
+        framed.take([head, rest].concat().as_bytes());
+        assert_eq!(String::from_utf8(framed.ready).unwrap(), [head, MARKED, rest].concat());
+    }
+
+    #[tokio::test]
+    async fn bodies_are_followed_by_heads_again_however_they_are_read() {
+        use tokio::io::AsyncReadExt as _;
+
+        let body = "x".repeat(3 * PIECE);
+        let long = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let chunked = format!(
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+            body.len()
+        );
+        let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n";
+        let sent = [&long, &chunked, &long, head, "\r\n"].concat();
+        let mut read = String::new();
+        Framed::new(sent.as_bytes()).read_to_string(&mut read).await.unwrap();
+        assert!(
+            read == [&long, &chunked, &long, head, MARKED, "\r\n"].concat(),
+            "{} bytes of {}",
+            read.len(),
+            sent.len()
+        );
+    }
+
+    #[test]
     fn requests_with_two_lengths_are_marked_wherever_they_stand() {
-        let marked = format!("{MARK}: 1\r\n\r\n");
+        assert_eq!(MARKED, format!("{MARK}: 1\r\n"));
+        let marked = format!("{MARKED}\r\n");
         let fine = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         let long = "POST / HTTP/1.1\r\nContent-Length: 36\r\n\r\nTransfer-Encoding: x\nContent-Length: 1";
         let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\n\r\n\r\nX\r\n0\r\nContent-Length: 3\r\n\r\n";

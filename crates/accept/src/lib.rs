@@ -1,8 +1,9 @@
 //! What every server of this workspace that speaks HTTP itself needs to stay within bounds: connections are accepted up to a
-//! number, bodies are held up to a size, and requests whose framing is ambiguous are marked.
+//! number, bodies are held up to a size, and requests with several meanings are found.
 
 mod budget;
 mod framing;
+mod meaning;
 
 use std::{future::Future, net::SocketAddr, time::Duration};
 
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use budget::{Budget, Held};
 pub use framing::{Framed, Switched, is_ambiguous};
+pub use meaning::{Ambiguity, host};
 
 /// How long to wait when no connection can be accepted. Out of file descriptors, most likely: some connections end meanwhile.
 const PAUSE: Duration = Duration::from_millis(50);

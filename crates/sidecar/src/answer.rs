@@ -1,6 +1,7 @@
 //! Answers of the sidecar's own, in the form of vLLM's errors.
 
 use http::{HeaderValue, Response, StatusCode, header};
+use longboat_accept::Ambiguity;
 use serde::Serialize;
 
 use crate::body::{ProxyBody, full};
@@ -35,6 +36,13 @@ pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
     let mut response = Response::new(full(serde_json::to_vec(&body).unwrap_or_default()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// The request can be read in several ways; what follows it on the connection is not certain either.
+pub(crate) fn ambiguous(why: &Ambiguity) -> Response<ProxyBody> {
+    let mut response = error(StatusCode::BAD_REQUEST, &why.to_string());
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, uri::Authority};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version, request::Parts, uri::Authority};
 use hyper::body::Incoming;
+use longboat_accept::Ambiguity;
 use longboat_tls::FollowedRoots;
 use rand::seq::IndexedRandom;
 
@@ -66,6 +67,19 @@ impl Proxy {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// The refusal of a request that can be read in several ways, if it is one.
+    pub(crate) fn ambiguous(&self, head: &Parts) -> Option<Response<ProxyBody>> {
+        match longboat_accept::host(head) {
+            Ok(_) => None,
+            // HTTP/1.0 knows no Host.
+            Err(Ambiguity::NoHost) if head.version == Version::HTTP_10 => None,
+            Err(ambiguity) => {
+                self.metrics.count(Outcome::Refused);
+                Some(answer::ambiguous(&ambiguity))
+            }
+        }
     }
 
     /// Answers a request that came in on the port of rank `rank`.
@@ -240,7 +254,7 @@ impl Proxy {
     /// To the engine, as it is.
     async fn pass(
         &self,
-        mut head: http::request::Parts,
+        mut head: Parts,
         body: Incoming,
         rank: usize,
         peer: SocketAddr,

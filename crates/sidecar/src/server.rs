@@ -17,6 +17,7 @@ use hyper_util::{
     },
 };
 use kube::Client;
+use longboat_accept::Framed;
 use longboat_tls::{FollowedRoots, LeafRequest, Reloading};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -193,12 +194,17 @@ async fn connection(
     let service = service_fn(move |request: Request<Incoming>| {
         let proxy = proxy.clone();
         async move {
+            let (head, body) = request.into_parts();
+            if let Some(refusal) = proxy.ambiguous(&head) {
+                return Ok(refusal);
+            }
             Ok::<_, Infallible>(match part {
-                Part::Rank(rank) => proxy.handle(request, rank, peer).await,
-                Part::Metrics => page(&proxy, request.uri().path()),
+                Part::Rank(rank) => proxy.handle(Request::from_parts(head, body), rank, peer).await,
+                Part::Metrics => page(&proxy, head.uri.path()),
             })
         }
     });
+    let stream = Framed::new(stream).heads_up_to(LONGEST_HEAD);
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(error, "A connection ended early.");

@@ -2,12 +2,19 @@
 //! and each way in which that can break shows.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{Args as _, FromArgMatches};
 use longboat_sidecar::{Args, run};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -265,8 +272,8 @@ async fn an_unknown_rank_is_refused_before_any_engine_is_asked() {
     assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
 }
 
-#[tokio::test]
-async fn engines_that_share_a_storage_find_the_prompt_there() {
+/// Engines that share a folder of their own.
+fn sharing() -> (Way, PathBuf) {
     let folder = std::env::temp_dir().join(format!("longboat-{}", uuid::Uuid::new_v4()));
     let config = json!({"kv_connector_extra_config": {"shared_storage_path": folder}}).to_string();
     let config: &'static str = config.leak();
@@ -276,6 +283,32 @@ async fn engines_that_share_a_storage_find_the_prompt_there() {
         prefill: vec!["--kv-transfer-config", config],
         decode: vec!["--kv-transfer-config", config],
     };
+    (way, folder)
+}
+
+#[tokio::test]
+async fn what_is_in_a_shared_storage_and_does_not_come_is_computed_again() {
+    let (way, folder) = sharing();
+    let world = World::start(&way, &[], &["--kv-transfer-loss-rate", "100"]).await;
+    for threshold in [None, Some(0.5)] {
+        let mut request = chat();
+        request["messages"][0]["content"] =
+            json!(format!("{threshold:?} {}", "Why is the sea salty? ".repeat(20)));
+        if let Some(threshold) = threshold {
+            request["cache_hit_threshold"] = json!(threshold);
+        }
+        let answer = world.ask(&request).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(answer.body["choices"][0]["finish_reason"], "length", "{}", answer.body);
+        assert_eq!(answer.body["usage"]["prompt_tokens_details"]["cached_tokens"], 0, "{}", answer.body);
+    }
+    assert!((world.prefill.computed().await - 2.0).abs() < 0.5, "each prompt was computed elsewhere");
+    remove(&folder);
+}
+
+#[tokio::test]
+async fn engines_that_share_a_storage_find_the_prompt_there() {
+    let (way, folder) = sharing();
     let world = World::start(&way, &[], &[]).await;
     let mut request = chat();
     request["cache_hit_threshold"] = json!(0.5);
@@ -301,4 +334,52 @@ async fn a_decoder_pulls_from_where_the_prompt_is_cached() {
     let pulled = world.client.post(url).header("x-kv-cache-source-host-port", "10.9.9.9:8000").json(&chat());
     let pulled = pulled.send().await.unwrap();
     assert_eq!(pulled.headers().get(SOURCE).unwrap(), "10.9.9.9");
+}
+
+/// The codes of what comes back for these bytes, up to the end of the connection.
+async fn raw(port: u16, bytes: &str) -> Vec<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let mut answers = Vec::new();
+    let _ = stream.read_to_end(&mut answers).await;
+    let answers = String::from_utf8_lossy(&answers).into_owned();
+    answers.split("HTTP/1.").skip(1).map(|answer| answer[2..5].to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_request_with_several_meanings_is_refused_and_what_follows_it_is_not_read() {
+    let world = World::start(&way("nixlv2", &[]), &[], &[]).await;
+    let smuggled = "0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n";
+    let (length, chunked) = (format!("Content-Length: {}", smuggled.len()), "Transfer-Encoding: chunked");
+    let fine = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
+    let last = "GET /v1/models HTTP/1.0\r\n\r\n";
+    for path in [CHAT, "/v1/models", "/health"] {
+        for lines in [
+            format!("Host: a\r\n{length}\r\n{chunked}"),
+            format!("Host: a\r\n{chunked}\r\n{length}"),
+            // A head that is longer than what the gateway looks at.
+            format!("Host: a\r\n{length}\r\nX: {}\r\n{chunked}", "x".repeat(700 << 10)),
+            "Host: a\r\nHost: b".to_owned(),
+            "X: a".to_owned(),
+            "Host: a@b".to_owned(),
+        ] {
+            let asked = format!("{fine}POST {path} HTTP/1.1\r\n{lines}\r\n\r\n{smuggled}{fine}");
+            assert_eq!(
+                raw(world.sidecar, &asked).await,
+                ["200", "400"],
+                "{path}: {}",
+                &lines[..lines.len().min(60)]
+            );
+        }
+        let other = format!("GET http://b{path} HTTP/1.1\r\nHost: a\r\n\r\n{fine}");
+        assert_eq!(raw(world.sidecar, &other).await, ["400"], "{path}");
+    }
+    assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
+    let asked =
+        format!("POST /v1/completions HTTP/1.1\r\nHost: a\r\n{chunked}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n{last}");
+    assert_eq!(
+        raw(world.sidecar, &asked).await,
+        ["400", "200"],
+        "the engine refuses it, and the next one is read"
+    );
 }

@@ -12,7 +12,8 @@ pub(crate) struct Faults {
     pub(crate) refused: Percent,
     /// With what; with anything where this is empty.
     pub(crate) kinds: Vec<Kind>,
-    /// Caches of other engines that do not arrive. The prompt is computed again, and the answer does not say so.
+    /// Requests for which nothing arrives of the caches of other engines, or of a shared storage. The prompt is computed again,
+    /// and the answer does not say so.
     pub(crate) lost: Percent,
     /// Embeddings of other engines that do not arrive. The items are encoded again.
     pub(crate) lost_embeddings: Percent,

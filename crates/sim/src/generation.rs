@@ -7,6 +7,7 @@ use longboat_serving::{Event, Job, Refusal, Stop};
 
 use crate::{
     engine::{Engine, Running, encoder::Encoded},
+    handover::Caches,
     made::{self, Answer},
 };
 
@@ -36,12 +37,13 @@ pub(crate) struct Generation {
 pub(crate) async fn start(
     engine: &Arc<Engine>,
     job: &Job,
-    is_prefilled: bool,
+    caches: Caches<'_>,
 ) -> Result<Generation, Refusal> {
     let args = &engine.args;
+    let Caches { has_come: is_prefilled, storage } = caches;
     if let Some(threshold) = job.handover.cache_hit_threshold.or(args.cache_hit_threshold) {
         for prompt in &job.prompts {
-            if engine.cached_part(&prompt.tokens).await < threshold && !is_prefilled {
+            if engine.cached_part(&prompt.tokens, storage).await < threshold && !is_prefilled {
                 return Ok(Generation::refused(job));
             }
         }
@@ -67,7 +69,7 @@ pub(crate) async fn start(
         if is_prefilled {
             engine.metrics.external(prompt.tokens.len(), prompt.tokens.len());
         }
-        let admitted = engine.admit(&prompt.tokens, generated).await;
+        let admitted = engine.admit(&prompt.tokens, generated, storage).await;
         running
             .push(admitted.map_err(|_| Refusal::overloaded("The waiting queue is full; try again later."))?);
     }

@@ -2,11 +2,35 @@
 
 use longboat_serving::{ArgsError, Flag, Job, Part};
 
+use crate::{Args, engine::storage::Storage};
+
 /// SGLang's engines know their part from their command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Prefill,
     Decode,
+}
+
+/// What a request gets of the caches of other engines.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Caches<'a> {
+    /// Whether the prompt's cache has come from the engine that the request names.
+    pub(crate) has_come: bool,
+    /// Where blocks of the prompt are looked for; none where nothing is shared, or where what is there does not come.
+    pub(crate) storage: Option<&'a Storage>,
+}
+
+// === impl Caches ===
+
+impl<'a> Caches<'a> {
+    /// Of this request: everything that is there, or nothing, as faults go.
+    pub(crate) fn of(job: &Job, args: &'a Args) -> Self {
+        if args.faults.lost.strikes() {
+            return Self::default();
+        }
+        let has_come = job.part == Part::Decode || source(job).is_some();
+        Self { has_come, storage: args.storage.as_ref() }
+    }
 }
 
 /// Reads the mode; `null` is none.

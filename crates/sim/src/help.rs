@@ -21,7 +21,8 @@ pub const HELP: &str = "\
 --inter-token-latency DURATION      between two tokens of an answer [0; vllm serve: 6ms]
 --kv-cache-transfer-latency DURATION       until a cache has come from another engine [0]
 --kv-cache-transfer-time-per-token DURATION  for each of its tokens [0]
---kv-transfer-loss-rate PERCENT     of the caches of other engines that do not come; answers do not say so [0]
+--kv-transfer-loss-rate PERCENT     of the requests that get nothing of other engines' caches, or of a shared storage; answers do not
+                                    say so [0]
 --kv-transfer-config JSON           as vLLM; shared_storage_path is a folder in which engines find each other's blocks
 --modalities KIND...                what the model takes besides text: image, audio, video [none: it is not multimodal]
 --limit-mm-per-prompt JSON          items of a kind that a prompt may have, as vLLM [999]

@@ -18,7 +18,9 @@ use crate::{
     Args,
     args::VERSION,
     engine::{Engine, encoder},
-    generation, handover, text,
+    generation,
+    handover::{self, Caches},
+    text,
 };
 
 /// Tells whose cache an answer was decoded from, which nothing else in it shows.
@@ -115,11 +117,10 @@ impl Model for Simulator {
             handover::divide(args.disaggregation, &mut job);
             encoder::limit(args, &mut job);
             let prompt: usize = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
-            let is_shared = job.part == Part::Decode || handover::source(&job).is_some();
-            let has_come = is_shared && !args.faults.lost.strikes();
-            let generation = generation::start(&self.engine, &job, has_come).await?;
+            let caches = Caches::of(&job, args);
+            let generation = generation::start(&self.engine, &job, caches).await?;
             let mut headers = HeaderMap::new();
-            let source = handover::source(&job).filter(|_| has_come);
+            let source = handover::source(&job).filter(|_| caches.has_come);
             if let Some(host) = source.and_then(|host| HeaderValue::from_str(host).ok()) {
                 headers.insert(SOURCE, host);
             }

@@ -1,6 +1,7 @@
-//! Whether a request is accepted: it names one host, can be read in one way only, and comes from somebody who may ask.
+//! Whether a request is accepted: it has one meaning, and comes from somebody who may ask.
 
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts, uri::Authority};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts};
+use longboat_accept::Ambiguity;
 
 use super::{answer::refuse, body::ProxyBody};
 use crate::{
@@ -17,12 +18,8 @@ const EXPOSED: &str = "x-request-id, x-inference-pod, retry-after";
 /// Why a request is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("a request needs exactly one Host header")]
-    Hosts,
-    #[error("`{0}` is no host name")]
-    Host(String),
-    #[error("Transfer-Encoding and Content-Length exclude each other")]
-    Framing,
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguity),
     #[error("host `{0}` is not served here: name it with --allow-host, or in the hostnames of a route")]
     ForeignHost(String),
     #[error("pages of `{0}` may not ask here: name the origin with --cors-origin")]
@@ -31,7 +28,7 @@ pub(crate) enum Refusal {
 
 /// Checks a request's host and origin.
 pub(crate) fn admit(head: &Parts, table: &Table, access: &Access) -> Result<Origin, Refusal> {
-    let authority = authority(head)?;
+    let authority = longboat_accept::host(head)?;
     let routed = |host: &str| table.names_host(host);
     if !access.host(authority.host(), routed) {
         return Err(Refusal::ForeignHost(authority.host().to_owned()));
@@ -43,28 +40,6 @@ pub(crate) fn admit(head: &Parts, table: &Table, access: &Access) -> Result<Orig
         return Err(foreign());
     }
     access.origin(origin, routed).ok_or_else(foreign)
-}
-
-/// The one host that a request is for.
-fn authority(head: &Parts) -> Result<Authority, Refusal> {
-    let mut hosts = head.headers.get_all(header::HOST).iter();
-    let host = match (hosts.next(), hosts.next()) {
-        (host, None) => host.map(|host| host.to_str().unwrap_or_default()),
-        _ => return Err(Refusal::Hosts),
-    };
-    let in_target = head.uri.authority();
-    let text = match (in_target, host) {
-        // HTTP/2 has the host in the target, and clients may leave the header out.
-        (Some(target), None) if head.version == http::Version::HTTP_2 => target.as_str(),
-        (Some(target), Some(host)) if target.as_str().eq_ignore_ascii_case(host) => host,
-        (None, Some(host)) => host,
-        _ => return Err(Refusal::Hosts),
-    };
-    let authority: Authority = text.parse().map_err(|_| Refusal::Host(text.to_owned()))?;
-    if authority.as_str().contains('@') || authority.host().is_empty() {
-        return Err(Refusal::Host(text.to_owned()));
-    }
-    Ok(authority)
 }
 
 /// The answer to a browser that asks what it may send, if this is such a question.
@@ -105,7 +80,7 @@ impl Refusal {
     /// As an answer, after which the connection closes.
     pub(crate) fn answer(&self) -> Response<ProxyBody> {
         let status = match self {
-            Self::Hosts | Self::Host(_) | Self::Framing => StatusCode::BAD_REQUEST,
+            Self::Ambiguous(_) => StatusCode::BAD_REQUEST,
             Self::ForeignHost(_) | Self::ForeignOrigin(_) => StatusCode::FORBIDDEN,
         };
         let mut response = refuse(status, &self.to_string());

@@ -57,9 +57,6 @@ impl Proxy {
     /// Never fails: what goes wrong is an answer. Dropping the future, or the answer's body, cancels the work upstream.
     pub(crate) async fn handle(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
         let (head, body) = request.into_parts();
-        if longboat_accept::is_ambiguous(&head.headers) {
-            return admit::Refusal::Framing.answer();
-        }
         let tables = self.tables.load_full();
         let table = tables.on(arrival.port);
         let origin = match admit::admit(&head, table, &self.access) {

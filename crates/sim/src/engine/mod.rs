@@ -21,6 +21,7 @@ use tokio::{
 use self::{
     cache::{Held, KvCache},
     encoder::Encoder,
+    storage::Storage,
 };
 use longboat_serving::{Metrics, kv_events::Publisher};
 
@@ -74,15 +75,16 @@ impl Engine {
         }
     }
 
-    /// Waits for a place in the batch and for memory.
+    /// Waits for a place in the batch and for memory. Blocks of the prompt that are in `storage` need not be computed.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         prompt: &[u32],
         generated: usize,
+        storage: Option<&Storage>,
     ) -> Result<Running, Overloaded> {
         let arrived = Instant::now();
         let waiting = Waiting::join(self)?;
-        let stored = self.stored(prompt).await;
+        let stored = self.stored(prompt, storage).await;
         // The semaphore is never closed.
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Overloaded)?;
         let held = loop {
@@ -106,17 +108,17 @@ impl Engine {
         })
     }
 
-    /// Blocks of a prompt in the storage that engines share, up to the first that is not there.
-    async fn stored(&self, prompt: &[u32]) -> usize {
-        let Some(storage) = &self.args.storage else { return 0 };
+    /// Blocks of a prompt in a storage that engines share, up to the first that is not there.
+    async fn stored(&self, prompt: &[u32], storage: Option<&Storage>) -> usize {
+        let Some(storage) = storage else { return 0 };
         let blocks = self.cache.lock().hashes(prompt);
         storage.prefix(blocks).await
     }
 
-    /// The part of a prompt, 0 to 1, that is cached here or in the storage that engines share.
+    /// The part of a prompt, 0 to 1, that is cached here or in this storage.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-    pub(crate) async fn cached_part(&self, prompt: &[u32]) -> f64 {
-        let blocks = self.stored(prompt).await.max(self.cache.lock().prefix(prompt));
+    pub(crate) async fn cached_part(&self, prompt: &[u32], storage: Option<&Storage>) -> f64 {
+        let blocks = self.stored(prompt, storage).await.max(self.cache.lock().prefix(prompt));
         (blocks * self.args.block_size) as f64 / prompt.len().max(1) as f64
     }
 
@@ -230,7 +232,7 @@ mod tests {
         let prompt: Vec<u32> = (0..160).collect();
         for expected in [170, 11] {
             let before = Instant::now();
-            let running = engine.admit(&prompt, 1).await.unwrap();
+            let running = engine.admit(&prompt, 1, None).await.unwrap();
             running.prefill().await;
             assert_eq!(before.elapsed().as_millis(), expected);
         }
@@ -239,7 +241,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_cache_from_elsewhere_comes_token_by_token() {
         let latency = ["--kv-cache-transfer-latency", "10ms", "--kv-cache-transfer-time-per-token", "1ms"];
-        let running = engine(&latency).admit(&[7; 160], 1).await.unwrap();
+        let running = engine(&latency).admit(&[7; 160], 1, None).await.unwrap();
         let before = Instant::now();
         running.receive().await;
         assert_eq!(before.elapsed().as_millis(), 170);
@@ -248,14 +250,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_beyond_the_batch_wait_and_beyond_the_queue_are_refused() {
         let engine = engine(&["--max-num-seqs", "1", "--max-waiting-queue-length", "1"]);
-        let first = engine.admit(&[1], 1).await.unwrap();
+        let first = engine.admit(&[1], 1, None).await.unwrap();
         let second = tokio::spawn({
             let engine = engine.clone();
-            async move { engine.admit(&[2], 1).await.map(drop) }
+            async move { engine.admit(&[2], 1, None).await.map(drop) }
         });
         tokio::task::yield_now().await;
         assert!(engine.page().contains("vllm:num_requests_waiting{model_name=\"model\",engine=\"0\"} 1"));
-        assert_eq!(engine.admit(&[3], 1).await.map(drop), Err(Overloaded));
+        assert_eq!(engine.admit(&[3], 1, None).await.map(drop), Err(Overloaded));
         drop(first);
         assert_eq!(second.await.unwrap(), Ok(()));
     }
@@ -263,8 +265,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_abandoned_request_frees_its_memory() {
         let engine = engine(&["--kv-cache-size", "4"]);
-        drop(engine.admit(&[0; 64], 0).await.unwrap());
+        drop(engine.admit(&[0; 64], 0, None).await.unwrap());
         assert!(engine.page().contains("vllm:kv_cache_usage_perc{model_name=\"model\",engine=\"0\"} 0.0"));
-        assert!(engine.admit(&[9; 64], 0).await.is_ok());
+        assert!(engine.admit(&[9; 64], 0, None).await.is_ok());
     }
 }
