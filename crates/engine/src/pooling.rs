@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::{
     LoadError,
-    weights::{Value, Weights, json},
+    weights::{Value, Weights, files},
 };
 
 /// Which tokens the vector of a text comes from.
@@ -55,7 +55,7 @@ impl Made {
         if !path.is_file() {
             return Ok(None);
         }
-        let modules = json(&path)?;
+        let modules = files::json(&path)?;
         let malformed = |reason: &str| LoadError::Malformed { path: path.clone(), reason: reason.into() };
         let modules = modules.as_array().ok_or_else(|| malformed("expected a list of modules"))?;
         let (mut pooling, mut normalises) = (None, false);
@@ -71,7 +71,7 @@ impl Made {
                         return Err(malformed("the path of the pooling module is no name of a folder"));
                     }
                     let settings = folder.join(within).join("config.json");
-                    pooling = Some(mode(&settings, &json(&settings)?)?);
+                    pooling = Some(mode(&settings, &files::json(&settings)?)?);
                 }
                 _ => {
                     let what = format!("the module `{}`", kind.chars().take(80).collect::<String>());

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Tokenizer;
 use crate::{
     LoadError,
-    weights::{self, Weights, json as read_json},
+    weights::{self, Weights, files},
 };
 
 const NAME: &str = "chat";
@@ -38,11 +38,10 @@ impl Template {
                 let (file, settings) =
                     (folder.join("chat_template.jinja"), folder.join("tokenizer_config.json"));
                 if file.is_file() {
-                    let source = std::fs::read_to_string(&file)
-                        .map_err(|source| LoadError::Read { path: file.clone(), source })?;
+                    let source = files::template(&file)?;
                     (file, Some(source))
                 } else if settings.is_file() {
-                    let source = read_json(&settings)?["chat_template"].as_str().map(str::to_owned);
+                    let source = files::json(&settings)?["chat_template"].as_str().map(str::to_owned);
                     (settings, source)
                 } else {
                     (folder.to_owned(), None)
@@ -56,9 +55,8 @@ impl Template {
 
     /// A template in a file of its own.
     pub(crate) fn read(file: &Path) -> Result<Self, LoadError> {
-        let source = std::fs::read_to_string(file)
-            .map_err(|source| LoadError::Read { path: file.to_owned(), source })?;
-        Self::new(source).map_err(|reason| LoadError::Malformed { path: file.to_owned(), reason })
+        Self::new(files::template(file)?)
+            .map_err(|reason| LoadError::Malformed { path: file.to_owned(), reason })
     }
 
     fn new(source: String) -> Result<Self, String> {

@@ -11,7 +11,7 @@ use tokenizers::{DecoderWrapper, Tokenizer as Inner};
 use super::vocabulary;
 use crate::{
     LoadError,
-    weights::{Weights, json},
+    weights::{Weights, files},
 };
 
 /// A model's tokenizer, and the tokens that end an answer.
@@ -36,11 +36,11 @@ impl Tokenizer {
                 reason: "`tokenizer.json` is missing".into(),
             }),
             Weights::Safetensors(files) => {
-                let inner = Inner::from_file(&file)
+                let inner = Inner::from_bytes(files::tokenizer(&file)?)
                     .map_err(|error| LoadError::Malformed { path: file, reason: error.to_string() })?;
                 let optional = |name: &str| {
                     let path = folder.join(name);
-                    if path.is_file() { json(&path) } else { Ok(Value::Null) }
+                    if path.is_file() { files::json(&path) } else { Ok(Value::Null) }
                 };
                 let (settings, generation) =
                     (optional("tokenizer_config.json")?, optional("generation_config.json")?);

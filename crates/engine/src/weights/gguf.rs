@@ -31,7 +31,7 @@ pub(crate) enum Value {
     List(Vec<Self>),
 }
 
-struct Place {
+struct TensorInfo {
     format: GgmlDType,
     shape: Vec<usize>,
     offset: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Gguf {
     path: PathBuf,
     file: File,
     metadata: BTreeMap<String, Value>,
-    tensors: BTreeMap<String, Place>,
+    tensors: BTreeMap<String, TensorInfo>,
 }
 
 // === impl Value ===
@@ -170,7 +170,7 @@ pub(crate) fn probe(bytes: &[u8]) {
 
 struct Header {
     metadata: BTreeMap<String, Value>,
-    tensors: BTreeMap<String, Place>,
+    tensors: BTreeMap<String, TensorInfo>,
 }
 
 impl Header {
@@ -194,7 +194,7 @@ impl Header {
         }
         let mut tensors = BTreeMap::new();
         for _ in 0..tensor_count {
-            let (name, place) = Place::read(&mut cursor)?;
+            let (name, place) = TensorInfo::read(&mut cursor)?;
             tensors.insert(name, place);
         }
         let alignment = metadata.get("general.alignment").and_then(Value::size).unwrap_or(32);
@@ -219,7 +219,7 @@ impl Header {
     }
 }
 
-impl Place {
+impl TensorInfo {
     fn read(cursor: &mut Cursor<'_>) -> Result<(String, Self), Broken> {
         let name = cursor.text()?;
         let invalid = |reason: String| Broken::Invalid(format!("tensor `{name}`: {reason}"));

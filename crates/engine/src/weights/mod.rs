@@ -1,6 +1,7 @@
 //! Weights from files, in the form in which they are multiplied.
 
 mod bytes;
+pub(crate) mod files;
 mod gguf;
 mod matrix;
 mod safetensors;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::{
     gguf::{Gguf, Value, probe as gguf_probe},
     matrix::{Embedding, Matrix},
-    safetensors::{Safetensors, json, probe as safetensors_probe},
+    safetensors::{Safetensors, probe as safetensors_probe},
 };
 use crate::LoadError;
 use candle_core::quantized::GgmlDType;

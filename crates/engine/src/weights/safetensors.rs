@@ -11,7 +11,7 @@ use candle_core::quantized::GgmlDType;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Raw;
+use super::{Raw, files};
 use crate::LoadError;
 
 /// The most bytes of a header, as the format itself limits it.
@@ -24,7 +24,7 @@ struct Entry {
     data_offsets: [u64; 2],
 }
 
-struct Place {
+struct TensorInfo {
     file: usize,
     format: GgmlDType,
     shape: Vec<usize>,
@@ -37,7 +37,7 @@ pub(crate) struct Safetensors {
     config_path: PathBuf,
     config: Value,
     files: Vec<(PathBuf, File)>,
-    tensors: BTreeMap<String, Place>,
+    tensors: BTreeMap<String, TensorInfo>,
 }
 
 // === impl Safetensors ===
@@ -51,7 +51,7 @@ impl Safetensors {
     /// Reads the file that describes tensors, and the headers of the files that hold them.
     pub(crate) fn described_by(config_path: &Path, paths: &[PathBuf]) -> Result<Self, LoadError> {
         let config_path = config_path.to_owned();
-        let config = json(&config_path)?;
+        let config = files::json(&config_path)?;
         let (mut files, mut tensors) = (Vec::new(), BTreeMap::new());
         for path in paths {
             let file = File::open(path).map_err(|source| LoadError::Read { path: path.clone(), source })?;
@@ -100,18 +100,11 @@ impl Safetensors {
     }
 }
 
-/// Reads a JSON file.
-pub(crate) fn json(path: &Path) -> Result<Value, LoadError> {
-    let bytes = std::fs::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| LoadError::Malformed { path: path.to_owned(), reason: error.to_string() })
-}
-
 fn read_header(
     path: &Path,
     file: &File,
     number: usize,
-    tensors: &mut BTreeMap<String, Place>,
+    tensors: &mut BTreeMap<String, TensorInfo>,
 ) -> Result<(), LoadError> {
     let failed = |source| LoadError::Read { path: path.to_owned(), source };
     let malformed = |reason: String| LoadError::Malformed { path: path.to_owned(), reason };
@@ -137,7 +130,7 @@ pub(crate) fn probe(bytes: &[u8]) {
 }
 
 /// The places that a header gives to tensors, all of them within its file of `size` bytes.
-fn places(header: &[u8], number: usize, size: u64) -> Result<BTreeMap<String, Place>, String> {
+fn places(header: &[u8], number: usize, size: u64) -> Result<BTreeMap<String, TensorInfo>, String> {
     let entries: BTreeMap<String, Value> =
         serde_json::from_slice(header).map_err(|error| error.to_string())?;
     let start = 8 + header.len() as u64;
@@ -161,7 +154,7 @@ fn places(header: &[u8], number: usize, size: u64) -> Result<BTreeMap<String, Pl
             .ok_or_else(|| wrong("its size does not fit its shape".into()))?;
         let offset = start.checked_add(from).filter(|_| to <= size - start);
         let offset = offset.ok_or_else(|| wrong("it lies outside of the file: is it cut off?".into()))?;
-        tensors.insert(name, Place { file: number, format, shape: entry.shape, offset, length });
+        tensors.insert(name, TensorInfo { file: number, format, shape: entry.shape, offset, length });
     }
     Ok(tensors)
 }

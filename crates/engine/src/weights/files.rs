@@ -1,0 +1,51 @@
+//! The text files of a model, none of which is read whatever its size.
+
+use std::{fs::File, io::Read, path::Path};
+
+use serde_json::Value;
+
+use crate::LoadError;
+
+/// Most bytes of a file of settings, or of a chat template. Those of known models have at most some hundred kilobytes.
+const SETTINGS: u64 = 16 << 20;
+/// Most bytes of a tokenizer. The largest known ones have some 35 MB.
+const TOKENIZER: u64 = 256 << 20;
+
+/// Reads a JSON file of settings.
+pub(crate) fn json(path: &Path) -> Result<Value, LoadError> {
+    serde_json::from_slice(&bytes(path, SETTINGS)?)
+        .map_err(|error| LoadError::Malformed { path: path.to_owned(), reason: error.to_string() })
+}
+
+/// Reads a chat template.
+pub(crate) fn template(path: &Path) -> Result<String, LoadError> {
+    String::from_utf8(bytes(path, SETTINGS)?)
+        .map_err(|_| LoadError::Malformed { path: path.to_owned(), reason: "it is not UTF-8".into() })
+}
+
+/// Reads a tokenizer.
+pub(crate) fn tokenizer(path: &Path) -> Result<Vec<u8>, LoadError> {
+    bytes(path, TOKENIZER)
+}
+
+fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, LoadError> {
+    let failed = |source| LoadError::Read { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    File::open(path).map_err(failed)?.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > most {
+        let reason = format!("it has more than {most} bytes, which no such file needs");
+        return Err(LoadError::Malformed { path: path.to_owned(), reason });
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_never_ends_is_refused() {
+        let error = json(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.to_string().contains("it has more than 16777216 bytes"), "{error}");
+    }
+}
