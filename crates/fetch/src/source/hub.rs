@@ -11,6 +11,7 @@ use super::{
     Listing, Opened, Remote, Source, Want,
     hub_cache::HubCache,
     hub_wire::{Address, Headers, Model, Tree, digest, next_page},
+    pages::Pages,
 };
 use crate::{
     FetchError, encode,
@@ -23,8 +24,6 @@ use crate::{
 
 /// Longest list of files that is read at once, in bytes.
 const LONGEST_LIST: usize = 24 << 20;
-/// Most files of a model.
-const MOST_FILES: usize = 1_000_000;
 
 struct Hub {
     client: Client,
@@ -135,17 +134,17 @@ impl Hub {
     async fn tree(&self, commit: &str) -> Result<Vec<Remote>, Failure> {
         let first = format!("api/models/{}/tree/{commit}?recursive=true", self.address.repository);
         let mut url = self.url(&first)?;
-        let mut files = Vec::new();
+        let (mut files, mut pages) = (Vec::new(), Pages::default());
         loop {
             let request = self.request(Method::GET, url)?;
             let page = self.client.document(&request, LONGEST_LIST).await?;
             let tree: Tree = serde_json::from_slice(&page.body)
                 .map_err(|error| Failure::last(format!("the list of files cannot be read: {error}")))?;
+            let next = next_page(&page.headers);
+            let before = files.len();
             files.extend(tree.into_files());
-            if files.len() > MOST_FILES {
-                return Err(Failure::last(format!("it has more than {MOST_FILES} files")));
-            }
-            let Some(next) = next_page(&page.headers) else { return Ok(files) };
+            pages.turn(&origin(&self.endpoint), files.len() - before, next.as_deref())?;
+            let Some(next) = next else { return Ok(files) };
             url = page.url.join(&next).map_err(|_| Failure::last("the next page has no address"))?;
         }
     }

@@ -8,6 +8,7 @@ mod hub_wire;
 mod oci;
 mod oci_auth;
 mod oci_manifest;
+mod pages;
 mod s3;
 mod s3_credentials;
 mod s3_list;
