@@ -165,7 +165,7 @@ impl Object {
         let mut file = Remote::new(path, self.name);
         let size = self.size.as_deref().and_then(|size| size.parse().ok());
         file.size = Some(size.ok_or_else(|| Failure::last("an object has no size"))?);
-        file.identity = self.generation;
+        file.identity = self.generation.map(Into::into);
         let md5 = || Digest::from_base64(Algorithm::Md5, &self.md5_hash?);
         file.digest = self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
         // Objects that were put together of others have no MD5.

@@ -25,6 +25,9 @@ use crate::{
 /// Longest list of files that is read at once, in bytes.
 const LONGEST_LIST: usize = 24 << 20;
 
+/// Most addresses of files that are remembered.
+const MOST_LOCATIONS: usize = 1000;
+
 struct Hub {
     client: Client,
     endpoint: Url,
@@ -35,7 +38,7 @@ struct Hub {
     /// The commit that the revision was when it was asked for.
     commit: Mutex<Option<String>>,
     /// Where the hub sends those who want a file, by path.
-    locations: Mutex<BTreeMap<String, Url>>,
+    locations: Mutex<BTreeMap<Arc<str>, Url>>,
 }
 
 /// Starts a download from the hub.
@@ -167,6 +170,15 @@ impl Hub {
         }
     }
 
+    /// Remembers where a file is. There may be very many, and the hub can be asked again.
+    fn remember(&self, file: &Remote, location: Url) {
+        let mut locations = self.locations.lock();
+        if locations.len() >= MOST_LOCATIONS {
+            locations.clear();
+        }
+        locations.insert(file.path.clone(), location);
+    }
+
     async fn ask(&self, url: Url, want: &Want) -> Result<Opened, Failure> {
         let mut request = self.request(Method::GET, url)?;
         if !want.is_all() {
@@ -213,12 +225,12 @@ impl Source for Hub {
                 let answer = self.client.send_patiently(&request).await?;
                 let headers = Headers::read(answer.headers()).map_err(Failure::broken)?;
                 if let Some(location) = answer.location()? {
-                    self.locations.lock().insert(file.path.clone(), location);
+                    self.remember(file, location);
                 }
                 Ok(Remote {
                     size: Some(headers.size),
                     digest: digest(&headers.identity),
-                    identity: Some(headers.identity),
+                    identity: Some(headers.identity.into()),
                     described: true,
                     ..file.clone()
                 })
@@ -233,19 +245,19 @@ impl Source for Hub {
             if self.offline {
                 return Err(FetchError::Offline { resource: self.address.repository.clone() }.into());
             }
-            let known = self.locations.lock().get(&file.path).cloned();
+            let known = self.locations.lock().get(&*file.path).cloned();
             if let Some(location) = known {
                 match self.ask(location, want).await {
                     // The signature of the address has expired: the hub makes a new one.
                     Err(failure) if matches!(failure.status, Some(400 | 401 | 403 | 404 | 410)) => {
-                        self.locations.lock().remove(&file.path);
+                        self.locations.lock().remove(&*file.path);
                     }
                     result => return result,
                 }
             }
             let opened = self.ask(self.resolve(file)?, want).await?;
             if origin(opened.answer.url()) != origin(&self.endpoint) {
-                self.locations.lock().insert(file.path.clone(), opened.answer.url().clone());
+                self.remember(file, opened.answer.url().clone());
             }
             Ok(opened)
         }

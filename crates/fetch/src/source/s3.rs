@@ -275,7 +275,7 @@ impl S3 {
 fn remote(path: String, object: Object) -> Remote {
     let mut file = Remote::new(path, object.key);
     file.size = Some(object.size);
-    file.identity = Some(object.etag).filter(|etag| !etag.is_empty());
+    file.identity = Some(object.etag).filter(|etag| !etag.is_empty()).map(Into::into);
     file.described = object.size <= LARGE;
     file
 }
@@ -359,8 +359,8 @@ impl Source for S3 {
             // Checksums of parts are those of the part.
             let digest = if answer.status() == 200 { promised(header) } else { None };
             let mut opened = Opened::of(answer, want)?;
-            opened.identity = etag;
-            opened.digest = digest.or_else(|| file.digest.clone());
+            opened.identity = etag.map(Into::into);
+            opened.digest = digest.or(file.digest);
             Ok(opened)
         }
         .boxed()
