@@ -270,6 +270,7 @@ fn checked(line: &[u8]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::Algorithm;
 
     fn done(path: &str) -> Arc<Done> {
         Arc::new(Done {
@@ -305,6 +306,22 @@ mod tests {
         assert_eq!(journal.done.into_values().collect::<Vec<_>>(), [done("a")]);
         assert_eq!(journal.partial.len(), 1);
         assert_eq!(journal.partial["w x\n"].blocks, [(0, 5, 9), (7, 9, 2)]);
+    }
+
+    #[test]
+    fn files_of_one_revision_share_its_name_and_keep_their_digests() {
+        let revision: Option<Arc<str>> = Some("c".repeat(40).into());
+        let digest = Some(Digest::of(Algorithm::Sha256, b"w"));
+        let file =
+            |path| Arc::new(Done { revision: revision.clone(), digest, ..done(path).as_ref().clone() });
+        let (one, other) = (file("a"), file("b"));
+        let lines = [Record::Header("hf://o/m"), Record::Done(&one), Record::Done(&other)]
+            .map(|record| record.line());
+        let read = Journal::parse(lines.concat().as_bytes()).unwrap().done;
+        assert_eq!(read.values().collect::<Vec<_>>(), [&one, &other]);
+        let name = |path| read[path].revision.clone().unwrap();
+        assert!(Arc::ptr_eq(&name("a"), &name("b")));
+        assert!(Arc::ptr_eq(read.get_key_value("a").unwrap().0, &read["a"].path));
     }
 
     #[test]
