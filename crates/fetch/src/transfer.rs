@@ -81,7 +81,7 @@ impl Transfer {
         if listing.files.is_empty() {
             return Err(FetchError::Empty { source_uri: self.uri.clone() });
         }
-        names::check_all(listing.files.iter().map(|file| &*file.path))?;
+        names::check_all(listing.files.iter().map(|file| (&*file.path, &*file.locator)))?;
         let Listing { revision, files } = listing;
         let revision: Option<Arc<str>> = revision.map(Into::into);
 
@@ -293,7 +293,10 @@ impl Transfer {
             return Err(FetchError::Empty { source_uri: self.uri.clone() });
         }
         names::check_all(
-            members.iter().filter(|member| !member.is_folder).map(|member| member.path.as_str()),
+            members
+                .iter()
+                .filter(|member| !member.is_folder)
+                .map(|member| (member.path.as_str(), member.path.as_str())),
         )?;
         let files: BTreeSet<&str> =
             wanted.iter().filter(|file| file.placement == Placement::File).map(|file| &*file.path).collect();
