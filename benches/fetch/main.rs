@@ -1,7 +1,7 @@
 //! What a download costs, beside `curl`, `hf download` and boto3: wall time, CPU, memory, and the bytes that travel when the downloader
 //! is killed half-way and started again. All of them fetch from the same servers of this process, on loopback.
 //!
-//! `cargo bench -p longboat-fetch` prints the table. `longboat fetch` is this program, started again as the role, or the binary
+//! `cargo bench -p longboat-fetch` prints the table; `-- --files=100000` measures that many small files, and no large one. `longboat fetch` is this program, started again as the role, or the binary
 //! that `LONGBOAT_BINARY` names.
 #![expect(
     clippy::unwrap_used,
@@ -40,8 +40,12 @@ fn main() -> ExitCode {
         return longboat_fetch::runtime().unwrap().block_on(download(&arguments[1..]));
     }
     let words: Vec<_> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
-    let (size, files, rounds) =
-        if words.contains(&"--quick") { (256 << 20, 2000, 1) } else { (2 << 30, 20_000, 3) };
+    let files = words.iter().find_map(|word| word.strip_prefix("--files="));
+    let (size, files, rounds) = match files {
+        Some(files) => (1 << 20, files.parse().unwrap(), 0),
+        None if words.contains(&"--quick") => (256 << 20, 2000, 1),
+        None => (2 << 30, 20_000, 3),
+    };
     let only = words.iter().find(|word| !word.starts_with('-')).copied();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     // The servers answer on the threads of the runtime.
@@ -75,22 +79,9 @@ fn measure(world: &World, rounds: usize, only: Option<&str>) {
         is_chosen && client.is_there()
     };
     let chosen: Vec<&Client> = clients.iter().filter(chosen).collect();
-    // Rounds, not clients, are the outer loop, so that what else the machine does meets all of them.
-    let mut costs = vec![Vec::new(); chosen.len()];
-    for _ in 0..rounds {
-        for (client, costs) in chosen.iter().zip(&mut costs) {
-            let to = fresh(&folder);
-            costs.push(client.run(world, &to, None).unwrap());
-            world.check(&to);
-        }
+    if rounds > 0 {
+        measure_large(world, rounds, &chosen, &folder);
     }
-    println!("\n{} MiB in one file, medians of {rounds}, into {}:\n", world.size() >> 20, folder.display());
-    println!("| downloader | wall s | CPU s | peak MiB | requests | bytes after kill -9 at half, × size |");
-    println!("|---|---|---|---|---|---|");
-    for (client, costs) in chosen.iter().zip(costs) {
-        println!("| {} | {} | {:.3} |", client.name, row(costs), killed(client, world, &folder));
-    }
-    println!("\nMD5 of it in memory, on one thread: {:.2} s", world.floor_of_md5().as_secs_f64());
     println!("\n{} files of 2 KiB:\n", world.files());
     println!("| downloader | wall s | CPU s | peak MiB | requests |");
     println!("|---|---|---|---|---|");
@@ -105,6 +96,25 @@ fn measure(world: &World, rounds: usize, only: Option<&str>) {
         }
     }
     let _ = std::fs::remove_dir_all(folder);
+}
+
+fn measure_large(world: &World, rounds: usize, chosen: &[&Client], folder: &Path) {
+    // Rounds, not clients, are the outer loop, so that what else the machine does meets all of them.
+    let mut costs = vec![Vec::new(); chosen.len()];
+    for _ in 0..rounds {
+        for (client, costs) in chosen.iter().zip(&mut costs) {
+            let to = fresh(folder);
+            costs.push(client.run(world, &to, None).unwrap());
+            world.check(&to);
+        }
+    }
+    println!("\n{} MiB in one file, medians of {rounds}, into {}:\n", world.size() >> 20, folder.display());
+    println!("| downloader | wall s | CPU s | peak MiB | requests | bytes after kill -9 at half, × size |");
+    println!("|---|---|---|---|---|---|");
+    for (client, costs) in chosen.iter().zip(costs) {
+        println!("| {} | {} | {:.3} |", client.name, row(costs), killed(client, world, folder));
+    }
+    println!("\nMD5 of it in memory, on one thread: {:.2} s", world.floor_of_md5().as_secs_f64());
 }
 
 /// The bytes that travel, as a multiple of the size, when the downloader is killed at half and starts again.

@@ -42,13 +42,14 @@ impl World {
         known_md5(&content);
 
         let (servers, hub) = (Arc::new(Servers::default()), Arc::new(Hub::default()));
-        let files: Vec<_> = (0..files)
+        let mut files: Vec<_> = (0..files)
             .map(|number| hub::File {
                 path: format!("part-{:03}/{number:05}.json", number % 100),
                 content: Arc::new(recipe(&number.to_string(), 2 << 10)),
                 lfs: false,
             })
             .collect();
+        files.sort_by(|one: &hub::File, other| one.path.cmp(&other.path));
         let large = hub::File { path: FILE.into(), content: content.clone(), lfs: true };
         for (name, files) in [("org/large", vec![large]), ("org/many", files.clone())] {
             let repository = Repository {

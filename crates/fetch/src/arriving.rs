@@ -31,11 +31,11 @@ pub(crate) struct Arriving {
     pub(crate) file: File,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) path: String,
+    pub(crate) path: Arc<str>,
     pub(crate) number: u64,
     /// Size in bytes, once it is known.
     pub(crate) size: OnceLock<u64>,
-    pub(crate) identity: OnceLock<Option<String>>,
+    pub(crate) identity: OnceLock<Option<Arc<str>>>,
     pub(crate) digest: OnceLock<Option<Digest>>,
     /// Whether blocks are recorded.
     pub(crate) is_recorded: OnceLock<bool>,
@@ -114,7 +114,7 @@ impl Arriving {
             hasher.update(&buffer[..count]);
             at += count as u64;
         }
-        Ok(hasher.finish().value == expected.value)
+        Ok(hasher.finish().value() == expected.value())
     }
 
     pub(crate) fn end(&self) {
@@ -136,7 +136,7 @@ impl Arriving {
                 }
                 (written.ranges.prefix(), written.ended)
             };
-            let Some(digest) = self.digest.get().cloned().flatten() else { return Ok(None) };
+            let Some(digest) = self.digest.get().copied().flatten() else { return Ok(None) };
             let Some(size) = self.size.get().copied().or(ended.then_some(prefix)) else { return Ok(None) };
             let hasher = hasher.get_or_insert_with(|| Hasher::new(digest.algorithm, size));
             buffer.resize(usize::try_from(size).unwrap_or(READ).min(READ), 0);

@@ -28,13 +28,16 @@ pub(crate) enum Algorithm {
 }
 
 /// A digest.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digest {
     /// How it is computed.
     pub(crate) algorithm: Algorithm,
-    /// Its bytes.
-    pub(crate) value: Vec<u8>,
+    /// Its bytes, and zeros behind them: one is held for each file, so it has no memory of its own.
+    value: [u8; LONGEST],
 }
+
+/// Length of the longest digest in bytes.
+const LONGEST: usize = 32;
 
 /// A digest in the making.
 pub(crate) struct Hasher {
@@ -96,6 +99,18 @@ impl fmt::Debug for Digest {
 }
 
 impl Digest {
+    /// A digest of these bytes; none if it has another length.
+    fn new(algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
+        let mut value = [0; LONGEST];
+        value.get_mut(..bytes.len()).filter(|_| bytes.len() == algorithm.length())?.copy_from_slice(bytes);
+        Some(Self { algorithm, value })
+    }
+
+    /// Its bytes.
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.value[..self.algorithm.length()]
+    }
+
     /// A digest in hexadecimal; none if it is not one.
     pub(crate) fn from_hex(algorithm: Algorithm, text: &str) -> Option<Self> {
         let text = text.as_bytes();
@@ -109,13 +124,12 @@ impl Digest {
             .iter()
             .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
             .collect();
-        Some(Self { algorithm, value: value? })
+        Self::new(algorithm, &value?)
     }
 
     /// A digest in base64; none if it is not one.
     pub(crate) fn from_base64(algorithm: Algorithm, text: &str) -> Option<Self> {
-        let value = STANDARD.decode(text).ok().filter(|value| value.len() == algorithm.length())?;
-        Some(Self { algorithm, value })
+        Self::new(algorithm, &STANDARD.decode(text).ok()?)
     }
 
     /// `sha256:…` as registries write it, or any other algorithm by our name for it.
@@ -127,7 +141,7 @@ impl Digest {
 
     /// The value in hexadecimal.
     pub(crate) fn hex(&self) -> String {
-        hex(&self.value)
+        hex(self.value())
     }
 
     /// The digest of something in memory.
@@ -178,13 +192,15 @@ impl Hasher {
 
     /// The digest.
     pub(crate) fn finish(self) -> Digest {
-        let value = match self.state {
-            State::Ring(context) => context.finish().as_ref().to_vec(),
-            State::Md5(md5) => md5.finalize().to_vec(),
-            State::Crc32(crc) => crc.finalize().to_be_bytes().to_vec(),
-            State::Crc(crc) => crc.value().to_be_bytes()[8 - self.algorithm.length()..].to_vec(),
+        let digest = match self.state {
+            State::Ring(context) => Digest::new(self.algorithm, context.finish().as_ref()),
+            State::Md5(md5) => Digest::new(self.algorithm, &md5.finalize()),
+            State::Crc32(crc) => Digest::new(self.algorithm, &crc.finalize().to_be_bytes()),
+            State::Crc(crc) => {
+                Digest::new(self.algorithm, &crc.value().to_be_bytes()[8 - self.algorithm.length()..])
+            }
         };
-        Digest { algorithm: self.algorithm, value }
+        digest.expect("each algorithm computes a digest of its own length")
     }
 }
 
@@ -196,8 +212,8 @@ mod tests {
     fn digests_are_read_as_they_are_written() {
         for algorithm in Algorithm::ALL {
             let digest = Digest::of(algorithm, b"hello\n");
-            assert_eq!(Digest::parse(&digest.to_string()), Some(digest.clone()));
-            assert_eq!(Digest::from_base64(algorithm, &STANDARD.encode(&digest.value)), Some(digest));
+            assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
+            assert_eq!(Digest::from_base64(algorithm, &STANDARD.encode(digest.value())), Some(digest));
         }
         assert_eq!(Digest::parse("sha256:00"), None);
         assert_eq!(Digest::parse("sha257:00"), None);

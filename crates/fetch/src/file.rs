@@ -42,7 +42,7 @@ pub(crate) struct Fetching {
     counters: Arc<Counters>,
     connections: Arc<Semaphore>,
     patience: Patience,
-    revision: Option<String>,
+    revision: Option<Arc<str>>,
     file: Remote,
     /// Set once its size is among the bytes that there are.
     counted: OnceLock<u64>,
@@ -62,7 +62,7 @@ impl Fetching {
     pub(crate) fn new(
         transfer: &Transfer,
         file: Remote,
-        revision: Option<&str>,
+        revision: Option<Arc<str>>,
         patience: Patience,
         connections: Arc<Semaphore>,
     ) -> Self {
@@ -73,7 +73,7 @@ impl Fetching {
             counters: transfer.counters.clone(),
             connections,
             patience,
-            revision: revision.map(str::to_owned),
+            revision,
             file,
             counted: OnceLock::new(),
         }
@@ -89,12 +89,12 @@ impl Fetching {
                 Ok(private) => return Ok(private.map(|private| (self.file, private))),
                 Err(Ended::Failed(error)) => return Err(error),
                 Err(Ended::Over { why, ranged }) if attempts < 3 => {
-                    tracing::warn!(file = self.file.path, "Starting over: {why}.");
+                    tracing::warn!(file = &*self.file.path, "Starting over: {why}.");
                     self.file.ranged &= ranged;
                     start_over = true;
                 }
                 Err(Ended::Over { why, .. }) => {
-                    return Err(FetchError::Content { file: self.file.path, why });
+                    return Err(FetchError::Content { file: self.file.path.to_string(), why });
                 }
             }
         }
@@ -127,7 +127,7 @@ impl Fetching {
             return Err(ended);
         }
         let digest = digest.map_err(|error| self.failed("read", error))?;
-        let expected = arriving.digest.get().cloned().flatten().or_else(|| self.file.digest.clone());
+        let expected = arriving.digest.get().copied().flatten().or(self.file.digest);
         if let (Some(expected), Some(found)) = (&expected, &digest)
             && expected != found
             && !arriving.is_sha1(expected).map_err(|error| self.failed("read", error))?
@@ -139,7 +139,7 @@ impl Fetching {
     }
 
     fn failed(&self, action: &'static str, error: io::Error) -> Ended {
-        Ended::Failed(FetchError::file(action, self.target.path().join(&self.file.path))(error))
+        Ended::Failed(FetchError::file(action, self.target.path().join(&*self.file.path))(error))
     }
 
     /// Opens the private file, and finds out what of it is there.
@@ -149,7 +149,7 @@ impl Fetching {
         blocking(move || {
             let former = ledger.partial(&file.path).filter(|former| {
                 !start_over
-                    && file.identity.as_ref().is_none_or(|identity| *identity == former.identity)
+                    && file.identity.as_ref().is_none_or(|identity| **identity == former.identity)
                     && (file.size.is_none() || file.size == former.size)
             });
             let open = || -> io::Result<(File, u64, Ranges)> {
@@ -160,7 +160,7 @@ impl Fetching {
                     .map_or_else(|| Ok(Ranges::default()), |former| verified(&opened, former))?;
                 Ok((opened, number, ranges))
             };
-            let path = target.path().join(&file.path);
+            let path = target.path().join(&*file.path);
             let (opened, number, ranges) = open().map_err(FetchError::file("write", path))?;
             counters.bytes_done.fetch_add(ranges.total(), Relaxed);
             let known = |value: Option<u64>| value.map_or_else(OnceLock::new, OnceLock::from);
@@ -178,7 +178,7 @@ impl Fetching {
                 changed: Condvar::new(),
             };
             if let Some(former) = former {
-                let _ = arriving.identity.set(Some(former.identity));
+                let _ = arriving.identity.set(Some(former.identity.into()));
                 let _ = arriving.is_recorded.set(true);
             }
             if file.digest.is_some() {
@@ -245,7 +245,7 @@ impl Fetching {
             let wait = pause(failure.cause, failures, since.elapsed(), self.patience, rand::random());
             let Some(wait) = wait else { return Err(Ended::Failed(self.source.error(failure))) };
             tracing::warn!(
-                file = self.file.path,
+                file = &*self.file.path,
                 host = failure.host,
                 at,
                 wait = ?wait,
@@ -281,7 +281,7 @@ impl Fetching {
         {
             return over("it changed at the source", true);
         }
-        arriving.digest.get_or_init(|| opened.digest.clone());
+        arriving.digest.get_or_init(|| opened.digest);
         arriving.record(&self.file).map_err(|error| Stopped::Ended(self.failed("write", error)))?;
         arriving.changed.notify_all();
 
@@ -325,7 +325,7 @@ impl Fetching {
             (None, Some(_)) => Ok(()),
             (None, None) => {
                 tracing::info!(
-                    file = self.file.path,
+                    file = &*self.file.path,
                     bytes = *at,
                     "The server did not announce a size: whether the file is whole cannot be told."
                 );
@@ -378,16 +378,16 @@ impl Fetching {
                     size: stat.size,
                     modified: stat.modified,
                     identity: identity.filter(|identity| !identity.is_empty()),
-                    digest: digest.map(|digest| digest.to_string()),
+                    digest,
                     revision,
                     archive: None,
                 };
-                arriving.ledger.append(&Record::Done(&done))?;
+                arriving.ledger.append(&Record::Done(&Arc::new(done)))?;
                 Ok(None)
             };
-            let finished = finish().map_err(FetchError::file("write", target.path().join(&file.path)))?;
+            let finished = finish().map_err(FetchError::file("write", target.path().join(&*file.path)))?;
             counters.files_done.fetch_add(1, Relaxed);
-            tracing::debug!(file = file.path, "This file is complete.");
+            tracing::debug!(file = &*file.path, "This file is complete.");
             Ok(finished)
         })
         .await

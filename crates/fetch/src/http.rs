@@ -404,7 +404,8 @@ impl Answer {
 
     /// The whole body, if it is not longer than this.
     pub(crate) async fn body(mut self, longest: usize) -> Result<Vec<u8>, Failure> {
-        let mut body = Vec::new();
+        let announced = self.length().and_then(|length| usize::try_from(length).ok());
+        let mut body = Vec::with_capacity(announced.unwrap_or(0).min(longest));
         while let Some(chunk) = self.chunk().await? {
             if body.len() + chunk.len() > longest {
                 return Err(Failure::last(format!("the answer is longer than {longest} bytes")));

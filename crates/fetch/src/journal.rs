@@ -12,37 +12,52 @@
 //! | `gone` | the path of a file that was removed, as JSON |
 //! | `complete` | revision and patterns of a source that was brought as a whole, as a JSON list |
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
 
 /// Longest line that is read, in bytes.
 pub(crate) const LONGEST_LINE: usize = 64 << 10;
 
 const HEADER: &str = "longboat-fetch 1";
 
-/// A complete file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// A complete file. There may be very many, so texts are shared.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     /// Path below the target.
-    pub path: String,
+    pub path: Arc<str>,
     /// Size in bytes.
     pub size: u64,
     /// When it was last changed, in nanoseconds since 1970.
     pub modified: i64,
     /// What the source calls this content: an ETag, a generation, a digest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identity: Option<String>,
+    pub identity: Option<Arc<str>>,
     /// The digest that was checked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
+    pub(crate) digest: Option<Digest>,
     /// The revision of the source that it was brought of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+    pub revision: Option<Arc<str>>,
     /// The archive that it comes from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub archive: Option<String>,
+    pub archive: Option<Arc<str>>,
+}
+
+/// A complete file, as the journal writes it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    #[serde(borrow)]
+    path: Cow<'a, str>,
+    size: u64,
+    modified: i64,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    identity: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    digest: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    revision: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    archive: Option<Cow<'a, str>>,
 }
 
 /// An unfinished file.
@@ -66,7 +81,7 @@ pub struct Journal {
     /// The source it is about.
     pub source: String,
     /// Complete files by path.
-    pub done: BTreeMap<String, Done>,
+    pub done: BTreeMap<Arc<str>, Arc<Done>>,
     /// Unfinished files by path.
     pub partial: BTreeMap<String, Partial>,
     /// Revision and patterns, if everything was brought.
@@ -101,7 +116,7 @@ pub(crate) enum Record<'a> {
         sum: u32,
     },
     /// Ends a file.
-    Done(&'a Done),
+    Done(&'a Arc<Done>),
     /// A file was removed.
     Gone(&'a str),
     /// Ends the source.
@@ -124,11 +139,47 @@ impl Record<'_> {
                 format!("partial {}", json(&(number, size, identity, path)))
             }
             Self::Block { number, start, end, sum } => format!("block {number} {start} {end} {sum:08x}"),
-            Self::Done(done) => format!("done {}", json(done)),
+            Self::Done(done) => format!("done {}", json(&Line::of(done))),
             Self::Gone(path) => format!("gone {}", json(path)),
             Self::Complete { revision, filter } => format!("complete {}", json(&(revision, filter))),
         };
         format!("{text} #{:08x}\n", sum(text.as_bytes()))
+    }
+}
+
+// === impl Line ===
+
+impl<'a> Line<'a> {
+    fn of(done: &'a Done) -> Self {
+        let text = |text: &'a Option<Arc<str>>| text.as_deref().map(Cow::Borrowed);
+        Self {
+            path: Cow::Borrowed(&done.path),
+            size: done.size,
+            modified: done.modified,
+            identity: text(&done.identity),
+            digest: done.digest.map(|digest| Cow::Owned(digest.to_string())),
+            revision: text(&done.revision),
+            archive: text(&done.archive),
+        }
+    }
+
+    /// The file; texts that are those of the file before are shared with it.
+    fn into_done(self, before: Option<&Done>) -> Done {
+        let shared = |text: Option<Cow<'_, str>>, before: Option<&Arc<str>>| {
+            text.map(|text| match before.filter(|before| ***before == *text) {
+                Some(before) => before.clone(),
+                None => Arc::from(&*text),
+            })
+        };
+        Done {
+            path: Arc::from(&*self.path),
+            size: self.size,
+            modified: self.modified,
+            identity: self.identity.map(|identity| Arc::from(&*identity)),
+            digest: self.digest.as_deref().and_then(Digest::parse),
+            revision: shared(self.revision, before.and_then(|done| done.revision.as_ref())),
+            archive: shared(self.archive, before.and_then(|done| done.archive.as_ref())),
+        }
     }
 }
 
@@ -161,6 +212,12 @@ impl Journal {
         Some(Self { source: serde_json::from_str(source).ok()?, ..Self::default() })
     }
 
+    /// Takes in a complete file.
+    pub(crate) fn add(&mut self, done: Arc<Done>) {
+        self.partial.remove(&*done.path);
+        self.done.insert(done.path.clone(), done);
+    }
+
     /// Takes in the next line; none where it is torn, after which nothing can be believed.
     pub fn read(&mut self, line: &[u8]) -> Option<()> {
         let (kind, rest) = checked(line)?.split_once(' ')?;
@@ -168,7 +225,7 @@ impl Journal {
             "partial" => {
                 let (number, size, identity, path): (u64, Option<u64>, String, String) =
                     serde_json::from_str(rest).ok()?;
-                self.done.remove(&path);
+                self.done.remove(path.as_str());
                 self.complete = None;
                 let partial = Partial { number, path: path.clone(), size, identity, blocks: vec![] };
                 self.partial.insert(path, partial);
@@ -185,12 +242,12 @@ impl Journal {
                 }
             }
             "done" => {
-                let done: Done = serde_json::from_str(rest).ok()?;
-                self.partial.remove(&done.path);
-                self.done.insert(done.path.clone(), done);
+                let line: Line<'_> = serde_json::from_str(rest).ok()?;
+                let before = self.done.last_key_value().map(|(_, done)| done.as_ref());
+                self.add(Arc::new(line.into_done(before)));
             }
             "gone" => {
-                self.done.remove(&serde_json::from_str::<String>(rest).ok()?);
+                self.done.remove(serde_json::from_str::<String>(rest).ok()?.as_str());
                 self.complete = None;
             }
             "complete" => self.complete = Some(serde_json::from_str(rest).ok()?),
@@ -213,9 +270,10 @@ fn checked(line: &[u8]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::Algorithm;
 
-    fn done(path: &str) -> Done {
-        Done {
+    fn done(path: &str) -> Arc<Done> {
+        Arc::new(Done {
             path: path.into(),
             size: 3,
             modified: 7,
@@ -223,7 +281,7 @@ mod tests {
             digest: None,
             revision: None,
             archive: None,
-        }
+        })
     }
 
     fn text() -> String {
@@ -248,6 +306,22 @@ mod tests {
         assert_eq!(journal.done.into_values().collect::<Vec<_>>(), [done("a")]);
         assert_eq!(journal.partial.len(), 1);
         assert_eq!(journal.partial["w x\n"].blocks, [(0, 5, 9), (7, 9, 2)]);
+    }
+
+    #[test]
+    fn files_of_one_revision_share_its_name_and_keep_their_digests() {
+        let revision: Option<Arc<str>> = Some("c".repeat(40).into());
+        let digest = Some(Digest::of(Algorithm::Sha256, b"w"));
+        let file =
+            |path| Arc::new(Done { revision: revision.clone(), digest, ..done(path).as_ref().clone() });
+        let (one, other) = (file("a"), file("b"));
+        let lines = [Record::Header("hf://o/m"), Record::Done(&one), Record::Done(&other)]
+            .map(|record| record.line());
+        let read = Journal::parse(lines.concat().as_bytes()).unwrap().done;
+        assert_eq!(read.values().collect::<Vec<_>>(), [&one, &other]);
+        let name = |path| read[path].revision.clone().unwrap();
+        assert!(Arc::ptr_eq(&name("a"), &name("b")));
+        assert!(Arc::ptr_eq(read.get_key_value("a").unwrap().0, &read["a"].path));
     }
 
     #[test]

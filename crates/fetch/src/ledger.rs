@@ -3,9 +3,12 @@
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
+    io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write},
     os::unix::fs::FileExt,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use parking_lot::Mutex;
@@ -39,7 +42,7 @@ impl Ledger {
             let journal =
                 read(BufReader::new(target.private(&name)?))?.filter(|found| found.source == source);
             let journal = journal.unwrap_or_else(|| Journal { source: source.into(), ..Journal::default() });
-            target.replace_private(&name, &text(&journal))?;
+            target.replace_private(&name, |file| write(&journal, file))?;
             remove_orphans(target, &key, &journal)?;
             let mut file = target.private(&name)?;
             file.seek(SeekFrom::End(0))?;
@@ -54,17 +57,22 @@ impl Ledger {
     /// Writes a record. It is in the hands of the system when this returns, so killing this process does not lose it.
     pub(crate) fn append(&self, record: &Record<'_>) -> io::Result<()> {
         let line = record.line();
-        if !matches!(record, Record::Block { .. }) {
-            self.journal.lock().read(line.as_bytes());
+        match record {
+            Record::Block { .. } => {}
+            Record::Done(done) => self.journal.lock().add((*done).clone()),
+            _ => {
+                self.journal.lock().read(line.as_bytes());
+            }
         }
         self.file.lock().write_all(line.as_bytes())
     }
 
-    pub(crate) fn done(&self, path: &str) -> Option<Done> {
+    pub(crate) fn done(&self, path: &str) -> Option<Arc<Done>> {
         self.journal.lock().done.get(path).cloned()
     }
 
-    pub(crate) fn all_done(&self) -> Vec<Done> {
+    /// All complete files, by their paths.
+    pub(crate) fn all_done(&self) -> Vec<Arc<Done>> {
         self.journal.lock().done.values().cloned().collect()
     }
 
@@ -98,7 +106,7 @@ impl Ledger {
         journal.partial.clear();
         let name = format!("{}.journal", self.key);
         target
-            .replace_private(&name, &text(&journal))
+            .replace_private(&name, |file| write(&journal, file))
             .and_then(|()| remove_orphans(target, &self.key, &journal))
             .map_err(FetchError::file("keep a journal in", target.private_path(&name)))
     }
@@ -127,22 +135,25 @@ fn read(mut file: BufReader<File>) -> io::Result<Option<Journal>> {
     }
 }
 
-fn text(journal: &Journal) -> Vec<u8> {
-    let mut text = Record::Header(&journal.source).line();
+/// Writes a journal record by record: the text of all of them may be longer than the memory that there is.
+fn write(journal: &Journal, file: &File) -> io::Result<()> {
+    let mut file = BufWriter::with_capacity(64 << 10, file);
+    let mut write = |record: Record<'_>| file.write_all(record.line().as_bytes());
+    write(Record::Header(&journal.source))?;
     for done in journal.done.values() {
-        text.push_str(&Record::Done(done).line());
+        write(Record::Done(done))?;
     }
     for partial in journal.partial.values() {
         let Partial { number, path, size, identity, blocks } = partial;
-        text.push_str(&Record::Partial { number: *number, size: *size, identity, path }.line());
+        write(Record::Partial { number: *number, size: *size, identity, path })?;
         for (start, end, sum) in blocks {
-            text.push_str(&Record::Block { number: *number, start: *start, end: *end, sum: *sum }.line());
+            write(Record::Block { number: *number, start: *start, end: *end, sum: *sum })?;
         }
     }
     if let Some((revision, filter)) = &journal.complete {
-        text.push_str(&Record::Complete { revision: revision.as_deref(), filter }.line());
+        write(Record::Complete { revision: revision.as_deref(), filter })?;
     }
-    text.into_bytes()
+    file.flush()
 }
 
 fn remove_orphans(target: &Target, key: &str, journal: &Journal) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! Which names a source may give its files.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::FetchError;
 
@@ -42,21 +42,25 @@ pub fn check(path: &str) -> Result<(), FetchError> {
     Ok(())
 }
 
-/// Refuses files of one source that cannot be beside each other: two of one name, or one where another needs a folder.
-pub(crate) fn check_all<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<(), FetchError> {
-    let mut seen = BTreeSet::new();
-    for path in paths {
+/// Refuses files of one source that cannot be beside each other: two of one name, or one where another needs a folder. Each is given by
+/// its path below the target and what the source calls it.
+pub(crate) fn check_all<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), FetchError> {
+    let mut seen = BTreeMap::new();
+    for (path, locator) in files {
         check(path)?;
-        if !seen.insert(path) {
-            return Err(FetchError::Name {
-                name: shown(path),
-                why: "two files of the source have it".into(),
-            });
+        if let Some(other) = seen.insert(path, locator) {
+            let why = if other == locator {
+                "two files of the source have it".to_owned()
+            } else {
+                let (one, other) = (shown(other), shown(locator));
+                format!("`{one}` and `{other}` of the source both have it; rename one of them there")
+            };
+            return Err(FetchError::Name { name: shown(path), why });
         }
     }
-    for path in &seen {
+    for path in seen.keys() {
         for (at, _) in path.match_indices('/') {
-            if seen.contains(&path[..at]) {
+            if seen.contains_key(&path[..at]) {
                 return Err(FetchError::Name {
                     name: shown(path),
                     why: format!("`{}` is a file of the source as well", shown(&path[..at])),
@@ -102,9 +106,10 @@ mod tests {
 
     #[test]
     fn collisions_are_found() {
-        assert!(check_all(["a/b", "a/c", "ab"]).is_ok());
-        assert!(check_all(["a", "a"]).is_err());
-        assert!(check_all(["a/b", "a"]).is_err());
-        assert!(check_all(["a/b/c", "a"]).is_err());
+        let check_paths = |paths: &[&'static str]| check_all(paths.iter().map(|path| (*path, *path)));
+        assert!(check_paths(&["a/b", "a/c", "ab"]).is_ok());
+        assert!(check_paths(&["a", "a"]).is_err());
+        assert!(check_paths(&["a/b", "a"]).is_err());
+        assert!(check_paths(&["a/b/c", "a"]).is_err());
     }
 }

@@ -21,7 +21,7 @@ pub async fn offer(uri: &str, settings: &Settings) -> Result<Offer, FetchError> 
     }
     let listing = source.list(&settings.filter()).await?;
     let bytes = listing.files.iter().map(|file| file.size).sum();
-    Ok(Offer { files: listing.files.into_iter().map(|file| file.path).collect(), bytes })
+    Ok(Offer { files: listing.files.into_iter().map(|file| String::from(&*file.path)).collect(), bytes })
 }
 
 /// Where a model is on this machine: the local path that the address names, or a complete copy in the cache.

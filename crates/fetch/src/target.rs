@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io,
-    os::{fd::OwnedFd, unix::fs::FileExt},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
@@ -152,12 +152,16 @@ impl Target {
         entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 
-    /// Replaces a private file as a whole.
-    pub(crate) fn replace_private(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    /// Replaces a private file as a whole by what is written.
+    pub(crate) fn replace_private(
+        &self,
+        name: &str,
+        write: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<()> {
         let temporary = format!("{name}.new");
         self.remove_private(&temporary)?;
         let file = self.private(&temporary)?;
-        file.write_all_at(content, 0)?;
+        write(&file)?;
         file.sync_data()?;
         rustix::fs::renameat(&self.own, &temporary, &self.own, name)?;
         rustix::fs::fsync(&self.own)?;

@@ -81,12 +81,12 @@ impl Transfer {
         if listing.files.is_empty() {
             return Err(FetchError::Empty { source_uri: self.uri.clone() });
         }
-        names::check_all(listing.files.iter().map(|file| file.path.as_str()))?;
+        names::check_all(listing.files.iter().map(|file| (&*file.path, &*file.locator)))?;
         let Listing { revision, files } = listing;
-        let revision = revision.as_deref();
+        let revision: Option<Arc<str>> = revision.map(Into::into);
 
-        let items = self.clone().compare(files, revision.map(str::to_owned)).await?;
-        let mut items = self.clone().describe(items, revision).await?;
+        let mut items = self.clone().compare(files, revision.clone()).await?;
+        self.clone().describe(&mut items, revision.as_ref()).await?;
         let is_missing = |item: &Item| item.file.placement != Placement::File && !item.is_here;
         if items.iter().any(is_missing) {
             // Later layers of an image change what earlier ones brought.
@@ -106,7 +106,7 @@ impl Transfer {
         let fetched: Vec<(Remote, String)> = stream::iter(missing)
             .map(|index| {
                 let file = items[index].file.clone();
-                let fetching = Fetching::new(&self, file, revision, patience, connections.clone());
+                let fetching = Fetching::new(&self, file, revision.clone(), patience, connections.clone());
                 async move { fetching.run().await }
             })
             .buffer_unordered(parallel.files)
@@ -115,10 +115,11 @@ impl Transfer {
             .await?;
 
         let transfer = self.clone();
-        let (revision, wanted) =
-            (revision.map(str::to_owned), items.into_iter().map(|item| item.file).collect::<Vec<_>>());
+        let mut wanted: Vec<_> = items.into_iter().map(|item| item.file).collect();
         blocking(move || {
-            let unpacked = transfer.unpack(&wanted, fetched, revision.as_deref())?;
+            let unpacked = transfer.unpack(&wanted, fetched, revision.as_ref())?;
+            wanted.retain(|file| file.placement == Placement::File);
+            wanted.sort_unstable_by(|one, other| one.path.cmp(&other.path));
             transfer.remove_gone(&wanted, &unpacked)?;
             transfer.ledger.finish(&transfer.target, revision.as_deref(), &transfer.filter.key())
         })
@@ -129,7 +130,7 @@ impl Transfer {
     async fn compare(
         self: Arc<Self>,
         files: Vec<Remote>,
-        revision: Option<String>,
+        revision: Option<Arc<str>>,
     ) -> Result<Vec<Item>, FetchError> {
         blocking(move || {
             let all = self.ledger.all_done();
@@ -144,7 +145,7 @@ impl Transfer {
     }
 
     /// Whether a file is as it was when it was brought, and the source still has that content.
-    fn is_here(&self, file: &Remote, revision: Option<&str>, all: &[Done]) -> bool {
+    fn is_here(&self, file: &Remote, revision: Option<&str>, all: &[Arc<Done>]) -> bool {
         let same = |done: &Done| {
             let identity = file.identity.is_some() && file.identity == done.identity;
             let revision = revision.is_some() && revision == done.revision.as_deref();
@@ -158,8 +159,11 @@ impl Transfer {
             }
             Placement::Archive(members) => {
                 let filter = self.ledger.complete().map(|(_, filter)| filter);
-                let mut of =
-                    all.iter().filter(|done| done.archive.as_ref() == Some(&file.locator)).peekable();
+                let mut of = all
+                    .iter()
+                    .map(AsRef::as_ref)
+                    .filter(|done: &&Done| done.archive.as_ref() == Some(&file.locator))
+                    .peekable();
                 // An image's layer of which nothing is wanted leaves no trace, so the whole must be complete.
                 let known = of.peek().is_some() || (members.whiteouts && filter.is_some());
                 known && filter.as_ref() == Some(&self.filter.key()) && of.all(same)
@@ -170,37 +174,31 @@ impl Transfer {
     /// Asks for what the listing did not say, and looks again.
     async fn describe(
         self: Arc<Self>,
-        items: Vec<Item>,
-        revision: Option<&str>,
-    ) -> Result<Vec<Item>, FetchError> {
-        let revision = revision.map(str::to_owned);
-        stream::iter(items)
-            .map(|item| {
-                let (transfer, revision) = (self.clone(), revision.clone());
+        items: &mut [Item],
+        revision: Option<&Arc<str>>,
+    ) -> Result<(), FetchError> {
+        let missing = items.iter_mut().filter(|item| !item.is_here);
+        stream::iter(missing.map(Ok))
+            .try_for_each_concurrent(8, |item| {
+                let (transfer, revision) = (self.clone(), revision.cloned());
                 async move {
-                    if item.is_here {
-                        return Ok(item);
+                    if !item.file.described {
+                        item.file = transfer.source.describe(&item.file).await?;
                     }
-                    let file = if item.file.described {
-                        item.file
-                    } else {
-                        transfer.source.describe(&item.file).await?
-                    };
-                    blocking(move || {
-                        let is_here = transfer.is_here(&file, revision.as_deref(), &[])
-                            || transfer.adopt(&file, revision.as_deref())?;
-                        Ok(Item { file, is_here })
+                    let file = item.file.clone();
+                    item.is_here = blocking(move || {
+                        Ok(transfer.is_here(&file, revision.as_deref(), &[])
+                            || transfer.adopt(&file, revision.as_ref())?)
                     })
-                    .await
+                    .await?;
+                    Ok(())
                 }
             })
-            .buffered(8)
-            .try_collect()
             .await
     }
 
     /// Takes over a file that somebody else brought, if it is what the source has.
-    fn adopt(&self, file: &Remote, revision: Option<&str>) -> Result<bool, FetchError> {
+    fn adopt(&self, file: &Remote, revision: Option<&Arc<str>>) -> Result<bool, FetchError> {
         let (Some(digest), Some(size), Placement::File) = (&file.digest, file.size, &file.placement) else {
             return Ok(false);
         };
@@ -216,11 +214,11 @@ impl Transfer {
             size,
             modified: stat.modified,
             identity: file.identity.clone(),
-            digest: Some(digest.to_string()),
-            revision: revision.map(str::to_owned),
+            digest: Some(*digest),
+            revision: revision.cloned(),
             archive: None,
         };
-        let written = self.ledger.append(&Record::Done(&done));
+        let written = self.ledger.append(&Record::Done(&Arc::new(done)));
         written.map_err(FetchError::file("keep a journal in", self.target.path()))?;
         Ok(true)
     }
@@ -241,7 +239,7 @@ impl Transfer {
         let mut needed = 0_u64;
         for Item { file, .. } in items.iter().filter(|item| !item.is_here) {
             let written = self.ledger.partial(&file.path).filter(|partial| {
-                partial.size == file.size && file.identity.as_ref().is_none_or(|is| *is == partial.identity)
+                partial.size == file.size && file.identity.as_ref().is_none_or(|is| **is == partial.identity)
             });
             let written: u64 = written.map_or(0, |partial| {
                 partial.blocks.iter().map(|(start, end, _)| end.saturating_sub(*start)).sum()
@@ -264,15 +262,15 @@ impl Transfer {
         &self,
         wanted: &[Remote],
         mut fetched: Vec<(Remote, String)>,
-        revision: Option<&str>,
-    ) -> Result<BTreeSet<String>, FetchError> {
+        revision: Option<&Arc<str>>,
+    ) -> Result<BTreeSet<Arc<str>>, FetchError> {
         if fetched.is_empty() {
             let archives = wanted.iter().filter(|file| file.placement != Placement::File);
-            let names: BTreeSet<&str> = archives.map(|file| file.locator.as_str()).collect();
+            let names: BTreeSet<&str> = archives.map(|file| &*file.locator).collect();
             let all = self.ledger.all_done().into_iter();
             return Ok(all
                 .filter(|done| done.archive.as_deref().is_some_and(|archive| names.contains(archive)))
-                .map(|done| done.path)
+                .map(|done| done.path.clone())
                 .collect());
         }
         let order = |file: &Remote| wanted.iter().position(|other| other.locator == file.locator);
@@ -287,7 +285,7 @@ impl Transfer {
         let mut stage = stage().map_err(FetchError::file("unpack in", &at))?;
         for (file, private) in &fetched {
             let Placement::Archive(members) = &file.placement else { continue };
-            let opened = self.target.private(private).map_err(FetchError::file("read", &file.path))?;
+            let opened = self.target.private(private).map_err(FetchError::file("read", &*file.path))?;
             stage.unpack(opened, &file.path, &file.locator, members)?;
         }
         let members = stage.finish();
@@ -295,13 +293,13 @@ impl Transfer {
             return Err(FetchError::Empty { source_uri: self.uri.clone() });
         }
         names::check_all(
-            members.iter().filter(|member| !member.is_folder).map(|member| member.path.as_str()),
+            members
+                .iter()
+                .filter(|member| !member.is_folder)
+                .map(|member| (member.path.as_str(), member.path.as_str())),
         )?;
-        let files: BTreeSet<&str> = wanted
-            .iter()
-            .filter(|file| file.placement == Placement::File)
-            .map(|file| file.path.as_str())
-            .collect();
+        let files: BTreeSet<&str> =
+            wanted.iter().filter(|file| file.placement == Placement::File).map(|file| &*file.path).collect();
         let mut paths = BTreeSet::new();
         for member in &members {
             if files.contains(member.path.as_str()) {
@@ -312,7 +310,7 @@ impl Transfer {
             }
             let moved = self.place(&at, member, &fetched, revision);
             moved.map_err(FetchError::file("write", self.target.path().join(&member.path)))?;
-            paths.insert(member.path.clone());
+            paths.insert(member.path.as_str().into());
         }
         let ended = || -> io::Result<()> {
             for (_, private) in &fetched {
@@ -329,7 +327,7 @@ impl Transfer {
         staging: &std::path::Path,
         member: &archive::Member,
         fetched: &[(Remote, String)],
-        revision: Option<&str>,
+        revision: Option<&Arc<str>>,
     ) -> io::Result<()> {
         if member.is_folder {
             return self.target.make_folder(&member.path);
@@ -338,25 +336,24 @@ impl Transfer {
         if member.is_link {
             return Ok(());
         }
-        let archive = fetched.iter().find(|(file, _)| file.locator == member.archive);
+        let archive = fetched.iter().find(|(file, _)| *file.locator == *member.archive);
         let done = Done {
-            path: member.path.clone(),
+            path: member.path.as_str().into(),
             size: stat.size,
             modified: stat.modified,
             identity: archive.and_then(|(file, _)| file.identity.clone()),
             digest: None,
-            revision: revision.map(str::to_owned),
-            archive: Some(member.archive.clone()),
+            revision: revision.cloned(),
+            archive: Some(member.archive.as_str().into()),
         };
-        self.ledger.append(&Record::Done(&done))
+        self.ledger.append(&Record::Done(&Arc::new(done)))
     }
 
-    /// Removes what we brought and the source has no more. Files of others stay.
-    fn remove_gone(&self, wanted: &[Remote], unpacked: &BTreeSet<String>) -> Result<(), FetchError> {
-        let files = wanted.iter().filter(|file| file.placement == Placement::File);
-        let names: BTreeSet<&str> = files.map(|file| file.path.as_str()).collect();
+    /// Removes what we brought and the source has no more. Files of others stay. What is wanted is sorted by path.
+    fn remove_gone(&self, wanted: &[Remote], unpacked: &BTreeSet<Arc<str>>) -> Result<(), FetchError> {
+        let is_wanted = |path: &str| wanted.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
         for done in self.ledger.all_done() {
-            if names.contains(done.path.as_str()) || unpacked.contains(&done.path) {
+            if is_wanted(&done.path) || unpacked.contains(&done.path) {
                 continue;
             }
             let stat = self.target.stat(&done.path);
@@ -364,14 +361,14 @@ impl Transfer {
             let remove = || -> io::Result<()> {
                 if is_ours {
                     tracing::info!(
-                        file = done.path,
+                        file = &*done.path,
                         "The source does not have this file any more: removing it."
                     );
                     self.target.remove(&done.path)?;
                 }
                 self.ledger.append(&Record::Gone(&done.path))
             };
-            remove().map_err(FetchError::file("remove", self.target.path().join(&done.path)))?;
+            remove().map_err(FetchError::file("remove", self.target.path().join(&*done.path)))?;
         }
         Ok(())
     }
@@ -401,7 +398,7 @@ impl Transfer {
     }
 
     fn is_verified(&self, done: &Done) -> bool {
-        let Some(digest) = done.digest.as_deref().and_then(Digest::parse) else { return false };
+        let Some(digest) = done.digest else { return false };
         let hashed = self.target.read(&done.path).and_then(|mut file| hash(&mut file, &digest, done.size));
         hashed.is_ok_and(|hashed| hashed == digest)
     }

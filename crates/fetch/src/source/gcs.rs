@@ -6,7 +6,7 @@ use futures::{FutureExt, future::BoxFuture};
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::{Listing, Opened, Remote, Source, Want, gcs_credentials::Credentials};
+use super::{Listing, Opened, Remote, Source, Want, gcs_credentials::Credentials, pages::Pages};
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
@@ -20,8 +20,6 @@ use crate::{
 
 /// Longest page of a listing, in bytes.
 const LONGEST_PAGE: usize = 16 << 20;
-/// Most objects of a model.
-const MOST_OBJECTS: usize = 1_000_000;
 
 struct Gcs {
     client: Client,
@@ -111,6 +109,7 @@ impl Gcs {
         let prefix = if self.path.is_empty() { String::new() } else { format!("{}/", self.path) };
         let mut files = Vec::new();
         let mut is_folder = false;
+        let mut pages = Pages::default();
         let mut token: Option<String> = None;
         loop {
             let mut path = format!("storage/v1/b/{}/o?projection=noAcl", self.bucket);
@@ -125,16 +124,14 @@ impl Gcs {
             let page: Page = serde_json::from_slice(&document.body)
                 .map_err(|error| Failure::last(format!("the list of objects cannot be read: {error}")))?;
             is_folder |= !page.items.is_empty();
+            token = page.next_page_token.filter(|token| !token.is_empty());
+            pages.turn(&self.endpoint, page.items.len(), token.as_deref())?;
             for object in page.items {
                 let Some(path) = object.name.strip_prefix(&prefix).map(str::to_owned) else { continue };
                 if !path.is_empty() && !path.ends_with('/') && filter.wants(&path) {
                     files.push(object.into_file(path)?);
                 }
             }
-            if files.len() > MOST_OBJECTS {
-                return Err(Failure::last(format!("it has more than {MOST_OBJECTS} objects")));
-            }
-            token = page.next_page_token.filter(|token| !token.is_empty());
             if token.is_none() {
                 break;
             }
@@ -168,7 +165,7 @@ impl Object {
         let mut file = Remote::new(path, self.name);
         let size = self.size.as_deref().and_then(|size| size.parse().ok());
         file.size = Some(size.ok_or_else(|| Failure::last("an object has no size"))?);
-        file.identity = self.generation;
+        file.identity = self.generation.map(Into::into);
         let md5 = || Digest::from_base64(Algorithm::Md5, &self.md5_hash?);
         file.digest = self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
         // Objects that were put together of others have no MD5.

@@ -11,6 +11,7 @@ use super::{
     Listing, Opened, Remote, Source, Want,
     hub_cache::HubCache,
     hub_wire::{Address, Headers, Model, Tree, digest, next_page},
+    pages::Pages,
 };
 use crate::{
     FetchError, encode,
@@ -23,8 +24,9 @@ use crate::{
 
 /// Longest list of files that is read at once, in bytes.
 const LONGEST_LIST: usize = 24 << 20;
-/// Most files of a model.
-const MOST_FILES: usize = 1_000_000;
+
+/// Most addresses of files that are remembered.
+const MOST_LOCATIONS: usize = 1000;
 
 struct Hub {
     client: Client,
@@ -36,7 +38,7 @@ struct Hub {
     /// The commit that the revision was when it was asked for.
     commit: Mutex<Option<String>>,
     /// Where the hub sends those who want a file, by path.
-    locations: Mutex<BTreeMap<String, Url>>,
+    locations: Mutex<BTreeMap<Arc<str>, Url>>,
 }
 
 /// Starts a download from the hub.
@@ -135,17 +137,17 @@ impl Hub {
     async fn tree(&self, commit: &str) -> Result<Vec<Remote>, Failure> {
         let first = format!("api/models/{}/tree/{commit}?recursive=true", self.address.repository);
         let mut url = self.url(&first)?;
-        let mut files = Vec::new();
+        let (mut files, mut pages) = (Vec::new(), Pages::default());
         loop {
             let request = self.request(Method::GET, url)?;
             let page = self.client.document(&request, LONGEST_LIST).await?;
             let tree: Tree = serde_json::from_slice(&page.body)
                 .map_err(|error| Failure::last(format!("the list of files cannot be read: {error}")))?;
+            let next = next_page(&page.headers);
+            let before = files.len();
             files.extend(tree.into_files());
-            if files.len() > MOST_FILES {
-                return Err(Failure::last(format!("it has more than {MOST_FILES} files")));
-            }
-            let Some(next) = next_page(&page.headers) else { return Ok(files) };
+            pages.turn(&origin(&self.endpoint), files.len() - before, next.as_deref())?;
+            let Some(next) = next else { return Ok(files) };
             url = page.url.join(&next).map_err(|_| Failure::last("the next page has no address"))?;
         }
     }
@@ -166,6 +168,15 @@ impl Hub {
             },
             _ => failure.into_error(protocol, &resource),
         }
+    }
+
+    /// Remembers where a file is. There may be very many, and the hub can be asked again.
+    fn remember(&self, file: &Remote, location: Url) {
+        let mut locations = self.locations.lock();
+        if locations.len() >= MOST_LOCATIONS {
+            locations.clear();
+        }
+        locations.insert(file.path.clone(), location);
     }
 
     async fn ask(&self, url: Url, want: &Want) -> Result<Opened, Failure> {
@@ -214,12 +225,12 @@ impl Source for Hub {
                 let answer = self.client.send_patiently(&request).await?;
                 let headers = Headers::read(answer.headers()).map_err(Failure::broken)?;
                 if let Some(location) = answer.location()? {
-                    self.locations.lock().insert(file.path.clone(), location);
+                    self.remember(file, location);
                 }
                 Ok(Remote {
                     size: Some(headers.size),
                     digest: digest(&headers.identity),
-                    identity: Some(headers.identity),
+                    identity: Some(headers.identity.into()),
                     described: true,
                     ..file.clone()
                 })
@@ -234,19 +245,19 @@ impl Source for Hub {
             if self.offline {
                 return Err(FetchError::Offline { resource: self.address.repository.clone() }.into());
             }
-            let known = self.locations.lock().get(&file.path).cloned();
+            let known = self.locations.lock().get(&*file.path).cloned();
             if let Some(location) = known {
                 match self.ask(location, want).await {
                     // The signature of the address has expired: the hub makes a new one.
                     Err(failure) if matches!(failure.status, Some(400 | 401 | 403 | 404 | 410)) => {
-                        self.locations.lock().remove(&file.path);
+                        self.locations.lock().remove(&*file.path);
                     }
                     result => return result,
                 }
             }
             let opened = self.ask(self.resolve(file)?, want).await?;
             if origin(opened.answer.url()) != origin(&self.endpoint) {
-                self.locations.lock().insert(file.path.clone(), opened.answer.url().clone());
+                self.remember(file, opened.answer.url().clone());
             }
             Ok(opened)
         }

@@ -81,7 +81,7 @@ fn walk(folder: &Path, below: &str, depth: usize, files: &mut Vec<Remote>) -> Op
         let target = fs::canonicalize(entry.path()).ok()?;
         let mut file = Remote::new(&path, &path);
         file.size = Some(target.metadata().ok()?.len());
-        file.identity = target.file_name().map(|name| name.to_string_lossy().into_owned());
+        file.identity = target.file_name().map(|name| name.to_string_lossy().into());
         file.digest = Some(digest(file.identity.as_deref()?)?);
         files.push(file);
     }

@@ -1,7 +1,12 @@
 //! What the Hugging Face hub says: addresses, models, trees, and the headers of files.
 
+use std::fmt;
+
 use http::HeaderMap;
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, SeqAccess, Visitor},
+};
 
 use crate::{
     FetchError,
@@ -25,8 +30,8 @@ pub struct Address {
 #[derive(Debug, Deserialize)]
 pub struct Model {
     sha: Option<String>,
-    #[serde(default)]
-    siblings: Vec<Sibling>,
+    #[serde(default = "no_files", deserialize_with = "files")]
+    siblings: Option<Vec<Remote>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -125,16 +130,40 @@ impl Model {
 
     /// The files; none where there may be more than the answer holds.
     pub(crate) fn into_files(self) -> Option<Vec<Remote>> {
-        if self.siblings.len() > Self::MOST {
-            return None;
-        }
-        Some(
-            self.siblings
-                .into_iter()
-                .map(|file| remote(&file.rfilename, file.size, file.blob, file.lfs))
-                .collect(),
-        )
+        self.siblings
     }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "none are too many files")]
+fn no_files() -> Option<Vec<Remote>> {
+    Some(Vec::new())
+}
+
+/// Reads files one by one, so that their list is not held twice; none where there are too many.
+fn files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Remote>>, D::Error> {
+    struct Files;
+
+    impl<'de> Visitor<'de> for Files {
+        type Value = Option<Vec<Remote>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of files")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
+            let mut files = Vec::new();
+            while let Some(Sibling { rfilename, size, blob, lfs }) = all.next_element()? {
+                if files.len() == Model::MOST {
+                    while all.next_element::<IgnoredAny>()?.is_some() {}
+                    return Ok(None);
+                }
+                files.push(remote(&rfilename, size, blob, lfs));
+            }
+            Ok(Some(files))
+        }
+    }
+
+    deserializer.deserialize_seq(Files)
 }
 
 // === impl Tree ===
@@ -149,7 +178,9 @@ impl Tree {
 
 fn remote(path: &str, size: Option<u64>, blob: Option<String>, lfs: Option<Lfs>) -> Remote {
     let mut file = Remote::new(path, path);
-    (file.size, file.identity) = lfs.map_or((size, blob), |lfs| (lfs.size.or(size), lfs.sha256));
+    let identity;
+    (file.size, identity) = lfs.map_or((size, blob), |lfs| (lfs.size.or(size), lfs.sha256));
+    file.identity = identity.map(Into::into);
     file.digest = file.identity.as_deref().and_then(digest);
     file.described = file.size.is_some() && file.digest.is_some();
     file

@@ -8,6 +8,7 @@ mod hub_wire;
 mod oci;
 mod oci_auth;
 mod oci_manifest;
+mod pages;
 mod s3;
 mod s3_credentials;
 mod s3_list;
@@ -128,17 +129,17 @@ pub(crate) struct Listing {
     pub(crate) files: Vec<Remote>,
 }
 
-/// A file of a source.
+/// A file of a source. There may be very many, so texts are shared with what else names the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remote {
     /// Where it belongs below the target.
-    pub(crate) path: String,
+    pub(crate) path: Arc<str>,
     /// What the source calls it.
-    pub(crate) locator: String,
+    pub(crate) locator: Arc<str>,
     /// Size in bytes, if it is known.
     pub(crate) size: Option<u64>,
     /// What the source calls this content, if it is known.
-    pub(crate) identity: Option<String>,
+    pub(crate) identity: Option<Arc<str>>,
     /// What the content must be, if it is known.
     pub(crate) digest: Option<Digest>,
     /// Whether [`Source::describe`] has nothing to add.
@@ -155,7 +156,7 @@ pub(crate) enum Placement {
     /// It stays as it is.
     File,
     /// It is unpacked.
-    Archive(Members),
+    Archive(Box<Members>),
 }
 
 /// Which members of an archive are wanted.
@@ -177,7 +178,7 @@ pub(crate) struct Want {
     /// Byte after the last; none for all that follow.
     pub(crate) end: Option<u64>,
     /// The content that the bytes must be of.
-    pub(crate) identity: Option<String>,
+    pub(crate) identity: Option<Arc<str>>,
 }
 
 /// A file that is being read.
@@ -189,7 +190,7 @@ pub(crate) struct Opened {
     /// Size of the whole file, if it is known.
     pub(crate) size: Option<u64>,
     /// What the source calls this content.
-    pub(crate) identity: Option<String>,
+    pub(crate) identity: Option<Arc<str>>,
     /// What the whole content must be.
     pub(crate) digest: Option<Digest>,
 }
@@ -198,10 +199,12 @@ pub(crate) struct Opened {
 
 impl Remote {
     /// A file of which only the name is known.
-    pub(crate) fn new(path: impl Into<String>, locator: impl Into<String>) -> Self {
+    pub(crate) fn new(path: impl AsRef<str>, locator: impl AsRef<str>) -> Self {
+        let (path, locator) = (path.as_ref(), locator.as_ref());
+        let shared: Arc<str> = path.into();
         Self {
-            path: path.into(),
-            locator: locator.into(),
+            locator: if path == locator { shared.clone() } else { locator.into() },
+            path: shared,
             size: None,
             identity: None,
             digest: None,
@@ -221,7 +224,7 @@ impl Listing {
         if let [file] = self.files.as_mut_slice()
             && crate::names::is_archive(&file.path)
         {
-            file.placement = Placement::Archive(Members::default());
+            file.placement = Placement::Archive(Box::default());
         }
         self
     }

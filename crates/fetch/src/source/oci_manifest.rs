@@ -127,7 +127,7 @@ impl Manifest {
                 continue;
             }
             file.size = Some(layer.size);
-            file.identity = Some(layer.digest.clone());
+            file.identity = Some(layer.digest.as_str().into());
             file.digest = Some(digest);
             file.placement = placement;
             files.push(file);
@@ -168,7 +168,7 @@ fn place(layer: &Descriptor, layout: Layout, filter: &Filter) -> Result<Option<(
     match layout {
         Layout::Image => {
             let members = Members { below: Some("models".into()), whiteouts: true, filter: filter.clone() };
-            Ok(Some((private(), Placement::Archive(members))))
+            Ok(Some((private(), Placement::Archive(Box::new(members)))))
         }
         Layout::Artifact => {
             let kind = layer.media_type.as_str();
@@ -179,7 +179,7 @@ fn place(layer: &Descriptor, layout: Layout, filter: &Filter) -> Result<Option<(
             ]);
             let is_tar = kind.split(['.', '+']).any(|part| part == "tar");
             if is_tar {
-                return Ok(Some((private(), Placement::Archive(all))));
+                return Ok(Some((private(), Placement::Archive(Box::new(all)))));
             }
             if let Some(name) = name {
                 return Ok(Some((name, Placement::File)));
@@ -202,7 +202,11 @@ fn place(layer: &Descriptor, layout: Layout, filter: &Filter) -> Result<Option<(
             let Some(name) = annotation(&["org.opencontainers.image.title"]) else { return Ok(None) };
             let unpack =
                 layer.annotations.get("io.deis.oras.content.unpack").is_some_and(|value| value == "true");
-            Ok(Some(if unpack { (private(), Placement::Archive(all)) } else { (name, Placement::File) }))
+            Ok(Some(if unpack {
+                (private(), Placement::Archive(Box::new(all)))
+            } else {
+                (name, Placement::File)
+            }))
         }
     }
 }
@@ -214,7 +218,11 @@ mod tests {
     fn layers(text: &str) -> Result<Vec<(String, bool)>, String> {
         let text = text.replace("DIGEST", &format!("sha256:{}", "a".repeat(64)));
         let layers = Manifest::parse(text.as_bytes())?.layers(&Filter::default())?;
-        Ok(layers.0.into_iter().map(|file| (file.path, file.placement != Placement::File)).collect())
+        Ok(layers
+            .0
+            .into_iter()
+            .map(|file| (file.path.to_string(), file.placement != Placement::File))
+            .collect())
     }
 
     #[test]

@@ -14,6 +14,7 @@ use reqwest::Url;
 
 use super::{
     Listing, Opened, Parallel, Remote, Source, Want,
+    pages::Pages,
     s3_credentials::Credentials,
     s3_list::{Object, Page, error_code},
     s3_sign::sign,
@@ -24,7 +25,7 @@ use crate::{
     encode,
     error::Protocol,
     filter::Filter,
-    http::{Answer, Client, Failure, Follow, Limits, Request, ascii, patiently},
+    http::{Answer, Client, Failure, Follow, Limits, Request, ascii, origin, patiently},
     settings::Settings,
     trust,
 };
@@ -33,8 +34,6 @@ use crate::{
 const LARGE: u64 = 32 << 20;
 /// Longest page of a listing, in bytes.
 const LONGEST_PAGE: usize = 8 << 20;
-/// Most objects of a model.
-const MOST_OBJECTS: usize = 1_000_000;
 
 struct S3 {
     client: Client,
@@ -227,9 +226,11 @@ impl S3 {
 
     async fn objects(&self, filter: &Filter) -> Result<Vec<Remote>, Failure> {
         let mut files = Vec::new();
+        let (mut pages, server) = (Pages::default(), origin(&self.url(None, "")?));
         let mut token = None;
         loop {
             let page = self.page(token.as_deref()).await?;
+            pages.turn(&server, page.objects.len(), page.next.as_deref())?;
             for object in page.objects {
                 if object.key == self.key && !self.key.ends_with('/') {
                     let name = self.key.rsplit('/').next().unwrap_or_default().to_owned();
@@ -238,9 +239,6 @@ impl S3 {
                 if let Some(path) = place(&object.key, &self.key).filter(|path| filter.wants(path)) {
                     files.push(remote(path, object));
                 }
-            }
-            if files.len() > MOST_OBJECTS {
-                return Err(Failure::last(format!("it has more than {MOST_OBJECTS} objects")));
             }
             token = page.next;
             if token.is_none() {
@@ -277,7 +275,7 @@ impl S3 {
 fn remote(path: String, object: Object) -> Remote {
     let mut file = Remote::new(path, object.key);
     file.size = Some(object.size);
-    file.identity = Some(object.etag).filter(|etag| !etag.is_empty());
+    file.identity = Some(object.etag).filter(|etag| !etag.is_empty()).map(Into::into);
     file.described = object.size <= LARGE;
     file
 }
@@ -361,8 +359,8 @@ impl Source for S3 {
             // Checksums of parts are those of the part.
             let digest = if answer.status() == 200 { promised(header) } else { None };
             let mut opened = Opened::of(answer, want)?;
-            opened.identity = etag;
-            opened.digest = digest.or_else(|| file.digest.clone());
+            opened.identity = etag.map(Into::into);
+            opened.digest = digest.or(file.digest);
             Ok(opened)
         }
         .boxed()

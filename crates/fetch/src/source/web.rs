@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use serde_json::Value;
 
-use super::{Listing, Members, Opened, Parallel, Placement, Remote, Source, Want};
+use super::{Listing, Opened, Parallel, Placement, Remote, Source, Want};
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
@@ -126,7 +126,7 @@ impl Source for Web {
             let mut file = Remote::new(&self.name, &self.shown);
             file.ranged = false;
             if self.is_archive {
-                file.placement = Placement::Archive(Members::default());
+                file.placement = Placement::Archive(Box::default());
             }
             Ok(Listing { revision: None, files: vec![file] })
         }
@@ -161,7 +161,7 @@ impl Source for Web {
                 header("repr-digest").or_else(|| header("digest")).and_then(|text| repr_digest(&text));
             let etag = header("etag").filter(|etag| etag.starts_with('"'));
             let mut opened = Opened::of(answer, want)?;
-            opened.identity = etag;
+            opened.identity = etag.map(Into::into);
             opened.digest = digest;
             Ok(opened)
         }
@@ -205,7 +205,7 @@ mod tests {
             "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:",
             "md5=x, SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
         ] {
-            assert_eq!(repr_digest(text), Some(digest.clone()));
+            assert_eq!(repr_digest(text), Some(digest));
         }
         assert_eq!(repr_digest("sha-512=:x:"), None);
     }

@@ -10,6 +10,7 @@ mod servers;
 
 mod caches;
 mod killed;
+mod listings;
 mod volumes;
 
 use std::{

@@ -11,6 +11,12 @@ use super::{
     decoded,
 };
 
+/// Files of a page of a tree.
+const TREE_PAGE: usize = 1000;
+
+/// Files that a model lists at most.
+const MOST_LISTED: usize = 50_001;
+
 /// A repository.
 #[derive(Debug, Default, Clone)]
 pub struct Repository {
@@ -52,6 +58,9 @@ impl Hub {
     pub fn answer(&self, request: &Request) -> Answer {
         let path = request.path();
         if let Some(rest) = path.strip_prefix("/api/models/") {
+            if let Some((name, commit)) = rest.split_once("/tree/") {
+                return self.tree(request, name, commit);
+            }
             let Some((name, revision)) = rest.split_once("/revision/") else { return Answer::new(404, "") };
             return self.model(request, name, &decoded(revision));
         }
@@ -97,6 +106,8 @@ impl Hub {
         let Some(files) = repository.commits.get(commit) else {
             return Answer::new(404, "").with("X-Error-Code", "RevisionNotFound");
         };
+        // The rest is in the tree.
+        let files = &files[..files.len().min(MOST_LISTED)];
         let with_blobs = repository.blobs && request.query("blobs").is_some();
         let siblings: Vec<_> = files
             .iter()
@@ -115,6 +126,35 @@ impl Hub {
             .with("Content-Type", "application/json")
     }
 
+    /// A page of a tree: a thousand files, and where the next ones are.
+    fn tree(&self, request: &Request, name: &str, commit: &str) -> Answer {
+        let repositories = self.repositories.lock();
+        let repository = repositories.get(name);
+        if let Some(refused) = self.refused(request, repository) {
+            return refused;
+        }
+        let Some(files) = repository.unwrap().commits.get(commit) else { return Answer::new(404, "") };
+        let start: usize = request.query("cursor").map_or(0, |cursor| cursor.parse().unwrap());
+        let end = files.len().min(start + TREE_PAGE);
+        let nodes: Vec<_> = files[start..end]
+            .iter()
+            .map(|file| {
+                let (path, size) = (&file.path, file.content.len());
+                if file.lfs {
+                    let lfs = json!({"oid": known_sha256(&file.content), "size": size, "pointerSize": 130});
+                    json!({"type": "file", "path": path, "size": size, "oid": "0".repeat(40), "lfs": lfs})
+                } else {
+                    json!({"type": "file", "path": path, "size": size, "oid": git_blob(&file.content)})
+                }
+            })
+            .collect();
+        let answer = Answer::new(200, json!(nodes).to_string());
+        if end == files.len() {
+            return answer;
+        }
+        answer.with("Link", format!("<{}?recursive=true&cursor={end}>; rel=\"next\"", request.path()))
+    }
+
     fn file(&self, request: &Request, name: &str, commit: &str, path: &str, direct: bool) -> Answer {
         let repositories = self.repositories.lock();
         let repository = repositories.get(name);
@@ -131,8 +171,11 @@ impl Hub {
             return Answer::new(status, "").with("X-Error-Code", "GatedRepo");
         }
         let commit = repository.refs.get(commit).map_or(commit, String::as_str);
-        let file =
-            repository.commits.get(commit).and_then(|files| files.iter().find(|file| file.path == path));
+        let file = repository.commits.get(commit).and_then(|files| {
+            // Large models are sorted.
+            let found = files.binary_search_by(|file| file.path.as_str().cmp(path)).ok();
+            found.map(|index| &files[index]).or_else(|| files.iter().find(|file| file.path == path))
+        });
         let Some(file) = file else { return Answer::new(404, "").with("X-Error-Code", "EntryNotFound") };
         let head = |answer: Answer| {
             if repository.no_commit { answer } else { answer.with("X-Repo-Commit", commit) }

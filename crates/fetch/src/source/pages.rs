@@ -1,0 +1,75 @@
+//! When a list of files that comes in pages has to end.
+
+use std::{
+    collections::HashSet,
+    hash::{BuildHasher, RandomState},
+};
+
+use crate::http::Failure;
+
+/// Most files that one list names, wanted or not.
+const MOST_FILES: usize = 1_000_000;
+/// Most pages that name no file. Stores may send some, such as for objects that were deleted.
+const MOST_EMPTY: usize = 1000;
+
+/// The pages that a server has sent of one list.
+#[derive(Default)]
+pub(super) struct Pages {
+    files: usize,
+    empty: usize,
+    hasher: RandomState,
+    /// Hashes of the names of pages, which may be long.
+    named: HashSet<u64>,
+}
+
+// === impl Pages ===
+
+impl Pages {
+    /// Takes note of a page: how many files it names, and what it calls the next one. Refuses a list that does not end.
+    pub(super) fn turn(&mut self, server: &str, files: usize, next: Option<&str>) -> Result<(), Failure> {
+        self.files += files;
+        if self.files > MOST_FILES {
+            return Err(Failure::last(format!(
+                "{server} lists more than {MOST_FILES} files; expected a model, so use an address that names only its files"
+            )));
+        }
+        let Some(next) = next else { return Ok(()) };
+        self.empty += usize::from(files == 0);
+        let why = if !self.named.insert(self.hasher.hash_one(next)) {
+            "a page names one that was read before as the next".to_owned()
+        } else if self.empty > MOST_EMPTY {
+            format!("more than {MOST_EMPTY} pages name no file, and each names a next page")
+        } else {
+            return Ok(());
+        };
+        Err(Failure::last(format!(
+            "the list of files of {server} does not end: {why}; check that this address is that of the store itself, and \
+             report it to those who run the server"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_ends() {
+        let mut pages = Pages::default();
+        for page in 0..MOST_EMPTY {
+            pages.turn("s", 0, Some(&page.to_string())).unwrap();
+        }
+        pages.turn("s", 1, Some("more")).unwrap();
+        pages.turn("s", 0, None).unwrap();
+        assert!(pages.turn("s", 0, Some("other")).unwrap_err().why.contains("name no file"));
+
+        let mut pages = Pages::default();
+        pages.turn("s", 1, Some("a")).unwrap();
+        pages.turn("s", 1, Some("b")).unwrap();
+        assert!(pages.turn("s", 1, Some("a")).unwrap_err().why.contains("read before"));
+
+        let mut pages = Pages::default();
+        pages.turn("s", MOST_FILES, Some("a")).unwrap();
+        assert!(pages.turn("s", 1, None).unwrap_err().why.contains("more than 1000000 files"));
+    }
+}
