@@ -105,6 +105,8 @@ struct Understood {
     _held: Held,
     /// The memory of its tokens, where they were asked for.
     tokens_held: Option<Held>,
+    /// Where it should go with others that have its prompt, where such are waited for.
+    together: Option<Slot>,
     /// How long it would take, where that is asked.
     forecast: Forecast,
 }

@@ -1,6 +1,7 @@
 //! Whole requests: replayed recordings, single streams, and a picker over real sockets.
 
 mod arguments;
+mod burst;
 mod cluster;
 mod decisions;
 mod eviction;

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::Arc,
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -121,6 +121,12 @@ impl Stream {
         let mut out = Outbox::default();
         self.0.poll(&mut Context::from_waker(Waker::noop()), &mut out);
         out.into_replies()
+    }
+
+    /// Goes on until something is said; whoever polls is woken for it.
+    pub(crate) fn poll_with(&mut self, context: &mut Context<'_>, out: &mut Outbox) -> Poll<()> {
+        self.0.poll(context, out);
+        if self.0.waits() { Poll::Pending } else { Poll::Ready(()) }
     }
 
     /// What comes of a request that waits for room. Time passes meanwhile.

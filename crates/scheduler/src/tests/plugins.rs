@@ -72,6 +72,7 @@ pub(super) fn pick_as(
         multimodal: false,
         priority,
         predictions: &[],
+        together: None,
         headers,
     };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(seed))
