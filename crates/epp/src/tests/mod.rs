@@ -10,6 +10,7 @@ mod latency;
 mod metric_names;
 mod metrics;
 mod precise;
+mod readers;
 mod requests;
 mod service;
 pub(crate) mod support;
