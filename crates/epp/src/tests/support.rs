@@ -116,6 +116,11 @@ impl Stream {
         if replies.is_empty() && !finished { self.wait() } else { replies }
     }
 
+    /// The stream ends with this gRPC status.
+    pub(crate) fn end(&mut self, status: u8) {
+        self.0.ended(status);
+    }
+
     /// What is said without having been asked.
     pub(crate) fn poll(&mut self) -> Vec<Reply> {
         let mut out = Outbox::default();
