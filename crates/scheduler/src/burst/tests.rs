@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use proptest::prelude::*;
 
 use super::{Balance, Burst, BurstSettings};
-use crate::{Endpoint, Metrics, NoHeaders, Prompt, Request, Slot, Snapshot};
+use crate::{Endpoint, Metrics, NoHeaders, Prompt, Request, Slot, Snapshot, tests::plugins::try_scheduler};
 
 fn usual() -> BurstSettings {
     BurstSettings {
@@ -170,4 +170,51 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_by_name() {
+    let plugins = |parameters: &str| {
+        format!("{{type: burst-prefix-cache-producer, parameters: {parameters}}}, {{type: random-picker}}")
+    };
+    for (parameters, named) in [
+        ("{windowDurationMs: 0}", "windowDurationMs"),
+        ("{windowDurationMs: 10001}", "windowDurationMs"),
+        ("{maxPerReplica: 0}", "maxPerReplica"),
+        ("{maxPerReplica: -2}", "maxPerReplica"),
+        ("{blockSizeTokens: 0}", "blockSizeTokens"),
+        ("{maxPrefixTokensToMatch: 63}", "maxPrefixTokensToMatch"),
+        ("{maxPrefixTokensToMatch: -1}", "maxPrefixTokensToMatch"),
+        ("{minColocateBlocks: -1}", "minColocateBlocks"),
+        ("{maxBatchSize: 0}", "maxBatchSize"),
+        ("{balanceBy: luck}", "\"luck\""),
+        ("{window: 1}", "window"),
+    ] {
+        let error = try_scheduler(&plugins(parameters), "").unwrap_err().to_string();
+        assert!(
+            error.contains(named) && error.contains("burst-prefix-cache-producer"),
+            "{parameters}: {error}"
+        );
+    }
+    let scheduler = try_scheduler(
+        &plugins("{windowDurationMs: 5, maxPerReplica: 2, maxPrefixTokensToMatch: 640, minColocateBlocks: 3, maxBatchSize: -1, balanceBy: tokens}"),
+        "",
+    )
+    .unwrap();
+    let expected = BurstSettings {
+        window: Duration::from_millis(5),
+        per_endpoint: 2,
+        max_blocks: 10,
+        shared_blocks: 3,
+        max_requests: usize::MAX,
+        balance: Balance::Blocks,
+        ..usual()
+    };
+    assert_eq!(scheduler.burst(), Some(&expected));
+    let twice = format!("{}, {{type: burst-prefix-cache-producer, name: other}}", plugins("{}"));
+    assert!(try_scheduler(&twice, "").unwrap_err().to_string().contains("another plugin gathers requests"));
+    let peers =
+        "{type: p2p-source-producer, parameters: {prefixMatchInfoProducerName: burst-prefix-cache-producer}}";
+    let error = try_scheduler(&format!("{}, {peers}", plugins("{}")), "").unwrap_err().to_string();
+    assert!(error.contains("does not know what is cached"), "{error}");
 }

@@ -14,7 +14,7 @@ pub(super) fn scheduler(plugins: &str, rest: &str) -> Scheduler {
     try_scheduler(plugins, rest).unwrap()
 }
 
-pub(super) fn try_scheduler(plugins: &str, rest: &str) -> Result<Scheduler, crate::ConfigError> {
+pub(crate) fn try_scheduler(plugins: &str, rest: &str) -> Result<Scheduler, crate::ConfigError> {
     let text =
         format!("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{plugins}]\n{rest}");
     let options = Options { allow_experimental: true, trace: true };
