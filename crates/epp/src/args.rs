@@ -107,7 +107,7 @@ pub struct Args {
     /// Not supported.
     #[arg(long, default_value = "")]
     pub metrics_client_ca_file: String,
-    /// Accepted; stream metrics are not kept.
+    /// Count ext_proc streams by status, and measure how long they are open.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_grpc_stream_metrics: bool,
     /// File with the EndpointPickerConfig.
@@ -293,9 +293,6 @@ impl Args {
         }
         if !self.tls_cipher_suites.is_empty() {
             warnings.push("--tls-cipher-suites has no effect: the suites are those of rustls");
-        }
-        if self.enable_grpc_stream_metrics {
-            warnings.push("--enable-grpc-stream-metrics has no effect: stream metrics are not kept");
         }
         warnings
     }

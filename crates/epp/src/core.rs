@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::{
     admission::Admission,
+    burst::Bursts,
     decisions::Decisions,
     latency::Predictor,
     metrics::PickerMetrics,
@@ -63,6 +64,8 @@ pub(crate) struct Core {
     pub(crate) tokens: Option<Arc<dyn TokenSource>>,
     /// Who is asked how long requests would take.
     pub(crate) predictor: Option<Arc<Predictor>>,
+    /// Where requests wait for others with their prompt, if they do.
+    pub(crate) bursts: Option<Bursts>,
     /// Recent decisions, if they are kept.
     pub(crate) decisions: Decisions,
     started: Instant,
@@ -77,6 +80,7 @@ impl Core {
         scheduler.time_plugins(|role| metrics.plugins.watch(role));
         Self {
             state: RwLock::new(scheduler.state()),
+            bursts: scheduler.burst().cloned().map(Bursts::new),
             scheduler,
             pool: Pool::new(),
             bodies: Budget::new(settings.max_bodies),

@@ -9,6 +9,7 @@ mod admission;
 mod answer;
 mod args;
 mod body;
+mod burst;
 mod companion;
 mod core;
 mod decisions;

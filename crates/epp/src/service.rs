@@ -132,6 +132,9 @@ impl Server {
         let mut core = Core::new(scheduler, settings, &args.pool_name)
             .with_tokens(tokenizer.map(|tokenizer| Arc::new(tokenizer) as Arc<dyn TokenSource>));
         core.decisions = Decisions::new(decisions);
+        if args.enable_grpc_stream_metrics {
+            core.metrics.count_streams();
+        }
         if core.scheduler.latency().is_some() {
             let servers = LatencyServers::read(|name| std::env::var(name).ok())?;
             core.predictor = Some(Predictor::new(servers, args.namespace(), core.metrics.latency.clone()));

@@ -78,6 +78,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 multimodal: false,
                 priority: 0,
                 predictions: &[],
+                together: None,
                 headers: &NoHeaders,
             };
             let decision = scheduler.schedule(&state, &request, &candidates, 0, &mut random)?;

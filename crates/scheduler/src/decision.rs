@@ -148,14 +148,14 @@ impl Decision {
     /// Whether any candidate held a prefix of the prompt, and how many blocks of how many the primary target held.
     /// `None` when nothing in the configuration looks at prefixes.
     pub fn prefix_hit(&self) -> Option<(u32, u32)> {
-        let matches = self.prefixes.first()?;
+        let matches = Matches::cached(&self.prefixes)?;
         let target = *self.primary_run().targets.first()?;
         Some((matches.matched(target), matches.total()))
     }
 
     /// Bytes of the prompt that the primary target held, at four bytes for a token.
     pub fn prefix_hit_bytes(&self) -> u32 {
-        let found = self.prefixes.first().zip(self.primary_run().targets.first());
+        let found = Matches::cached(&self.prefixes).zip(self.primary_run().targets.first());
         found.map_or(0, |(matches, target)| {
             matches.matched(*target).saturating_mul(matches.block_tokens()).saturating_mul(4)
         })

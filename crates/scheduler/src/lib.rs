@@ -17,6 +17,7 @@
 
 mod admitters;
 mod attribute;
+mod burst;
 pub mod config;
 mod context;
 mod deciders;
@@ -47,6 +48,7 @@ mod state;
 mod stopwatch;
 mod topology;
 
+pub use burst::{Burst, BurstSettings};
 pub use decision::{Decision, Disaggregation, FilterTrace, ProfileRun, ScorerTrace, Stages};
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};

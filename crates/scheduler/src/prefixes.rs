@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
+    burst::BurstSettings,
     endpoint::{Metrics, Slot, Snapshot},
     precise::{Holdings, PreciseSettings},
     prefix::{Matches, PrefixIndex, Settings},
@@ -16,6 +17,8 @@ pub(crate) enum PrefixSource {
     Guessed(Settings),
     /// From the engines.
     Told(PreciseSettings),
+    /// From which requests came at once: where they should go together.
+    Planned(BurstSettings),
 }
 
 impl PrefixSource {
@@ -24,6 +27,7 @@ impl PrefixSource {
         match self {
             Self::Guessed(settings) => settings.text_limit(),
             Self::Told(_) => usize::MAX,
+            Self::Planned(settings) => settings.text_limit(),
         }
     }
 }
@@ -34,6 +38,8 @@ pub(crate) enum Prefixes {
     Guessed(PrefixIndex),
     /// Shared with whoever follows the engines.
     Told(Arc<Holdings>),
+    /// Nothing: each request says where it should go.
+    Planned(BurstSettings),
 }
 
 impl From<PrefixSource> for Prefixes {
@@ -41,6 +47,7 @@ impl From<PrefixSource> for Prefixes {
         match source {
             PrefixSource::Guessed(settings) => Self::Guessed(PrefixIndex::new(settings)),
             PrefixSource::Told(settings) => Self::Told(Arc::new(Holdings::new(settings))),
+            PrefixSource::Planned(settings) => Self::Planned(settings),
         }
     }
 }
@@ -51,6 +58,7 @@ impl Prefixes {
         match self {
             Self::Guessed(index) => index.len(),
             Self::Told(holdings) => holdings.len(),
+            Self::Planned(_) => 0,
         }
     }
 
@@ -59,6 +67,7 @@ impl Prefixes {
         match self {
             Self::Guessed(index) => index.held(slot),
             Self::Told(holdings) => holdings.held(slot),
+            Self::Planned(_) => 0,
         }
     }
 
@@ -66,6 +75,7 @@ impl Prefixes {
         match self {
             Self::Guessed(index) => index.matches(request, candidates),
             Self::Told(holdings) => holdings.matches(request, candidates, now),
+            Self::Planned(settings) => settings.matches(request, candidates),
         }
     }
 
@@ -81,6 +91,7 @@ impl Prefixes {
         match self {
             Self::Guessed(index) => index.learn(slot, matches, metrics),
             Self::Told(holdings) => holdings.learn(slot, matches, now),
+            Self::Planned(_) => {}
         }
     }
 
@@ -88,6 +99,7 @@ impl Prefixes {
         match self {
             Self::Guessed(index) => index.forget(slot),
             Self::Told(holdings) => holdings.forget(slot),
+            Self::Planned(_) => {}
         }
     }
 }

@@ -60,6 +60,8 @@ pub struct Request<'a> {
     pub priority: i32,
     /// How long it is predicted to take, on the endpoints that a predictor was asked about.
     pub predictions: &'a [(Slot, Prediction)],
+    /// The endpoint that requests with its prompt were given, where they came at once.
+    pub together: Option<Slot>,
     /// Its headers.
     pub headers: &'a dyn HeaderLookup,
 }

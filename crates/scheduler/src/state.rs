@@ -52,7 +52,7 @@ impl State {
     /// What precise prefix producers know, to be kept up to date by the caller.
     pub fn holdings(&self) -> Vec<Arc<Holdings>> {
         let told = self.prefixes.iter().filter_map(|prefixes| match prefixes {
-            Prefixes::Guessed(_) => None,
+            Prefixes::Guessed(_) | Prefixes::Planned(_) => None,
             Prefixes::Told(holdings) => Some(Arc::clone(holdings)),
         });
         told.collect()

@@ -18,7 +18,7 @@ use crate::{
     body::{Api, Parsed},
     core::Core,
     decisions::Record,
-    metrics::{Gaps, RequestLabels, Waiting},
+    metrics::{ExtProcMetrics, Gaps, OpenStream, RequestLabels, Waiting},
 };
 
 mod forecast;
@@ -46,7 +46,8 @@ impl Processor for Picker {
     type Exchange = Exchange;
 
     fn open(&self) -> Exchange {
-        Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, labels: None, picked: None }
+        let stream = self.0.metrics.extproc.as_ref().map(ExtProcMetrics::opened);
+        Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, labels: None, picked: None, stream }
     }
 
     /// A picker that has just started knows no endpoint, and would refuse what any of them could answer.
@@ -63,6 +64,8 @@ pub(crate) struct Exchange {
     labels: Option<RequestLabels>,
     /// What a scheduled request holds until its response is done.
     picked: Option<Picked>,
+    /// The stream itself, where streams are counted.
+    stream: Option<OpenStream>,
 }
 
 enum Phase {
@@ -105,6 +108,8 @@ struct Understood {
     _held: Held,
     /// The memory of its tokens, where they were asked for.
     tokens_held: Option<Held>,
+    /// Where it should go with others that have its prompt, where such are waited for.
+    together: Option<Slot>,
     /// How long it would take, where that is asked.
     forecast: Forecast,
 }
@@ -173,6 +178,12 @@ impl ProcessorExchange for Exchange {
                 self.part_begins();
                 self.response_trailers(out);
             }
+        }
+    }
+
+    fn ended(&mut self, status: u8) {
+        if let Some(stream) = &mut self.stream {
+            stream.ended(status);
         }
     }
 

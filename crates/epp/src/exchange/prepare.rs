@@ -1,4 +1,5 @@
-//! What a request waits for on its way: room in the pool, then the tokens of its prompt, then what is predicted about it.
+//! What a request waits for on its way: room in the pool, then the tokens of its prompt, then others
+//! with its prompt, then what is predicted about it.
 //!
 //! All are polled with the stream, so a request that waits holds up no other, and one that is given up waits no more.
 
@@ -11,13 +12,14 @@ use std::{
 
 use futures::future::BoxFuture;
 use longboat_extproc::Outbox;
-use longboat_scheduler::Prediction;
+use longboat_scheduler::{Prediction, Slot};
 use tokio::time::{Instant, Timeout, error::Elapsed};
 
 use super::{Exchange, Phase, Understood};
 use crate::{
     admission::Permit,
     answer::Refusal,
+    burst::Seat,
     latency::PredictError,
     tokens::{Answer, Question, TokenError, Tokens},
 };
@@ -33,6 +35,8 @@ pub(super) struct Preparing {
 enum Asked {
     /// The tokens of its prompt.
     Tokens(Pin<Box<Timeout<Answer>>>),
+    /// Others that come at once.
+    Burst(Seat),
     /// How long it would take.
     Latency(Instant, BoxFuture<'static, Result<Vec<Prediction>, PredictError>>),
 }
@@ -40,6 +44,7 @@ enum Asked {
 /// What came of it.
 enum Answered {
     Tokens(Result<Result<Tokens, TokenError>, Elapsed>),
+    Burst(Option<Slot>),
     Latency(Instant, Result<Vec<Prediction>, PredictError>),
 }
 
@@ -59,9 +64,25 @@ impl Exchange {
             bodies: &self.core.bodies,
         };
         let asked = self.core.tokens.as_ref().and_then(|source| source.ask(&question));
-        let Some(lookup) = asked else { return self.foresee(understood, permit, out) };
+        let Some(lookup) = asked else { return self.gather(understood, permit, out) };
         let answer = Box::pin(tokio::time::timeout(lookup.patience, lookup.answer));
         let question = Asked::Tokens(answer);
+        self.phase = Phase::Preparing(Box::new(Preparing { understood, permit, question }));
+        Ok(())
+    }
+
+    /// Waits for others with the request's prompt, where that is asked. A request without a prompt waits for nobody.
+    fn gather(&mut self, understood: Understood, permit: Permit, out: &mut Outbox) -> Result<(), Refusal> {
+        let Some(bursts) = &self.core.bursts else { return self.foresee(understood, permit, out) };
+        let blocks = self.blocks(&understood, &bursts.settings);
+        if blocks.is_empty() {
+            return self.foresee(understood, permit, out);
+        }
+        let Some(seat) = bursts.join(blocks, &self.candidates(&understood.pending)) else {
+            tracing::debug!("A request is scheduled alone: more come at once than are placed together.");
+            return self.foresee(understood, permit, out);
+        };
+        let question = Asked::Burst(seat);
         self.phase = Phase::Preparing(Box::new(Preparing { understood, permit, question }));
         Ok(())
     }
@@ -110,15 +131,20 @@ impl Exchange {
         let Phase::Preparing(preparing) = &mut self.phase else { return };
         let answer = match &mut preparing.question {
             Asked::Tokens(answer) => answer.as_mut().poll(context).map(Answered::Tokens),
+            Asked::Burst(seat) => seat.poll(context).map(Answered::Burst),
             Asked::Latency(since, answer) => {
                 answer.as_mut().poll(context).map(|answer| Answered::Latency(*since, answer))
             }
         };
         let Poll::Ready(answer) = answer else { return };
         let Phase::Preparing(preparing) = mem::replace(&mut self.phase, Phase::Refused) else { return };
-        let Preparing { understood, permit, .. } = *preparing;
+        let Preparing { mut understood, permit, .. } = *preparing;
         let sent = match answer {
             Answered::Tokens(answer) => self.with_tokens(understood, permit, answer, out),
+            Answered::Burst(together) => {
+                understood.together = together;
+                self.foresee(understood, permit, out)
+            }
             Answered::Latency(since, answer) => {
                 self.with_predictions(understood, &permit, (since, answer), out)
             }
@@ -152,7 +178,7 @@ impl Exchange {
             Err(_) => "late",
         };
         self.core.metrics.token_lookup(outcome);
-        self.foresee(understood, permit, out)
+        self.gather(understood, permit, out)
     }
 
     fn with_predictions(

@@ -177,6 +177,7 @@ impl Exchange {
             request_id,
             _held: held,
             tokens_held: None,
+            together: None,
             forecast: Forecast::default(),
         };
         match admitted {

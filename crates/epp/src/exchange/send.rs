@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longboat_extproc::{Action, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
 use longboat_scheduler::{
-    Decision, Features, HeaderLookup, Prediction, Request, Reservation, Slot, Snapshot, Wanted,
+    BurstSettings, Decision, Features, HeaderLookup, Prediction, Request, Reservation, Slot, Snapshot, Wanted,
 };
 use tokio::time::Instant;
 
@@ -39,10 +39,21 @@ impl Exchange {
         _: &Permit,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let Understood { pending, body, trailers, api, parsed, target, labels, request_id, forecast, .. } =
-            understood;
+        let Understood {
+            pending,
+            body,
+            trailers,
+            api,
+            parsed,
+            target,
+            labels,
+            request_id,
+            together,
+            forecast,
+            ..
+        } = understood;
         let Scheduled { mut decision, reservation, scores, record, slots } =
-            self.schedule(&pending, &parsed, &target, &request_id, &forecast.predictions)?;
+            self.schedule(&pending, &parsed, &target, &request_id, (&forecast.predictions, together))?;
         let watched = self.core.predictor.as_ref().and_then(|predictor| {
             let wanted = Wanted::of(&Lookup(&pending.headers));
             Watched::new(predictor, &forecast, wanted, slots.0, slots.1)
@@ -107,13 +118,13 @@ impl Exchange {
         parsed: &Parsed,
         target: &str,
         request_id: &str,
-        predictions: &[(Slot, Prediction)],
+        found: (&[(Slot, Prediction)], Option<Slot>),
     ) -> Result<Scheduled, Refusal> {
         let core = &self.core;
         let started = Instant::now();
         let candidates = self.candidates(pending);
         let lookup = Lookup(&pending.headers);
-        let request = self.question(parsed, target, request_id, predictions, &lookup);
+        let request = self.question(parsed, target, request_id, found, &lookup);
         let decided = core.scheduler.schedule(
             &core.state.read(),
             &request,
@@ -165,7 +176,7 @@ impl Exchange {
     }
 
     /// The endpoints that the request may go to.
-    fn candidates(&self, pending: &Pending) -> Vec<Snapshot> {
+    pub(super) fn candidates(&self, pending: &Pending) -> Vec<Snapshot> {
         let mut candidates = self.core.snapshot();
         if !self.core.settings.ignore_subset {
             subset::apply(pending.metadata.as_ref(), &mut candidates);
@@ -179,7 +190,7 @@ impl Exchange {
         parsed: &'a Parsed,
         target: &'a str,
         request_id: &'a str,
-        predictions: &'a [(Slot, Prediction)],
+        (predictions, together): (&'a [(Slot, Prediction)], Option<Slot>),
         headers: &'a Lookup<'_>,
     ) -> Request<'a> {
         Request {
@@ -191,16 +202,25 @@ impl Exchange {
             multimodal: parsed.multimodal,
             priority: self.labels.as_ref().map_or(0, |labels| i32::try_from(labels.priority).unwrap_or(0)),
             predictions,
+            together,
             headers,
         }
+    }
+
+    /// The blocks of a request's prompts, as requests are compared by that come at once.
+    pub(super) fn blocks(&self, understood: &Understood, settings: &BurstSettings) -> Vec<u64> {
+        let lookup = Lookup(&understood.pending.headers);
+        let Understood { parsed, target, request_id, .. } = understood;
+        settings.blocks(&self.question(parsed, target, request_id, (&[], None), &lookup))
     }
 
     /// What a predictor is told about the request on each endpoint that it may go to.
     pub(super) fn features(&self, understood: &Understood) -> Vec<(Slot, Features)> {
         let candidates = self.candidates(&understood.pending);
         let lookup = Lookup(&understood.pending.headers);
+        let found = (&[][..], understood.together);
         let request =
-            self.question(&understood.parsed, &understood.target, &understood.request_id, &[], &lookup);
+            self.question(&understood.parsed, &understood.target, &understood.request_id, found, &lookup);
         let core = &self.core;
         let features = core.scheduler.features(&core.state.read(), &request, &candidates, core.now_ms());
         candidates.iter().map(|candidate| candidate.endpoint.slot).zip(features).collect()

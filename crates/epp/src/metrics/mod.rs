@@ -4,6 +4,7 @@
 mod buckets;
 mod disagg;
 mod eviction;
+mod extproc;
 mod flow;
 mod labels;
 mod latency;
@@ -40,6 +41,7 @@ use self::{
 pub(crate) use self::{
     disagg::DisaggMetrics,
     eviction::EvictionMetrics,
+    extproc::{ExtProcMetrics, OpenStream},
     flow::{FlowMetrics, Waiting},
     labels::RequestLabels,
     latency::{LatencyMetrics, Time},
@@ -149,6 +151,8 @@ pub(crate) struct PickerMetrics {
     pub(crate) latency: LatencyMetrics,
     /// How evenly streams come.
     pub(crate) stream: StreamMetrics,
+    /// The ext_proc streams, where they are counted.
+    pub(crate) extproc: Option<ExtProcMetrics>,
     body_bytes: Gauge,
     body_limit: Gauge,
 }
@@ -415,9 +419,15 @@ impl PickerMetrics {
             eviction,
             latency,
             stream,
+            extproc: None,
             body_bytes,
             body_limit,
         }
+    }
+
+    /// Counts ext_proc streams from now on.
+    pub(crate) fn count_streams(&mut self) {
+        self.extproc = Some(ExtProcMetrics::new(&mut self.registry));
     }
 
     /// A page lacked a number of queue, running requests or KV cache.

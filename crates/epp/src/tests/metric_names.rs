@@ -22,9 +22,6 @@ const MISSING: &[&str] = &[
     "llm_d_epp_encoder_cache_hit_ratio",
     "llm_d_epp_encoder_cache_hits_total",
     "llm_d_epp_encoder_cache_queries_total",
-    "llm_d_epp_extproc_stream_duration_seconds",
-    "llm_d_epp_extproc_streams_inflight",
-    "llm_d_epp_extproc_streams_total",
 ];
 
 /// Flows are served fairly, and who may be dropped makes room.
@@ -84,7 +81,9 @@ fn names(page: &str) -> BTreeSet<String> {
 }
 
 fn flow_control() -> String {
-    let core = support::core(FLOW);
+    let mut core = support::core_of(FLOW);
+    core.metrics.count_streams();
+    let core = Arc::new(core);
     support::with_endpoints(&core, 1);
     core.admission.set_objectives([("batch".to_owned(), -1)].into());
     answer(&mut send(&core));
@@ -208,4 +207,23 @@ fn the_time_in_plugins_and_in_responses_is_counted() {
         }
     }
     has(&page, "llm_d_epp_response_processing_duration_seconds_count 1");
+}
+
+#[test]
+fn streams_are_counted_where_that_is_asked_for() {
+    let mut core = support::core_of("");
+    core.metrics.count_streams();
+    let core = Arc::new(core);
+    let (mut answered, given_up, _open) = (Stream::open(&core), Stream::open(&core), Stream::open(&core));
+    answered.end(0);
+    drop((answered, given_up));
+    let page = metrics_page(&core);
+    has(&page, "llm_d_epp_extproc_streams_inflight 1");
+    has(&page, "llm_d_epp_extproc_stream_duration_seconds_count 2");
+    for code in ["OK", "Canceled"] {
+        has(&page, &format!("llm_d_epp_extproc_streams_total{{code=\"{code}\"}} 1"));
+    }
+    let other = support::core("");
+    let _stream = Stream::open(&other);
+    assert!(!metrics_page(&other).contains("extproc_stream"));
 }

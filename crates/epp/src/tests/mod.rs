@@ -1,6 +1,7 @@
 //! Whole requests: replayed recordings, single streams, and a picker over real sockets.
 
 mod arguments;
+mod burst;
 mod cluster;
 mod decisions;
 mod eviction;
@@ -9,6 +10,7 @@ mod latency;
 mod metric_names;
 mod metrics;
 mod precise;
+mod readers;
 mod requests;
 mod service;
 pub(crate) mod support;

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::Arc,
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -116,11 +116,22 @@ impl Stream {
         if replies.is_empty() && !finished { self.wait() } else { replies }
     }
 
+    /// The stream ends with this gRPC status.
+    pub(crate) fn end(&mut self, status: u8) {
+        self.0.ended(status);
+    }
+
     /// What is said without having been asked.
     pub(crate) fn poll(&mut self) -> Vec<Reply> {
         let mut out = Outbox::default();
         self.0.poll(&mut Context::from_waker(Waker::noop()), &mut out);
         out.into_replies()
+    }
+
+    /// Goes on until something is said; whoever polls is woken for it.
+    pub(crate) fn poll_with(&mut self, context: &mut Context<'_>, out: &mut Outbox) -> Poll<()> {
+        self.0.poll(context, out);
+        if self.0.waits() { Poll::Pending } else { Poll::Ready(()) }
     }
 
     /// What comes of a request that waits for room. Time passes meanwhile.

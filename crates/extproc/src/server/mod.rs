@@ -53,6 +53,11 @@ pub trait Exchange: Send + Unpin + 'static {
     /// Something happened; put the answers into `out`.
     fn handle(&mut self, incoming: Incoming, out: &mut Outbox);
 
+    /// The stream ends with this gRPC status. It is not called where the proxy gives the stream up.
+    fn ended(&mut self, status: u8) {
+        let _ = status;
+    }
+
     /// Whether it waits for something other than the proxy, so that it has to be polled.
     fn waits(&self) -> bool {
         false

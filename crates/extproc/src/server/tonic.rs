@@ -12,7 +12,7 @@ use futures::{Stream, future::BoxFuture};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, Streaming, codec::CompressionEncoding, server::Grpc};
+use tonic::{Code, Status, Streaming, codec::CompressionEncoding, server::Grpc};
 use tonic_prost::ProstCodec;
 
 use super::{Exchange, MAX_STREAMS, Outbox, PATH, Processor, Shared};
@@ -96,6 +96,7 @@ impl<P: Processor> tower_service::Service<tonic::Request<Streaming<ProcessingReq
             incoming: request.into_inner(),
             exchange: self.0.open(),
             out: Outbox::default(),
+            ended: false,
         })))
     }
 }
@@ -105,6 +106,24 @@ struct Replies<E> {
     incoming: Streaming<ProcessingRequest>,
     exchange: E,
     out: Outbox,
+    /// Whether the exchange was told how the stream ended.
+    ended: bool,
+}
+
+impl<E: Exchange> Replies<E> {
+    fn end<T>(&mut self) -> Poll<Option<T>> {
+        self.end_with(Code::Ok);
+        Poll::Ready(None)
+    }
+
+    /// Says how the stream ended, once.
+    fn end_with(&mut self, code: Code) {
+        if !self.ended {
+            self.ended = true;
+            // The codes of gRPC are small numbers.
+            self.exchange.ended(u8::try_from(i32::from(code)).unwrap_or_default());
+        }
+    }
 }
 
 impl<E: Exchange> Stream for Replies<E> {
@@ -117,7 +136,7 @@ impl<E: Exchange> Stream for Replies<E> {
                 return Poll::Ready(Some(Ok(message)));
             }
             if this.out.finished {
-                return Poll::Ready(None);
+                return this.end();
             }
             this.exchange.poll(context, &mut this.out);
             if this.out.finished || !this.out.queue.is_empty() {
@@ -133,10 +152,13 @@ impl<E: Exchange> Stream for Replies<E> {
                     this.out.finished = true;
                     // The proxy gave the request up: nobody reads a status.
                     if status.code() != tonic::Code::Cancelled {
-                        return Poll::Ready(Some(Err(Status::unknown(status.message()))));
+                        let status = Status::unknown(status.message());
+                        this.end_with(status.code());
+                        return Poll::Ready(Some(Err(status)));
                     }
+                    return Poll::Ready(None);
                 }
-                None => return Poll::Ready(None),
+                None => return this.end(),
             }
         }
     }

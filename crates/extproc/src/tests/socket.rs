@@ -10,12 +10,13 @@ use std::{
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Action, Client, ClientError, Event, HeaderChanges, Headers, ImmediateResponse, Incoming, MAX_BODY_CHUNK,
-    Outbox, Processor, ProcessorExchange, Reply, ServerOptions, serve,
+    Outbox, Processor, ProcessorExchange, Reply, ServerOptions, Transport, serve,
 };
 
 const SOON: Duration = Duration::from_secs(5);
@@ -25,11 +26,14 @@ const SOON: Duration = Duration::from_secs(5);
 struct Echo {
     open: Arc<AtomicUsize>,
     closed: Arc<Notify>,
+    /// How streams ended.
+    ended: Arc<Mutex<Vec<u8>>>,
 }
 
 struct EchoExchange {
     open: Arc<AtomicUsize>,
     closed: Arc<Notify>,
+    ended: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Processor for Echo {
@@ -37,7 +41,11 @@ impl Processor for Echo {
 
     fn open(&self) -> EchoExchange {
         self.open.fetch_add(1, Ordering::SeqCst);
-        EchoExchange { open: Arc::clone(&self.open), closed: Arc::clone(&self.closed) }
+        EchoExchange {
+            open: Arc::clone(&self.open),
+            closed: Arc::clone(&self.closed),
+            ended: Arc::clone(&self.ended),
+        }
     }
 }
 
@@ -49,6 +57,10 @@ impl Drop for EchoExchange {
 }
 
 impl ProcessorExchange for EchoExchange {
+    fn ended(&mut self, status: u8) {
+        self.ended.lock().push(status);
+    }
+
     fn handle(&mut self, incoming: Incoming, out: &mut Outbox) {
         match incoming.event {
             Event::RequestHeaders { headers, .. } => match headers.get(":path") {
@@ -83,6 +95,7 @@ struct Running {
     address: SocketAddr,
     open: Arc<AtomicUsize>,
     closed: Arc<Notify>,
+    ended: Arc<Mutex<Vec<u8>>>,
     shutdown: CancellationToken,
     serving: JoinHandle<()>,
 }
@@ -92,12 +105,13 @@ async fn echo(options: ServerOptions) -> Running {
     let address = listener.local_addr().unwrap();
     let processor = Echo::default();
     let (open, closed) = (Arc::clone(&processor.open), Arc::clone(&processor.closed));
+    let ended = Arc::clone(&processor.ended);
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
     let serving = tokio::spawn(async move {
         serve(listener, Arc::new(processor), options, stop).await.unwrap();
     });
-    Running { address, open, closed, shutdown, serving }
+    Running { address, open, closed, ended, shutdown, serving }
 }
 
 fn request(path: &'static str) -> Event {
@@ -239,6 +253,28 @@ async fn a_message_over_the_limit_ends_the_stream_with_an_error() {
     exchange.send(chunk(&[0; 2000], true)).await.unwrap();
     let ended = timeout(SOON, exchange.receive()).await.unwrap();
     assert!(matches!(ended, Err(ClientError::Status { .. })), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_processor_is_told_how_a_stream_ends_unless_the_proxy_gives_it_up() {
+    for transport in [Transport::Lean, Transport::Tonic] {
+        let options = ServerOptions { max_receive_bytes: 1000, transport, ..ServerOptions::default() };
+        let server = echo(options).await;
+        let client = Client::new(server.address, None);
+        let mut exchange = client.open().await.unwrap();
+        exchange.send(request("/")).await.unwrap();
+        next(&mut exchange).await;
+        drop(exchange);
+        timeout(SOON, server.closed.notified()).await.unwrap();
+        assert!(server.ended.lock().is_empty(), "{transport:?}");
+        for event in [request("/close"), chunk(&[0; 2000], true)] {
+            let mut exchange = client.open().await.unwrap();
+            exchange.send(event).await.unwrap();
+            timeout(SOON, exchange.receive()).await.unwrap().ok();
+            timeout(SOON, server.closed.notified()).await.unwrap();
+        }
+        assert_eq!(*server.ended.lock(), [0, 2], "{transport:?}");
+    }
 }
 
 #[tokio::test]

@@ -369,6 +369,36 @@ pub(super) const PLUGINS: &[Told] = &[
         &[AUTO_TUNE, BLOCK_SIZE, BLOCK_TOKENS, MAX_TOKENS, MAX_BLOCKS, CAPACITY, SHARED],
     ),
     told(
+        "burst-prefix-cache-producer",
+        "Keeps requests together that come at once and share a prompt, so that it is computed once. Each request with a prompt \
+         waits for the end of a window. Name it in `prefix-cache-scorer`.",
+        &[
+            (
+                "windowDurationMs",
+                "Milliseconds of a window. It opens with its first request. Default 100; 1 to 10000.",
+            ),
+            ("maxPerReplica", "The most requests with one prompt for one pod. Default -1: no limit."),
+            ("blockSizeTokens", "Tokens of a block. Default 64."),
+            (
+                "maxPrefixTokensToMatch",
+                "Tokens of a prompt that are compared, from its beginning. Default 0: 2048 blocks; else at least one block.",
+            ),
+            (
+                "minColocateBlocks",
+                "Requests with different prompts are kept together too, where at least so many blocks from the beginning are the \
+                 same, until a pod has its fair share. Default 0: they are not.",
+            ),
+            (
+                "maxBatchSize",
+                "The most requests of a window. Further ones neither wait nor are kept together. Default 1000; -1: no limit.",
+            ),
+            (
+                "balanceBy",
+                "What is spread evenly over the pods: `requests` (default), or `tokens`, the blocks that a pod has to compute.",
+            ),
+        ],
+    ),
+    told(
         "inflight-load-producer",
         "Counts requests and tokens in flight. They are always counted; a declaration lets others name it.",
         &[

@@ -41,6 +41,7 @@ fn request(prompts: &[Prompt], exact: bool) -> Request<'_> {
         multimodal: false,
         priority: 0,
         predictions: &[],
+        together: None,
         headers: &NoHeaders,
     }
 }

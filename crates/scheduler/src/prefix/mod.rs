@@ -83,6 +83,8 @@ pub(crate) struct Matches {
     /// The blocks after which these prompts left those that are remembered.
     forks: Vec<u64>,
     block_tokens: u32,
+    /// Whether this says where a request should go, and not what is cached there.
+    planned: bool,
 }
 
 impl Matches {
@@ -90,7 +92,27 @@ impl Matches {
     pub(crate) fn new(chains: Vec<Vec<u64>>, matched: Vec<u32>, block_tokens: u32) -> Self {
         let total = chains.iter().map(|hashes| count(hashes.len())).sum();
         let own = matched.clone();
-        Self { chains, matched, total, own, own_total: total, forks: Vec::new(), block_tokens }
+        Self {
+            chains,
+            matched,
+            total,
+            own,
+            own_total: total,
+            forks: Vec::new(),
+            block_tokens,
+            planned: false,
+        }
+    }
+
+    /// Where a request of so many blocks should go.
+    pub(crate) fn planned(total: u32, matched: Vec<u32>, block_tokens: u32) -> Self {
+        let own = matched.clone();
+        Self { matched, total, own, own_total: total, block_tokens, planned: true, ..Self::default() }
+    }
+
+    /// The first of these that says what is cached.
+    pub(crate) fn cached(all: &[Self]) -> Option<&Self> {
+        all.iter().find(|matches| !matches.planned)
     }
 
     /// The blocks of each prompt.
@@ -290,7 +312,7 @@ fn drop_holder(holders: &mut AHashMap<u64, Holders>, hash: u64, slot: Slot) {
 }
 
 /// The hash before the first block: the model and the tenant's salt.
-fn root(model: &str, salt: &str) -> u64 {
+pub(crate) fn root(model: &str, salt: &str) -> u64 {
     if salt.is_empty() {
         return xxh64(model.as_bytes(), 0);
     }
@@ -301,7 +323,7 @@ fn root(model: &str, salt: &str) -> u64 {
 }
 
 /// `hᵢ = H(LE64(H(blockᵢ)) ‖ LE64(hᵢ₋₁))`; a partial last block counts.
-fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize) -> Vec<u64> {
+pub(crate) fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize) -> Vec<u64> {
     let block_bytes = block_tokens as usize * 4;
     let mut previous = root;
     prompt

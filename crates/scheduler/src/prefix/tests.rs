@@ -31,6 +31,7 @@ fn request<'a>(prompts: &'a [Prompt], salt: &'a str) -> Request<'a> {
         multimodal: false,
         priority: 0,
         predictions: &[],
+        together: None,
         headers: &NoHeaders,
     }
 }

@@ -50,6 +50,12 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     }
     let prefix =
         builder.prefix(parameters, given.prefix_match_info_producer_name.as_deref(), Settings::default())?;
+    if matches!(builder.prefixes.get(prefix), Some((_, PrefixSource::Planned(_)))) {
+        return Err(parameters.invalid(
+            "prefixMatchInfoProducerName names a burst-prefix-cache-producer, which does not know what is cached; name an \
+             approx-prefix-cache-producer",
+        ));
+    }
     if matches!(builder.prefixes.get(prefix), Some((_, PrefixSource::Told(_)))) {
         return Err(parameters.invalid(
             "prefixMatchInfoProducerName names a precise-prefix-cache-producer, which is not supported here: what is in the memory \

@@ -50,6 +50,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("agent-identity", Alpha, Producer, producers::agent_identity::build),
     ("session-id-producer", Beta, Producer, producers::session_id::build),
     ("approx-prefix-cache-producer", Beta, Producer, producers::approx_prefix::build),
+    ("burst-prefix-cache-producer", Alpha, Producer, producers::burst_prefix::build),
     ("inflight-load-producer", Beta, Producer, producers::inflight_load::build),
     ("precise-prefix-cache-producer", Beta, Producer, producers::precise_prefix::build),
     ("token-producer", Beta, Producer, producers::tokens::build),
@@ -188,7 +189,7 @@ impl Builder {
             return Err(ConfigError::reference(
                 format!("prefixMatchInfoProducerName of plugin \"{}\"", parameters.name),
                 wanted,
-                "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
+                "a declared approx-prefix-cache-producer, precise-prefix-cache-producer or burst-prefix-cache-producer",
                 self.prefixes.iter().map(|(name, _)| name.as_str()),
             ));
         }
@@ -329,7 +330,7 @@ pub(crate) fn instantiate(
             return Err(ConfigError::reference(
                 format!("prefixMatchInfoProducerName of plugin \"{from}\""),
                 reference,
-                "a declared approx-prefix-cache-producer or precise-prefix-cache-producer",
+                "a declared approx-prefix-cache-producer, precise-prefix-cache-producer or burst-prefix-cache-producer",
                 builder.prefixes.iter().map(|(name, _)| name.as_str()),
             ));
         }

@@ -4,7 +4,6 @@
 
 /// The type, and what it would need to work here.
 pub const REFUSED: &[(&str, &str)] = &[
-    ("burst-prefix-cache-producer", "requests that wait for others, to be placed together"),
     ("cross-replica-publisher", "state that replicas of the picker share"),
     ("dcgm-data-source", "NVIDIA's DCGM exporter beside each model server"),
     ("dcgm-extractor", "NVIDIA's DCGM exporter beside each model server"),

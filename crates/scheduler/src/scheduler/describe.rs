@@ -29,7 +29,11 @@ pub(super) fn describe(
         listed.filter_map(|endpoint| Some((name(endpoint.slot)?, count(endpoint.slot)))).collect()
     };
     let mut plugins = Map::new();
-    for ((plugin, _), index) in prefixes.iter().zip(&state.prefixes) {
+    let remembered = prefixes.iter().zip(&state.prefixes);
+    for ((plugin, source), index) in remembered {
+        if matches!(source, PrefixSource::Planned(_)) {
+            continue;
+        }
         let blocks = counts(&|slot| index.held(slot).into());
         plugins.insert(plugin.clone(), json!({"blocks": blocks, "totalBlocks": index.len()}));
     }

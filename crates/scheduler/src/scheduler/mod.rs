@@ -11,6 +11,7 @@ use std::{
 use rand::RngCore;
 
 use crate::{
+    burst::BurstSettings,
     config::{EndpointPickerConfig, ProfilePlugin},
     context::{Candidate, Context},
     decision::{Decision, FilterTrace, Learner, ProfileRun, Remember, ScorerTrace},
@@ -22,6 +23,7 @@ use crate::{
     pairing,
     pickers::max_score::MaxScore,
     plugin::{Admitter, Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
+    prefix::Matches,
     prefixes::PrefixSource,
     producers::{
         p2p_source::{self, PeerSource},
@@ -213,6 +215,14 @@ impl Scheduler {
         self.latency.as_ref()
     }
 
+    /// How requests that come at once are gathered before they are scheduled, where they are.
+    pub fn burst(&self) -> Option<&BurstSettings> {
+        self.prefixes.iter().find_map(|(_, source)| match source {
+            PrefixSource::Planned(settings) => Some(settings),
+            PrefixSource::Guessed(_) | PrefixSource::Told(_) => None,
+        })
+    }
+
     /// What a predictor is told about a request on each candidate, in their order; nothing where none is asked for.
     pub fn features(
         &self,
@@ -392,7 +402,7 @@ impl Scheduler {
             .iter()
             .map(|run| {
                 let target = run.targets[0];
-                let cached = prefixes.first().map_or(0, |matches| {
+                let cached = Matches::cached(&prefixes).map_or(0, |matches| {
                     u64::from(matches.matched(target)) * u64::from(matches.block_tokens())
                 });
                 (candidates[target].endpoint.slot, run.name == PREFILL, tokens.saturating_sub(cached))

@@ -7,6 +7,7 @@ use crate::{
     error::ConfigError,
     parameters::Parameters,
     plugin::{Plugin, Scorer},
+    prefix::Matches,
     registry::Builder,
 };
 
@@ -45,7 +46,7 @@ impl Scorer for TokenLoad {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let prompt = context.request.tokens() as u64;
         for (score, &candidate) in scores.iter_mut().zip(candidates) {
-            let cached = context.prefixes.first().map_or(0, |matches| {
+            let cached = Matches::cached(context.prefixes).map_or(0, |matches| {
                 u64::from(matches.matched(candidate)) * u64::from(matches.block_tokens())
             });
             let (_, in_flight) = context.state.in_flight(context.endpoint(candidate).slot);

@@ -164,7 +164,7 @@ proptest! {
             .map(|(slot, (ttft_ms, tpot_ms))| (Slot(u32::try_from(slot).unwrap()), Prediction { ttft_ms, tpot_ms }))
             .collect();
         let request = Request {
-            id: "r", model: "m", cache_salt: "", prompts: &prompts, exact: false, multimodal, priority, predictions: &predictions, headers: &headers,
+            id: "r", model: "m", cache_salt: "", prompts: &prompts, exact: false, multimodal, priority, predictions: &predictions, together: None, headers: &headers,
         };
         for (_, scheduler) in schedulers() {
             let mut state = scheduler.state();

@@ -127,6 +127,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
                     multimodal: false,
                     priority: 0,
                     predictions: &[],
+                    together: None,
                     headers: &Sent::default(),
                 };
                 let decision = scheduler.schedule(&state, &request, &pool, now, &mut random).unwrap();

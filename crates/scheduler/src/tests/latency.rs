@@ -35,6 +35,7 @@ fn schedule(
         multimodal: false,
         priority,
         predictions,
+        together: None,
         headers,
     };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(1))
@@ -191,6 +192,7 @@ fn the_predictor_is_told_what_it_learned_from() {
         multimodal: false,
         priority: 0,
         predictions: &[],
+        together: None,
         headers: &headers,
     };
     let expected = [

@@ -7,7 +7,7 @@ mod latency;
 mod p2p;
 mod pairing;
 mod picks;
-mod plugins;
+pub(crate) mod plugins;
 mod precise;
 mod published;
 mod sessions;

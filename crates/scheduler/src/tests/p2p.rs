@@ -25,6 +25,7 @@ fn a_pod_that_has_more_of_the_prompt_is_named() {
             multimodal: false,
             priority: 0,
             predictions: &[],
+            together: None,
             headers: &headers,
         };
         let mut random = StdRng::seed_from_u64(1);

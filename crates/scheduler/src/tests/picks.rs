@@ -54,6 +54,7 @@ fn pick(
         multimodal: false,
         priority: 0,
         predictions: &[],
+        together: None,
         headers: &NoHeaders,
     };
     scheduler.schedule(state, &request, at, 0, &mut StdRng::seed_from_u64(7))

@@ -14,7 +14,7 @@ pub(super) fn scheduler(plugins: &str, rest: &str) -> Scheduler {
     try_scheduler(plugins, rest).unwrap()
 }
 
-pub(super) fn try_scheduler(plugins: &str, rest: &str) -> Result<Scheduler, crate::ConfigError> {
+pub(crate) fn try_scheduler(plugins: &str, rest: &str) -> Result<Scheduler, crate::ConfigError> {
     let text =
         format!("apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{plugins}]\n{rest}");
     let options = Options { allow_experimental: true, trace: true };
@@ -72,6 +72,7 @@ pub(super) fn pick_as(
         multimodal: false,
         priority,
         predictions: &[],
+        together: None,
         headers,
     };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(seed))

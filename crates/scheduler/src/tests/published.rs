@@ -26,16 +26,15 @@ const PUBLISHED: &[Published] = &[
         "schedulingProfiles: [{name: default, plugins: [{pluginRef: decode-filter}, {pluginRef: max-score-picker}, \
          {pluginRef: prefix-cache-scorer, weight: 2}]}]",
     ),
-    Published {
-        file: "epp-burst-prefix-cache-config",
-        plugins: "TOKENS, {type: single-profile-handler}, {type: decode-filter}, {type: burst-prefix-cache-producer, \
+    loads(
+        "epp-burst-prefix-cache-config",
+        "TOKENS, {type: single-profile-handler}, {type: decode-filter}, {type: burst-prefix-cache-producer, \
              parameters: {windowDurationMs: 100, maxPerReplica: -1, minColocateBlocks: 0}}, {type: prefix-cache-scorer, \
              parameters: {prefixMatchInfoProducerName: burst-prefix-cache-producer}}, {type: load-aware-scorer}, \
              {type: max-score-picker}",
-        rest: "schedulingProfiles: [{name: default, plugins: [{pluginRef: decode-filter}, {pluginRef: prefix-cache-scorer, \
+        "schedulingProfiles: [{name: default, plugins: [{pluginRef: decode-filter}, {pluginRef: prefix-cache-scorer, \
              weight: 2.0}, {pluginRef: load-aware-scorer, weight: 1.0}, {pluginRef: max-score-picker}]}]",
-        refused: Some(&["burst-prefix-cache-producer"]),
-    },
+    ),
     loads(
         "epp-config",
         "{type: prefix-cache-scorer}, {type: decode-filter}, {type: max-score-picker}, {type: single-profile-handler}",

@@ -18,6 +18,7 @@ fn sent(scheduler: &Scheduler, state: &mut State, headers: &Sent, seed: u64) -> 
         multimodal: false,
         priority: 0,
         predictions: &[],
+        together: None,
         headers,
     };
     let decision = scheduler.schedule(state, &request, &pool, 0, &mut StdRng::seed_from_u64(seed)).unwrap();

@@ -431,6 +431,7 @@ impl<P: Processor> Core<P> {
             let done = call.out.queue.is_empty() && call.sent == call.sending.len();
             if done && let Some(status) = call.end.take() {
                 let (answered, remote_closed) = (call.answered, call.remote_closed);
+                call.exchange.ended(status.code);
                 self.end(stream, answered, remote_closed, &status);
                 self.forget(stream);
                 continue;

@@ -1,0 +1,97 @@
+//! The ext_proc streams themselves, whatever they carry.
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{
+        counter::Counter,
+        family::{Family, MetricConstructor},
+        gauge::Gauge,
+        histogram::Histogram,
+    },
+    registry::Registry,
+};
+use tokio::time::Instant;
+
+use super::buckets::{Buckets, EXTPROC_STREAM};
+
+/// The series.
+#[derive(Clone)]
+pub(crate) struct ExtProcMetrics {
+    open: Gauge,
+    durations: Histogram,
+    ended: Family<CodeLabel, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CodeLabel {
+    code: &'static str,
+}
+
+/// A stream that counts as open until it is dropped.
+pub(crate) struct OpenStream {
+    metrics: ExtProcMetrics,
+    since: Instant,
+    /// The gRPC status that it ended with; `None`: the proxy gave it up.
+    status: Option<u8>,
+}
+
+// === impl ExtProcMetrics ===
+
+impl ExtProcMetrics {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let durations = Buckets(EXTPROC_STREAM).new_metric();
+        let metrics = Self { open: Gauge::default(), durations, ended: Family::default() };
+        registry.register(
+            "llm_d_epp_extproc_streams_inflight",
+            "Open ext_proc streams",
+            metrics.open.clone(),
+        );
+        registry.register(
+            "llm_d_epp_extproc_stream_duration_seconds",
+            "Time that an ext_proc stream is open",
+            metrics.durations.clone(),
+        );
+        // The encoder adds `_total`.
+        registry.register(
+            "llm_d_epp_extproc_streams",
+            "Ext_proc streams that ended, by gRPC status",
+            metrics.ended.clone(),
+        );
+        metrics
+    }
+
+    /// A proxy opened a stream.
+    pub(crate) fn opened(&self) -> OpenStream {
+        self.open.inc();
+        OpenStream { metrics: self.clone(), since: Instant::now(), status: None }
+    }
+}
+
+// === impl OpenStream ===
+
+impl OpenStream {
+    /// The stream ends with this gRPC status.
+    pub(crate) fn ended(&mut self, status: u8) {
+        self.status = Some(status);
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let code = self.status.map_or("Canceled", name);
+        self.metrics.open.dec();
+        self.metrics.durations.observe(self.since.elapsed().as_secs_f64());
+        self.metrics.ended.get_or_create(&CodeLabel { code }).inc();
+    }
+}
+
+/// The status as gRPC for Go spells it, which dashboards expect. Those that streams end with have a name.
+fn name(status: u8) -> &'static str {
+    match status {
+        0 => "OK",
+        1 => "Canceled",
+        11 => "OutOfRange",
+        14 => "Unavailable",
+        _ => "Unknown",
+    }
+}

@@ -1,0 +1,98 @@
+//! `burst-prefix-cache-producer` (alpha): keeps requests together that come at once and share a prompt.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::{
+    burst::{Balance, BurstSettings},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::Plugin,
+    prefixes::PrefixSource,
+    registry::Builder,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    window_duration_ms: i64,
+    max_per_replica: i64,
+    block_size_tokens: i64,
+    max_prefix_tokens_to_match: i64,
+    min_colocate_blocks: i64,
+    max_batch_size: i64,
+    balance_by: String,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            window_duration_ms: 100,
+            max_per_replica: UNLIMITED,
+            block_size_tokens: 64,
+            max_prefix_tokens_to_match: 0,
+            min_colocate_blocks: 0,
+            max_batch_size: 1000,
+            balance_by: String::new(),
+        }
+    }
+}
+
+const UNLIMITED: i64 = -1;
+/// Every request waits for the window.
+const LONGEST_WINDOW_MS: i64 = 10_000;
+/// The blocks that are compared where no number of tokens is given.
+const BLOCKS: usize = 2048;
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    let within = |field: &str, value: i64, least: i64, most: i64, meaning: &str| {
+        let number = u32::try_from(value).ok().filter(|_| (least..=most).contains(&value));
+        number.ok_or_else(|| parameters.invalid(format!("{field}: expected {meaning}, found {value}")))
+    };
+    let most = i64::from(u32::MAX);
+    let limit = |field: &str, value: i64| match value {
+        UNLIMITED => Ok(usize::MAX),
+        value => within(field, value, 1, most, "1 or more, or -1 for no limit").map(|limit| limit as usize),
+    };
+    let window = within(
+        "windowDurationMs",
+        given.window_duration_ms,
+        1,
+        LONGEST_WINDOW_MS,
+        "a number of milliseconds from 1 to 10000",
+    )?;
+    let block_tokens = within("blockSizeTokens", given.block_size_tokens, 1, most, "1 or more")?;
+    let tokens = within("maxPrefixTokensToMatch", given.max_prefix_tokens_to_match, 0, most, "0 or more")?;
+    if (1..block_tokens).contains(&tokens) {
+        return Err(parameters.invalid(format!(
+            "maxPrefixTokensToMatch: expected 0, or at least the {block_tokens} of blockSizeTokens, found {tokens}"
+        )));
+    }
+    let balance = match given.balance_by.as_str() {
+        "" | "requests" => Balance::Requests,
+        "tokens" => Balance::Blocks,
+        other => {
+            return Err(
+                parameters.invalid(format!("balanceBy: expected requests or tokens, found \"{other}\""))
+            );
+        }
+    };
+    if builder.prefixes.iter().any(|(_, source)| matches!(source, PrefixSource::Planned(_))) {
+        return Err(
+            parameters.invalid("another plugin gathers requests already, and they can wait only once")
+        );
+    }
+    let settings = BurstSettings {
+        window: Duration::from_millis(window.into()),
+        per_endpoint: limit("maxPerReplica", given.max_per_replica)?,
+        block_tokens,
+        max_blocks: if tokens == 0 { BLOCKS } else { (tokens / block_tokens) as usize },
+        shared_blocks: within("minColocateBlocks", given.min_colocate_blocks, 0, most, "0 or more")? as usize,
+        max_requests: limit("maxBatchSize", given.max_batch_size)?,
+        balance,
+    };
+    builder.prefixes.push((parameters.name.to_owned(), PrefixSource::Planned(settings)));
+    Ok(Plugin::default())
+}
