@@ -127,9 +127,8 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
             list.iter().find_map(|child| unrestorable_field(child, element))
         }
         (Shape::Bytes, Value::Array(list)) => list.iter().find_map(|item| match item {
-            Value::Null => None,
             Value::Number(number) if number.is_f64() => Some("cannot convert float64 to uint8".to_owned()),
-            Value::Number(_) => None,
+            Value::Null | Value::Number(_) => None,
             _ => unrecognized("uint8"),
         }),
         (Shape::Bytes | Shape::List { .. }, _) => Some(format!("cannot restore slice from {kind}")),

@@ -76,7 +76,8 @@ fn value_text(value: &Value) -> String {
         Value::String(text) => gofmt::quoted(text),
         Value::Null => "null".to_owned(),
         Value::Object(fields) => {
-            fields.iter().map(|(name, value)| format!("{name}={}", value_text(value))).collect()
+            let shown = fields.iter().map(|(name, value)| format!("{name}={}", value_text(value)));
+            shown.collect::<Vec<_>>().concat()
         }
         other => gofmt::plain(other),
     }
