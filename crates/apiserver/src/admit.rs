@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::{
     admission::{AdmissionAnswer, AdmissionRequest},
     kinds::Resource,
+    pod_account,
     request::query::Query,
     server::State,
     status::ApiError,
@@ -67,10 +68,11 @@ pub(crate) async fn mutate(
     value: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Value, ApiError> {
-    let mut current = match webhook::mutate(state, &review.webhook(Some(&value)), warnings).await? {
-        Some(changed) => changed,
-        None => value.clone(),
-    };
+    let mut current = value.clone();
+    pod_account::admit(state, review, &mut current).await?;
+    if let Some(changed) = webhook::mutate(state, &review.webhook(Some(&current)), warnings).await? {
+        current = changed;
+    }
     for hook in hooks(state, review.resource) {
         let answer = hook.mutate(review.request(Some(&current))).await;
         if let Some(changed) = take(answer, warnings)? {

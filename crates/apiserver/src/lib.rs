@@ -31,6 +31,7 @@ mod loops;
 mod metrics;
 pub mod patching;
 pub mod pod_access;
+mod pod_account;
 mod pods;
 mod protobuf;
 mod rbac;

@@ -29,6 +29,9 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// First address and prefix length of the range of cluster IPs.
     pub service_range: (Ipv4Addr, u8),
+    /// Whether a pod needs the service account that it names, and gets `default` where it names none. Somebody has to make
+    /// that account in every namespace then.
+    pub pods_need_accounts: bool,
 }
 
 impl Default for Options {
@@ -39,6 +42,7 @@ impl Default for Options {
             token: None,
             hosts: Vec::new(),
             service_range: (Ipv4Addr::new(127, 96, 0, 0), 16),
+            pods_need_accounts: false,
         }
     }
 }

@@ -125,6 +125,7 @@ impl Local {
             state: objects,
             token: Some(token.clone()),
             service_range: addresses.services(),
+            pods_need_accounts: true,
             ..longboat_apiserver::Options::default()
         })?;
         server.add_admission(Arc::new(OwnKinds::new(server.client(apply::DEFAULT_NAMESPACE))));

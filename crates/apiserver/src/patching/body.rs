@@ -126,6 +126,11 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
         (Shape::List { element, .. }, Value::Array(list)) => {
             list.iter().find_map(|child| unrestorable_field(child, element))
         }
+        (Shape::Bytes, Value::Array(list)) => list.iter().find_map(|item| match item {
+            Value::Number(number) if number.is_f64() => Some("cannot convert float64 to uint8".to_owned()),
+            Value::Null | Value::Number(_) => None,
+            _ => unrecognized("uint8"),
+        }),
         (Shape::Bytes | Shape::List { .. }, _) => Some(format!("cannot restore slice from {kind}")),
         (Shape::Map { value: inner, .. }, Value::Object(map)) if matches!(**inner, Shape::String) => {
             let wrong = |child: &Value| match child {

@@ -1,6 +1,6 @@
 //! Deployments, ReplicaSets, StatefulSets, DaemonSets.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, pod};
 use crate::status::Cause;
@@ -72,7 +72,12 @@ fn default(kind: Workload, value: &mut Value) {
         }
     }
     let spec = &mut value["spec"];
+    let empty = spec["template"]["metadata"]["labels"].as_object().is_some_and(Map::is_empty);
     default_template(&mut spec["template"]);
+    if empty && !matches(&spec["selector"], &Value::Null) {
+        // an object that is refused for its labels is told which ones it has
+        spec["template"]["metadata"]["labels"] = json!({});
+    }
     drop_empty(spec, &["minReadySeconds", "paused"]);
     match kind {
         Workload::Deployment => {

@@ -130,9 +130,7 @@ fn validate(kind: Batch, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         return causes;
     }
     job(&value["spec"], "spec", &mut causes);
-    if value["spec"]["manualSelector"] == true {
-        chosen_by_hand(&value["spec"], &mut causes);
-    }
+    selector(&value["spec"], &mut causes);
     causes.extend(apps::validate_template(
         &value["spec"]["template"],
         "spec.template",
@@ -184,8 +182,8 @@ fn job(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Everything wrong with a selector that the user wrote.
-fn chosen_by_hand(spec: &Value, causes: &mut Vec<Cause>) {
+/// Everything wrong with the selector: the user's, or, in an update, what is left of the server's.
+fn selector(spec: &Value, causes: &mut Vec<Cause>) {
     if !spec["selector"].is_object() {
         causes.push(Cause::required("spec.selector", ""));
     }

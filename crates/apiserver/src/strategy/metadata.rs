@@ -5,6 +5,8 @@ use serde_json::Value;
 use super::{Strategy, drop_empty, name_rule, names, of};
 use crate::{kinds::Resource, status::Cause};
 
+const FINALIZERS: &str = "metadata.finalizers";
+
 const NOT_DISTINCT: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
 /// Most bytes of all annotations together.
@@ -39,10 +41,10 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
             let once = causes.clone();
             let looks = of(resource).map_or(1, Strategy::metadata_validations);
             for look in 1..looks {
-                // two of them know nothing of standard finalizers
-                let knows = look + 2 < looks;
+                // two of them do not look at finalizers
+                let sees_all = look + 2 < looks;
                 causes.extend(
-                    once.iter().filter(|cause| knows || !cause.message.contains(NOT_DISTINCT)).cloned(),
+                    once.iter().filter(|cause| sees_all || !cause.field.starts_with(FINALIZERS)).cloned(),
                 );
             }
         }
@@ -197,18 +199,17 @@ pub(super) fn dedupe_owners(metadata: &mut Value) -> Option<String> {
 }
 
 fn finalizers(resource: &Resource, finalizers: &Value, causes: &mut Vec<Cause>) {
-    let path = "metadata.finalizers";
+    let path = FINALIZERS;
     let mut policies = 0;
     for (index, finalizer) in finalizers.as_array().into_iter().flatten().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
         if name == "orphan" || name == "foregroundDeletion" {
             policies += 1;
         }
-        let problems = names::qualified_name_problems(name);
-        for problem in &problems {
+        for problem in names::qualified_name_problems(name) {
             causes.push(Cause::invalid(path, finalizer, problem));
         }
-        if problems.is_empty() && !is_distinct(resource, name) {
+        if !is_distinct(resource, name) {
             causes.push(Cause::invalid(format!("{path}[{index}]"), finalizer, NOT_DISTINCT));
         }
     }

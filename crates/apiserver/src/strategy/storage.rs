@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     Strategy,
     checks::{items, name, one_of, selector, text},
-    fill,
+    drop_empty, fill,
     names::{self, NameRule},
     quantity::Quantity,
 };
@@ -148,30 +148,54 @@ fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> {
         causes.extend(causes.clone());
     }
     if let Some(live) = live {
-        immutable(spec, &live["spec"], &mut causes);
+        immutable(value, live, &mut causes);
     }
     causes
 }
 
-/// Only the size of a bound claim, and what the cluster fills in, may change.
-fn immutable(spec: &Value, live: &Value, causes: &mut Vec<Cause>) {
-    let rest = |spec: &Value| {
-        let mut rest = spec.clone();
-        if let Some(rest) = rest.as_object_mut() {
-            rest.remove("resources");
-            rest.remove("volumeName");
-            rest.remove("volumeAttributesClassName");
+/// Only what a bound claim asks for, and what the cluster fills in, may change.
+fn immutable(value: &Value, live: &Value, causes: &mut Vec<Cause>) {
+    let (spec, old) = (&value["spec"], &live["spec"]);
+    let mut kept = spec.clone();
+    if text(old, "volumeName").is_empty() {
+        super::put(&mut kept, "volumeName", old.get("volumeName").cloned());
+    }
+    // a claim that names no class gets the default one later
+    if old["storageClassName"].is_null() {
+        super::put(&mut kept, "storageClassName", None);
+    }
+    if value["status"]["phase"] == "Bound" {
+        if kept["resources"]["requests"].is_object() {
+            let size = old["resources"]["requests"].get("storage").cloned();
+            super::put(&mut kept["resources"]["requests"], "storage", size);
         }
-        rest
-    };
-    let was_unbound = text(live, "volumeName").is_empty();
-    let moved = !was_unbound && spec["volumeName"] != live["volumeName"];
-    if moved || rest(spec) != rest(live) {
+        super::put(&mut kept, "volumeAttributesClassName", old.get("volumeAttributesClassName").cloned());
+    }
+    if without_empty(&kept) != without_empty(old) {
         causes.push(Cause::forbidden(
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         ));
     }
+    let size = |text: &Value| text.as_str().and_then(Quantity::parse).map_or(0, Quantity::milli);
+    let [new, asked] = [spec, old].map(|spec| size(&spec["resources"]["requests"]["storage"]));
+    if new < asked && new <= size(&live["status"]["capacity"]["storage"]) {
+        let detail = "field can not be less than status.capacity";
+        causes.push(Cause::forbidden("spec.resources.requests.storage", detail));
+    }
+    if spec["volumeMode"] != old["volumeMode"] {
+        causes.push(Cause::invalid("volumeMode", &spec["volumeMode"], "field is immutable"));
+    }
+}
+
+/// A spec without the empty parts of its resources, which mean the same as none.
+fn without_empty(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    if spec["resources"].is_object() {
+        drop_empty(&mut spec["resources"], &["limits", "requests"]);
+    }
+    drop_empty(&mut spec, &["resources"]);
+    spec
 }
 
 /// Everything wrong with a class.

@@ -13,6 +13,7 @@
 #[path = "../../../../tests/cluster/api.rs"]
 #[allow(dead_code, reason = "shared with the tests on a cluster")]
 mod api;
+mod known;
 mod nothing;
 mod requests;
 mod rights;
@@ -57,7 +58,8 @@ fn embedded() -> Api {
     let url = block(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = ApiServer::new(Options::default()).unwrap();
+        let options = Options { pods_need_accounts: true, ..Options::default() };
+        let server = ApiServer::new(options).unwrap();
         tokio::spawn(async move { server.serve(listener, None, CancellationToken::new()).await });
         url
     });
@@ -157,6 +159,45 @@ fn rights_are_given_away_as_a_real_api_server_lets_them() {
     let Some(real) = server::Server::start() else { return };
     let found = rights::differences(&real.api, &embedded());
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn requests_that_were_once_answered_otherwise_are_answered_as_by_a_real_api_server() {
+    let Some(real) = server::Server::start() else { return };
+    let ours = embedded();
+    for api in [&real.api, &ours] {
+        requests::set_up(api);
+    }
+    let mut different = Vec::new();
+    for (code, request) in known::requests() {
+        let [expected, found] = [&real.api, &ours].map(|api| ask(api, &request).expect("an answer"));
+        let [expected, found] = [&expected, &found].map(comparable);
+        if expected["code"] != code || expected != found {
+            different.push(format!("{request}\n  real {expected}\n  ours {found}\n  known {code}"));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+/// Deleting many checks the revision that is asked for against each of them.
+#[test]
+fn a_collection_is_deleted_at_its_revision_as_by_a_real_api_server() {
+    let Some(real) = server::Server::start() else { return };
+    let path = "/api/v1/namespaces/default/configmaps";
+    for api in [&real.api, &embedded()] {
+        api.post(path, &json!({"metadata": {"name": "old", "labels": {"a": "b"}}})).ok();
+        let refused = api.delete(&format!("{path}?labelSelector=a%3Db&resourceVersion=0"));
+        assert_eq!(
+            (refused.status, &refused.body["reason"]),
+            (409, &json!("Conflict")),
+            "{:#}",
+            refused.body
+        );
+        let revision = api.get(&format!("{path}/old")).ok()["metadata"]["resourceVersion"].clone();
+        let revision = revision.as_str().unwrap();
+        api.delete(&format!("{path}?labelSelector=a%3Db&resourceVersion={revision}")).ok();
+        assert_eq!(api.get(&format!("{path}/old")).status, 404);
+    }
 }
 
 #[test]

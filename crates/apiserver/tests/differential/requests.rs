@@ -51,6 +51,9 @@ pub(crate) fn set_up(api: &Api) {
     // pods are not created without it
     let account = json!({"metadata": {"name": "default"}, "automountServiceAccountToken": false});
     api.post(&format!("{NAMESPACE}/serviceaccounts"), &account);
+    // what it says about images holds for its pods
+    let account = json!({"metadata": {"name": "pulls"}, "automountServiceAccountToken": false, "imagePullSecrets": [{"name": "s"}]});
+    api.post(&format!("{NAMESPACE}/serviceaccounts"), &account);
     let pod = json!({"metadata": {"name": "p", "labels": {"x": "1"}},
         "spec": {"nodeName": "n", "serviceAccountName": "default", "containers": [{"name": "c", "image": "i"}]}});
     api.post(&format!("{NAMESPACE}/pods"), &pod).ok();

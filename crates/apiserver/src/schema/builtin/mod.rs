@@ -74,6 +74,11 @@ fn prune_value(value: &mut Value, shape: &Shape, path: &mut String, dropped: &mu
             prune_items(items, &Shape::Struct(Arc::clone(name)), path, dropped);
         }
         (Shape::List(shape), Value::Array(items)) => prune_items(items, shape, path, dropped),
+        (Shape::Bytes, value @ Value::Array(_)) => {
+            if let Some(bytes) = listed_bytes(value) {
+                *value = Value::from(BASE64_STANDARD.encode(bytes));
+            }
+        }
         (Shape::Map(shape), Value::Object(map)) => {
             for (name, value) in map.iter_mut() {
                 set_zero(value, shape);
@@ -99,6 +104,15 @@ fn set_zero(value: &mut Value, shape: &Shape) {
             _ => return,
         };
     }
+}
+
+/// Bytes that are given as a list of numbers instead of a text.
+fn listed_bytes(value: &Value) -> Option<Vec<u8>> {
+    let byte = |item: &Value| match item {
+        Value::Null => Some(0),
+        item => item.as_u64().and_then(|number| u8::try_from(number).ok()),
+    };
+    value.as_array()?.iter().map(byte).collect()
 }
 
 fn prune_items(items: &mut [Value], shape: &Shape, path: &mut String, dropped: &mut Vec<String>) {
@@ -175,6 +189,14 @@ fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Opti
                 wrong(&format!("number {number}"), "int64")
             }
         }
+        (Shape::Bytes, Value::Array(items)) => items.iter().find_map(|item| match item {
+            Value::Null => None,
+            Value::Number(number) => {
+                let fits = number.as_u64().is_some_and(|number| u8::try_from(number).is_ok());
+                if fits { None } else { wrong(&format!("number {number}"), "uint8") }
+            }
+            item => wrong(go_type(item), "uint8"),
+        }),
         (Shape::Bytes, Value::String(text)) => {
             let clean: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
             let bad = clean
