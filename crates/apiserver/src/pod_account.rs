@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use longboat_patch::gofmt;
 use serde_json::Value;
 
 use crate::{
@@ -50,9 +51,9 @@ pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -
 async fn find(state: &State, namespace: &str, name: &str) -> Result<Arc<Stored>, String> {
     let problems = names::problems(NameRule::PathSegment, name);
     if !problems.is_empty() {
-        return Err(format!("invalid resource name {name:?}: [{}]", problems.join(" ")));
+        return Err(format!("invalid resource name {}: [{}]", gofmt::quoted(name), problems.join(" ")));
     }
-    let missing = || format!("serviceaccount {name:?} not found");
+    let missing = || format!("serviceaccount {} not found", gofmt::quoted(name));
     let accounts = state.registry.find("", "v1", "serviceaccounts").ok_or_else(missing)?;
     let key = Key::new(namespace, name);
     let tries = if name == DEFAULT { TRIES } else { 1 };
