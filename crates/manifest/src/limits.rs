@@ -12,7 +12,7 @@ pub const MAX_DOCUMENTS: usize = 20_000;
 pub const MAX_DEPTH: usize = 128;
 
 /// Keys, values, maps and lists of one document. The largest CustomResourceDefinitions have a quarter of a million.
-const MAX_NODES: usize = 4_000_000;
+pub(crate) const MAX_NODES: usize = 4_000_000;
 
 /// Nodes that aliases (`*name`) may add to a document.
 pub(crate) const MAX_ALIASED: usize = 100_000;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     Document, ManifestError, Position,
     document::items,
-    limits::{MAX_ALIASED, MAX_BYTES, MAX_DOCUMENTS, options},
+    limits::{MAX_ALIASED, MAX_BYTES, MAX_DEPTH, MAX_DOCUMENTS, MAX_NODES, options},
     node::{Node, Parts, Read},
 };
 
@@ -218,6 +218,12 @@ fn in_our_words(message: String) -> String {
     if message.starts_with("alias replay limit exceeded") {
         return format!(
             "aliases (`*name`) add more than {MAX_ALIASED} nodes to this document: write out what is meant"
+        );
+    }
+    // The parser names its limits as its code does.
+    if message.starts_with("budget breached") || message.starts_with("recursion limit") {
+        return format!(
+            "this document is too large: at most {MAX_NODES} keys and values, in at most {MAX_DEPTH} levels, are read"
         );
     }
     message

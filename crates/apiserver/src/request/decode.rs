@@ -59,6 +59,11 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
 
 /// `error: line 2 column 6: …` (and a picture of the place) as `yaml: line 2: …`.
 fn yaml_text(error: &str) -> String {
+    // The parser names its limits as its code does.
+    if error.contains("budget breached") || error.contains("alias replay limit") {
+        return "yaml: the document is too large: it has too many nodes, those that aliases add included"
+            .to_owned();
+    }
     let first = error.lines().next().unwrap_or_default();
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let placed = first.split_once(": ").and_then(|(place, why)| {
@@ -143,5 +148,18 @@ mod tests {
         assert_eq!(json(b"{\"a\":").unwrap_err(), "unexpected end of JSON input");
         assert_eq!(json(b"{} t").unwrap_err(), "invalid character 't' after top-level value");
         assert_eq!(json(b"not json").unwrap_err(), "invalid character 'o' in literal null (expecting 'u')");
+    }
+
+    #[test]
+    fn yaml_that_aliases_make_too_large_is_refused_in_words() {
+        let levels = ["a: &a [1,1,1,1,1,1,1,1]", "b: &b [*a,*a,*a,*a,*a,*a,*a,*a]"].map(str::to_owned);
+        let further = "bcdefgh".chars().zip("cdefghi".chars());
+        let further = further
+            .map(|(below, level)| format!("{level}: &{level} [{}]", vec![format!("*{below}"); 8].join(",")));
+        let text = levels.into_iter().chain(further).collect::<Vec<_>>().join("\n");
+        assert_eq!(
+            yaml(text.as_bytes()).unwrap_err(),
+            "yaml: the document is too large: it has too many nodes, those that aliases add included"
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! Reaching the cluster that a verb is about.
 
-use anyhow::{Context, anyhow};
+use std::io::ErrorKind;
+
+use anyhow::anyhow;
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use longboat_controller::reader;
 
@@ -38,16 +40,33 @@ async fn config(cluster: &ClusterArgs) -> anyhow::Result<Config> {
     let options = KubeConfigOptions { context: cluster.context.clone(), ..KubeConfigOptions::default() };
     match &cluster.kubeconfig {
         Some(path) => {
-            let file = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read the kubeconfig `{}`", path.display()))?;
-            Config::from_custom_kubeconfig(file, &options)
-                .await
-                .with_context(|| format!("cannot use the kubeconfig `{}`", path.display()))
+            let unusable =
+                |error| anyhow!("cannot use the kubeconfig `{}`: {}", path.display(), sentence(&error));
+            let file = Kubeconfig::read_from(path).map_err(unusable)?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(unusable)
         }
-        None if cluster.context.is_some() => {
-            Config::from_kubeconfig(&options).await.context("cannot use the kubeconfig")
+        None if cluster.context.is_some() => Config::from_kubeconfig(&options)
+            .await
+            .map_err(|error| anyhow!("cannot use the kubeconfig: {}", sentence(&error))),
+        None => Config::infer().await.map_err(|error| nowhere(&error)),
+    }
+}
+
+/// Why there is neither a kubeconfig nor the account of a pod.
+fn nowhere(error: &InferConfigError) -> anyhow::Error {
+    let why = sentence(&error.kubeconfig);
+    anyhow!("no cluster to look at: {why}, and this is not a pod\n  Set KUBECONFIG, or use `--kubeconfig`.")
+}
+
+/// What is wrong with a kubeconfig. kube quotes paths as Rust does.
+fn sentence(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(error, path) if error.kind() == ErrorKind::NotFound => {
+            format!("there is no file `{}`", path.display())
         }
-        None => Config::infer().await.context("no cluster to look at: set KUBECONFIG, or use `--kubeconfig`"),
+        KubeconfigError::ReadConfig(error, path) => format!("cannot read `{}`: {error}", path.display()),
+        KubeconfigError::CurrentContextNotSet => "it names no current context: use `--context`".to_owned(),
+        other => other.to_string(),
     }
 }
 
