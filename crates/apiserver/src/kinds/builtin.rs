@@ -4,11 +4,14 @@
 use std::sync::Arc;
 
 use super::{Origin, Resource};
-use crate::strategy::{
-    Autoscaler, Batch, Budget, Claim, Config, ControllerRevision, Definition, Devices, EndpointSlice,
-    Endpoints, Event, Ingress, IngressClass, Lease, LimitRange, Namespace, NetworkPolicy, Node, Plain, Pod,
-    PodTemplate, PriorityClass, Rbac, ReplicationController, ResourceQuota, Service, ServiceAccount,
-    StorageClass, Strategy, Volume, WebhookConfiguration, Workload,
+use crate::{
+    strategy::{
+        Autoscaler, Batch, Budget, Claim, Config, ControllerRevision, Definition, Devices, EndpointSlice,
+        Endpoints, Event, Ingress, IngressClass, Lease, LimitRange, Namespace, NetworkPolicy, Node, Plain,
+        Pod, PodTemplate, PriorityClass, Rbac, ReplicationController, ResourceQuota, Service, ServiceAccount,
+        StorageClass, Strategy, Volume, WebhookConfiguration, Workload,
+    },
+    tables::{self, Printer},
 };
 
 /// A row of the table.
@@ -40,6 +43,8 @@ pub struct BuiltIn {
     pub generation: bool,
     /// What the server does with its objects, beyond what it does with all objects.
     pub(crate) strategy: &'static dyn Strategy,
+    /// How `kubectl get` prints them.
+    pub(crate) printer: &'static Printer,
 }
 
 /// Sets of verbs.
@@ -80,11 +85,11 @@ const NOGEN: bool = false;
 
 macro_rules! rows {
     ($($group:literal $version:literal $plural:literal $singular:literal $kind:literal $short:expr, $cat:expr, $ns:expr,
-       $sub:expr, $verbs:expr, $table:expr, $generation:expr, $strategy:expr;)*) => {
+       $sub:expr, $verbs:expr, $table:expr, $generation:expr, $strategy:expr, $printer:expr;)*) => {
         &[$(BuiltIn {
             group: $group, version: $version, plural: $plural, singular: $singular, kind: $kind, short_names: &$short,
             categories: &$cat, namespaced: $ns, subresources: &$sub, verbs: $verbs, table: $table,
-            generation: $generation, strategy: &$strategy,
+            generation: $generation, strategy: &$strategy, printer: &$printer,
         }),*]
     };
 }
@@ -93,74 +98,74 @@ use Verbs::{All, NoCollection, ReadOnly, Review};
 
 /// Every built-in resource, in the order of discovery.
 pub static TABLE: &[BuiltIn] = rows! {
-    "" "v1" "configmaps" "configmap" "ConfigMap" ["cm"], [], NS, [], All, None, NOGEN, Config::Map;
-    "" "v1" "endpoints" "endpoints" "Endpoints" ["ep"], [], NS, [], All, None, NOGEN, Endpoints;
-    "" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN, Event::Core;
-    "" "v1" "limitranges" "limitrange" "LimitRange" ["limits"], [], NS, [], All, None, NOGEN, LimitRange;
-    "" "v1" "namespaces" "namespace" "Namespace" ["ns"], [], CLUSTER, ["finalize", "status"], NoCollection, None, NOGEN, Namespace;
-    "" "v1" "nodes" "node" "Node" ["no"], [], CLUSTER, ["proxy", "status"], All, None, NOGEN, Node;
+    "" "v1" "configmaps" "configmap" "ConfigMap" ["cm"], [], NS, [], All, None, NOGEN, Config::Map, tables::CONFIG_MAP;
+    "" "v1" "endpoints" "endpoints" "Endpoints" ["ep"], [], NS, [], All, None, NOGEN, Endpoints, tables::ENDPOINTS;
+    "" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN, Event::Core, tables::EVENT;
+    "" "v1" "limitranges" "limitrange" "LimitRange" ["limits"], [], NS, [], All, None, NOGEN, LimitRange, tables::AGED;
+    "" "v1" "namespaces" "namespace" "Namespace" ["ns"], [], CLUSTER, ["finalize", "status"], NoCollection, None, NOGEN, Namespace, tables::NAMESPACE;
+    "" "v1" "nodes" "node" "Node" ["no"], [], CLUSTER, ["proxy", "status"], All, None, NOGEN, Node, tables::NODE;
     "" "v1" "persistentvolumeclaims" "persistentvolumeclaim" "PersistentVolumeClaim" ["pvc"], [], NS, ["status"], All,
-        None, NOGEN, Claim;
-    "" "v1" "persistentvolumes" "persistentvolume" "PersistentVolume" ["pv"], [], CLUSTER, ["status"], All, None, NOGEN, Volume;
+        None, NOGEN, Claim, tables::CLAIM;
+    "" "v1" "persistentvolumes" "persistentvolume" "PersistentVolume" ["pv"], [], CLUSTER, ["status"], All, None, NOGEN, Volume, tables::VOLUME;
     "" "v1" "pods" "pod" "Pod" ["po"], ["all"], NS,
         ["attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize", "status"],
-        All, None, GEN, Pod;
-    "" "v1" "podtemplates" "podtemplate" "PodTemplate" [], [], NS, [], All, None, GEN, PodTemplate;
+        All, None, GEN, Pod, tables::POD;
+    "" "v1" "podtemplates" "podtemplate" "PodTemplate" [], [], NS, [], All, None, GEN, PodTemplate, tables::AGED;
     "" "v1" "replicationcontrollers" "replicationcontroller" "ReplicationController" ["rc"], ["all"], NS,
-        ["scale", "status"], All, None, GEN, ReplicationController;
-    "" "v1" "resourcequotas" "resourcequota" "ResourceQuota" ["quota"], [], NS, ["status"], All, None, NOGEN, ResourceQuota;
-    "" "v1" "secrets" "secret" "Secret" [], [], NS, [], All, None, NOGEN, Config::Secret;
-    "" "v1" "serviceaccounts" "serviceaccount" "ServiceAccount" ["sa"], [], NS, ["token"], All, None, NOGEN, ServiceAccount;
-    "" "v1" "services" "service" "Service" ["svc"], ["all"], NS, ["proxy", "status"], All, None, NOGEN, Service;
+        ["scale", "status"], All, None, GEN, ReplicationController, tables::REPLICATION_CONTROLLER;
+    "" "v1" "resourcequotas" "resourcequota" "ResourceQuota" ["quota"], [], NS, ["status"], All, None, NOGEN, ResourceQuota, tables::AGED;
+    "" "v1" "secrets" "secret" "Secret" [], [], NS, [], All, None, NOGEN, Config::Secret, tables::SECRET;
+    "" "v1" "serviceaccounts" "serviceaccount" "ServiceAccount" ["sa"], [], NS, ["token"], All, None, NOGEN, ServiceAccount, tables::SERVICE_ACCOUNT;
+    "" "v1" "services" "service" "Service" ["svc"], ["all"], NS, ["proxy", "status"], All, None, NOGEN, Service, tables::SERVICE;
     "apiregistration.k8s.io" "v1" "apiservices" "apiservice" "APIService" [], ["api-extensions"], CLUSTER, ["status"],
-        ReadOnly, None, NOGEN, Plain;
-    "apps" "v1" "controllerrevisions" "controllerrevision" "ControllerRevision" [], [], NS, [], All, None, NOGEN, ControllerRevision;
-    "apps" "v1" "daemonsets" "daemonset" "DaemonSet" ["ds"], ["all"], NS, ["status"], All, None, GEN, Workload::DaemonSet;
-    "apps" "v1" "deployments" "deployment" "Deployment" ["deploy"], ["all"], NS, ["scale", "status"], All, None, GEN, Workload::Deployment;
-    "apps" "v1" "replicasets" "replicaset" "ReplicaSet" ["rs"], ["all"], NS, ["scale", "status"], All, None, GEN, Workload::ReplicaSet;
-    "apps" "v1" "statefulsets" "statefulset" "StatefulSet" ["sts"], ["all"], NS, ["scale", "status"], All, None, GEN, Workload::StatefulSet;
-    "events.k8s.io" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN, Event::Regarding;
+        ReadOnly, None, NOGEN, Plain, tables::AGED;
+    "apps" "v1" "controllerrevisions" "controllerrevision" "ControllerRevision" [], [], NS, [], All, None, NOGEN, ControllerRevision, tables::CONTROLLER_REVISION;
+    "apps" "v1" "daemonsets" "daemonset" "DaemonSet" ["ds"], ["all"], NS, ["status"], All, None, GEN, Workload::DaemonSet, tables::DAEMON_SET;
+    "apps" "v1" "deployments" "deployment" "Deployment" ["deploy"], ["all"], NS, ["scale", "status"], All, None, GEN, Workload::Deployment, tables::DEPLOYMENT;
+    "apps" "v1" "replicasets" "replicaset" "ReplicaSet" ["rs"], ["all"], NS, ["scale", "status"], All, None, GEN, Workload::ReplicaSet, tables::REPLICA_SET;
+    "apps" "v1" "statefulsets" "statefulset" "StatefulSet" ["sts"], ["all"], NS, ["scale", "status"], All, None, GEN, Workload::StatefulSet, tables::STATEFUL_SET;
+    "events.k8s.io" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN, Event::Regarding, tables::EVENT;
     "authentication.k8s.io" "v1" "selfsubjectreviews" "selfsubjectreview" "SelfSubjectReview" [], [], CLUSTER, [],
-        Review, None, NOGEN, Plain;
-    "authentication.k8s.io" "v1" "tokenreviews" "tokenreview" "TokenReview" [], [], CLUSTER, [], Review, None, NOGEN, Plain;
+        Review, None, NOGEN, Plain, tables::AGED;
+    "authentication.k8s.io" "v1" "tokenreviews" "tokenreview" "TokenReview" [], [], CLUSTER, [], Review, None, NOGEN, Plain, tables::AGED;
     "authorization.k8s.io" "v1" "localsubjectaccessreviews" "localsubjectaccessreview" "LocalSubjectAccessReview" [], [],
-        NS, [], Review, None, NOGEN, Plain;
+        NS, [], Review, None, NOGEN, Plain, tables::AGED;
     "authorization.k8s.io" "v1" "selfsubjectaccessreviews" "selfsubjectaccessreview" "SelfSubjectAccessReview" [], [],
-        CLUSTER, [], Review, None, NOGEN, Plain;
+        CLUSTER, [], Review, None, NOGEN, Plain, tables::AGED;
     "authorization.k8s.io" "v1" "selfsubjectrulesreviews" "selfsubjectrulesreview" "SelfSubjectRulesReview" [], [],
-        CLUSTER, [], Review, None, NOGEN, Plain;
+        CLUSTER, [], Review, None, NOGEN, Plain, tables::AGED;
     "authorization.k8s.io" "v1" "subjectaccessreviews" "subjectaccessreview" "SubjectAccessReview" [], [], CLUSTER, [],
-        Review, None, NOGEN, Plain;
+        Review, None, NOGEN, Plain, tables::AGED;
     "autoscaling" "v2" "horizontalpodautoscalers" "horizontalpodautoscaler" "HorizontalPodAutoscaler" ["hpa"], ["all"],
-        NS, ["status"], All, None, NOGEN, Autoscaler::V2;
+        NS, ["status"], All, None, NOGEN, Autoscaler::V2, tables::AUTOSCALER;
     "autoscaling" "v1" "horizontalpodautoscalers" "horizontalpodautoscaler" "HorizontalPodAutoscaler" ["hpa"], ["all"],
-        NS, ["status"], All, None, NOGEN, Autoscaler::V1;
-    "batch" "v1" "cronjobs" "cronjob" "CronJob" ["cj"], ["all"], NS, ["status"], All, None, GEN, Batch::CronJob;
-    "batch" "v1" "jobs" "job" "Job" [], ["all"], NS, ["status"], All, None, GEN, Batch::Job;
-    "networking.k8s.io" "v1" "ingressclasses" "ingressclass" "IngressClass" [], [], CLUSTER, [], All, None, GEN, IngressClass;
-    "networking.k8s.io" "v1" "ingresses" "ingress" "Ingress" ["ing"], [], NS, ["status"], All, None, GEN, Ingress;
-    "networking.k8s.io" "v1" "networkpolicies" "networkpolicy" "NetworkPolicy" ["netpol"], [], NS, [], All, None, GEN, NetworkPolicy;
+        NS, ["status"], All, None, NOGEN, Autoscaler::V1, tables::AUTOSCALER;
+    "batch" "v1" "cronjobs" "cronjob" "CronJob" ["cj"], ["all"], NS, ["status"], All, None, GEN, Batch::CronJob, tables::CRON_JOB;
+    "batch" "v1" "jobs" "job" "Job" [], ["all"], NS, ["status"], All, None, GEN, Batch::Job, tables::JOB;
+    "networking.k8s.io" "v1" "ingressclasses" "ingressclass" "IngressClass" [], [], CLUSTER, [], All, None, GEN, IngressClass, tables::INGRESS_CLASS;
+    "networking.k8s.io" "v1" "ingresses" "ingress" "Ingress" ["ing"], [], NS, ["status"], All, None, GEN, Ingress, tables::INGRESS;
+    "networking.k8s.io" "v1" "networkpolicies" "networkpolicy" "NetworkPolicy" ["netpol"], [], NS, [], All, None, GEN, NetworkPolicy, tables::NETWORK_POLICY;
     "policy" "v1" "poddisruptionbudgets" "poddisruptionbudget" "PodDisruptionBudget" ["pdb"], [], NS, ["status"], All,
-        None, GEN, Budget;
+        None, GEN, Budget, tables::DISRUPTION_BUDGET;
     "rbac.authorization.k8s.io" "v1" "clusterrolebindings" "clusterrolebinding" "ClusterRoleBinding" [], [], CLUSTER, [],
-        All, None, NOGEN, Rbac::ClusterRoleBinding;
-    "rbac.authorization.k8s.io" "v1" "clusterroles" "clusterrole" "ClusterRole" [], [], CLUSTER, [], All, None, NOGEN, Rbac::ClusterRole;
-    "rbac.authorization.k8s.io" "v1" "rolebindings" "rolebinding" "RoleBinding" [], [], NS, [], All, None, NOGEN, Rbac::RoleBinding;
-    "rbac.authorization.k8s.io" "v1" "roles" "role" "Role" [], [], NS, [], All, None, NOGEN, Rbac::Role;
-    "storage.k8s.io" "v1" "storageclasses" "storageclass" "StorageClass" ["sc"], [], CLUSTER, [], All, None, NOGEN, StorageClass;
+        All, None, NOGEN, Rbac::ClusterRoleBinding, tables::ROLE_BINDING;
+    "rbac.authorization.k8s.io" "v1" "clusterroles" "clusterrole" "ClusterRole" [], [], CLUSTER, [], All, None, NOGEN, Rbac::ClusterRole, tables::CREATED;
+    "rbac.authorization.k8s.io" "v1" "rolebindings" "rolebinding" "RoleBinding" [], [], NS, [], All, None, NOGEN, Rbac::RoleBinding, tables::ROLE_BINDING;
+    "rbac.authorization.k8s.io" "v1" "roles" "role" "Role" [], [], NS, [], All, None, NOGEN, Rbac::Role, tables::CREATED;
+    "storage.k8s.io" "v1" "storageclasses" "storageclass" "StorageClass" ["sc"], [], CLUSTER, [], All, None, NOGEN, StorageClass, tables::STORAGE_CLASS;
     "admissionregistration.k8s.io" "v1" "mutatingwebhookconfigurations" "mutatingwebhookconfiguration"
-        "MutatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN, WebhookConfiguration;
+        "MutatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN, WebhookConfiguration, tables::WEBHOOKS;
     "admissionregistration.k8s.io" "v1" "validatingwebhookconfigurations" "validatingwebhookconfiguration"
-        "ValidatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN, WebhookConfiguration;
+        "ValidatingWebhookConfiguration" [], ["api-extensions"], CLUSTER, [], All, None, GEN, WebhookConfiguration, tables::WEBHOOKS;
     "apiextensions.k8s.io" "v1" "customresourcedefinitions" "customresourcedefinition" "CustomResourceDefinition"
-        ["crd", "crds"], ["api-extensions"], CLUSTER, ["status"], All, None, GEN, Definition;
-    "scheduling.k8s.io" "v1" "priorityclasses" "priorityclass" "PriorityClass" ["pc"], [], CLUSTER, [], All, None, GEN, PriorityClass;
-    "coordination.k8s.io" "v1" "leases" "lease" "Lease" [], [], NS, [], All, None, NOGEN, Lease;
-    "discovery.k8s.io" "v1" "endpointslices" "endpointslice" "EndpointSlice" [], [], NS, [], All, None, GEN, EndpointSlice;
-    "resource.k8s.io" "v1" "deviceclasses" "deviceclass" "DeviceClass" [], [], CLUSTER, [], All, None, GEN, Devices::Class;
-    "resource.k8s.io" "v1" "resourceclaims" "resourceclaim" "ResourceClaim" [], [], NS, ["status"], All, None, NOGEN, Devices::Claim;
+        ["crd", "crds"], ["api-extensions"], CLUSTER, ["status"], All, None, GEN, Definition, tables::CREATED;
+    "scheduling.k8s.io" "v1" "priorityclasses" "priorityclass" "PriorityClass" ["pc"], [], CLUSTER, [], All, None, GEN, PriorityClass, tables::PRIORITY_CLASS;
+    "coordination.k8s.io" "v1" "leases" "lease" "Lease" [], [], NS, [], All, None, NOGEN, Lease, tables::LEASE;
+    "discovery.k8s.io" "v1" "endpointslices" "endpointslice" "EndpointSlice" [], [], NS, [], All, None, GEN, EndpointSlice, tables::ENDPOINT_SLICE;
+    "resource.k8s.io" "v1" "deviceclasses" "deviceclass" "DeviceClass" [], [], CLUSTER, [], All, None, GEN, Devices::Class, tables::AGED;
+    "resource.k8s.io" "v1" "resourceclaims" "resourceclaim" "ResourceClaim" [], [], NS, ["status"], All, None, NOGEN, Devices::Claim, tables::AGED;
     "resource.k8s.io" "v1" "resourceclaimtemplates" "resourceclaimtemplate" "ResourceClaimTemplate" [], [], NS, [], All,
-        None, NOGEN, Devices::ClaimTemplate;
+        None, NOGEN, Devices::ClaimTemplate, tables::AGED;
 };
 
 // === impl BuiltIn ===

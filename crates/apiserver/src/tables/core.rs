@@ -4,70 +4,63 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, Cells, Column, NAME, Printer, age, containers, duration, labels, list, name, number, or, selector,
-    since, text, wide,
+    AGE, Column, NAME, Printer, age, containers, labels, list, name, number, or, shortened, since, text, wide,
 };
 
-pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
-    let (columns, cells): (&[Column], Cells) = match (group, plural) {
-        ("", "services") => (SERVICE, service),
-        ("" | "events.k8s.io", "events") => (EVENT, event),
-        ("", "namespaces") => (const { &[NAME, text("Status"), AGE] }, |o, now| {
-            vec![name(o), or(&o["status"]["phase"], ""), age(o, now)]
-        }),
-        ("", "configmaps") => (const { &[NAME, text("Data"), AGE] }, |o, now| {
-            vec![name(o), Value::from(count(&o["data"]) + count(&o["binaryData"])), age(o, now)]
-        }),
-        ("", "secrets") => (const { &[NAME, text("Type"), text("Data"), AGE] }, |o, now| {
-            vec![name(o), o["type"].clone(), Value::from(count(&o["data"])), age(o, now)]
-        }),
-        ("", "serviceaccounts") => (const { &[NAME, text("Secrets"), AGE] }, |o, now| {
-            vec![name(o), Value::from(list(&o["secrets"]).count()), age(o, now)]
-        }),
-        ("", "nodes") => (NODE, node),
-        ("", "endpoints") => (const { &[NAME, text("Endpoints"), AGE] }, |o, now| {
-            vec![name(o), Value::from(endpoints(o)), age(o, now)]
-        }),
-        ("", "persistentvolumeclaims") => (CLAIM, claim),
-        ("", "persistentvolumes") => (VOLUME, volume),
-        ("", "replicationcontrollers") => (
-            const {
-                &[
-                    NAME,
-                    text("Desired"),
-                    text("Current"),
-                    text("Ready"),
-                    AGE,
-                    wide("Containers"),
-                    wide("Images"),
-                    wide("Selector"),
-                ]
-            },
-            |o, now| {
-                let spec = &o["spec"]["template"]["spec"];
-                vec![
-                    name(o),
-                    Value::from(number(&o["spec"]["replicas"])),
-                    Value::from(number(&o["status"]["replicas"])),
-                    Value::from(number(&o["status"]["readyReplicas"])),
-                    age(o, now),
-                    containers(spec, "name"),
-                    containers(spec, "image"),
-                    labels(&o["spec"]["selector"]),
-                ]
-            },
-        ),
-        _ => return None,
-    };
-    Some(Printer { columns, cells })
-}
+pub(crate) const NAMESPACE: Printer = Printer::new(&[NAME, text("Status"), AGE], |o, now| {
+    vec![name(o), or(&o["status"]["phase"], ""), age(o, now)]
+});
+
+pub(crate) const CONFIG_MAP: Printer = Printer::new(&[NAME, text("Data"), AGE], |o, now| {
+    vec![name(o), Value::from(count(&o["data"]) + count(&o["binaryData"])), age(o, now)]
+});
+
+pub(crate) const SECRET: Printer = Printer::new(&[NAME, text("Type"), text("Data"), AGE], |o, now| {
+    vec![name(o), o["type"].clone(), Value::from(count(&o["data"])), age(o, now)]
+});
+
+pub(crate) const SERVICE_ACCOUNT: Printer = Printer::new(&[NAME, text("Secrets"), AGE], |o, now| {
+    vec![name(o), Value::from(list(&o["secrets"]).count()), age(o, now)]
+});
+
+pub(crate) const ENDPOINTS: Printer = Printer::new(&[NAME, text("Endpoints"), AGE], |o, now| {
+    vec![name(o), Value::from(endpoints(o)), age(o, now)]
+});
+
+pub(crate) const REPLICATION_CONTROLLER: Printer = Printer::new(
+    &[
+        NAME,
+        text("Desired"),
+        text("Current"),
+        text("Ready"),
+        AGE,
+        wide("Containers"),
+        wide("Images"),
+        wide("Selector"),
+    ],
+    |o, now| {
+        let spec = &o["spec"]["template"]["spec"];
+        vec![
+            name(o),
+            Value::from(number(&o["spec"]["replicas"])),
+            Value::from(number(&o["status"]["replicas"])),
+            Value::from(number(&o["status"]["readyReplicas"])),
+            age(o, now),
+            containers(spec, "name"),
+            containers(spec, "image"),
+            labels(&o["spec"]["selector"]),
+        ]
+    },
+);
 
 fn count(map: &Value) -> usize {
     map.as_object().map_or(0, serde_json::Map::len)
 }
 
-const SERVICE: &[Column] =
-    &[NAME, text("Type"), text("Cluster-IP"), text("External-IP"), text("Port(s)"), AGE, wide("Selector")];
+pub(crate) const SERVICE: Printer = Printer::new(
+    &[NAME, text("Type"), text("Cluster-IP"), text("External-IP"), text("Port(s)"), AGE, wide("Selector")],
+    service,
+);
 
 fn service(service: &Value, now: Timestamp) -> Vec<Value> {
     let spec = &service["spec"];
@@ -105,18 +98,21 @@ fn service(service: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-const EVENT: &[Column] = &[
-    text("Last Seen"),
-    text("Type"),
-    text("Reason"),
-    text("Object"),
-    wide("Subobject"),
-    wide("Source"),
-    text("Message"),
-    wide("First Seen"),
-    wide("Count"),
-    Column("Name", "string", "name", true),
-];
+pub(crate) const EVENT: Printer = Printer::new(
+    &[
+        text("Last Seen"),
+        text("Type"),
+        text("Reason"),
+        text("Object"),
+        wide("Subobject"),
+        wide("Source"),
+        text("Message"),
+        wide("First Seen"),
+        wide("Count"),
+        Column("Name", "string", "name", true),
+    ],
+    event,
+);
 
 fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     let pick = |first: &str, second: &str| {
@@ -161,18 +157,21 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-const NODE: &[Column] = &[
-    NAME,
-    text("Status"),
-    text("Roles"),
-    AGE,
-    text("Version"),
-    wide("Internal-IP"),
-    wide("External-IP"),
-    wide("OS-Image"),
-    wide("Kernel-Version"),
-    wide("Container-Runtime"),
-];
+pub(crate) const NODE: Printer = Printer::new(
+    &[
+        NAME,
+        text("Status"),
+        text("Roles"),
+        AGE,
+        text("Version"),
+        wide("Internal-IP"),
+        wide("External-IP"),
+        wide("OS-Image"),
+        wide("Kernel-Version"),
+        wide("Container-Runtime"),
+    ],
+    node,
+);
 
 fn node(node: &Value, now: Timestamp) -> Vec<Value> {
     let ready = list(&node["status"]["conditions"]).find(|c| c["type"] == "Ready");
@@ -227,26 +226,20 @@ fn endpoints(object: &Value) -> String {
     shortened(&all)
 }
 
-/// The first three, and how many more.
-pub(super) fn shortened(all: &[String]) -> String {
-    match all.len() {
-        0 => "<none>".to_owned(),
-        1..=3 => all.join(","),
-        more => format!("{} + {} more...", all[..3].join(","), more - 3),
-    }
-}
-
-const CLAIM: &[Column] = &[
-    NAME,
-    text("Status"),
-    text("Volume"),
-    text("Capacity"),
-    text("Access Modes"),
-    text("StorageClass"),
-    text("VolumeAttributesClass"),
-    AGE,
-    wide("VolumeMode"),
-];
+pub(crate) const CLAIM: Printer = Printer::new(
+    &[
+        NAME,
+        text("Status"),
+        text("Volume"),
+        text("Capacity"),
+        text("Access Modes"),
+        text("StorageClass"),
+        text("VolumeAttributesClass"),
+        AGE,
+        wide("VolumeMode"),
+    ],
+    claim,
+);
 
 fn claim(claim: &Value, now: Timestamp) -> Vec<Value> {
     let bound = claim["spec"]["volumeName"].as_str().is_some_and(|v| !v.is_empty());
@@ -268,19 +261,22 @@ fn claim(claim: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-const VOLUME: &[Column] = &[
-    NAME,
-    text("Capacity"),
-    text("Access Modes"),
-    text("Reclaim Policy"),
-    text("Status"),
-    text("Claim"),
-    text("StorageClass"),
-    text("VolumeAttributesClass"),
-    text("Reason"),
-    AGE,
-    wide("VolumeMode"),
-];
+pub(crate) const VOLUME: Printer = Printer::new(
+    &[
+        NAME,
+        text("Capacity"),
+        text("Access Modes"),
+        text("Reclaim Policy"),
+        text("Status"),
+        text("Claim"),
+        text("StorageClass"),
+        text("VolumeAttributesClass"),
+        text("Reason"),
+        AGE,
+        wide("VolumeMode"),
+    ],
+    volume,
+);
 
 fn volume(volume: &Value, now: Timestamp) -> Vec<Value> {
     let spec = &volume["spec"];
@@ -315,19 +311,4 @@ fn modes(modes: &Value) -> String {
         })
         .collect();
     short.join(",")
-}
-
-/// A selector's or duration's helpers are shared with the other tables.
-pub(super) fn lasted(start: &Value, end: &Value, now: Timestamp) -> String {
-    let parse = |value: &Value| value.as_str().and_then(|t| t.parse::<Timestamp>().ok());
-    match (parse(start), parse(end)) {
-        (None, _) => String::new(),
-        (Some(start), None) => duration::short(now.as_second() - start.as_second()),
-        (Some(start), Some(end)) => duration::short(end.as_second() - start.as_second()),
-    }
-}
-
-/// The selector column of workloads.
-pub(super) fn selects(object: &Value) -> Value {
-    selector(&object["spec"]["selector"])
 }

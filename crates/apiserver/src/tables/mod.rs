@@ -8,6 +8,19 @@ mod other;
 mod pods;
 mod workloads;
 
+pub(crate) use core::{
+    CLAIM, CONFIG_MAP, ENDPOINTS, EVENT, NAMESPACE, NODE, REPLICATION_CONTROLLER, SECRET, SERVICE,
+    SERVICE_ACCOUNT, VOLUME,
+};
+pub(crate) use other::{
+    DISRUPTION_BUDGET, ENDPOINT_SLICE, INGRESS, INGRESS_CLASS, LEASE, NETWORK_POLICY, PRIORITY_CLASS,
+    ROLE_BINDING, STORAGE_CLASS, WEBHOOKS,
+};
+pub(crate) use pods::POD;
+pub(crate) use workloads::{
+    AUTOSCALER, CONTROLLER_REVISION, CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET,
+};
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -22,6 +35,7 @@ pub(crate) enum Include {
 }
 
 /// A column of a built-in kind: heading, type, format, and whether it is shown only in wide output.
+#[derive(Debug)]
 struct Column(&'static str, &'static str, &'static str, bool);
 
 /// A text column that is always shown.
@@ -40,19 +54,32 @@ const AGE: Column = text("Age");
 /// The cells of an object's row, at this time.
 type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 
-/// How a kind is printed.
-struct Printer {
+/// How a built-in kind is printed.
+#[derive(Debug)]
+pub(crate) struct Printer {
     columns: &'static [Column],
     cells: Cells,
+    /// Reason and message of an object that has ended, where rows say so.
+    finished: Option<fn(&Value) -> Option<(&'static str, &'static str)>>,
 }
+
+/// Kinds that have a name and an age.
+pub(crate) const AGED: Printer =
+    Printer::new(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);
+
+/// Kinds that a plain server has no printer for.
+pub(crate) const CREATED: Printer =
+    Printer::new(&[NAME, Column("Created At", "date", "", false)], |object, _| {
+        vec![name(object), object["metadata"]["creationTimestamp"].clone()]
+    });
 
 /// A table of objects; `apiVersion` and `metadata` are the caller's.
 pub(crate) fn render(resource: &Resource, items: &[Shown], include: Include) -> Value {
     let now = Timestamp::now();
+    let printer = resource.built_in().map_or(&CREATED, |row| row.printer);
     let (columns, cells): (Vec<Value>, Vec<Vec<Value>>) = if let Some(custom) = resource.custom() {
         (custom::columns(custom), items.iter().map(|item| custom::cells(custom, item.value(), now)).collect())
     } else {
-        let printer = printer(resource);
         let columns = printer
             .columns
             .iter()
@@ -62,11 +89,11 @@ pub(crate) fn render(resource: &Resource, items: &[Shown], include: Include) -> 
         let cells = items.iter().map(|item| (printer.cells)(&hub(resource, item.value()), now)).collect();
         (columns, cells)
     };
-    let rows: Vec<Value> =
-        items.iter().zip(cells).map(|(item, cells)| row(resource, item, &cells, include)).collect();
+    let mut rows =
+        items.iter().zip(cells).map(|(item, cells)| row(printer, item, &cells, include)).peekable();
     // kinds without a printer of their own write no rows as null
     let plain = columns.len() == 2 && columns[1]["name"] == "Created At";
-    let rows = if rows.is_empty() && plain { Value::Null } else { Value::Array(rows) };
+    let rows = if plain && rows.peek().is_none() { Value::Null } else { rows.collect() };
     json!({"kind": "Table", "columnDefinitions": columns, "rows": rows})
 }
 
@@ -74,18 +101,11 @@ fn hub(resource: &Resource, value: &Value) -> Value {
     crate::kinds::views::to_hub(resource, value.clone())
 }
 
-fn row(resource: &Resource, item: &Shown, cells: &[Value], include: Include) -> Value {
+fn row(printer: &Printer, item: &Shown, cells: &[Value], include: Include) -> Value {
     let mut row = json!({"cells": cells});
-    if resource.custom().is_none() && resource.group.is_empty() && resource.plural == "pods" {
-        let finished = match item.value()["status"]["phase"].as_str() {
-            Some("Succeeded") => Some(("Succeeded", "The pod has completed successfully.")),
-            Some("Failed") => Some(("Failed", "The pod failed.")),
-            _ => None,
-        };
-        if let Some((reason, message)) = finished {
-            row["conditions"] =
-                json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]);
-        }
+    if let Some((reason, message)) = printer.finished.and_then(|finished| finished(item.value())) {
+        row["conditions"] =
+            json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]);
     }
     row["object"] = match include {
         Include::Nothing => Value::Null,
@@ -99,17 +119,12 @@ fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 
-fn printer(resource: &Resource) -> Printer {
-    let group = resource.group.as_str();
-    let plural = resource.plural.as_str();
-    pods::printer(group, plural)
-        .or_else(|| core::printer(group, plural))
-        .or_else(|| workloads::printer(group, plural))
-        .or_else(|| other::printer(group, plural))
-        .unwrap_or(Printer {
-            columns: &[NAME, AGE],
-            cells: |object, now| vec![name(object), age(object, now)],
-        })
+// === impl Printer ===
+
+impl Printer {
+    const fn new(columns: &'static [Column], cells: Cells) -> Self {
+        Self { columns, cells, finished: None }
+    }
 }
 
 /// The object's name.
@@ -168,4 +183,13 @@ fn selector(selector: &Value) -> Value {
 fn containers(spec: &Value, key: &str) -> Value {
     let all: Vec<&str> = list(&spec["containers"]).filter_map(|c| c[key].as_str()).collect();
     Value::from(all.join(","))
+}
+
+/// The first three, and how many more.
+fn shortened(all: &[String]) -> String {
+    match all.len() {
+        0 => "<none>".to_owned(),
+        1..=3 => all.join(","),
+        more => format!("{} + {} more...", all[..3].join(","), more - 3),
+    }
 }

@@ -3,101 +3,77 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{
-    AGE, Cells, Column, NAME, Printer, age, core::shortened, list, name, number, or, selector, text, wide,
-};
+use super::{AGE, NAME, Printer, age, list, name, number, or, selector, shortened, text, wide};
 
-const CREATED: Column = Column("Created At", "date", "", false);
+pub(crate) const LEASE: Printer = Printer::new(&[NAME, text("Holder"), AGE], |o, now| {
+    vec![name(o), or(&o["spec"]["holderIdentity"], ""), age(o, now)]
+});
 
-pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
-    let (columns, cells): (&[Column], Cells) = match (group, plural) {
-        ("coordination.k8s.io", "leases") => (const { &[NAME, text("Holder"), AGE] }, |o, now| {
-            vec![name(o), or(&o["spec"]["holderIdentity"], ""), age(o, now)]
-        }),
-        ("discovery.k8s.io", "endpointslices") => {
-            (const { &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE] }, slice)
-        }
-        ("rbac.authorization.k8s.io", "roles" | "clusterroles") => {
-            (const { &[NAME, CREATED] }, |o, _| vec![name(o), o["metadata"]["creationTimestamp"].clone()])
-        }
-        ("rbac.authorization.k8s.io", _) => (
-            const { &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")] },
-            binding,
-        ),
-        ("apiextensions.k8s.io", _) => {
-            (const { &[NAME, CREATED] }, |o, _| vec![name(o), o["metadata"]["creationTimestamp"].clone()])
-        }
-        ("admissionregistration.k8s.io", _) => (const { &[NAME, text("Webhooks"), AGE] }, |o, now| {
-            vec![name(o), Value::from(list(&o["webhooks"]).count()), age(o, now)]
-        }),
-        ("networking.k8s.io", "ingresses") => {
-            (const { &[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE] }, ingress)
-        }
-        ("networking.k8s.io", "ingressclasses") => {
-            (const { &[NAME, text("Controller"), text("Parameters"), AGE] }, |o, now| {
-                let parameters = &o["spec"]["parameters"];
-                let shown = match parameters["kind"].as_str() {
-                    Some(kind) => format!("{kind}/{}", parameters["name"].as_str().unwrap_or_default()),
-                    None => "<none>".to_owned(),
-                };
-                vec![name(o), or(&o["spec"]["controller"], ""), Value::from(shown), age(o, now)]
-            })
-        }
-        ("networking.k8s.io", "networkpolicies") => {
-            (const { &[NAME, text("Pod-Selector"), AGE] }, |o, now| {
-                vec![name(o), selector(&o["spec"]["podSelector"]), age(o, now)]
-            })
-        }
-        ("policy", "poddisruptionbudgets") => (
-            const { &[NAME, text("Min Available"), text("Max Unavailable"), text("Allowed Disruptions"), AGE] },
-            |o, now| {
-                vec![
-                    name(o),
-                    or(&o["spec"]["minAvailable"], "N/A"),
-                    or(&o["spec"]["maxUnavailable"], "N/A"),
-                    Value::from(number(&o["status"]["disruptionsAllowed"])),
-                    age(o, now),
-                ]
-            },
-        ),
-        ("storage.k8s.io", "storageclasses") => (
-            const {
-                &[
-                    NAME,
-                    text("Provisioner"),
-                    text("ReclaimPolicy"),
-                    text("VolumeBindingMode"),
-                    text("AllowVolumeExpansion"),
-                    AGE,
-                ]
-            },
-            |o, now| {
-                vec![
-                    name(o),
-                    or(&o["provisioner"], ""),
-                    or(&o["reclaimPolicy"], "Delete"),
-                    or(&o["volumeBindingMode"], "Immediate"),
-                    Value::from(o["allowVolumeExpansion"] == true),
-                    age(o, now),
-                ]
-            },
-        ),
-        ("scheduling.k8s.io", "priorityclasses") => (
-            const { &[NAME, text("Value"), text("Global-Default"), AGE, text("PreemptionPolicy")] },
-            |o, now| {
-                vec![
-                    name(o),
-                    Value::from(number(&o["value"])),
-                    Value::from(o["globalDefault"] == true),
-                    age(o, now),
-                    or(&o["preemptionPolicy"], ""),
-                ]
-            },
-        ),
-        _ => return None,
-    };
-    Some(Printer { columns, cells })
-}
+pub(crate) const WEBHOOKS: Printer = Printer::new(&[NAME, text("Webhooks"), AGE], |o, now| {
+    vec![name(o), Value::from(list(&o["webhooks"]).count()), age(o, now)]
+});
+
+pub(crate) const INGRESS_CLASS: Printer =
+    Printer::new(&[NAME, text("Controller"), text("Parameters"), AGE], |o, now| {
+        let parameters = &o["spec"]["parameters"];
+        let shown = match parameters["kind"].as_str() {
+            Some(kind) => format!("{kind}/{}", parameters["name"].as_str().unwrap_or_default()),
+            None => "<none>".to_owned(),
+        };
+        vec![name(o), or(&o["spec"]["controller"], ""), Value::from(shown), age(o, now)]
+    });
+
+pub(crate) const NETWORK_POLICY: Printer = Printer::new(&[NAME, text("Pod-Selector"), AGE], |o, now| {
+    vec![name(o), selector(&o["spec"]["podSelector"]), age(o, now)]
+});
+
+pub(crate) const DISRUPTION_BUDGET: Printer = Printer::new(
+    &[NAME, text("Min Available"), text("Max Unavailable"), text("Allowed Disruptions"), AGE],
+    |o, now| {
+        vec![
+            name(o),
+            or(&o["spec"]["minAvailable"], "N/A"),
+            or(&o["spec"]["maxUnavailable"], "N/A"),
+            Value::from(number(&o["status"]["disruptionsAllowed"])),
+            age(o, now),
+        ]
+    },
+);
+
+pub(crate) const STORAGE_CLASS: Printer = Printer::new(
+    &[
+        NAME,
+        text("Provisioner"),
+        text("ReclaimPolicy"),
+        text("VolumeBindingMode"),
+        text("AllowVolumeExpansion"),
+        AGE,
+    ],
+    |o, now| {
+        vec![
+            name(o),
+            or(&o["provisioner"], ""),
+            or(&o["reclaimPolicy"], "Delete"),
+            or(&o["volumeBindingMode"], "Immediate"),
+            Value::from(o["allowVolumeExpansion"] == true),
+            age(o, now),
+        ]
+    },
+);
+
+pub(crate) const PRIORITY_CLASS: Printer =
+    Printer::new(&[NAME, text("Value"), text("Global-Default"), AGE, text("PreemptionPolicy")], |o, now| {
+        vec![
+            name(o),
+            Value::from(number(&o["value"])),
+            Value::from(o["globalDefault"] == true),
+            age(o, now),
+            or(&o["preemptionPolicy"], ""),
+        ]
+    });
+
+pub(crate) const ENDPOINT_SLICE: Printer =
+    Printer::new(&[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE], slice);
 
 fn slice(slice: &Value, now: Timestamp) -> Vec<Value> {
     let ports: Vec<String> = list(&slice["ports"])
@@ -114,6 +90,9 @@ fn slice(slice: &Value, now: Timestamp) -> Vec<Value> {
     };
     vec![name(slice), or(&slice["addressType"], ""), unset(ports), unset(addresses), age(slice, now)]
 }
+
+pub(crate) const ROLE_BINDING: Printer =
+    Printer::new(&[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")], binding);
 
 fn binding(binding: &Value, now: Timestamp) -> Vec<Value> {
     let of = |kind: &str| {
@@ -143,6 +122,9 @@ fn binding(binding: &Value, now: Timestamp) -> Vec<Value> {
         of("ServiceAccount"),
     ]
 }
+
+pub(crate) const INGRESS: Printer =
+    Printer::new(&[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE], ingress);
 
 fn ingress(ingress: &Value, now: Timestamp) -> Vec<Value> {
     let hosts: Vec<String> =

@@ -3,23 +3,32 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, Column, NAME, Printer, age, list, name, number, or, since, text, wide};
+use super::{AGE, NAME, Printer, age, list, name, number, or, since, text, wide};
 
-pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
-    (group.is_empty() && plural == "pods").then_some(Printer { columns: COLUMNS, cells })
+pub(crate) const POD: Printer = Printer {
+    columns: &[
+        NAME,
+        text("Ready"),
+        text("Status"),
+        text("Restarts"),
+        AGE,
+        wide("IP"),
+        wide("Node"),
+        wide("Nominated Node"),
+        wide("Readiness Gates"),
+    ],
+    cells,
+    finished: Some(finished),
+};
+
+/// Why a pod that has ended is marked in watches of tables.
+fn finished(pod: &Value) -> Option<(&'static str, &'static str)> {
+    match pod["status"]["phase"].as_str() {
+        Some("Succeeded") => Some(("Succeeded", "The pod has completed successfully.")),
+        Some("Failed") => Some(("Failed", "The pod failed.")),
+        _ => None,
+    }
 }
-
-const COLUMNS: &[Column] = &[
-    NAME,
-    text("Ready"),
-    text("Status"),
-    text("Restarts"),
-    AGE,
-    wide("IP"),
-    wide("Node"),
-    wide("Nominated Node"),
-    wide("Readiness Gates"),
-];
 
 fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let total = list(&pod["spec"]["containers"]).count();

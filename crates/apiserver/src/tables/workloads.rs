@@ -4,137 +4,80 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, Cells, Column, NAME, Printer, age, containers,
-    core::{lasted, selects},
-    labels, list, name, number, or, selector, since, text, wide,
+    AGE, NAME, Printer, age, containers, duration, labels, list, name, number, or, selector, since, text,
+    wide,
 };
 
-pub(super) fn printer(group: &str, plural: &str) -> Option<Printer> {
-    let (columns, cells): (&[Column], Cells) = match (group, plural) {
-        ("apps", "deployments") => (
-            const {
-                &[
-                    NAME,
-                    text("Ready"),
-                    text("Up-to-date"),
-                    text("Available"),
-                    AGE,
-                    wide("Containers"),
-                    wide("Images"),
-                    wide("Selector"),
-                ]
+pub(crate) const DEPLOYMENT: Printer = Printer::new(
+    &[
+        NAME,
+        text("Ready"),
+        text("Up-to-date"),
+        text("Available"),
+        AGE,
+        wide("Containers"),
+        wide("Images"),
+        wide("Selector"),
+    ],
+    |o, now| {
+        let mut cells = vec![
+            name(o),
+            ready(o),
+            Value::from(number(&o["status"]["updatedReplicas"])),
+            Value::from(number(&o["status"]["availableReplicas"])),
+            age(o, now),
+        ];
+        cells.extend(template(o));
+        cells.push(selects(o));
+        cells
+    },
+);
+
+pub(crate) const REPLICA_SET: Printer = Printer::new(
+    &[
+        NAME,
+        text("Desired"),
+        text("Current"),
+        text("Ready"),
+        AGE,
+        wide("Containers"),
+        wide("Images"),
+        wide("Selector"),
+    ],
+    |o, now| {
+        let mut cells = vec![
+            name(o),
+            Value::from(number(&o["spec"]["replicas"])),
+            Value::from(number(&o["status"]["replicas"])),
+            Value::from(number(&o["status"]["readyReplicas"])),
+            age(o, now),
+        ];
+        cells.extend(template(o));
+        cells.push(selects(o));
+        cells
+    },
+);
+
+pub(crate) const STATEFUL_SET: Printer =
+    Printer::new(&[NAME, text("Ready"), AGE, wide("Containers"), wide("Images")], |o, now| {
+        let mut cells = vec![name(o), ready(o), age(o, now)];
+        cells.extend(template(o));
+        cells
+    });
+
+pub(crate) const CONTROLLER_REVISION: Printer =
+    Printer::new(&[NAME, text("Controller"), text("Revision"), AGE], |o, now| {
+        let owner = list(&o["metadata"]["ownerReferences"]).find(|r| r["controller"] == true);
+        let owner = owner.map_or_else(
+            || "<none>".to_owned(),
+            |r| {
+                let text = |key: &str| r[key].as_str().unwrap_or_default();
+                let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+                format!("{}.{group}/{}", text("kind").to_lowercase(), text("name"))
             },
-            |o, now| {
-                let mut cells = vec![
-                    name(o),
-                    ready(o),
-                    Value::from(number(&o["status"]["updatedReplicas"])),
-                    Value::from(number(&o["status"]["availableReplicas"])),
-                    age(o, now),
-                ];
-                cells.extend(template(o));
-                cells.push(selects(o));
-                cells
-            },
-        ),
-        ("apps", "replicasets") => (
-            const {
-                &[
-                    NAME,
-                    text("Desired"),
-                    text("Current"),
-                    text("Ready"),
-                    AGE,
-                    wide("Containers"),
-                    wide("Images"),
-                    wide("Selector"),
-                ]
-            },
-            |o, now| {
-                let mut cells = vec![
-                    name(o),
-                    Value::from(number(&o["spec"]["replicas"])),
-                    Value::from(number(&o["status"]["replicas"])),
-                    Value::from(number(&o["status"]["readyReplicas"])),
-                    age(o, now),
-                ];
-                cells.extend(template(o));
-                cells.push(selects(o));
-                cells
-            },
-        ),
-        ("apps", "statefulsets") => {
-            (const { &[NAME, text("Ready"), AGE, wide("Containers"), wide("Images")] }, |o, now| {
-                let mut cells = vec![name(o), ready(o), age(o, now)];
-                cells.extend(template(o));
-                cells
-            })
-        }
-        ("apps", "daemonsets") => (DAEMONS, daemons),
-        ("apps", "controllerrevisions") => {
-            (const { &[NAME, text("Controller"), text("Revision"), AGE] }, |o, now| {
-                let owner = list(&o["metadata"]["ownerReferences"]).find(|r| r["controller"] == true);
-                let owner = owner.map_or_else(
-                    || "<none>".to_owned(),
-                    |r| {
-                        let text = |key: &str| r[key].as_str().unwrap_or_default();
-                        let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
-                        format!("{}.{group}/{}", text("kind").to_lowercase(), text("name"))
-                    },
-                );
-                vec![name(o), Value::from(owner), Value::from(number(&o["revision"])), age(o, now)]
-            })
-        }
-        ("batch", "jobs") => (
-            const {
-                &[
-                    NAME,
-                    text("Status"),
-                    text("Completions"),
-                    text("Duration"),
-                    AGE,
-                    wide("Containers"),
-                    wide("Images"),
-                    wide("Selector"),
-                ]
-            },
-            job,
-        ),
-        ("batch", "cronjobs") => (
-            const {
-                &[
-                    NAME,
-                    text("Schedule"),
-                    text("Timezone"),
-                    text("Suspend"),
-                    text("Active"),
-                    text("Last Schedule"),
-                    AGE,
-                    wide("Containers"),
-                    wide("Images"),
-                    wide("Selector"),
-                ]
-            },
-            cron,
-        ),
-        ("autoscaling", "horizontalpodautoscalers") => (
-            const {
-                &[
-                    NAME,
-                    text("Reference"),
-                    text("Targets"),
-                    text("MinPods"),
-                    text("MaxPods"),
-                    text("Replicas"),
-                    AGE,
-                ]
-            },
-            autoscaler,
-        ),
-        _ => return None,
-    };
-    Some(Printer { columns, cells })
-}
+        );
+        vec![name(o), Value::from(owner), Value::from(number(&o["revision"])), age(o, now)]
+    });
 
 fn ready(object: &Value) -> Value {
     Value::from(format!(
@@ -149,19 +92,22 @@ fn template(object: &Value) -> [Value; 2] {
     [containers(spec, "name"), containers(spec, "image")]
 }
 
-const DAEMONS: &[Column] = &[
-    NAME,
-    text("Desired"),
-    text("Current"),
-    text("Ready"),
-    text("Up-to-date"),
-    text("Available"),
-    text("Node Selector"),
-    AGE,
-    wide("Containers"),
-    wide("Images"),
-    wide("Selector"),
-];
+pub(crate) const DAEMON_SET: Printer = Printer::new(
+    &[
+        NAME,
+        text("Desired"),
+        text("Current"),
+        text("Ready"),
+        text("Up-to-date"),
+        text("Available"),
+        text("Node Selector"),
+        AGE,
+        wide("Containers"),
+        wide("Images"),
+        wide("Selector"),
+    ],
+    daemons,
+);
 
 fn daemons(object: &Value, now: Timestamp) -> Vec<Value> {
     let status = |key: &str| Value::from(number(&object["status"][key]));
@@ -179,6 +125,20 @@ fn daemons(object: &Value, now: Timestamp) -> Vec<Value> {
     cells.push(selects(object));
     cells
 }
+
+pub(crate) const JOB: Printer = Printer::new(
+    &[
+        NAME,
+        text("Status"),
+        text("Completions"),
+        text("Duration"),
+        AGE,
+        wide("Containers"),
+        wide("Images"),
+        wide("Selector"),
+    ],
+    job,
+);
 
 fn job(job: &Value, now: Timestamp) -> Vec<Value> {
     let has =
@@ -218,6 +178,22 @@ fn job(job: &Value, now: Timestamp) -> Vec<Value> {
     cells
 }
 
+pub(crate) const CRON_JOB: Printer = Printer::new(
+    &[
+        NAME,
+        text("Schedule"),
+        text("Timezone"),
+        text("Suspend"),
+        text("Active"),
+        text("Last Schedule"),
+        AGE,
+        wide("Containers"),
+        wide("Images"),
+        wide("Selector"),
+    ],
+    cron,
+);
+
 fn cron(object: &Value, now: Timestamp) -> Vec<Value> {
     let last = if object["status"]["lastScheduleTime"].is_string() {
         since(&object["status"]["lastScheduleTime"], now)
@@ -238,6 +214,11 @@ fn cron(object: &Value, now: Timestamp) -> Vec<Value> {
         selector(&spec["selector"]),
     ]
 }
+
+pub(crate) const AUTOSCALER: Printer = Printer::new(
+    &[NAME, text("Reference"), text("Targets"), text("MinPods"), text("MaxPods"), text("Replicas"), AGE],
+    autoscaler,
+);
 
 fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
     let target = &object["spec"]["scaleTargetRef"];
@@ -297,5 +278,20 @@ fn targets(object: &Value) -> String {
         0 => "<none>".to_owned(),
         1 | 2 => all.join(", "),
         more => format!("{} + {} more...", all[..2].join(", "), more - 2),
+    }
+}
+
+/// The selector column.
+fn selects(object: &Value) -> Value {
+    selector(&object["spec"]["selector"])
+}
+
+/// How long something took, or has taken up to now.
+fn lasted(start: &Value, end: &Value, now: Timestamp) -> String {
+    let parse = |value: &Value| value.as_str().and_then(|t| t.parse::<Timestamp>().ok());
+    match (parse(start), parse(end)) {
+        (None, _) => String::new(),
+        (Some(start), None) => duration::short(now.as_second() - start.as_second()),
+        (Some(start), Some(end)) => duration::short(end.as_second() - start.as_second()),
     }
 }
