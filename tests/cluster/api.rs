@@ -65,6 +65,12 @@ impl Api {
         Self::by(url, Client::builder().no_proxy().build().unwrap())
     }
 
+    /// An answer in the form that this `Accept` header names.
+    pub(crate) fn get_as(&self, path: &str, accept: &str) -> Answer {
+        let request = self.client.get(format!("{}{path}", self.url)).header("Accept", accept);
+        block(async { read(request.send().await.unwrap()).await })
+    }
+
     /// An answer, if the server answers at all.
     pub(crate) fn try_get(&self, path: &str) -> Option<Answer> {
         block(async { Some(read(self.client.get(format!("{}{path}", self.url)).send().await.ok()?).await) })

@@ -101,7 +101,7 @@ pub static TABLE: &[BuiltIn] = rows! {
     "" "v1" "configmaps" "configmap" "ConfigMap" ["cm"], [], NS, [], All, None, NOGEN, Config::Map, tables::CONFIG_MAP;
     "" "v1" "endpoints" "endpoints" "Endpoints" ["ep"], [], NS, [], All, None, NOGEN, Endpoints, tables::ENDPOINTS;
     "" "v1" "events" "event" "Event" ["ev"], [], NS, [], All, Some("events"), NOGEN, Event::Core, tables::EVENT;
-    "" "v1" "limitranges" "limitrange" "LimitRange" ["limits"], [], NS, [], All, None, NOGEN, LimitRange, tables::AGED;
+    "" "v1" "limitranges" "limitrange" "LimitRange" ["limits"], [], NS, [], All, None, NOGEN, LimitRange, tables::CREATED;
     "" "v1" "namespaces" "namespace" "Namespace" ["ns"], [], CLUSTER, ["finalize", "status"], NoCollection, None, NOGEN, Namespace, tables::NAMESPACE;
     "" "v1" "nodes" "node" "Node" ["no"], [], CLUSTER, ["proxy", "status"], All, None, NOGEN, Node, tables::NODE;
     "" "v1" "persistentvolumeclaims" "persistentvolumeclaim" "PersistentVolumeClaim" ["pvc"], [], NS, ["status"], All,
@@ -110,15 +110,15 @@ pub static TABLE: &[BuiltIn] = rows! {
     "" "v1" "pods" "pod" "Pod" ["po"], ["all"], NS,
         ["attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy", "resize", "status"],
         All, None, GEN, Pod, tables::POD;
-    "" "v1" "podtemplates" "podtemplate" "PodTemplate" [], [], NS, [], All, None, GEN, PodTemplate, tables::AGED;
+    "" "v1" "podtemplates" "podtemplate" "PodTemplate" [], [], NS, [], All, None, GEN, PodTemplate, tables::POD_TEMPLATE;
     "" "v1" "replicationcontrollers" "replicationcontroller" "ReplicationController" ["rc"], ["all"], NS,
         ["scale", "status"], All, None, GEN, ReplicationController, tables::REPLICATION_CONTROLLER;
-    "" "v1" "resourcequotas" "resourcequota" "ResourceQuota" ["quota"], [], NS, ["status"], All, None, NOGEN, ResourceQuota, tables::AGED;
+    "" "v1" "resourcequotas" "resourcequota" "ResourceQuota" ["quota"], [], NS, ["status"], All, None, NOGEN, ResourceQuota, tables::QUOTA;
     "" "v1" "secrets" "secret" "Secret" [], [], NS, [], All, None, NOGEN, Config::Secret, tables::SECRET;
     "" "v1" "serviceaccounts" "serviceaccount" "ServiceAccount" ["sa"], [], NS, ["token"], All, None, NOGEN, ServiceAccount, tables::SERVICE_ACCOUNT;
     "" "v1" "services" "service" "Service" ["svc"], ["all"], NS, ["proxy", "status"], All, None, NOGEN, Service, tables::SERVICE;
     "apiregistration.k8s.io" "v1" "apiservices" "apiservice" "APIService" [], ["api-extensions"], CLUSTER, ["status"],
-        ReadOnly, None, NOGEN, Plain, tables::AGED;
+        ReadOnly, None, NOGEN, Plain, tables::API_SERVICE;
     "apps" "v1" "controllerrevisions" "controllerrevision" "ControllerRevision" [], [], NS, [], All, None, NOGEN, ControllerRevision, tables::CONTROLLER_REVISION;
     "apps" "v1" "daemonsets" "daemonset" "DaemonSet" ["ds"], ["all"], NS, ["status"], All, None, GEN, Workload::DaemonSet, tables::DAEMON_SET;
     "apps" "v1" "deployments" "deployment" "Deployment" ["deploy"], ["all"], NS, ["scale", "status"], All, None, GEN, Workload::Deployment, tables::DEPLOYMENT;
@@ -163,7 +163,7 @@ pub static TABLE: &[BuiltIn] = rows! {
     "coordination.k8s.io" "v1" "leases" "lease" "Lease" [], [], NS, [], All, None, NOGEN, Lease, tables::LEASE;
     "discovery.k8s.io" "v1" "endpointslices" "endpointslice" "EndpointSlice" [], [], NS, [], All, None, GEN, EndpointSlice, tables::ENDPOINT_SLICE;
     "resource.k8s.io" "v1" "deviceclasses" "deviceclass" "DeviceClass" [], [], CLUSTER, [], All, None, GEN, Devices::Class, tables::AGED;
-    "resource.k8s.io" "v1" "resourceclaims" "resourceclaim" "ResourceClaim" [], [], NS, ["status"], All, None, NOGEN, Devices::Claim, tables::AGED;
+    "resource.k8s.io" "v1" "resourceclaims" "resourceclaim" "ResourceClaim" [], [], NS, ["status"], All, None, NOGEN, Devices::Claim, tables::RESOURCE_CLAIM;
     "resource.k8s.io" "v1" "resourceclaimtemplates" "resourceclaimtemplate" "ResourceClaimTemplate" [], [], NS, [], All,
         None, NOGEN, Devices::ClaimTemplate, tables::AGED;
 };

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, Column, NAME, Printer, age, containers, labels, list, name, number, or, shortened, since, text, wide,
+    AGE, Column, NAME, Printer, age, containers, integer, labels, list, name, number, or, shortened, since,
+    text, wide,
 };
 
 pub(crate) const NAMESPACE: Printer = Printer::new(&[NAME, text("Status"), AGE], |o, now| {
@@ -27,12 +28,42 @@ pub(crate) const ENDPOINTS: Printer = Printer::new(&[NAME, text("Endpoints"), AG
     vec![name(o), Value::from(endpoints(o)), age(o, now)]
 });
 
+pub(crate) const POD_TEMPLATE: Printer =
+    Printer::new(&[NAME, text("Containers"), text("Images"), text("Pod Labels")], |o, _| {
+        let spec = &o["template"]["spec"];
+        vec![
+            name(o),
+            containers(spec, "name"),
+            containers(spec, "image"),
+            labels(&o["template"]["metadata"]["labels"]),
+        ]
+    });
+
+pub(crate) const QUOTA: Printer = Printer::new(&[NAME, text("Request"), text("Limit"), AGE], |o, now| {
+    let (limits, requests): (Vec<_>, Vec<_>) = o["status"]["hard"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .partition(|(resource, _)| resource.starts_with("limits."));
+    let used = |all: Vec<(&String, &Value)>| {
+        let used = |resource: &str| o["status"]["used"][resource].as_str().unwrap_or("0");
+        let all: Vec<String> = all
+            .into_iter()
+            .map(|(resource, hard)| {
+                format!("{resource}: {}/{}", used(resource), hard.as_str().unwrap_or_default())
+            })
+            .collect();
+        Value::from(all.join(", "))
+    };
+    vec![name(o), used(requests), used(limits), age(o, now)]
+});
+
 pub(crate) const REPLICATION_CONTROLLER: Printer = Printer::new(
     &[
         NAME,
-        text("Desired"),
-        text("Current"),
-        text("Ready"),
+        integer("Desired"),
+        integer("Current"),
+        integer("Ready"),
         AGE,
         wide("Containers"),
         wide("Images"),

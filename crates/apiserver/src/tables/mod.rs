@@ -9,12 +9,12 @@ mod pods;
 mod workloads;
 
 pub(crate) use core::{
-    CLAIM, CONFIG_MAP, ENDPOINTS, EVENT, NAMESPACE, NODE, REPLICATION_CONTROLLER, SECRET, SERVICE,
-    SERVICE_ACCOUNT, VOLUME,
+    CLAIM, CONFIG_MAP, ENDPOINTS, EVENT, NAMESPACE, NODE, POD_TEMPLATE, QUOTA, REPLICATION_CONTROLLER,
+    SECRET, SERVICE, SERVICE_ACCOUNT, VOLUME,
 };
 pub(crate) use other::{
-    DISRUPTION_BUDGET, ENDPOINT_SLICE, INGRESS, INGRESS_CLASS, LEASE, NETWORK_POLICY, PRIORITY_CLASS,
-    ROLE_BINDING, STORAGE_CLASS, WEBHOOKS,
+    API_SERVICE, DISRUPTION_BUDGET, ENDPOINT_SLICE, INGRESS, INGRESS_CLASS, LEASE, NETWORK_POLICY,
+    PRIORITY_CLASS, RESOURCE_CLAIM, ROLE_BINDING, STORAGE_CLASS, WEBHOOKS,
 };
 pub(crate) use pods::POD;
 pub(crate) use workloads::{
@@ -43,6 +43,16 @@ const fn text(name: &'static str) -> Column {
     Column(name, "string", "", false)
 }
 
+/// A column of whole numbers that is always shown.
+const fn integer(name: &'static str) -> Column {
+    Column(name, "integer", "", false)
+}
+
+/// A column of true and false that is always shown.
+const fn boolean(name: &'static str) -> Column {
+    Column(name, "boolean", "", false)
+}
+
 /// A text column of wide output.
 const fn wide(name: &'static str) -> Column {
     Column(name, "string", "", true)
@@ -54,13 +64,16 @@ const AGE: Column = text("Age");
 /// The cells of an object's row, at this time.
 type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 
+/// Reason and message of an object that has ended.
+type Finished = fn(&Value) -> Option<(&'static str, &'static str)>;
+
 /// How a built-in kind is printed.
 #[derive(Debug)]
 pub(crate) struct Printer {
     columns: &'static [Column],
     cells: Cells,
-    /// Reason and message of an object that has ended, where rows say so.
-    finished: Option<fn(&Value) -> Option<(&'static str, &'static str)>>,
+    /// How an object has ended, where rows say so.
+    finished: Option<Finished>,
 }
 
 /// Kinds that have a name and an age.

@@ -3,13 +3,47 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, NAME, Printer, age, list, name, number, or, selector, shortened, text, wide};
+use super::{
+    AGE, NAME, Printer, age, boolean, integer, list, name, number, or, selector, shortened, text, wide,
+};
+
+pub(crate) const API_SERVICE: Printer =
+    Printer::new(&[NAME, text("Service"), text("Available"), AGE], |o, now| {
+        let service = &o["spec"]["service"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let served = if service.is_object() {
+            format!("{}/{}", text(&service["namespace"]), text(&service["name"]))
+        } else {
+            "Local".to_owned()
+        };
+        let available = list(&o["status"]["conditions"]).find(|condition| condition["type"] == "Available");
+        let available = match available {
+            Some(condition) if condition["status"] == "True" => "True".to_owned(),
+            Some(condition) => format!("{} ({})", text(&condition["status"]), text(&condition["reason"])),
+            None => "Unknown".to_owned(),
+        };
+        vec![name(o), Value::from(served), Value::from(available), age(o, now)]
+    });
+
+/// What becomes of a claim, in the words of Kubernetes, joined by commas.
+pub(crate) const RESOURCE_CLAIM: Printer = Printer::new(&[NAME, text("State"), AGE], |o, now| {
+    let deleted = o["metadata"]["deletionTimestamp"].is_string();
+    let allocated = o["status"]["allocation"].is_object();
+    let states = [
+        (deleted, "deleted"),
+        (allocated, "allocated"),
+        (list(&o["status"]["reservedFor"]).next().is_some(), "reserved"),
+        (!allocated && !deleted, "pending"),
+    ];
+    let states: Vec<&str> = states.into_iter().filter_map(|(holds, state)| holds.then_some(state)).collect();
+    vec![name(o), Value::from(states.join(",")), age(o, now)]
+});
 
 pub(crate) const LEASE: Printer = Printer::new(&[NAME, text("Holder"), AGE], |o, now| {
     vec![name(o), or(&o["spec"]["holderIdentity"], ""), age(o, now)]
 });
 
-pub(crate) const WEBHOOKS: Printer = Printer::new(&[NAME, text("Webhooks"), AGE], |o, now| {
+pub(crate) const WEBHOOKS: Printer = Printer::new(&[NAME, integer("Webhooks"), AGE], |o, now| {
     vec![name(o), Value::from(list(&o["webhooks"]).count()), age(o, now)]
 });
 
@@ -28,7 +62,7 @@ pub(crate) const NETWORK_POLICY: Printer = Printer::new(&[NAME, text("Pod-Select
 });
 
 pub(crate) const DISRUPTION_BUDGET: Printer = Printer::new(
-    &[NAME, text("Min Available"), text("Max Unavailable"), text("Allowed Disruptions"), AGE],
+    &[NAME, text("Min Available"), text("Max Unavailable"), integer("Allowed Disruptions"), AGE],
     |o, now| {
         vec![
             name(o),
@@ -61,8 +95,9 @@ pub(crate) const STORAGE_CLASS: Printer = Printer::new(
     },
 );
 
-pub(crate) const PRIORITY_CLASS: Printer =
-    Printer::new(&[NAME, text("Value"), text("Global-Default"), AGE, text("PreemptionPolicy")], |o, now| {
+pub(crate) const PRIORITY_CLASS: Printer = Printer::new(
+    &[NAME, integer("Value"), boolean("Global-Default"), AGE, text("PreemptionPolicy")],
+    |o, now| {
         vec![
             name(o),
             Value::from(number(&o["value"])),
@@ -70,7 +105,8 @@ pub(crate) const PRIORITY_CLASS: Printer =
             age(o, now),
             or(&o["preemptionPolicy"], ""),
         ]
-    });
+    },
+);
 
 pub(crate) const ENDPOINT_SLICE: Printer =
     Printer::new(&[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE], slice);

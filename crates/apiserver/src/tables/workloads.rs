@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, NAME, Printer, age, containers, duration, labels, list, name, number, or, selector, since, text,
-    wide,
+    AGE, NAME, Printer, age, boolean, containers, duration, integer, labels, list, name, number, or,
+    selector, since, text, wide,
 };
 
 pub(crate) const DEPLOYMENT: Printer = Printer::new(
@@ -36,9 +36,9 @@ pub(crate) const DEPLOYMENT: Printer = Printer::new(
 pub(crate) const REPLICA_SET: Printer = Printer::new(
     &[
         NAME,
-        text("Desired"),
-        text("Current"),
-        text("Ready"),
+        integer("Desired"),
+        integer("Current"),
+        integer("Ready"),
         AGE,
         wide("Containers"),
         wide("Images"),
@@ -95,11 +95,11 @@ fn template(object: &Value) -> [Value; 2] {
 pub(crate) const DAEMON_SET: Printer = Printer::new(
     &[
         NAME,
-        text("Desired"),
-        text("Current"),
-        text("Ready"),
-        text("Up-to-date"),
-        text("Available"),
+        integer("Desired"),
+        integer("Current"),
+        integer("Ready"),
+        integer("Up-to-date"),
+        integer("Available"),
         text("Node Selector"),
         AGE,
         wide("Containers"),
@@ -183,8 +183,8 @@ pub(crate) const CRON_JOB: Printer = Printer::new(
         NAME,
         text("Schedule"),
         text("Timezone"),
-        text("Suspend"),
-        text("Active"),
+        boolean("Suspend"),
+        integer("Active"),
         text("Last Schedule"),
         AGE,
         wide("Containers"),

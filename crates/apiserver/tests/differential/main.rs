@@ -20,6 +20,7 @@ mod rights;
 #[path = "../../../../tests/cluster/server.rs"]
 #[allow(dead_code, reason = "shared with the tests on a cluster")]
 mod server;
+mod tables;
 #[path = "../../../../tests/local/tools.rs"]
 #[allow(dead_code, reason = "shared with the tests of local mode")]
 mod tools;
@@ -177,6 +178,18 @@ fn requests_that_were_once_answered_otherwise_are_answered_as_by_a_real_api_serv
         }
     }
     assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn kinds_are_described_and_printed_as_by_a_real_api_server() {
+    let Some(real) = server::Server::start() else { return };
+    let ours = embedded();
+    for api in [&real.api, &ours] {
+        requests::set_up(api);
+    }
+    let mut found = tables::described(&real.api, &ours);
+    found.extend(tables::differences(&real.api, &ours));
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 /// Deleting many checks the revision that is asked for against each of them.

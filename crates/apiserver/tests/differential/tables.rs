@@ -1,0 +1,167 @@
+//! What kubectl learns of kinds: their names and verbs, the columns that `kubectl get` prints, and the row of an object of each.
+
+use std::{net::IpAddr, sync::LazyLock};
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::{api::Api, requests};
+
+/// How long ago something was, or when.
+static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\d+s$|^\d{4}-\d\d-\d\dT").unwrap());
+
+const AS_TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// Where the embedded server prints a kind, or an object of a kind, in another way than a real one.
+pub(crate) fn differences(real: &Api, ours: &Api) -> Vec<String> {
+    let mut pages: Vec<String> = listable(ours);
+    for (path, object) in requests::bases().into_iter().chain(further()) {
+        for api in [real, ours] {
+            api.post(path, &object).ok();
+        }
+        pages.push(format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default()));
+    }
+    let mut found = Vec::new();
+    for page in pages {
+        let [expected, printed] = [real, ours].map(|api| api.get_as(&page, AS_TABLE).ok());
+        let one = page.contains("/diff/");
+        for (part, of) in [("columns", columns as fn(&Value) -> Value), ("cells", cells)] {
+            let [expected, printed] = [of(&expected), of(&printed)];
+            // lists hold what each server makes for itself
+            if (one || part == "columns") && expected != printed {
+                found.push(format!("{page} {part}\n  real {expected}\n  ours {printed}"));
+            }
+        }
+    }
+    found
+}
+
+/// Objects of kinds that random requests do not have.
+fn further() -> Vec<(&'static str, Value)> {
+    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "j"}]});
+    let template = json!({"metadata": {"labels": {"a": "b", "c": "d"}}, "spec": pod});
+    let always = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"x": "y"}}});
+    let job = json!({"spec": {"template": template}});
+    vec![
+        ("/api/v1/namespaces/diff/podtemplates", json!({"metadata": {"name": "t"}, "template": template})),
+        (
+            "/api/v1/namespaces/diff/limitranges",
+            json!({"metadata": {"name": "r"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1000"}}]}}),
+        ),
+        (
+            "/api/v1/namespaces/diff/replicationcontrollers",
+            json!({"metadata": {"name": "rc"}, "spec": {"replicas": 2, "selector": {"a": "b"}, "template": always}}),
+        ),
+        (
+            "/apis/apps/v1/namespaces/diff/daemonsets",
+            json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": always}}),
+        ),
+        (
+            "/apis/apps/v1/namespaces/diff/statefulsets",
+            json!({"metadata": {"name": "s"},
+                "spec": {"serviceName": "s", "selector": {"matchLabels": {"a": "b"}}, "template": always}}),
+        ),
+        (
+            "/apis/batch/v1/namespaces/diff/cronjobs",
+            json!({"metadata": {"name": "cj"}, "spec": {"schedule": "* * * * *", "suspend": true, "jobTemplate": job}}),
+        ),
+        (
+            "/apis/networking.k8s.io/v1/namespaces/diff/networkpolicies",
+            json!({"metadata": {"name": "n"}, "spec": {"podSelector": {"matchLabels": {"a": "b"}}}}),
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/diff/rolebindings",
+            json!({"metadata": {"name": "rb"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+                "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "diff"},
+                    {"kind": "User", "name": "u", "apiGroup": "rbac.authorization.k8s.io"}]}),
+        ),
+        (
+            "/apis/resource.k8s.io/v1/namespaces/diff/resourceclaims",
+            json!({"metadata": {"name": "rc"}, "spec": {"devices": {"requests": [{"name": "gpu",
+                "exactly": {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 1}}]}}}),
+        ),
+        (
+            "/api/v1/namespaces/diff/resourcequotas",
+            json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "100"}}}),
+        ),
+    ]
+}
+
+/// Resources that the embedded server describes in another way than a real one. It may serve fewer.
+pub(crate) fn described(real: &Api, ours: &Api) -> Vec<String> {
+    let mut found = Vec::new();
+    let theirs = group_versions(real);
+    for ours in group_versions(ours) {
+        let theirs = theirs.iter().find(|list| list["groupVersion"] == ours["groupVersion"]).unwrap();
+        for resource in ours["resources"].as_array().into_iter().flatten() {
+            let known = theirs["resources"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|other| other["name"] == resource["name"]);
+            let mut known = known.cloned().unwrap_or_default();
+            let mut resource = resource.clone();
+            for entry in [&mut known, &mut resource] {
+                if let Some(entry) = entry.as_object_mut() {
+                    entry.remove("storageVersionHash");
+                }
+            }
+            // An APIService would bring a server that the embedded one does not forward to: it is read only.
+            if resource["name"].as_str().is_some_and(|name| name.starts_with("apiservices")) {
+                resource["verbs"] = known["verbs"].clone();
+            }
+            if known != resource {
+                found.push(format!("{}\n  real {known}\n  ours {resource}", ours["groupVersion"]));
+            }
+        }
+    }
+    found
+}
+
+/// The resources of each group and version, from discovery.
+fn group_versions(api: &Api) -> Vec<Value> {
+    let mut lists = vec![api.get("/api/v1").ok()];
+    let groups = api.get("/apis").ok();
+    for group in groups["groups"].as_array().into_iter().flatten() {
+        let version = group["preferredVersion"]["groupVersion"].as_str().unwrap_or_default();
+        lists.push(api.get(&format!("/apis/{version}")).ok());
+    }
+    lists
+}
+
+/// The paths of all built-in kinds that can be listed.
+fn listable(api: &Api) -> Vec<String> {
+    let path = |list: &Value, resource: &Value| {
+        let version = list["groupVersion"].as_str()?;
+        let listed = resource["verbs"].as_array()?.iter().any(|verb| verb == "list");
+        let root = if version.contains('/') { "apis" } else { "api" };
+        listed.then(|| format!("/{root}/{version}/{}", resource["name"].as_str().unwrap_or_default()))
+    };
+    group_versions(api)
+        .iter()
+        .flat_map(|list| {
+            list["resources"].as_array().into_iter().flatten().filter_map(|resource| path(list, resource))
+        })
+        .collect()
+}
+
+/// Descriptions are prose that clients do not show.
+fn columns(table: &Value) -> Value {
+    let columns = table["columnDefinitions"].as_array().into_iter().flatten();
+    columns
+        .map(|column| json!([column["name"], column["type"], column["format"], column["priority"]]))
+        .collect()
+}
+
+/// The cells of the first row, without times, addresses and uids.
+fn cells(table: &Value) -> Value {
+    let cells = table["rows"][0]["cells"].as_array().into_iter().flatten();
+    cells
+        .map(|cell| match cell.as_str() {
+            Some(text) if AGE.is_match(text) || text.parse::<IpAddr>().is_ok() || text.contains("-uid=") => {
+                Value::from("…")
+            }
+            _ => cell.clone(),
+        })
+        .collect()
+}
