@@ -462,10 +462,8 @@ fn an_old_object_is_stored_in_the_new_version_with_its_defaults() {
     let annotations = scene.subjects[0].service.metadata.annotations.as_ref().unwrap();
     assert_eq!(annotations["internal.serving.kserve.io/model-criticality"], "Critical");
     assert!(
-        scene
-            .findings
-            .iter()
-            .any(|finding| finding.message.contains("criticality High is stored as Critical")),
+        scene.findings.iter().any(|found| found.path.ends_with("criticality")
+            && found.message.starts_with("High is stored as Critical")),
         "{:#?}",
         scene.findings
     );

@@ -1,5 +1,6 @@
 //! The checks of an installation, in the order of what depends on what.
 
+mod conditions;
 pub(crate) mod controller;
 pub(crate) mod definitions;
 pub(crate) mod installation;

@@ -181,8 +181,8 @@ impl Examination<'_> {
     /// A warning names its field in its text, if it is about one. A finding names it once.
     fn warning(&self, text: String, source: Source) -> Finding {
         let path = field_in(&text);
-        let after = text.strip_prefix(&path).map(|rest| rest.trim_start_matches(':').trim_start());
-        let text = after.filter(|_| !path.is_empty()).map_or(text.clone(), str::to_owned);
+        let after = text.strip_prefix(&path).filter(|_| !path.is_empty());
+        let text = after.map(|rest| rest.trim_start_matches(':').trim_start().to_owned()).unwrap_or(text);
         self.finding(Severity::Warning, &path, "Warning", text, source, 0)
     }
 }

@@ -1,0 +1,155 @@
+//! What is behind each condition of a service that does not hold: one row of a table each.
+
+use longboat_api::{
+    conditions::{Condition, types},
+    v1alpha2::LLMInferenceService,
+};
+use longboat_plan::names;
+
+use crate::{
+    chain::{composition, gateways, pools, proof, routes, scaling, workloads},
+    facts::Facts,
+    finding::Cause,
+};
+
+/// From a condition that does not hold to its cause; none where everything behind it is well by now.
+type Follow = fn(&Facts, &LLMInferenceService, &Condition) -> Option<Cause>;
+
+/// What is done with a condition.
+pub(super) struct Row {
+    /// Its type.
+    pub(super) type_: &'static str,
+    /// Finds its cause.
+    pub(super) follow: Follow,
+    /// Whether it says only what other conditions have said, where others do not hold either.
+    pub(super) restates: bool,
+}
+
+/// The conditions that have causes, in the order in which the controller works.
+pub(super) const ROWS: &[Row] = &[
+    row(types::PRESETS_COMBINED, |facts, service, condition| {
+        Some(composition::follow(facts, service, condition))
+    }),
+    row(types::OCI_IMAGE_VOLUME_COMPATIBLE, OWN_WORDS),
+    row(types::MAIN_WORKLOAD_READY, WORKLOAD),
+    row(types::WORKER_WORKLOAD_READY, WORKLOAD),
+    row(types::PREFILL_WORKLOAD_READY, WORKLOAD),
+    row(types::PREFILL_WORKER_WORKLOAD_READY, WORKLOAD),
+    row(types::SCALING_READY, scaler),
+    row(types::PREFILL_SCALING_READY, scaler),
+    row(types::TOKENIZER_READY, WORKLOAD),
+    row(types::SCHEDULER_WORKLOAD_READY, WORKLOAD),
+    row(types::GATEWAYS_READY, gateway),
+    row(types::HTTP_ROUTES_READY, route),
+    row(types::INFERENCE_POOL_READY, |facts, service, condition| {
+        pools::trouble(facts, service).or_else(|| Some(own_words(service, condition)))
+    }),
+    restating(types::ROUTER_READY, |facts, service, condition| {
+        gateway_api_missing(facts).or_else(|| Some(own_words(service, condition)))
+    }),
+    restating(types::GROUP_READY, OWN_WORDS),
+    restating(types::SERVING_PROVEN, PROVEN),
+    restating(types::KV_TRANSFER_OBSERVED, PROVEN),
+];
+
+const OWN_WORDS: Follow = |_, service, condition| Some(own_words(service, condition));
+const WORKLOAD: Follow = |facts, service, condition| Some(workloads::follow(facts, service, condition));
+const PROVEN: Follow = |facts, service, condition| Some(proof::follow(facts, service, condition));
+
+const fn row(type_: &'static str, follow: Follow) -> Row {
+    Row { type_, follow, restates: false }
+}
+
+const fn restating(type_: &'static str, follow: Follow) -> Row {
+    Row { type_, follow, restates: true }
+}
+
+/// A service that is not ready, and says so in these words.
+pub(super) fn not_ready(service: &LLMInferenceService, said: &str) -> Cause {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let name = service.metadata.name.as_deref().unwrap_or_default();
+    let fix = format!("kubectl describe llminferenceservice -n {namespace} {name}");
+    Cause::new("NotReady", said, fix)
+}
+
+fn own_words(service: &LLMInferenceService, condition: &Condition) -> Cause {
+    not_ready(service, &condition.message)
+}
+
+/// `longboat up` has no autoscaler: nothing is wrong with that.
+fn scaler(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Option<Cause> {
+    (!facts.local).then(|| scaling::follow(facts, service, condition))
+}
+
+fn gateway_api_missing(facts: &Facts) -> Option<Cause> {
+    let fix = "install the Gateway API (v1) and a controller for it, or take spec.router.route out";
+    let missing = !facts.snapshot.capabilities.gateway_api;
+    missing.then(|| Cause::new("GatewayApiMissing", "the cluster does not serve the Gateway API", fix))
+}
+
+fn gateway(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Option<Cause> {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let router = service.spec.router.iter();
+    let mut refs = router.filter_map(|router| router.gateway.as_ref()).flat_map(|gateway| &gateway.refs);
+    let trouble = || {
+        refs.find_map(|found| {
+            let home = Some(found.namespace.as_str()).filter(|home| !home.is_empty());
+            gateways::trouble(facts, home.unwrap_or(namespace), &found.name)
+        })
+    };
+    gateway_api_missing(facts).or_else(trouble).or_else(|| Some(own_words(service, condition)))
+}
+
+fn route(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Option<Cause> {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let managed = names::route(service.metadata.name.as_deref().unwrap_or_default());
+    let http = service.spec.router.iter().filter_map(|router| router.route.as_ref()?.http.as_ref());
+    let named: Vec<&str> = http.flat_map(|http| &http.refs).map(|found| found.name.as_str()).collect();
+    let all = if named.is_empty() { vec![managed.as_str()] } else { named };
+    // A route of ours that could not be made says why in the condition.
+    let made = |route: &&&str| {
+        facts.snapshot.http_routes.get(namespace, route).is_some() || **route != managed.as_str()
+    };
+    gateway_api_missing(facts)
+        .or_else(|| missing_gateway(facts, service))
+        .or_else(|| all.iter().filter(made).find_map(|route| routes::trouble(facts, namespace, route)))
+        .or_else(|| Some(own_words(service, condition)))
+}
+
+/// The default Gateway, where the managed route needs it and it is not there.
+fn missing_gateway(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
+    let router = service.spec.router.as_ref()?;
+    let managed = router.route.as_ref().is_some_and(|route| route.http.is_none());
+    let own = router.gateway.as_ref().is_some_and(|gateway| !gateway.refs.is_empty());
+    let ingress = &facts.snapshot.platform.ingress;
+    let (namespace, name) = (&ingress.gateway_namespace, &ingress.gateway_name);
+    let needed = managed && !own && facts.snapshot.gateways.get(namespace, name).is_none();
+    needed.then(|| gateways::trouble(facts, namespace, name)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use longboat_api::conditions;
+
+    use super::*;
+
+    /// What has no cause to look for: roll-ups, of which the parts are followed, and conditions that keep no service from
+    /// being ready.
+    const NO_CAUSE: &[&str] = &[
+        types::READY,
+        types::WORKLOADS_READY,
+        types::GROUP_DEGRADED,
+        types::MODEL_FETCHED,
+        types::KV_PAIRED,
+        types::CONFIG_IN_USE,
+    ];
+
+    #[test]
+    fn every_condition_is_followed_or_has_no_cause() {
+        for condition in conditions::ALL {
+            let followed = ROWS.iter().filter(|row| row.type_ == condition.type_).count();
+            let expected = usize::from(!NO_CAUSE.contains(&condition.type_));
+            assert_eq!(followed, expected, "{}", condition.type_);
+        }
+    }
+}
