@@ -1,9 +1,10 @@
 //! What every server of this workspace that speaks HTTP itself needs to stay within bounds: connections are accepted up to a
-//! number, bodies are held up to a size, and requests with several meanings are found.
+//! number and until the process is asked to end, bodies are held up to a size, and requests with several meanings are found.
 
 mod budget;
 mod framing;
 mod meaning;
+mod signals;
 
 use std::{future::Future, net::SocketAddr, time::Duration};
 
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 pub use budget::{Budget, Held};
 pub use framing::{Framed, Switched, is_ambiguous};
 pub use meaning::{Ambiguity, host};
+pub use signals::shutdown_token;
 
 /// How long to wait when no connection can be accepted. Out of file descriptors, most likely: some connections end meanwhile.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -13,8 +13,6 @@ use std::{
 
 use longboat_engine::{Args, HELP, VERSION};
 use longboat_telemetry::logging::{self, LogOptions};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -75,21 +73,7 @@ fn with_threads(threads: usize) -> io::Result<()> {
 }
 
 async fn serve(args: Args, renders: bool) -> Result<(), Box<dyn Error>> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let shutdown = CancellationToken::new();
-    let asked = shutdown.clone();
-    tokio::spawn(async move {
-        for again in [false, true] {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            if again {
-                std::process::exit(130);
-            }
-            asked.cancel();
-        }
-    });
+    let shutdown = longboat_accept::shutdown_token()?;
     if renders {
         longboat_engine::render(args, shutdown).await?;
     } else {

@@ -13,7 +13,6 @@ mod engine_program;
 mod installer;
 mod printer;
 mod role;
-mod signals;
 mod tree;
 mod up;
 

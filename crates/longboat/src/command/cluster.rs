@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use anyhow::anyhow;
 use kube::{
     Client, Config,
-    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use longboat_controller::reader;
 
@@ -48,13 +48,16 @@ async fn config(cluster: &ClusterArgs) -> anyhow::Result<Config> {
         None if cluster.context.is_some() => Config::from_kubeconfig(&options)
             .await
             .map_err(|error| anyhow!("cannot use the kubeconfig: {}", sentence(&error))),
-        None => Config::infer().await.map_err(|error| nowhere(&error)),
+        None => match Config::from_kubeconfig(&options).await {
+            Ok(config) => Ok(config),
+            Err(error) => Config::incluster().map_err(|_| nowhere(&error)),
+        },
     }
 }
 
-/// Why there is neither a kubeconfig nor the account of a pod.
-fn nowhere(error: &InferConfigError) -> anyhow::Error {
-    let why = sentence(&error.kubeconfig);
+/// There is neither a kubeconfig nor the account of a pod.
+fn nowhere(error: &KubeconfigError) -> anyhow::Error {
+    let why = sentence(error);
     anyhow!("no cluster to look at: {why}, and this is not a pod\n  Set KUBECONFIG, or use `--kubeconfig`.")
 }
 

@@ -11,7 +11,7 @@ use owo_colors::OwoColorize;
 use tempfile::NamedTempFile;
 
 use super::{cluster, runtime};
-use crate::{cli::DashboardArgs, dashboard, printer, signals, tree::Scope};
+use crate::{cli::DashboardArgs, dashboard, printer, tree::Scope};
 
 /// Serves the page until a signal ends it.
 pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<()> {
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<()> {
 }
 
 async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
-    let shutdown = signals::shutdown_token()?;
+    let shutdown = longboat_accept::shutdown_token()?;
     let cluster = cluster::connect(&args.cluster).await?;
     let server = Server::bind(args.port).await?;
     let url = server.url();

@@ -30,7 +30,7 @@ use longboat_telemetry::{
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use crate::{cli::Command, printer, role, signals};
+use crate::{cli::Command, printer, role};
 
 /// Runs a verb or role to its end.
 pub(crate) fn run(command: Command) -> ExitCode {
@@ -121,7 +121,10 @@ fn serve_on<F>(runtime: anyhow::Result<Runtime>, role: impl FnOnce(CancellationT
 where
     F: Future<Output = anyhow::Result<()>>,
 {
-    report(runtime.and_then(|runtime| runtime.block_on(async { role(signals::shutdown_token()?).await })))
+    report(
+        runtime
+            .and_then(|runtime| runtime.block_on(async { role(longboat_accept::shutdown_token()?).await })),
+    )
 }
 
 /// Sends traces while a role runs, if there are any.

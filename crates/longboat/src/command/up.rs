@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::world;
 use crate::{
     cli::UpArgs,
-    dashboard, printer, signals,
+    dashboard, printer,
     tree::{Environment, Scope, age},
     up::{engine, farewell, guide, prompt, watch::Watch},
 };
@@ -21,7 +21,7 @@ use crate::{
 /// Runs `up` to its end.
 pub(crate) fn run(args: UpArgs) -> ExitCode {
     let result = super::runtime().and_then(|runtime| {
-        let result = runtime.block_on(async { up(args, signals::shutdown_token()?).await });
+        let result = runtime.block_on(async { up(args, longboat_accept::shutdown_token()?).await });
         // A read of standard input may still be waiting; nothing depends on it.
         runtime.shutdown_timeout(Duration::from_millis(200));
         result

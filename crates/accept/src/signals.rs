@@ -3,9 +3,11 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that is cancelled by the first SIGINT or SIGTERM. The second one ends the process at once: what it has
-/// started is then killed by the reaper.
-pub(crate) fn shutdown_token() -> std::io::Result<CancellationToken> {
+/// A token that is cancelled by the first SIGINT or SIGTERM. The second one ends the process at once, with exit code 130.
+///
+/// # Errors
+/// Where the process may not handle signals, or no runtime runs.
+pub fn shutdown_token() -> std::io::Result<CancellationToken> {
     let token = CancellationToken::new();
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let asked = token.clone();

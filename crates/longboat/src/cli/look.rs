@@ -1,0 +1,97 @@
+//! The command line of verbs that look at a cluster, or at a local world.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::Shown;
+
+/// Which cluster to look at.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArgs {
+    /// File with the cluster's address and credentials; `KUBECONFIG` or the pod's own if not given
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context within it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Names of services; all of the namespace if not given
+    #[arg(value_name = "SERVICE")]
+    pub(crate) services: Vec<String>,
+    /// Namespace; the one of the context if not given
+    #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
+    pub(crate) namespace: Option<String>,
+    /// Services of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "services")]
+    pub(crate) all_namespaces: bool,
+    /// Go on and show what changes
+    #[arg(short, long, conflicts_with = "output")]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Names of services; all if not given
+    #[arg(value_name = "SERVICE")]
+    pub(crate) services: Vec<String>,
+    /// Look at services of this namespace only; names alone are looked for in the one of the context
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Namespace of the platform: controller, presets and settings
+    #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
+    pub(crate) system_namespace: String,
+    /// Prefix of the names of presets
+    #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
+    pub(crate) preset_prefix: String,
+    /// Send no request to services that say Ready
+    #[arg(long)]
+    pub(crate) no_requests: bool,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `why`.
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The id in the header `x-request-id` of the response
+    #[arg(value_name = "REQUEST-ID")]
+    pub(crate) id: String,
+    /// Ask the pickers of this namespace only
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `dashboard`.
+#[derive(Debug, Args)]
+pub(crate) struct DashboardArgs {
+    /// Port on 127.0.0.1; 0 for any free one
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Open the page in a browser
+    #[arg(long)]
+    pub(crate) open: bool,
+    /// Show services of this namespace only; of all if not given
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+}

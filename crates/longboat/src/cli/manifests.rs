@@ -1,0 +1,174 @@
+//! The command line of verbs that are about manifests, without a cluster or beside one.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+use super::{Format, Shown, folders, look::ClusterArgs};
+
+/// The manifests that a verb is about.
+#[derive(Debug, Args)]
+pub(crate) struct ManifestArgs {
+    /// Manifests: files, folders, or `-` for standard input
+    #[arg(value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
+    manifests: Vec<PathBuf>,
+    /// The same as a flag, repeatable
+    #[arg(short = 'f', long = "filename", value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
+    filenames: Vec<PathBuf>,
+    /// Read the folders below folders too
+    #[arg(short = 'R', long)]
+    recursive: bool,
+}
+
+// === impl ManifestArgs ===
+
+impl ManifestArgs {
+    /// All that were named, in order.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        folders::with_those_below(self.manifests.iter().chain(&self.filenames), self.recursive)
+    }
+}
+
+/// What a platform brings along, where no cluster is looked at.
+#[derive(Debug, Args)]
+pub(crate) struct PlatformArgs {
+    /// Presets: a file or folder of them, or `none`; those of this build if not given
+    #[arg(long, value_name = "DIR|none", value_hint = ValueHint::AnyPath)]
+    pub(crate) presets: Option<PathBuf>,
+    /// File with the platform's settings, the ConfigMap `inferenceservice-config`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) platform: Option<PathBuf>,
+}
+
+/// What manifests are read with.
+#[derive(Debug, Args)]
+pub(crate) struct WorldArgs {
+    #[command(flatten)]
+    pub(crate) platform: PlatformArgs,
+    /// Namespace of objects that name none
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Namespace of the platform: presets and settings
+    #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
+    pub(crate) system_namespace: String,
+    /// Prefix of the names of presets
+    #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
+    pub(crate) preset_prefix: String,
+    /// An API that the cluster is to lack; all are there if not given
+    #[arg(long, value_name = "API", value_enum)]
+    pub(crate) without: Vec<Api>,
+}
+
+/// APIs that clusters may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Api {
+    /// `gateway.networking.k8s.io/v1`.
+    Gateway,
+    /// `inference.networking.k8s.io/v1`.
+    Inferencepool,
+    /// `inference.networking.x-k8s.io/v1alpha2`.
+    InferencepoolX,
+}
+
+/// Arguments of `validate`.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
+    #[command(flatten)]
+    pub(crate) platform: PlatformArgs,
+    /// Output format: lines for people, or one JSON array of findings
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `render`.
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
+    #[command(flatten)]
+    pub(crate) world: WorldArgs,
+    /// Print the merged spec instead of the children
+    #[arg(long)]
+    pub(crate) effective: bool,
+    /// Look at a cluster for everything that the manifests do not hold
+    #[arg(long)]
+    pub(crate) live: bool,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    pub(crate) output: Format,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// A manifest, or the name of a service in a cluster
+    #[arg(value_name = "SERVICE|FILE", value_hint = ValueHint::AnyPath)]
+    pub(crate) target: String,
+    /// A field: `spec.template.containers[main].args`, or of a child: `deployment.spec.replicas`
+    #[arg(value_name = "PATH")]
+    pub(crate) path: Option<String>,
+    /// More manifests: files, folders, or `-` for standard input; repeatable
+    #[arg(short = 'f', long = "filename", value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
+    filenames: Vec<PathBuf>,
+    /// Read the folders below folders too
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    #[command(flatten)]
+    pub(crate) world: WorldArgs,
+    /// Which service, where the manifests hold several
+    #[arg(long, value_name = "[NAMESPACE/]NAME")]
+    pub(crate) service: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    pub(crate) manifests: ManifestArgs,
+    #[command(flatten)]
+    pub(crate) world: WorldArgs,
+    /// Compare with these manifests instead of a cluster; repeatable
+    #[arg(long, value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
+    from: Vec<PathBuf>,
+    /// Compare with these presets: a file or folder of them, `none`, or `builtin`
+    #[arg(long, value_name = "DIR|none|builtin", value_hint = ValueHint::AnyPath)]
+    pub(crate) from_presets: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Shown::Text)]
+    pub(crate) output: Shown,
+}
+
+// === impl ExplainArgs ===
+
+impl ExplainArgs {
+    /// The target, taken as a file, and the files of the flags.
+    pub(crate) fn files_with_target(&self) -> Vec<PathBuf> {
+        let target = PathBuf::from(&self.target);
+        folders::with_those_below([&target].into_iter().chain(&self.filenames), self.recursive)
+    }
+
+    /// The files of the flags.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        folders::with_those_below(&self.filenames, self.recursive)
+    }
+}
+
+// === impl DiffArgs ===
+
+impl DiffArgs {
+    /// The manifests that are compared with.
+    pub(crate) fn from(&self) -> Vec<PathBuf> {
+        folders::with_those_below(&self.from, self.manifests.recursive)
+    }
+}
