@@ -66,38 +66,38 @@ pub(crate) async fn all(
     certificates: Vec<CertificateRequest>,
 ) -> Outcome {
     let bound = bound_accounts(&planned);
-    let mut pass = Pass { context, subject, seen, failure: None };
+    let mut writer = Writer { context, subject, seen, failure: None };
     let mut written = Children::default();
 
-    let foundation = Box::pin(pass.wave(planned.take(Wave::Foundation), None)).await;
-    pass.keep(foundation, &mut written);
-    if pass.failure.is_none() {
-        pass.failure = issue(subject, certificates, &written.services, &mut planned.secrets).err();
+    let foundation = Box::pin(writer.wave(planned.take(Wave::Foundation), None)).await;
+    writer.keep(foundation, &mut written);
+    if writer.failure.is_none() {
+        writer.failure = issue(subject, certificates, &written.services, &mut planned.secrets).err();
     }
     let (report_bindings, bindings) = watch::channel(None);
     let (rights, secrets) = (planned.take(Wave::Binding), planned.take(Wave::Certificate));
     let workloads = planned.take(Wave::Workload);
     let binding = async {
-        let written = Box::pin(pass.wave(rights, None)).await;
+        let written = Box::pin(writer.wave(rights, None)).await;
         report_bindings.send_replace(Some(written.failure.is_none()));
         written
     };
     let running = async {
-        let secrets = Box::pin(pass.wave(secrets, None)).await;
+        let secrets = Box::pin(writer.wave(secrets, None)).await;
         let gate = Gate { is_closed: secrets.failure.is_some(), bound: &bound, bindings };
-        let workloads = Box::pin(pass.wave(workloads, Some(&gate))).await;
+        let workloads = Box::pin(writer.wave(workloads, Some(&gate))).await;
         (secrets, workloads)
     };
     let (bindings, (secrets, workloads)) = tokio::join!(binding, running);
     // Of several failures the first one in this order is reported.
     for part in [secrets, bindings, workloads] {
-        pass.keep(part, &mut written);
+        writer.keep(part, &mut written);
     }
     for wave in [Wave::Scaling, Wave::Pool, Wave::Route] {
-        let part = Box::pin(pass.wave(planned.take(wave), None)).await;
-        pass.keep(part, &mut written);
+        let part = Box::pin(writer.wave(planned.take(wave), None)).await;
+        writer.keep(part, &mut written);
     }
-    Outcome { children: written, failure: pass.failure }
+    Outcome { children: written, failure: writer.failure }
 }
 
 /// Replaces children by newer versions that the caches hold: others may have changed them since they were written, their
@@ -181,7 +181,7 @@ impl Gate<'_> {
     }
 }
 
-struct Pass<'a> {
+struct Writer<'a> {
     context: &'a Context,
     subject: &'a Subject,
     seen: &'a Snapshot,
@@ -202,7 +202,7 @@ struct Refused {
     transient: bool,
 }
 
-impl Pass<'_> {
+impl Writer<'_> {
     /// Writes the children of one wave, each kind beside the others. Those that run pods wait for the gate.
     async fn wave(&self, planned: Children<Planned>, gate: Option<&Gate<'_>>) -> Written<Children<Applied>> {
         macro_rules! each {

@@ -17,14 +17,14 @@ use serde_json::json;
 use crate::{
     announce,
     context::Context,
-    error::{PassError, has_code},
+    error::{ReconcileError, has_code},
     events::Subject,
     finalizer,
     watch::Watched,
 };
 
 /// Keeps the finalizer and the status of one config up to date.
-pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassError> {
+pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), ReconcileError> {
     let Some(config) = context.caches.configs.get(key) else {
         context.configs.forget(key);
         return Ok(());
@@ -144,7 +144,7 @@ async fn publish(
     config: &LLMInferenceServiceConfig,
     users: &[ServiceReference],
     deleting: bool,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let before = config.status.clone().unwrap_or_default();
     let mut status = before.clone();
     let now = Timestamp::now();
@@ -186,10 +186,10 @@ async fn write(
     context: &Context,
     key: &Key,
     status: &LLMInferenceServiceConfigStatus,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let patch = json!([{"op": "add", "path": "/status", "value": status}]);
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
-        PassError::Unfinished(format!("the status cannot be written as a patch: {error}"))
+        ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
     let api = LLMInferenceServiceConfig::api(&context.client, Some(&key.namespace));
     let asked = context.caches.configs.sending();
@@ -199,6 +199,6 @@ async fn write(
             Ok(())
         }
         Err(error) if has_code(&error, 404) => Ok(()),
-        Err(error) => Err(PassError::request(format!("update the status of {key}"), error)),
+        Err(error) => Err(ReconcileError::request(format!("update the status of {key}"), error)),
     }
 }

@@ -57,18 +57,18 @@ pub(crate) struct Subject {
 pub(crate) struct EventSink {
     sender: mpsc::Sender<Note>,
     /// How many reconciles are running.
-    passes: watch::Sender<usize>,
+    running: watch::Sender<usize>,
 }
 
 /// Where events come out.
 pub(crate) struct Notes {
     receiver: mpsc::Receiver<Note>,
-    passes: watch::Receiver<usize>,
+    running: watch::Receiver<usize>,
 }
 
 /// Held while a reconcile runs. Half of the requests for a new service are events: they wait until its children are
 /// there.
-pub(crate) struct Pass<'a>(&'a EventSink);
+pub(crate) struct Reconciling<'a>(&'a EventSink);
 
 #[derive(Debug)]
 pub(crate) struct Note {
@@ -83,8 +83,8 @@ pub(crate) struct Note {
 /// A sink, and where its events come out.
 pub(crate) fn channel() -> (EventSink, Notes) {
     let (sender, receiver) = mpsc::channel(WAITING);
-    let (passes, under_way) = watch::channel(0);
-    (EventSink { sender, passes }, Notes { receiver, passes: under_way })
+    let (running, under_way) = watch::channel(0);
+    (EventSink { sender, running }, Notes { receiver, running: under_way })
 }
 
 // === impl EventSink ===
@@ -106,9 +106,9 @@ impl EventSink {
     }
 
     /// A reconcile begins.
-    pub(crate) fn pass(&self) -> Pass<'_> {
-        self.passes.send_modify(|passes| *passes += 1);
-        Pass(self)
+    pub(crate) fn reconciling(&self) -> Reconciling<'_> {
+        self.running.send_modify(|running| *running += 1);
+        Reconciling(self)
     }
 
     fn send(&self, note: Note) {
@@ -118,11 +118,11 @@ impl EventSink {
     }
 }
 
-// === impl Pass ===
+// === impl Reconciling ===
 
-impl Drop for Pass<'_> {
+impl Drop for Reconciling<'_> {
     fn drop(&mut self) {
-        self.0.passes.send_modify(|passes| *passes -= 1);
+        self.0.running.send_modify(|running| *running -= 1);
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) async fn write_all(client: Client, mut notes: Notes) {
     let mut counts: HashMap<String, i32> = HashMap::new();
     while let Some(note) = notes.receiver.recv().await {
         // Without sinks no reconcile runs.
-        let _ = timeout(POLITENESS, notes.passes.wait_for(|passes| *passes == 0)).await;
+        let _ = timeout(POLITENESS, notes.running.wait_for(|running| *running == 0)).await;
         if counts.len() >= REMEMBERED {
             counts.clear();
         }

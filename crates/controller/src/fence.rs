@@ -33,7 +33,7 @@ impl Fence {
     }
 
     /// Whether a write may go through now.
-    pub(crate) fn pass(&self) -> Result<(), Closed> {
+    pub(crate) fn check(&self) -> Result<(), Closed> {
         let open = *self.open.read();
         if open.is_some_and(|end| Instant::now() < end) { Ok(()) } else { Err(Closed) }
     }
@@ -48,13 +48,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn writes_pass_while_the_lease_lasts_and_not_a_moment_longer() {
         let fence = Fence::closed();
-        assert_eq!(fence.pass(), Err(Closed));
+        assert_eq!(fence.check(), Err(Closed));
         fence.set(Some(Instant::now() + Duration::from_secs(10)));
-        assert_eq!(fence.clone().pass(), Ok(()));
+        assert_eq!(fence.clone().check(), Ok(()));
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(fence.pass(), Err(Closed));
+        assert_eq!(fence.check(), Err(Closed));
         fence.set(Some(Instant::now() + Duration::from_secs(10)));
         fence.set(None);
-        assert_eq!(fence.pass(), Err(Closed));
+        assert_eq!(fence.check(), Err(Closed));
     }
 }

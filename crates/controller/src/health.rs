@@ -109,7 +109,7 @@ fn stuck<K: Clone + Eq + Hash + fmt::Display>(queue: &Queue<K>) -> Option<String
         return None;
     }
     tracing::error!(object = %key, minutes = running.as_secs() / 60, "A reconcile does not end.");
-    Some(format!("[-]reconciling: a pass has been under way for {} minutes\n", running.as_secs() / 60))
+    Some(format!("[-]reconciling: a reconcile has been running for {} minutes\n", running.as_secs() / 60))
 }
 
 fn answer(

@@ -30,7 +30,7 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
         async move {
             let asked = Asked::new(request.method(), request.uri());
             if let Some(fence) = fence.filter(|_| asked.is_write()) {
-                fence.pass().map_err(|closed| kube::Error::Service(closed.into()))?;
+                fence.check().map_err(|closed| kube::Error::Service(closed.into()))?;
             }
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
             let span = spans::write(&asked);

@@ -45,7 +45,7 @@ impl Readiness {
     }
 
     /// It holds.
-    pub(crate) fn pass(&self, check: Check) {
+    pub(crate) fn done(&self, check: Check) {
         self.checks.write().insert(check, Ok(()));
     }
 

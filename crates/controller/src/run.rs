@@ -16,7 +16,7 @@ use crate::{
     context::Context,
     downloads,
     election::LEASE,
-    error::{Error, PassError},
+    error::{Error, ReconcileError},
     events,
     metrics::{Metrics, Worker},
     migration, outbound, proof,
@@ -96,7 +96,7 @@ pub(crate) async fn supervise(
             _ = known.recv() => {}
         }
         context.load_platform();
-        readiness.pass(Check::Caches);
+        readiness.done(Check::Caches);
         tracing::info!("The caches are filled.");
         match candidate {
             Some(candidate) => lead(context, candidate, &stop).await,
@@ -207,24 +207,24 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
     for _ in 0..context.args.workers {
         let (context, stop) = (context.clone(), stop.clone());
         workers.spawn(async move {
-            let pass = |key: Key| {
+            let reconcile = |key: Key| {
                 let context = context.clone();
                 async move {
-                    let _under_way = context.events.pass();
+                    let _under_way = context.events.reconciling();
                     Box::pin(service::reconcile(&context, &key)).await
                 }
             };
-            work(&context, Worker::Services, &context.services, &stop, pass).await;
+            work(&context, Worker::Services, &context.services, &stop, reconcile).await;
         });
     }
     // Configs change rarely, and their reconciles are short: one worker is enough.
     let (configs, ends) = (context.clone(), stop.clone());
     workers.spawn(async move {
-        let pass = |key: Key| {
+        let reconcile = |key: Key| {
             let context = configs.clone();
             async move { config::reconcile(&context, &key).await }
         };
-        work(&configs, Worker::Configs, &configs.configs, &ends, pass).await;
+        work(&configs, Worker::Configs, &configs.configs, &ends, reconcile).await;
     });
     let (migrating, ends) = (context.clone(), stop.clone());
     workers.spawn(async move {
@@ -268,12 +268,12 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
 }
 
 /// Reconciles keys until cancelled. A reconcile that runs is finished.
-async fn work<F: Future<Output = Result<(), PassError>>>(
+async fn work<F: Future<Output = Result<(), ReconcileError>>>(
     context: &Context,
     worker: Worker,
     queue: &Queue<Key>,
     stop: &CancellationToken,
-    pass: impl Fn(Key) -> F,
+    reconcile: impl Fn(Key) -> F,
 ) {
     loop {
         let key = tokio::select! {
@@ -281,29 +281,31 @@ async fn work<F: Future<Output = Result<(), PassError>>>(
             () = stop.cancelled() => return,
             key = queue.next() => key,
         };
-        let measured = context.metrics.pass(worker);
-        let span = spans::pass(worker, &key);
-        let result = pass(key.clone()).instrument(span.clone()).await;
+        let measured = context.metrics.reconcile(worker);
+        let span = spans::reconcile(worker, &key);
+        let result = reconcile(key.clone()).instrument(span.clone()).await;
         spans::ended(&span, &result);
         measured(&result);
         let ended = match result {
             Ok(()) => Ended::Settled,
             Err(error) => {
                 report(&key, &error);
-                if matches!(error, PassError::Conflict { .. }) { Ended::Conflict } else { Ended::Failed }
+                if matches!(error, ReconcileError::Conflict { .. }) { Ended::Conflict } else { Ended::Failed }
             }
         };
         queue.done(key, ended, rand::random());
     }
 }
 
-fn report(key: &Key, error: &PassError) {
+fn report(key: &Key, error: &ReconcileError) {
     match error {
-        PassError::Conflict { .. } => tracing::debug!(object = %key, %error, "The reconcile is tried again."),
-        PassError::Request { source, .. } => {
+        ReconcileError::Conflict { .. } => {
+            tracing::debug!(object = %key, %error, "The reconcile is tried again.")
+        }
+        ReconcileError::Request { source, .. } => {
             tracing::warn!(object = %key, %error, cause = %source, "The reconcile failed and is tried again.");
         }
-        PassError::Unfinished(_) => {
+        ReconcileError::Unfinished(_) => {
             tracing::warn!(object = %key, %error, "The reconcile failed and is tried again.");
         }
     }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::{
     args::Args,
     context::Context,
-    error::{PassError, has_code, text_of},
+    error::{ReconcileError, has_code, text_of},
     watch::{Rules, Watched},
 };
 
@@ -58,11 +58,11 @@ pub(crate) enum Unread {
     /// The controller has no right to it. Trying again does not help.
     Denied(Problem),
     /// The request failed.
-    Failed(PassError),
+    Failed(ReconcileError),
 }
 
-impl From<PassError> for Unread {
-    fn from(error: PassError) -> Self {
+impl From<ReconcileError> for Unread {
+    fn from(error: ReconcileError) -> Self {
         Self::Failed(error)
     }
 }
@@ -125,7 +125,7 @@ async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>,
         if has_code(&error, 403) {
             Unread::Denied(problem(format!("failed to read Secret {key}: {}", text_of(&error))))
         } else {
-            Unread::Failed(PassError::request(format!("read Secret {key}"), error))
+            Unread::Failed(ReconcileError::request(format!("read Secret {key}"), error))
         }
     })?;
     let Some(mut found) = found else { return Ok(None) };

@@ -20,7 +20,7 @@ use tracing::Instrument;
 use crate::{
     apply,
     context::Context,
-    error::PassError,
+    error::ReconcileError,
     events::Subject,
     finalizer,
     lookups::Lookups,
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Brings one service to the state that its spec asks for, as far as that is possible now.
-pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassError> {
+pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), ReconcileError> {
     let Some(stored) = context.caches.inference_services.get(key) else {
         forget(context, key);
         return Ok(());
@@ -48,7 +48,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassEr
     let result = Box::pin(update(context, &subject, &service)).await;
     let text = match &result {
         Ok(unsolved) => unsolved.clone(),
-        Err(PassError::Conflict { .. }) => None,
+        Err(ReconcileError::Conflict { .. }) => None,
         Err(error) => Some(error.to_string()),
     };
     if context.note_error(key, text.as_deref())
@@ -92,7 +92,7 @@ async fn update(
     context: &Context,
     subject: &Subject,
     service: &LLMInferenceService,
-) -> Result<Option<String>, PassError> {
+) -> Result<Option<String>, ReconcileError> {
     let (now, began) = (Timestamp::now(), context.index.now());
     let platform = context.platform();
     let known = platform.clone().unwrap_or_else(|_| Arc::new(Platform::default()));
@@ -116,7 +116,7 @@ async fn update(
     let (done, after, observed) = match spec {
         None => {
             let verdict = match composition.stop {
-                Some(Retry::Backoff) => Err(PassError::Unfinished(composition.message.clone())),
+                Some(Retry::Backoff) => Err(ReconcileError::Unfinished(composition.message.clone())),
                 _ => Ok(()),
             };
             (Done { children: Children::default(), problem: None, verdict }, snapshot, began)
@@ -163,7 +163,7 @@ async fn update(
     let Done { children, problem, verdict } = done;
     let proof = context.proofs.outcome(&subject.key);
     let download = context.downloads.of(&subject.key);
-    let report = plan::Pass {
+    let report = plan::Progress {
         presets: &composition,
         pins: &pins,
         spec,
@@ -184,7 +184,7 @@ async fn update(
     seen.extend(after.reads(&subject.uid));
     record_dependencies(context, &subject.key, seen, observed);
     // A conflict is over in a moment: reporting it would make conditions flap.
-    if !matches!(verdict, Err(PassError::Conflict { .. })) {
+    if !matches!(verdict, Err(ReconcileError::Conflict { .. })) {
         status::publish(context, subject, service, status).instrument(reporting).await?;
         context.proofs.published(&subject.key, proof.as_ref(), due);
     }
@@ -324,7 +324,7 @@ fn no_platform(error: &PlatformError, stopped: bool) -> Composition {
 struct Done {
     children: Children<plan::Applied>,
     problem: Option<Problem>,
-    verdict: Result<(), PassError>,
+    verdict: Result<(), ReconcileError>,
 }
 
 /// Writes what differs, removes what is superfluous, and records the planned events.
@@ -338,9 +338,9 @@ async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planne
     if let Some(failure) = outcome.failure {
         let message = failure.problem.message.clone();
         verdict = Err(if failure.transient {
-            PassError::Conflict { what: message }
+            ReconcileError::Conflict { what: message }
         } else {
-            PassError::Unfinished(message)
+            ReconcileError::Unfinished(message)
         });
         // The problem in the earlier part of the service is reported.
         if problem.as_ref().is_none_or(|known| failure.problem.phase <= known.phase) {
@@ -360,7 +360,7 @@ async fn finalize(
     context: &Context,
     subject: &Subject,
     service: &LLMInferenceService,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     if finalizer::has(service, names::SERVICE_FINALIZER) {
         let began = context.index.now();
         let platform = context.platform().unwrap_or_default();
@@ -387,12 +387,12 @@ async fn wait_for(
     subject: &Subject,
     service: &LLMInferenceService,
     senders: &[String],
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let message = format!("waiting for member {} to remove backendRef before deletion", senders.join(", "));
     let status = plan::leaving(service, &message, Timestamp::now());
     status::publish(context, subject, service, status).await
 }
 
-fn not_planned(error: &plan::PlanError) -> PassError {
-    PassError::Unfinished(error.to_string())
+fn not_planned(error: &plan::PlanError) -> ReconcileError {
+    ReconcileError::Unfinished(error.to_string())
 }

@@ -6,12 +6,12 @@ use tracing::{Span, field::Empty};
 use longboat_plan::Key;
 
 use crate::{
-    error::PassError,
+    error::ReconcileError,
     metrics::{Asked, Phase, Worker},
 };
 
 /// A reconcile of an object.
-pub(crate) fn pass(worker: Worker, key: &Key) -> Span {
+pub(crate) fn reconcile(worker: Worker, key: &Key) -> Span {
     tracing::trace_span!(
         target: SPANS, parent: None, "reconcile",
         controller = worker.name(), namespace = %key.namespace, name = %key.name,
@@ -20,7 +20,7 @@ pub(crate) fn pass(worker: Worker, key: &Key) -> Span {
 }
 
 /// Records how the reconcile of a span ended.
-pub(crate) fn ended(span: &Span, result: &Result<(), PassError>) {
+pub(crate) fn ended(span: &Span, result: &Result<(), ReconcileError>) {
     if let Err(error) = result {
         span.record("otel.status_code", "ERROR");
         span.record("otel.status_description", tracing::field::display(error));

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     announce,
     context::Context,
-    error::{PassError, has_code, text_of},
+    error::{ReconcileError, has_code, text_of},
     events::Subject,
     watch::Watched,
 };
@@ -22,14 +22,14 @@ pub(crate) async fn publish(
     subject: &Subject,
     service: &LLMInferenceService,
     status: LLMInferenceServiceStatus,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     if service.status.as_ref() == Some(&status) {
         return Ok(());
     }
     // The whole status and nothing else: the spec is not sent, and no other writer can conflict.
     let patch = json!([{"op": "add", "path": "/status", "value": status}]);
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
-        PassError::Unfinished(format!("the status cannot be written as a patch: {error}"))
+        ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
     let api = LLMInferenceService::api(&context.client, Some(&subject.key.namespace));
     let asked = context.caches.inference_services.sending();
@@ -43,7 +43,7 @@ pub(crate) async fn publish(
                 text_of(&error)
             );
             context.events.warning(subject, event::UPDATE_FAILED, message);
-            return Err(PassError::request(format!("update the status of {}", subject.key), error));
+            return Err(ReconcileError::request(format!("update the status of {}", subject.key), error));
         }
     }
     record_readiness(context, subject, service.status.as_ref(), &status);

@@ -29,7 +29,7 @@ pub struct View {
     pub services: Vec<Arc<LLMInferenceService>>,
     /// Configs, by namespace and name.
     pub configs: Vec<Arc<LLMInferenceServiceConfig>>,
-    /// All else, as passes over these services would see it.
+    /// All else, as reconciles of these services would see it.
     pub snapshot: Snapshot,
     /// Why the platform's settings cannot be used, if so; `snapshot` has default settings then.
     pub platform_error: Option<PlatformError>,

@@ -49,7 +49,7 @@ pub use problem::{Phase, PlanError, Problem};
 pub use router::group::models_of_spec;
 pub use scheduler::{TransformError, VersionError};
 pub use snapshot::{Capabilities, Snapshot};
-pub use status::{Download, Pass, leaving, status};
+pub use status::{Download, Progress, leaving, status};
 pub use wave::Wave;
 pub use workload::{CertificateRequest, StorageError};
 

@@ -111,7 +111,7 @@ impl Webhooks {
         let answering =
             Answering::new(Source::new(context.clone()), context.metrics.clone(), self.settings.limits);
         tracing::info!(address = %self.address, "Serving the webhooks.");
-        readiness.pass(Check::Webhooks);
+        readiness.done(Check::Webhooks);
         serve::serve(self.listener, tls, answering, self.settings.limits, shutdown).await;
         while tasks.join_next().await.is_some() {}
         Ok(())

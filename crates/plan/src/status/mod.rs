@@ -39,7 +39,7 @@ use crate::{
 
 /// How far one reconcile of a service got.
 #[derive(Clone, Copy, Debug)]
-pub struct Pass<'a> {
+pub struct Progress<'a> {
     /// The outcome of composing and of checking the result.
     pub presets: &'a compose::Outcome,
     /// The preset names that the service keeps across upgrades of the platform, for `status.annotations`.
@@ -62,16 +62,16 @@ pub struct Pass<'a> {
 /// When the service was never stored, or an object that was asked for cannot be read.
 pub fn status(
     service: &LLMInferenceService,
-    pass: Pass,
+    progress: Progress,
     applied: &Children<Applied>,
     snapshot: &Snapshot,
     now: Timestamp,
 ) -> Result<LLMInferenceServiceStatus, PlanError> {
     let before = service.status.clone().unwrap_or_default();
     let mut status = before.clone();
-    status.annotations.extend(pass.pins.clone());
+    status.annotations.extend(progress.pins.clone());
     let mut list = std::mem::take(&mut status.conditions);
-    let context = pass.spec.map(|spec| Context::new(service, spec, snapshot)).transpose()?;
+    let context = progress.spec.map(|spec| Context::new(service, spec, snapshot)).transpose()?;
     let mut conditions = Conditions::new(proof::dependents(context.as_ref()), &mut list, now);
     conditions.initialize();
     if let Some(context) = &context {
@@ -84,17 +84,17 @@ pub fn status(
         conditions.mark_unknown(types::READY, NEW_OBSERVED_GENERATION_FAILURE, message);
     }
 
-    presets(pass.presets, &mut status, &mut conditions);
-    download::report(pass.download, &mut conditions);
+    presets(progress.presets, &mut status, &mut conditions);
+    download::report(progress.download, &mut conditions);
     if let Some(context) = context {
         image_volume::report(&context, &mut conditions);
         if context.stopped() {
             stopped::report(&mut status, &mut conditions);
         } else {
             let reconciled = Reconciled { context, applied };
-            report(&reconciled, pass.problem, &mut status, &mut conditions);
+            report(&reconciled, progress.problem, &mut status, &mut conditions);
             pairing::report(&reconciled, &mut conditions);
-            proof::report(&reconciled, pass.proof, &mut status, &mut conditions);
+            proof::report(&reconciled, progress.proof, &mut status, &mut conditions);
         }
     }
     check_readable(snapshot)?;
