@@ -300,7 +300,7 @@ async fn work<F: Future<Output = Result<(), ReconcileError>>>(
 fn report(key: &Key, error: &ReconcileError) {
     match error {
         ReconcileError::Conflict { .. } => {
-            tracing::debug!(object = %key, %error, "The reconcile is tried again.")
+            tracing::debug!(object = %key, %error, "The reconcile is tried again.");
         }
         ReconcileError::Request { source, .. } => {
             tracing::warn!(object = %key, %error, cause = %source, "The reconcile failed and is tried again.");
