@@ -26,6 +26,12 @@ impl Strategy for Batch {
         }
     }
 
+    fn settle(&self, value: &mut Value) {
+        if *self == Self::Job && value["metadata"]["labels"].is_null() {
+            value["metadata"]["labels"] = value["spec"]["template"]["metadata"]["labels"].clone();
+        }
+    }
+
     fn prepare_status(&self, value: &mut Value, live: &Value) {
         keep_labels(value, live);
     }
@@ -36,13 +42,15 @@ impl Strategy for Batch {
 
     fn warnings(&self, value: &Value) -> Vec<String> {
         let spec = &value["spec"];
-        match self {
+        let mut warnings = Vec::from_iter(names::host_warning(value, "Pod names and hostnames"));
+        warnings.extend(match self {
             Self::Job => pod::warnings(&spec["template"]["spec"], "spec.template.spec"),
             Self::CronJob => {
                 let template = &spec["jobTemplate"]["spec"]["template"];
                 pod::warnings(&template["spec"], "spec.jobTemplate.spec.template.spec")
             }
-        }
+        });
+        warnings
     }
 
     fn selectable(&self) -> &'static [&'static str] {
@@ -105,10 +113,13 @@ fn tie_pods(value: &mut Value) {
         ("controller-uid", &uid),
         ("job-name", &name),
     ];
+    // a job without labels has those of its template, where there are any
+    let shares =
+        value["metadata"]["labels"].is_null() && value["spec"]["template"]["metadata"]["labels"].is_object();
     for (key, content) in labels {
         value["spec"]["template"]["metadata"]["labels"][key] = content.clone();
     }
-    if value["metadata"]["labels"].is_null() {
+    if shares {
         value["metadata"]["labels"] = value["spec"]["template"]["metadata"]["labels"].clone();
     }
     value["spec"]["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
