@@ -174,7 +174,12 @@ impl StructuralSchema {
     /// Brings the metadata of a custom resource, and of resources in it, into the form of the reference's types; why that
     /// cannot be done, in the words of the reference's decoder, if it cannot.
     pub fn coerce_metadata(&self, object: &mut Value) -> Option<String> {
-        embedded::coerce(object, self.node())
+        embedded::coerce(object, self.node(), false)
+    }
+
+    /// As [`Self::coerce_metadata`], for what was applied: it keeps its nulls, which validation refuses.
+    pub fn coerce_applied_metadata(&self, object: &mut Value) -> Option<String> {
+        embedded::coerce(object, self.node(), true)
     }
 
     /// Everything wrong with `new`; `old` is the stored object on updates (transition rules, ratcheting).

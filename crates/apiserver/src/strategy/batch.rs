@@ -106,18 +106,12 @@ fn tie_pods(value: &mut Value) {
         return;
     }
     let uid = value["metadata"]["uid"].clone();
-    let name = value["metadata"]["name"].clone();
-    let labels = [
-        ("batch.kubernetes.io/controller-uid", &uid),
-        ("batch.kubernetes.io/job-name", &name),
-        ("controller-uid", &uid),
-        ("job-name", &name),
-    ];
+    let labels = ties(value).map(|(key, content)| (key, Value::from(content)));
     // a job without labels has those of its template, where there are any
     let shares =
         value["metadata"]["labels"].is_null() && value["spec"]["template"]["metadata"]["labels"].is_object();
     for (key, content) in labels {
-        value["spec"]["template"]["metadata"]["labels"][key] = content.clone();
+        value["spec"]["template"]["metadata"]["labels"][key] = content;
     }
     if shares {
         value["metadata"]["labels"] = value["spec"]["template"]["metadata"]["labels"].clone();
@@ -156,7 +150,37 @@ fn validate(kind: Batch, value: &Value, live: Option<&Value>) -> Vec<Cause> {
             }
         }
     }
+    tied(value, &mut causes);
     causes
+}
+
+/// The labels that tie a job to its pods, unless their selector is the user's.
+fn tied(value: &Value, causes: &mut Vec<Cause>) {
+    let spec = &value["spec"];
+    if spec["manualSelector"] == true || !spec["selector"].is_object() {
+        return;
+    }
+    let labels = &spec["template"]["metadata"]["labels"];
+    for (key, wanted) in ties(value) {
+        let path = format!("spec.template.metadata.labels[{key}]");
+        let detail = format!("must be '{wanted}'");
+        match &labels[key] {
+            Value::Null => causes.push(Cause::required(path, detail)),
+            found if *found == wanted => {}
+            _ => causes.push(Cause::invalid(path, labels, detail)),
+        }
+    }
+}
+
+/// The labels of a job's pods.
+fn ties(value: &Value) -> [(&'static str, &str); 4] {
+    let (uid, name) = (checks::text(&value["metadata"], "uid"), checks::text(&value["metadata"], "name"));
+    [
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+        ("controller-uid", uid),
+        ("job-name", name),
+    ]
 }
 
 /// Everything wrong with what a job says besides its template.

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::requests::{Request, Verb, bases};
+use crate::{
+    nothing::CUSTOM,
+    requests::{Request, Verb, bases},
+};
 
 const CORE: &str = "/api/v1/namespaces/diff";
 const APPS: &str = "/apis/apps/v1/namespaces/diff";
@@ -124,6 +127,13 @@ fn jobs() -> Vec<(u16, Request)> {
         request(422, Verb::Merge, path, json!({"spec": {"backoffLimit": -1}})),
         request(422, Verb::Merge, path, json!({"spec": {"selector": null}})),
         request(422, Verb::Strategic, path, json!({"spec": null})),
+        request(422, Verb::Merge, path, json!({"spec": {"template": null}})),
+        request(
+            422,
+            Verb::Merge,
+            path,
+            json!({"spec": {"template": {"metadata": {"labels": {"job-name": "x"}}}}}),
+        ),
     ]
 }
 
@@ -139,6 +149,9 @@ fn names() -> Vec<(u16, Request)> {
         job["metadata"]["labels"] = json!({"n": "o"});
         all.push(request(code, Verb::Post, jobs, job));
     }
+    let mut nameless = base(jobs);
+    nameless["metadata"] = json!({});
+    all.push(request(422, Verb::Post, jobs, nameless));
     let long = "a".repeat(64);
     for plural in ["deployments", "replicasets"] {
         let path = format!("{APPS}/{plural}");
@@ -207,10 +220,17 @@ fn conversions() -> Vec<(u16, Request)> {
             json!({"spec": {"minAvailable": value}}),
         ));
     }
-    for value in [json!(""), json!("x"), json!("1.2.3"), json!(true)] {
+    for value in [json!(null), json!(""), json!("x"), json!("1.2.3"), json!(true)] {
         let spec = json!({"resources": {"requests": {"storage": value}}});
-        all.push(apply(500, &claims, "v1", "PersistentVolumeClaim", spec.clone()));
+        let code = if value.is_null() { 422 } else { 500 };
+        all.push(apply(code, &claims, "v1", "PersistentVolumeClaim", spec.clone()));
         all.push(request(422, Verb::Strategic, &format!("{claims}/live"), json!({"spec": spec})));
+    }
+    for field in ["kind", "apiVersion", "metadata"] {
+        let spec = json!({"resource": {field: null}});
+        let code = if field == "metadata" { 200 } else { 422 };
+        all.push(apply(code, CUSTOM, "diff.example/v1", "Empty", spec.clone()));
+        all.push(request(code, Verb::Merge, &format!("{CUSTOM}/live"), json!({"spec": spec})));
     }
     all.extend([json!({}), json!({"matchLabels": {}}), json!({"matchLabels": {"c": "d"}})].map(|selector| {
         let body = json!({"spec": {"selector": selector}});
