@@ -24,6 +24,7 @@ pub(crate) fn requests() -> Vec<(u16, Request)> {
     all.extend(conversions());
     all.extend(selectors());
     all.extend(pages());
+    all.extend(devices());
     all
 }
 
@@ -264,4 +265,67 @@ fn pages() -> Vec<(u16, Request)> {
         (code, Request { verb: Verb::Get, path: format!("{CORE}/pods?{query}"), body: json!({}) })
     })
     .collect()
+}
+
+/// Which devices are wanted is said in CEL, which is compiled.
+fn devices() -> Vec<(u16, Request)> {
+    const CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
+    const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/diff/resourceclaims";
+    const TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/diff/resourceclaimtemplates";
+    let mut all = Vec::new();
+    let long = format!("device.driver == \"{}\"", "x".repeat(10 * 1024));
+    let expressions = [
+        (201, "device.driver == \"gpu.example.com\""),
+        (201, "true"),
+        (201, "device.attributes[\"gpu.example.com\"].model == \"h100\""),
+        (201, "device.attributes[\"gpu.example.com\"].index > 3"),
+        (201, "device.capacity[\"gpu.example.com\"].memory.compareTo(quantity(\"40Gi\")) >= 0"),
+        (201, "device.capacity[\"gpu.example.com\"].memory.isGreaterThan(quantity(\"40Gi\"))"),
+        (201, "device.attributes[\"gpu.example.com\"].flag"),
+        (
+            201,
+            "\"gpu.example.com\" in device.attributes && device.attributes[\"gpu.example.com\"].version.isGreaterThan(semver(\"1.0.0\"))",
+        ),
+        (201, "device.attributes.exists(d, d == \"x\")"),
+        (201, "has(device.attributes)"),
+        (201, "cel.bind(a, device.attributes[\"x.y\"], a.model == \"m\" || a.model.startsWith(\"n\"))"),
+        (201, "device.attributes[\"x.y\"].?model.orValue(\"m\") == \"m\""),
+        (422, ""),
+        (422, "device.driver =="),
+        (422, "device.nope == 1"),
+        (422, "device.driver"),
+        (422, "device.attributes"),
+        (422, "device"),
+        (422, "1"),
+        (422, "\"x\""),
+        (422, "size(device.attributes)"),
+        (422, "[true]"),
+        (422, "{\"a\": true}"),
+        (422, "devices.driver == \"x\""),
+        (422, "self.driver == \"x\""),
+        (422, "device.driver == \"x\" && nope"),
+        (422, "null"),
+        (422, "1.5 + 2.5"),
+        (422, "Device{}"),
+        (422, &long),
+    ];
+    for (code, expression) in expressions {
+        let selectors = json!([{"cel": {"expression": expression}}]);
+        let class = json!({"metadata": {"name": "d"}, "spec": {"selectors": selectors}});
+        all.push(request(code, Verb::Post, CLASSES, class));
+    }
+    for selectors in
+        [json!([{"cel": {"expression": "device.nope"}}, {"cel": {"expression": "1"}}]), json!([{}])]
+    {
+        let exactly = json!({"name": "r", "exactly": {"deviceClassName": "c", "selectors": selectors}});
+        let either = json!({"name": "s", "firstAvailable": [{"name": "t", "deviceClassName": "c", "selectors": selectors}]});
+        let spec = json!({"devices": {"requests": [exactly, either]}});
+        let claim = json!({"metadata": {"name": "d"}, "spec": spec});
+        all.push(request(422, Verb::Post, CLAIMS, claim));
+        let template = json!({"metadata": {"name": "d"}, "spec": {"spec": spec}});
+        all.push(request(422, Verb::Post, TEMPLATES, template));
+        let class = json!({"metadata": {"name": "d"}, "spec": {"selectors": selectors}});
+        all.push(request(422, Verb::Post, CLASSES, class));
+    }
+    all
 }
