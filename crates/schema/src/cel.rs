@@ -65,6 +65,9 @@ struct Compiled {
     memo: Memo,
 }
 
+/// What the reference's parser says where an expression should begin and nothing comes.
+const NOTHING: &str = "Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
 /// The size from which it makes no difference to a budget how large a value is.
 const LARGE: u64 = 1_000_000;
 
@@ -133,6 +136,9 @@ impl Program {
     /// Why it does not parse, in the words of the reference's parser.
     pub fn compile(source: &str) -> Result<Self, String> {
         cel_bounds::check(source)?;
+        if source.is_empty() {
+            return Err(format!("ERROR: <input>:1:0: {NOTHING}"));
+        }
         // The parser may give up on nonsense by a panic; nothing of it is used afterwards.
         let parse = || Parser::new().enable_optional_syntax(true).parse(source);
         let parsed = std::panic::catch_unwind(parse)
@@ -140,7 +146,7 @@ impl Program {
         match parsed {
             Ok(expression) => match unknown_message(&expression) {
                 None => Ok(Self { expression, budgeted: None }),
-                Some(name) => Err(cel_types::undeclared(source, name)),
+                Some(name) => Err(cel_types::undeclared_message(source, name)),
             },
             Err(errors) => Err(errors
                 .to_string()

@@ -4,7 +4,7 @@
 //! This is far from cel-go's type checker and cost model; it finds the mistakes people make, and never refuses a rule
 //! that the reference accepts: what it does not understand has an unknown type, and costs are underestimated.
 
-use kube_cel::cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
+use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 
 use super::{
     cel::Program,
@@ -38,6 +38,9 @@ const TYPE_NAMES: [&str; 14] = [
     "math",
     "strings",
 ];
+
+/// The macro that gives a value a name. It is known where it is in scope: rules of schemas have no such macro.
+const BIND: &str = "cel.bind";
 
 /// Name spaces of functions.
 const SPACES: [&str; 8] = ["base64", "cel", "format", "google", "jsonpatch", "lists", "net", "regex"];
@@ -73,6 +76,17 @@ pub(super) fn is_no_condition(program: &Program, schema: &Node) -> bool {
         ),
         _ => false,
     }
+}
+
+/// Checks an expression over one variable.
+pub(super) fn check_variable(
+    program: &Program,
+    source: &str,
+    variable: &str,
+    schema: &Node,
+) -> Result<(), String> {
+    let mut scope = vec![(BIND.to_owned(), None), (variable.to_owned(), Some(schema))];
+    walk(&program.expression, &mut scope, source).map(|_| ())
 }
 
 /// Checks an expression over untyped variables.
@@ -125,6 +139,15 @@ fn walk<'s>(
             Err(at(source, &needle, &format!("undefined field '{}'", select.field)))
         }
         Expr::Call(call) => {
+            if let Some((name, value, result)) = bound(call)
+                && scope.iter().any(|(known, _)| known == BIND)
+            {
+                let schema = walk(value, scope, source)?;
+                scope.push((name.to_owned(), schema));
+                let schema = walk(result, scope, source);
+                scope.pop();
+                return schema;
+            }
             if let Some(on) = &call.target {
                 walk(on, scope, source)?;
             }
@@ -166,9 +189,28 @@ fn walk<'s>(
     }
 }
 
+/// The name, the value and the result of `cel.bind(name, value, result)`.
+fn bound(call: &CallExpr) -> Option<(&str, &IdedExpr, &IdedExpr)> {
+    let Expr::Ident(space) = &call.target.as_ref()?.expr else { return None };
+    let [name, value, result] = call.args.as_slice() else { return None };
+    let Expr::Ident(name) = &name.expr else { return None };
+    (space == "cel" && call.func_name == "bind").then_some((name, value, result))
+}
+
+/// What is said of a message (`Name{…}`) that nothing declares: it is at its bracket.
+pub(super) fn undeclared_message(source: &str, name: &str) -> String {
+    let start = source.find(name).unwrap_or(0);
+    let offset = source[start..].find('{').map_or(start, |bracket| start + bracket);
+    at_offset(source, offset, &undeclared_text(name))
+}
+
+fn undeclared_text(name: &str) -> String {
+    format!("undeclared reference to '{name}' (in container '')")
+}
+
 /// What is said of a name that nothing declares.
 pub(super) fn undeclared(source: &str, name: &str) -> String {
-    at(source, name, &format!("undeclared reference to '{name}' (in container '')"))
+    at(source, name, &undeclared_text(name))
 }
 
 /// Whether the parser made this name.
@@ -178,7 +220,10 @@ fn internal(name: &str) -> bool {
 
 /// An error at the place of `needle` in `source`, with the line and a mark below it.
 fn at(source: &str, needle: &str, what: &str) -> String {
-    let offset = source.find(needle).unwrap_or(0);
+    at_offset(source, source.find(needle).unwrap_or(0), what)
+}
+
+fn at_offset(source: &str, offset: usize, what: &str) -> String {
     let line_start = source[..offset].rfind('\n').map_or(0, |at| at + 1);
     let line = source[..offset].matches('\n').count() + 1;
     let column = source[line_start..offset].chars().count();

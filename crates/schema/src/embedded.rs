@@ -111,7 +111,7 @@ pub(crate) fn mistyped_metadata(metadata: &Value) -> Option<String> {
 
 /// Brings the metadata of an object and of what is embedded in it into the form in which the reference's types write it;
 /// why that cannot be done, if it cannot.
-pub(crate) fn coerce(object: &mut Value, schema: &Node) -> Option<String> {
+pub(crate) fn coerce(object: &mut Value, schema: &Node, keeps_nulls: bool) -> Option<String> {
     if let Some(metadata) = object.get_mut("metadata") {
         if let Some(why) = mistyped_metadata(metadata) {
             return Some(why);
@@ -121,7 +121,8 @@ pub(crate) fn coerce(object: &mut Value, schema: &Node) -> Option<String> {
     let mut wrong = None;
     each_embedded(object, schema, "", &mut |resource, path| {
         for field in ["apiVersion", "kind"] {
-            if let Some(value) = resource.get(field).filter(|value| !value.is_string()) {
+            let kept = |value: &&Value| value.is_string() || keeps_nulls && value.is_null();
+            if let Some(value) = resource.get(field).filter(|value| !kept(value)) {
                 let path = join(path, field);
                 wrong.get_or_insert_with(|| format!("{path}: Invalid value: {value}: must be a string"));
             }
@@ -249,7 +250,10 @@ fn resource(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default();
     let api_version = text("apiVersion");
     // what is there and empty is wrong in another way than what is missing
-    let empty = |name: &str| Cause::invalid(join(path, name), &Value::from(""), "must not be empty");
+    let empty = |name: &str| match map.get(name) {
+        Some(value) if !value.is_string() => Cause::invalid(join(path, name), value, "must be a string"),
+        _ => Cause::invalid(join(path, name), &Value::from(""), "must not be empty"),
+    };
     if api_version.is_empty() && map.contains_key("apiVersion") {
         causes.push(empty("apiVersion"));
     } else if api_version.is_empty() {

@@ -9,6 +9,7 @@ mod cause;
 mod cel;
 mod cel_bounds;
 mod cel_budget;
+mod cel_condition;
 mod cel_functions;
 mod cel_memo;
 mod cel_optional;
@@ -45,6 +46,7 @@ use serde_json::Value;
 
 pub use cause::Cause;
 pub use cel::Program;
+pub use cel_condition::{Variable, check_condition};
 pub use cel_types::check_names as check_expression;
 pub use client_config::check_client_config;
 pub use crd::{default_crd, names_status, terminating, validate_crd};
@@ -174,7 +176,12 @@ impl StructuralSchema {
     /// Brings the metadata of a custom resource, and of resources in it, into the form of the reference's types; why that
     /// cannot be done, in the words of the reference's decoder, if it cannot.
     pub fn coerce_metadata(&self, object: &mut Value) -> Option<String> {
-        embedded::coerce(object, self.node())
+        embedded::coerce(object, self.node(), false)
+    }
+
+    /// As [`Self::coerce_metadata`], for what was applied: it keeps its nulls, which validation refuses.
+    pub fn coerce_applied_metadata(&self, object: &mut Value) -> Option<String> {
+        embedded::coerce(object, self.node(), true)
     }
 
     /// Everything wrong with `new`; `old` is the stored object on updates (transition rules, ratcheting).

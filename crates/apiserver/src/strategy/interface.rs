@@ -20,6 +20,9 @@ pub(crate) trait Strategy: Debug + Sync {
     /// Sets what the server decides in a new object.
     fn prepare_create(&self, _value: &mut Value) {}
 
+    /// Sets in a new object what the reference sets when it reads a stored one: nothing validates it.
+    fn settle(&self, _value: &mut Value) {}
+
     /// Restores what an update cannot change.
     fn prepare_update(&self, _value: &mut Value, _live: &Value) {}
 

@@ -33,6 +33,10 @@ impl Strategy for Claim {
         validate_claim(value, live)
     }
 
+    fn warnings(&self, value: &Value) -> Vec<String> {
+        Vec::from_iter(half_a_byte(&value["spec"]["resources"]["requests"], "spec.resources.requests"))
+    }
+
     fn shows_deleted(&self) -> bool {
         true
     }
@@ -88,6 +92,14 @@ fn protect(value: &mut Value, finalizer: &str) {
         finalizers.push(Value::from(finalizer));
     }
     value["metadata"]["finalizers"] = Value::Array(finalizers);
+}
+
+/// What is said of storage that is no whole number of bytes.
+fn half_a_byte(amounts: &Value, path: &str) -> Option<String> {
+    let size = amounts["storage"].as_str()?;
+    let is_whole = Quantity::parse(size)?.milli() % 1000 == 0;
+    (!is_whole)
+        .then(|| format!("{path}[storage]: fractional byte value {size:?} is invalid, must be an integer"))
 }
 
 /// Drops a source of data that is neither a claim nor a snapshot: it could not be followed.

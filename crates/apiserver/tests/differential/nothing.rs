@@ -11,7 +11,7 @@ use crate::{
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Where the custom objects are.
-const CUSTOM: &str = "/apis/diff.example/v1/namespaces/diff/empties";
+pub(crate) const CUSTOM: &str = "/apis/diff.example/v1/namespaces/diff/empties";
 
 /// The definition of a kind whose fields may be nothing in every way that a schema knows.
 fn definition() -> Value {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     fields::Set,
     schema::{Node, Scalar},
+    table::Shape,
     typed::{self, with_named_members},
 };
 
@@ -157,7 +158,7 @@ fn merged(
     Ok((Some(value), owners))
 }
 
-/// Nulls of built-in kinds are zero values: of fields they are not stored, in maps of texts they are empty texts.
+/// Nulls of built-in kinds are zero values: of fields they are not stored, in maps they are empty texts and no amounts.
 fn drop_nulls(value: &mut Value, node: Option<Node<'_>>) {
     let atom = node.map(Node::atom);
     match value {
@@ -166,12 +167,16 @@ fn drop_nulls(value: &mut Value, node: Option<Node<'_>>) {
             map.retain(|name, inner| {
                 let below = place.as_ref().and_then(|place| place.entry(name));
                 if inner.is_null() {
-                    let is_text = below.is_some_and(|below| below.atom().scalar == Some(Scalar::String));
                     let is_declared = place.as_ref().is_some_and(|place| place.field(name).is_some());
-                    if is_declared || !is_text {
+                    let zero = match below {
+                        Some(Node::Shape(Shape::Quantity)) => "0",
+                        Some(below) if below.atom().scalar == Some(Scalar::String) => "",
+                        _ => return false,
+                    };
+                    if is_declared {
                         return false;
                     }
-                    *inner = Value::String(String::new());
+                    *inner = Value::from(zero);
                 }
                 drop_nulls(inner, below);
                 true

@@ -43,6 +43,12 @@ pub(super) fn objects(
                     Err(_) if old == new => continue,
                     Err(error) => return Err(error),
                 };
+                if strategy.replace {
+                    if old != new {
+                        patch.insert(key.clone(), value.clone());
+                    }
+                    continue;
+                }
                 let inner = objects(old, new, inner, strategy.retain_keys)?;
                 if !inner.is_empty() {
                     patch.insert(key.clone(), Value::Object(inner));

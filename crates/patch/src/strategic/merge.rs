@@ -41,8 +41,9 @@ pub(super) fn objects(mut base: Object, mut patch: Object, place: MergeType) -> 
         };
         match (current, value) {
             (Value::Object(current), Value::Object(value)) => {
-                let (inner, _) = place.object(&key)?;
-                *current = objects(std::mem::take(current), value, inner)?;
+                let (inner, strategy) = place.object(&key)?;
+                *current =
+                    if strategy.replace { value } else { objects(std::mem::take(current), value, inner)? };
             }
             (Value::Array(current), Value::Array(value)) => {
                 let (inner, strategy) = place.list(&key)?;

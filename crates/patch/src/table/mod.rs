@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `~key`, `~` | strategic merge merges this list by `key`, or as a set of scalars |
 //! | `+` | strategic merge honours `$retainKeys` (before `~` where both are) |
+//! | `-` | strategic merge replaces the struct instead of merging it |
 //! | `.`, `.n` | always there in the serialised form, as zero value, or as null |
 //! | `*` | a scalar whose zero value differs from an absent one (a pointer in Go) |
 //! | `=json` | default of a field that serves as a key |
@@ -142,6 +143,8 @@ pub struct Strategy {
     pub key: &'static str,
     /// Whether a computed patch names the keys to retain.
     pub retain_keys: bool,
+    /// Structs only: whether they are replaced instead of merging.
+    pub replace: bool,
 }
 
 /// What the serialised form of an object holds for a field that was not set.

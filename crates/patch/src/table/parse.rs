@@ -82,6 +82,7 @@ fn collect(
                 "." => field.presence = Presence::Zero,
                 ".n" => field.presence = Presence::Null,
                 "*" => field.optional = true,
+                "-" => field.patch.replace = true,
                 _ if option.starts_with('=') => field.default = serde_json::from_str(&option[1..]).ok(),
                 _ => {
                     let rest = option.strip_prefix('+');
