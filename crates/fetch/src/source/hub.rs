@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    Listing, Opened, Remote, Source, Want,
+    Listing, Name, Opened, Remote, Source, Want,
     hub_cache::HubCache,
     hub_wire::{Address, Headers, Model, Tree, digest, next_page},
     pages::Pages,
@@ -230,7 +230,7 @@ impl Source for Hub {
                 Ok(Remote {
                     size: Some(headers.size),
                     digest: digest(&headers.identity),
-                    identity: Some(headers.identity.into()),
+                    name: Name::Text(headers.identity.into()),
                     described: true,
                     ..file.clone()
                 })

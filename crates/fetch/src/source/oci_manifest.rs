@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::{
     digest::{Algorithm, Digest},
     filter::Filter,
-    source::{Members, Placement, Remote},
+    source::{Members, Name, Placement, Remote},
 };
 
 /// Most layers of a model.
@@ -127,7 +127,7 @@ impl Manifest {
                 continue;
             }
             file.size = Some(layer.size);
-            file.identity = Some(layer.digest.as_str().into());
+            file.name = Name::Text(layer.digest.as_str().into());
             file.digest = Some(digest);
             file.placement = placement;
             files.push(file);

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    Listing, Opened, Parallel, Remote, Source, Want,
+    Listing, Name, Opened, Parallel, Remote, Source, Want,
     pages::Pages,
     s3_credentials::Credentials,
     s3_list::{Object, Page, error_code},
@@ -275,7 +275,9 @@ impl S3 {
 fn remote(path: String, object: Object) -> Remote {
     let mut file = Remote::new(path, object.key);
     file.size = Some(object.size);
-    file.identity = Some(object.etag).filter(|etag| !etag.is_empty()).map(Into::into);
+    if !object.etag.is_empty() {
+        file.name = Name::Text(object.etag.into());
+    }
     file.described = object.size <= LARGE;
     file
 }
