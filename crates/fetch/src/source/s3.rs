@@ -191,7 +191,10 @@ impl S3 {
             Err(failure) if matches!(failure.status, Some(301 | 307 | 400)) => failure,
             result => return result,
         };
-        let region = failure.header("x-amz-bucket-region").map(str::to_owned);
+        // It becomes part of a host's name.
+        let taken = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let region = failure.header("x-amz-bucket-region").filter(|region| region.chars().all(taken));
+        let region = region.map(str::to_owned);
         match region.filter(|region| *region != *self.region.lock()) {
             Some(region) if matches!(self.style, Style::Aws) => {
                 *self.region.lock() = region;

@@ -9,6 +9,7 @@
 mod servers;
 
 mod caches;
+mod hostile;
 mod killed;
 mod listings;
 mod volumes;
