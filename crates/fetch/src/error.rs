@@ -206,7 +206,7 @@ impl Protocol {
 
     fn denied(self, resource: &str) -> String {
         match self {
-            Self::Http => format!("HTTP access denied for '{resource}'."),
+            Self::Http => format!("HTTP access denied for '{resource}'. Verify permissions."),
             _ => format!("Access denied to {self} resource '{resource}'. Verify permissions."),
         }
     }

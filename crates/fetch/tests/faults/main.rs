@@ -9,6 +9,7 @@
 mod servers;
 
 mod caches;
+mod environment;
 mod hostile;
 mod killed;
 mod listings;
