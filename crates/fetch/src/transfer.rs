@@ -451,7 +451,7 @@ impl Transfer {
             return Err(failed());
         }
         tracing::warn!(
-            "{} cannot be asked; everything that was brought before is complete, and its digests are right.",
+            "{} did not say what it has; everything that was brought before is complete, and its digests are right.",
             self.uri
         );
         Ok(())
