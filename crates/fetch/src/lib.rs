@@ -18,6 +18,7 @@ mod file;
 mod filter;
 mod hosts;
 mod http;
+mod index;
 mod journal;
 mod ledger;
 mod local;
@@ -64,7 +65,7 @@ pub mod parsers {
         archive::{Problem, TarKind, TarReader, ZipEntry, zip_directory},
         filter::{Filter, matches},
         http::content_range,
-        journal::Journal,
+        journal::{Done, Journal},
         names::check,
         progress::Progress,
         source::{
@@ -93,6 +94,10 @@ pub struct Args {
     pub mode: Option<String>,
 }
 
+/// Threads for the disk and for digests. Each takes some memory, and where threads are slow to wake up more and more are started. Each of
+/// the files that come at the same time, 64 at most, has one that waits for its bytes; others must be left that write them.
+const MOST_THREADS: usize = 96;
+
 /// What downloads run on: one thread for everything that waits for the network, others for the disk and for digests. What is received
 /// is freed where it was allocated; on several threads the allocator keeps a hundred megabytes of it.
 ///
@@ -100,7 +105,7 @@ pub struct Args {
 ///
 /// Where the system has no resources for it.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
+    tokio::runtime::Builder::new_current_thread().max_blocking_threads(MOST_THREADS).enable_all().build()
 }
 
 /// Brings each source to its destination, one after the other, with the settings of the environment. Where nobody watches,

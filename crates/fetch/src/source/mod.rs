@@ -138,8 +138,8 @@ pub(crate) struct Remote {
     pub(crate) locator: Arc<str>,
     /// Size in bytes, if it is known.
     pub(crate) size: Option<u64>,
-    /// What the source calls this content, if it is known.
-    pub(crate) identity: Option<Arc<str>>,
+    /// What the source calls this content.
+    pub(crate) name: Name,
     /// What the content must be, if it is known.
     pub(crate) digest: Option<Digest>,
     /// Whether [`Source::describe`] has nothing to add.
@@ -148,6 +148,18 @@ pub(crate) struct Remote {
     pub(crate) ranged: bool,
     /// What becomes of it.
     pub(crate) placement: Placement,
+}
+
+/// What a source calls a content. Another content has another name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// It is not known.
+    #[default]
+    Unknown,
+    /// The digest of the file, in hexadecimal.
+    Digest,
+    /// An ETag, a generation.
+    Text(Arc<str>),
 }
 
 /// What becomes of a file when it is there.
@@ -206,11 +218,20 @@ impl Remote {
             locator: if path == locator { shared.clone() } else { locator.into() },
             path: shared,
             size: None,
-            identity: None,
+            name: Name::Unknown,
             digest: None,
             described: true,
             ranged: true,
             placement: Placement::File,
+        }
+    }
+
+    /// What the source calls this content, if it is known.
+    pub(crate) fn identity(&self) -> Option<Arc<str>> {
+        match &self.name {
+            Name::Unknown => None,
+            Name::Digest => self.digest.map(|digest| digest.hex().into()),
+            Name::Text(text) => Some(text.clone()),
         }
     }
 }
