@@ -7,6 +7,7 @@ use ahash::AHashMap;
 use crate::{
     endpoint::Slot,
     inflight::InFlight,
+    media::EncoderCaches,
     precise::Holdings,
     prefixes::{PrefixSource, Prefixes},
 };
@@ -17,15 +18,22 @@ pub struct State {
     pub(crate) prefixes: Vec<Prefixes>,
     pub(crate) idle: Vec<IdleOrder>,
     pub(crate) sessions: Vec<Sessions>,
+    pub(crate) encoder_caches: Vec<EncoderCaches>,
     pub(crate) in_flight: InFlight,
 }
 
 impl State {
-    pub(crate) fn new(prefixes: &[PrefixSource], idle: &[usize], sessions: usize) -> Self {
+    pub(crate) fn new(
+        prefixes: &[PrefixSource],
+        idle: &[usize],
+        sessions: usize,
+        encoder_caches: &[usize],
+    ) -> Self {
         Self {
             prefixes: prefixes.iter().cloned().map(Prefixes::from).collect(),
             idle: idle.iter().map(|&capacity| IdleOrder::new(capacity)).collect(),
             sessions: (0..sessions).map(|_| Sessions::default()).collect(),
+            encoder_caches: encoder_caches.iter().map(|&items| EncoderCaches::new(items)).collect(),
             in_flight: InFlight::default(),
         }
     }
@@ -40,6 +48,9 @@ impl State {
         }
         for sessions in &mut self.sessions {
             sessions.by_id.retain(|_, session| session.slot != slot);
+        }
+        for caches in &mut self.encoder_caches {
+            caches.forget(slot);
         }
         self.in_flight.forget(slot);
     }

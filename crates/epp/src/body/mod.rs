@@ -5,16 +5,18 @@
 
 use std::ops::Range;
 
-use longboat_scheduler::{Prompt, config::Parser};
+use longboat_scheduler::{Media, Prompt, config::Parser};
 
 mod fields;
 mod grpc;
+mod media;
 mod protobuf;
 mod scalars;
 mod words;
 
 use fields::{Fields, MessageList, PromptField};
 pub(crate) use grpc::usage as grpc_usage;
+pub(crate) use media::{media, rendered};
 pub(crate) use protobuf::{HEADER, ProtobufError, length};
 use words::Collected;
 
@@ -90,6 +92,8 @@ pub(crate) struct Parsed {
     pub(crate) exact: bool,
     pub(crate) cache_salt: String,
     pub(crate) multimodal: bool,
+    /// Its images, audio and videos, where a plugin looks at them.
+    pub(crate) media: Vec<Media>,
 }
 
 /// Why a body is refused, in the reference's words: clients see them.
@@ -132,6 +136,7 @@ pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyE
         prompts,
         cache_salt: fields.cache_salt.as_deref().unwrap_or_default().to_owned(),
         multimodal: fields.messages.as_ref().is_some_and(|messages| messages.multimodal),
+        media: Vec::new(),
     })
 }
 

@@ -139,7 +139,10 @@ impl Exchange {
         // The prompt is copied out of the body.
         let held = self.core.bodies.hold(body.len());
         let held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
-        let parsed = body::parse(api, &body, self.core.scheduler.text_limit())?;
+        let mut parsed = body::parse(api, &body, self.core.scheduler.text_limit())?;
+        if self.core.scheduler.looks_at_media() {
+            parsed.media = body::media(api, &body);
+        }
         // A body that is not read is not rewritten either.
         let target = self.target(&pending, api, &parsed);
         let flow = self.flow(&pending.headers).into_owned();

@@ -3,6 +3,7 @@
 
 mod buckets;
 mod disagg;
+mod encoder_cache;
 mod eviction;
 mod extproc;
 mod flow;
@@ -40,6 +41,7 @@ use self::{
 };
 pub(crate) use self::{
     disagg::DisaggMetrics,
+    encoder_cache::EncoderCacheMetrics,
     eviction::EvictionMetrics,
     extproc::{ExtProcMetrics, OpenStream},
     flow::{FlowMetrics, Waiting},
@@ -145,6 +147,8 @@ pub(crate) struct PickerMetrics {
     pub(crate) plugins: PluginMetrics,
     /// Which stages requests go through.
     pub(crate) disagg: DisaggMetrics,
+    /// Which images, audio and videos endpoints have encoded.
+    pub(crate) encoder_cache: EncoderCacheMetrics,
     /// What eviction does.
     pub(crate) eviction: EvictionMetrics,
     /// What is predicted about responses.
@@ -353,6 +357,7 @@ impl PickerMetrics {
         let limits = limits::LimitMetrics::new(r, pool);
         let plugins = PluginMetrics::new(r);
         let disagg = DisaggMetrics::new(r);
+        let encoder_cache = EncoderCacheMetrics::new(r);
         let eviction = EvictionMetrics::new(r, pool);
         let latency = LatencyMetrics::new(r);
         let stream = StreamMetrics::new(r);
@@ -416,6 +421,7 @@ impl PickerMetrics {
             limits,
             plugins,
             disagg,
+            encoder_cache,
             eviction,
             latency,
             stream,

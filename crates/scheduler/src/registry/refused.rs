@@ -10,8 +10,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("disaggregatedset-rollout-pod-extractor", "the DisaggregatedSet resource"),
     ("disaggregatedset-rollout-screener", "the DisaggregatedSet resource"),
     ("local-syncer", "state that replicas of the picker share"),
-    ("mm-embeddings-cache-producer", "hashes of the images in a request"),
-    ("mm-embeddings-cache-scorer", "hashes of the images in a request"),
     ("models-data-extractor", "attributes of endpoints from their list of models"),
     ("models-data-source", "attributes of endpoints from their list of models"),
     ("multicluster-approx-prefix-cache-producer", "pools of other clusters"),
