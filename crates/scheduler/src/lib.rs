@@ -58,7 +58,10 @@ pub use latency::{Features, LatencySettings, Prediction, Wanted};
 pub use media::{EncoderLookup, Media, Modality};
 pub use pairing::REVISION_LABEL;
 pub use precise::{EndpointEvents, EventSource, Holdings, ListenForEvents, PreciseSettings};
-pub use producers::tokens::TokenizerSettings;
+pub use producers::{
+    attribute_reporter::{Report, Tokens},
+    tokens::TokenizerSettings,
+};
 pub use registry::{REFUSED, known_types};
 pub use request::{HeaderLookup, NoHeaders, Prompt, Request};
 pub use scheduler::{Handler, Options, Scheduler};

@@ -15,7 +15,11 @@ mod pool;
 mod requests;
 mod stream;
 
-use std::{collections::BTreeSet, sync::atomic::AtomicU64, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::atomic::AtomicU64,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -57,16 +61,26 @@ type Histograms<L> = Family<L, Histogram, Buckets>;
 /// Distinct values of a label that clients choose; more are counted together.
 const MAX_VALUES: usize = 1000;
 
+/// A longer value of such a label counts with the others.
+const MAX_VALUE: usize = 256;
+/// Distinct combinations of such labels. Each has a dozen histograms, so they take more memory than values do.
+const MAX_COMBINATIONS: usize = 1000;
+/// The label of what is counted together.
+const OTHER: &str = "other";
+
 /// The values of such a label.
 #[derive(Debug, Default)]
 struct Bounded(Mutex<BTreeSet<String>>);
 
 impl Bounded {
     fn label(&self, value: &str) -> String {
+        if value.len() > MAX_VALUE {
+            return OTHER.to_owned();
+        }
         let mut known = self.0.lock();
         if !known.contains(value) {
             if known.len() >= MAX_VALUES {
-                return "other".to_owned();
+                return OTHER.to_owned();
             }
             known.insert(value.to_owned());
         }
@@ -105,6 +119,8 @@ pub(crate) struct PickerMetrics {
     pool: PoolLabel,
     models: Bounded,
     flows: Bounded,
+    /// The labels that requests had.
+    combinations: Mutex<HashSet<RequestLabels>>,
     requests: Twin<RequestLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     former_errors: Family<LegacyErrorLabels, Counter>,
@@ -382,6 +398,7 @@ impl PickerMetrics {
             pool: PoolLabel { name: pool.to_owned() },
             models: Bounded::default(),
             flows: Bounded::default(),
+            combinations: Mutex::default(),
             requests,
             errors,
             former_errors,

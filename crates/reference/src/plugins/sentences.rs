@@ -503,6 +503,16 @@ pub(super) const PLUGINS: &[Told] = &[
         &[],
     ),
     told(
+        "request-attribute-reporter",
+        "Tells the proxy a number about each response, as dynamic metadata at its end: what a CEL expression makes of the usage in it.",
+        &[(
+            "attributes",
+            "One entry: `key` (`name`, and `namespace`, which is `envoy.lb` by default), `expression`, and `condition`, which must hold \
+             where it is given. Both may read `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens` and \
+             `usage.prompt_tokens_details.cached_tokens`. 0 is not reported.",
+        )],
+    ),
+    told(
         "latency-slo-admitter",
         "Refuses requests of negative priority that no pod is predicted to answer in the time that they ask for.",
         &[PREDICTOR],

@@ -16,7 +16,7 @@ use crate::{
     plugin::{Decider, Plugin},
     prefix::Settings,
     prefixes::PrefixSource,
-    producers::{self, tokens::TokenizerSettings},
+    producers::{self, attribute_reporter::Report, tokens::TokenizerSettings},
     scorers,
     sessions::{Agents, SessionSource},
     topology::{self, Topology},
@@ -56,6 +56,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("precise-prefix-cache-producer", Beta, Producer, producers::precise_prefix::build),
     ("token-producer", Beta, Producer, producers::tokens::build),
     ("tokenizer", Beta, Producer, producers::tokens::build),
+    ("request-attribute-reporter", Beta, Producer, producers::attribute_reporter::build),
     ("predicted-latency-producer", Beta, Producer, producers::predicted_latency::build),
     ("topology-extractor", Alpha, Producer, topology::build),
     ("latency-slo-admitter", Beta, Scheduling, admitters::latency_slo::build),
@@ -150,6 +151,8 @@ pub(crate) struct Builder {
     pub(crate) sessions: usize,
     /// The producers of encoder caches, and how many items each remembers of an endpoint.
     pub(crate) encoder_caches: Vec<(Arc<str>, usize)>,
+    /// What is told to the proxy about responses.
+    pub(crate) reports: Vec<Report>,
     /// Where sessions stand, by the name of the producer that says so.
     pub(crate) session_ids: Vec<(String, SessionSource)>,
     /// Whether responses say which endpoint served.

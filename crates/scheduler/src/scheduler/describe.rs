@@ -46,11 +46,7 @@ pub(super) fn describe(
         let items = counts(&|slot| caches.held(slot).into());
         plugins.insert(plugin.to_string(), json!({"items": items, "capacityPerEndpoint": capacity}));
     }
-    let sessions: Vec<_> = state
-        .sessions
-        .iter()
-        .map(|sessions| sessions.by_id.values().filter(|session| session.expires > now).count())
-        .collect();
+    let sessions: Vec<_> = state.sessions.iter().map(|sessions| sessions.live(now)).collect();
     if !sessions.is_empty() {
         plugins.insert("sessions".into(), json!(sessions));
     }

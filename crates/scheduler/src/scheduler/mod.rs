@@ -27,6 +27,7 @@ use crate::{
     prefix::Matches,
     prefixes::PrefixSource,
     producers::{
+        attribute_reporter::Report,
         p2p_source::{self, PeerSource},
         tokens::TokenizerSettings,
     },
@@ -74,6 +75,7 @@ pub struct Scheduler {
     latency: Option<LatencySettings>,
     agents: Option<Agents>,
     tells_served: bool,
+    reports: Vec<Report>,
 }
 
 struct Profile {
@@ -155,6 +157,7 @@ impl Scheduler {
             encoder_caches: builder.encoder_caches,
             agents: builder.agents,
             tells_served: builder.tells_served,
+            reports: builder.reports,
             latency: builder.latency.map(|(settings, _)| settings),
         })
     }
@@ -212,6 +215,11 @@ impl Scheduler {
     /// Whether a header of each response says which endpoint served.
     pub fn tells_served(&self) -> bool {
         self.tells_served
+    }
+
+    /// What is told to the proxy about each response.
+    pub fn reports(&self) -> &[Report] {
+        &self.reports
     }
 
     /// How agents name their sessions, where requests of one session belong together.
