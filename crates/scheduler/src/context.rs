@@ -7,6 +7,7 @@ use rand::RngCore;
 use crate::{
     endpoint::{Endpoint, Metrics, Snapshot},
     latency::Outlook,
+    media::Encoded,
     prefix::Matches,
     request::Request,
     state::State,
@@ -22,6 +23,8 @@ pub(crate) struct Context<'a> {
     pub(crate) state: &'a State,
     /// One per prefix producer, over all candidates.
     pub(crate) prefixes: &'a [Matches],
+    /// One per producer of encoder caches: which of the request's media each candidate has encoded.
+    pub(crate) encoded: &'a [Encoded],
     /// What is predicted about each candidate; nothing where no predictor answered.
     pub(crate) outlooks: &'a [Option<Outlook>],
     /// The endpoint that an earlier profile picked, for those that should be near it.

@@ -1,6 +1,6 @@
 //! What the scheduler needs to know about a request.
 
-use crate::{endpoint::Slot, latency::Prediction};
+use crate::{endpoint::Slot, latency::Prediction, media::Media};
 
 /// Reads request headers by lower-case name.
 pub trait HeaderLookup {
@@ -62,6 +62,8 @@ pub struct Request<'a> {
     pub predictions: &'a [(Slot, Prediction)],
     /// The endpoint that requests with its prompt were given, where they came at once.
     pub together: Option<Slot>,
+    /// Its images, audio and videos, each once; nothing where no plugin looks at them.
+    pub media: &'a [Media],
     /// Its headers.
     pub headers: &'a dyn HeaderLookup,
 }

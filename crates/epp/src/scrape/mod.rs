@@ -29,7 +29,9 @@ pub(crate) use reply::Reply;
 /// As upstream: a server that does not answer within this is not well.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// No honest page is longer.
-const MAX_PAGE: usize = 16 << 20;
+const MAX_PAGE: usize = 4 << 20;
+/// Room that a connection keeps for its next page. What a longer one took is given back.
+const KEPT: usize = 512 << 10;
 /// Room for what is read at once.
 const PIECE: usize = 32 << 10;
 /// How long an endpoint that cannot be reached is left alone at most.
@@ -141,9 +143,7 @@ impl Scraper {
     ) -> Result<bool, BoxError> {
         if let Some(open) = connection.as_mut().filter(|open| open.keeps) {
             match open.page().await {
-                Ok(page) => {
-                    return Ok(extract(&open.buffer[page], engine, metrics));
-                }
+                Ok(page) => return Ok(open.read(page, engine, metrics)),
                 // A server may close a connection that was quiet for a while.
                 Err(_) if open.buffer.is_empty() => {}
                 Err(error) => return Err(error),
@@ -151,7 +151,7 @@ impl Scraper {
         }
         let open = connection.insert(self.connect(member).await?);
         let page = open.page().await?;
-        Ok(extract(&open.buffer[page], engine, metrics))
+        Ok(open.read(page, engine, metrics))
     }
 
     async fn connect(&self, member: &Member) -> Result<Connection, BoxError> {
@@ -190,6 +190,15 @@ struct Connection {
 }
 
 impl Connection {
+    /// Reads the page at this place of the buffer.
+    fn read(&mut self, page: Range<usize>, engine: &EngineConfig, metrics: &mut Metrics) -> bool {
+        let complete = extract(&self.buffer[page], engine, metrics);
+        if self.buffer.capacity() > KEPT {
+            self.buffer = Vec::new();
+        }
+        complete
+    }
+
     /// Asks for the page, and says where in the buffer it is. Where that is given up or fails, the connection cannot be used again.
     async fn page(&mut self) -> Result<Range<usize>, BoxError> {
         self.keeps = false;

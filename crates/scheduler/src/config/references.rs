@@ -46,8 +46,12 @@ const LIMITS: &[&str] =
 /// Types that `dataLayer.sources` may name.
 const SOURCES: &[&str] = &["metrics-data-source", "endpoint-notification-source", "k8s-notification-source"];
 /// Types that may extract from them.
-const EXTRACTORS: &[&str] =
-    &["core-metrics-extractor", "topology-extractor", "precise-prefix-cache-producer"];
+const EXTRACTORS: &[&str] = &[
+    "core-metrics-extractor",
+    "topology-extractor",
+    "precise-prefix-cache-producer",
+    "mm-embeddings-cache-producer",
+];
 
 impl EndpointPickerConfig {
     /// The parsers that requests are tried with.

@@ -1,4 +1,4 @@
-//! The prefixes of one endpoint, least recently used first forgotten.
+//! What one endpoint holds (prefixes, encoded images), by hash, least recently used first forgotten.
 
 use std::collections::hash_map::Entry;
 
@@ -6,7 +6,7 @@ use ahash::AHashMap;
 
 /// One endpoint's prefixes in order of use: a table, and a list through its entries. Each use is one look into the table.
 #[derive(Debug, Clone)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     /// Where each prefix is in the list.
     places: AHashMap<u64, u32>,
     list: Vec<Link>,
@@ -33,16 +33,20 @@ impl Default for Cache {
 }
 
 impl Cache {
-    pub(super) fn into_prefixes(self) -> impl Iterator<Item = u64> {
+    pub(crate) fn into_prefixes(self) -> impl Iterator<Item = u64> {
         self.places.into_keys()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        self.places.contains_key(&hash)
+    }
+
     /// Makes a prefix the newest; whether it is new here.
-    pub(super) fn touch(&mut self, hash: u64) -> bool {
+    pub(crate) fn touch(&mut self, hash: u64) -> bool {
         match self.places.entry(hash) {
             Entry::Occupied(known) => {
                 let place = *known.get();
@@ -73,7 +77,7 @@ impl Cache {
     }
 
     /// Forgets the oldest.
-    pub(super) fn evict(&mut self) -> Option<u64> {
+    pub(crate) fn evict(&mut self) -> Option<u64> {
         let place = self.oldest;
         let hash = self.list.get(place as usize)?.hash;
         self.unlink(place);
