@@ -1,10 +1,10 @@
 //! What becomes of a request.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version, request::Parts, uri::Authority};
 use hyper::body::Incoming;
-use longboat_accept::Ambiguity;
+use longboat_accept::{Ambiguity, Budget};
 use longboat_tls::FollowedRoots;
 use rand::seq::IndexedRandom;
 
@@ -12,15 +12,19 @@ use crate::{
     allowlist::Allowlist,
     answer,
     api::{self, Api},
-    body::{ProxyBody, ReadError, passed, read},
+    body::{ProxyBody, passed},
     connectors::Connector,
     flow::{self, Flow, Head, Route},
     headers,
     metrics::{Metrics, Outcome},
     settings::Settings,
     target::{self, Target},
+    upload::{self, Fault, Upload},
     upstream::Upstream,
 };
+
+/// How many bytes of request bodies are held at once: eight of the longest, unless those are made longer.
+const BODIES: usize = 512 << 20;
 
 /// The sidecar's part in a request, on all of its ports.
 pub(crate) struct Proxy {
@@ -31,6 +35,7 @@ pub(crate) struct Proxy {
     encoder: Upstream,
     engines: Vec<Authority>,
     allowlist: Option<Allowlist>,
+    bodies: Arc<Budget>,
     metrics: Metrics,
 }
 
@@ -60,6 +65,7 @@ impl Proxy {
             encoder: Upstream::encoder(&settings, trusted),
             engines: settings.ranks.iter().map(engine).collect(),
             allowlist,
+            bodies: Budget::new(settings.body_limit.max(BODIES)),
             metrics: Metrics::new(),
             settings,
         }
@@ -130,15 +136,11 @@ impl Proxy {
         if target.is_none() && source.is_none() && encoders.is_empty() && !is_chunked {
             return self.pass(head, body, rank, peer).await;
         }
-        let body = match read(body, self.settings.body_limit).await {
+        let body = match upload::held(Upload::new(body), self.settings.body_limit, &self.bodies).await {
             Ok(body) => body,
-            Err(error) => {
+            Err(fault) => {
                 self.metrics.count(Outcome::Refused);
-                let status = match error {
-                    ReadError::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
-                    ReadError::Cut(_) => StatusCode::BAD_REQUEST,
-                };
-                return answer::error(status, &format!("the request's body cannot be taken: {error}"));
+                return fault.answer();
             }
         };
         let authority = head.uri.authority().map(ToString::to_string);
@@ -264,13 +266,16 @@ impl Proxy {
         headers::for_engine(&mut head.headers, peer, authority.as_deref());
         // Belongs to the connection of the client.
         head.extensions = http::Extensions::new();
-        let request = Request::from_parts(head, passed(body));
+        let request = Request::from_parts(head, passed(Upload::new(body)));
         match self.decoder.send(&self.engines[rank], request).await {
             Ok(mut answer) => {
                 headers::for_client(answer.headers_mut());
                 answer.map(passed)
             }
-            Err(error) => flow::unreachable_decoder(&error),
+            Err(error) => match Fault::behind(&error) {
+                Some(fault) => fault.answer(),
+                None => flow::unreachable_decoder(&error),
+            },
         }
     }
 }
