@@ -14,7 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub use budget::{Budget, Held};
-pub use framing::{Framed, Switched, is_ambiguous};
+pub use framing::{Framed, Switched};
 pub use meaning::{Ambiguity, host};
 
 /// How long to wait when no connection can be accepted. Out of file descriptors, most likely: some connections end meanwhile.
