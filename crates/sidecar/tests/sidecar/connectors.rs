@@ -204,6 +204,16 @@ async fn engines_that_share_a_storage_find_the_prompt_there() {
         assert!(cached.as_u64() > Some(16), "{}", answer.body);
         assert!((world.prefill.computed().await - prefills).abs() < 0.5, "the second request is cached");
     }
+    // As vLLM counts: what comes from the storage is no hit of the engine's own cache.
+    let found = world.decode.metric("vllm:external_prefix_cache_hits_total").await;
+    let asked = world.decode.metric("vllm:external_prefix_cache_queries_total").await;
+    assert!(found > 16.0 && found <= asked, "{found} of {asked}");
+    let own = world.decode.metric("vllm:prefix_cache_hits_total").await;
+    let queried = world.decode.metric("vllm:prefix_cache_queries_total").await;
+    assert!(
+        own + asked <= queried + 0.5 && own > 16.0,
+        "{own} own hits of {queried}, others asked for {asked}"
+    );
     remove(&folder);
 }
 
