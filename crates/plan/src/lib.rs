@@ -15,6 +15,7 @@ mod event;
 mod flags;
 mod key;
 mod kinds;
+pub mod kv_connector;
 mod labels;
 pub mod names;
 mod observed;

@@ -17,14 +17,14 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 
+use longboat_plan::kv_connector::{connectors, words};
+
 use crate::{facts::Facts, finding::Cause};
 
 /// Where NIXL's agents meet, unless the environment says otherwise.
 const SIDE_CHANNEL: i32 = 5600;
 /// The variable that says otherwise.
 const SIDE_CHANNEL_PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
-/// A connector that moves KV cache within one pod.
-const LOCAL_CONNECTOR: &str = "OffloadingConnector";
 
 /// From a condition of the proof to its cause.
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
@@ -149,25 +149,6 @@ fn no_sidecar(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let fix =
         "the routing sidecar in spec.template.initContainers, as preset config-llm-decode-template has it";
     Some(Cause::new("SidecarMissing", cause, fix).through(label(bare)))
-}
-
-/// Command, arguments and the variable that the presets add to them.
-fn words(container: &Container) -> String {
-    let env = container.env.iter().flatten().filter(|variable| variable.name == "VLLM_ADDITIONAL_ARGS");
-    let parts = container.command.iter().flatten().chain(container.args.iter().flatten());
-    let all: Vec<&str> =
-        parts.map(String::as_str).chain(env.filter_map(|variable| variable.value.as_deref())).collect();
-    all.join(" ")
-}
-
-/// The connectors between pods that a container's arguments name.
-fn connectors(container: &Container) -> BTreeSet<String> {
-    let words = words(container);
-    let named = words.split("kv_connector").skip(1).filter(|rest| !rest.starts_with('_')).map(|rest| {
-        let rest = rest.trim_start_matches(['"', '\'', '\\', ':', '=', ' ']);
-        rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>()
-    });
-    named.filter(|name| !name.is_empty() && name != LOCAL_CONNECTOR).collect()
 }
 
 /// Connectors or versions that do not fit each other.

@@ -132,10 +132,12 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
     if decode.grown.nixl_failures.is_some_and(|grown| grown > 0.0) {
         return Verdict::no(
             reason::TRANSFER_FAILED,
-            "the decode pods counted failed transfers (metrics: vllm:nixl_num_failed_transfers grew), and computed the prompt \
-             again: look for a blocked port between the pods (VLLM_NIXL_SIDE_CHANNEL_PORT, by default 5600), and at their network \
-             devices"
-                .to_owned(),
+            format!(
+                "the decode pods counted failed transfers (metrics: vllm:nixl_num_failed_transfers grew; {}), and computed the \
+                 prompt again: look for a blocked port between the pods (VLLM_NIXL_SIDE_CHANNEL_PORT, by default 5600), and at \
+                 their network devices",
+                probe.connectors
+            ),
         );
     }
     if decode.readable == 0 || (prefill.readable == 0 && !decode.tells_of_transfers) {
@@ -167,8 +169,9 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
             reason::KV_NOT_TRANSFERRED,
             format!(
                 "prefill worked, and the decode pods computed the prompt of {prompt} tokens again (metrics: \
-                 vllm:external_prefix_cache_hits did not grow{left_out}): compare --kv-transfer-config, versions and parallelism of \
-                 both halves; `longboat doctor` does so"
+                 vllm:external_prefix_cache_hits did not grow{left_out}; {}): compare --kv-transfer-config, versions and parallelism of \
+                 both halves; `longboat doctor` does so",
+                probe.connectors
             ),
         );
     }

@@ -1,6 +1,6 @@
 //! A request that is due, as plain data.
 
-use std::{fmt::Write, time::Duration};
+use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
 use longboat_api::{
     labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, ROLE, role},
@@ -9,7 +9,12 @@ use longboat_api::{
 use serde_json::json;
 
 use super::wanted::{address, pods};
-use crate::{context::Context, names, scheduler, status::Reconciled, workload};
+use crate::{
+    context::Context,
+    kv_connector, names, scheduler,
+    status::Reconciled,
+    workload::{self, Half},
+};
 
 /// What a proof is about, and which attempt it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +68,8 @@ pub struct Probe {
     pub left_out: usize,
     /// Whether prefill is apart, and a transfer of KV cache has to be seen.
     pub disaggregated: bool,
+    /// The connectors by which the halves exchange KV cache, in words.
+    pub(crate) connectors: String,
     /// The name that the request asks for.
     pub(crate) model: String,
     /// The names that an answer may have.
@@ -157,6 +164,7 @@ pub(super) fn make(
         pod_certificate: certificate(context),
         left_out,
         disaggregated,
+        connectors: connectors(reconciled),
         model: if by_header { published.clone() } else { name.to_owned() },
         names: vec![name.to_owned(), published],
         words,
@@ -169,6 +177,33 @@ pub(super) fn make(
             format!("ConfigMap {system}/{bundle} has to hold the certificate of its issuer")
         },
     })
+}
+
+/// The connectors that each half names.
+fn connectors(reconciled: &Reconciled) -> String {
+    let Reconciled { context, applied } = reconciled;
+    let named = |half: Half| {
+        let template = if half.is_group() {
+            let set = applied.leader_worker_set(&half.group_name(context.name))?;
+            let group = &set.spec.leader_worker_template;
+            Some(group.leader_template.as_ref().unwrap_or(&group.worker_template))
+        } else {
+            Some(&applied.deployment(&half.deployment_name(context.name))?.spec.as_ref()?.template)
+        };
+        let containers = template?.spec.iter().flat_map(|pod| &pod.containers);
+        Some(containers.flat_map(kv_connector::connectors).collect::<BTreeSet<_>>())
+    };
+    let list = |half: Half| {
+        let all: Vec<String> = named(half).unwrap_or_default().into_iter().collect();
+        if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+    };
+    let decode = list(Half::main(context.spec));
+    let prefill = Half::prefill(context.spec).map_or_else(|| decode.clone(), list);
+    if decode == prefill {
+        format!("connector of both halves: {decode}")
+    } else {
+        format!("connector of decode: {decode}; of prefill: {prefill}")
+    }
 }
 
 /// The certificate of the pods; none where they use no TLS.
