@@ -3,7 +3,7 @@
 /// Why the controller stops.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A task of the controller ended although nobody asked it to.
+    /// A task of the controller ended without a shutdown.
     #[error("a task of the controller stopped unexpectedly: {0}")]
     Task(String),
     /// A port cannot be opened.
@@ -58,7 +58,7 @@ pub(crate) enum PassError {
 }
 
 impl PassError {
-    /// A failed request, as a conflict where the answer says so.
+    /// Wraps a failed request. Code 409 becomes a conflict.
     pub(crate) fn request(what: impl Into<String>, source: kube::Error) -> Self {
         let what = what.into();
         if has_code(&source, 409) { Self::Conflict { what } } else { Self::Request { what, source } }

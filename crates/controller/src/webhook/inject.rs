@@ -177,7 +177,7 @@ impl Injector {
         let bundle = self.bundle.borrow_and_update().clone();
         let stanza = match &self.object {
             State::Unknown => return,
-            // No such object, so no API server calls us through it. A watch event says when it appears.
+            // The object does not exist, so no API server calls us through it. A watch event reports when it appears.
             State::Absent => return self.readiness.pass(self.check),
             State::Invisible => {
                 self.say("no right to see it: its caBundle has to be kept up to date by somebody else");
