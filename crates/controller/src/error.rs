@@ -3,7 +3,7 @@
 /// Why the controller stops.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A task of the controller ended although nobody asked it to.
+    /// A task of the controller ended without a shutdown.
     #[error("a task of the controller stopped unexpectedly: {0}")]
     Task(String),
     /// A port cannot be opened.

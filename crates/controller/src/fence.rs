@@ -1,20 +1,20 @@
-//! Holds back the writes of a process that is not the leader, or not any more.
+//! Blocks the writes of a process that is not the leader, or no longer.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
-/// Until when this process may write. Clones share one state.
+/// The time until which this process may write. Clones share one state.
 ///
-/// A leader that loses the lease stops at once. But a process that was suspended continues where it was before it checks the clock.
-/// So each write checks the clock.
+/// A leader that loses the lease stops at once. But a process that was suspended resumes in the middle of its work, so each
+/// write checks the clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Fence {
     open: Arc<RwLock<Option<Instant>>>,
 }
 
-/// A write was held back.
+/// A write was blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not sent: this process does not hold the lease")]
 pub(crate) struct Closed;
@@ -22,12 +22,12 @@ pub(crate) struct Closed;
 // === impl Fence ===
 
 impl Fence {
-    /// Nobody writes until elected.
+    /// Creates a fence that blocks all writes until [`Fence::set`].
     pub(crate) fn closed() -> Self {
         Self { open: Arc::default() }
     }
 
-    /// Lets writes through until then; none from now on if there is no such time.
+    /// Allows writes until `end`. `None` blocks them from now on.
     pub(crate) fn set(&self, end: Option<Instant>) {
         *self.open.write() = end;
     }

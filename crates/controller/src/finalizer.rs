@@ -1,4 +1,4 @@
-//! Finalizers, added and removed by a patch that contains nothing else, so that the rest of the object stays as users wrote it.
+//! Adds and removes finalizers by a patch that contains nothing else, so that the rest of the object stays as users wrote it.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -56,7 +56,7 @@ async fn write<K: Watched>(
     let sent = cache.sending();
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(updated) => {
-            // An object that waited only for this is deleted now, and the watch reports that.
+            // An object that waited only for this finalizer is deleted now, and the watch reports that.
             if updated.metadata().deletion_timestamp.is_none() {
                 cache.set_response(&updated, sent);
             }

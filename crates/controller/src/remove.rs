@@ -1,4 +1,4 @@
-//! Removes children that are no longer planned.
+//! Deletes children that are no longer planned.
 
 use kube::api::{DeleteParams, Preconditions};
 use longboat_api::reasons::event;
@@ -39,7 +39,7 @@ async fn delete<K: Watched>(
     let params = DeleteParams::background().preconditions(preconditions);
     match K::api(&context.client, namespace).delete(&object.name, &params).await {
         Ok(_) => {
-            // The watch reports it later; until then the object must not count as live.
+            // The watch reports the deletion later. Until then the object must not count as live.
             K::cache(&context.caches).remove(live.metadata());
             tracing::info!(service = %subject.key, child = %object, "Deleted a child.");
             context.events.normal(subject, event::DELETED, format!("{} {object}", event::DELETED));

@@ -1,4 +1,4 @@
-//! Spans of what the controller does, for traces. Where none are recorded, each costs the check of a flag.
+//! Trace spans of the controller. If traces are not recorded, a span costs only the check of a flag.
 
 use longboat_telemetry::traces::SPANS;
 use tracing::{Span, field::Empty};
@@ -32,7 +32,7 @@ pub(crate) fn phase(phase: Phase) -> Span {
     tracing::trace_span!(target: SPANS, "phase", otel.name = phase.name())
 }
 
-/// A write within a reconcile. Other writes, of leases and events, belong to no trace.
+/// A write during a reconcile. Other writes, of leases and events, belong to no trace.
 pub(crate) fn write(asked: &Asked) -> Span {
     match asked.write() {
         Some((resource, verb)) if !Span::current().is_none() => tracing::trace_span!(
@@ -53,7 +53,7 @@ pub(crate) fn webhook(path: &str) -> Span {
     )
 }
 
-/// The code of the answer to what a span is about.
+/// Records the status code of a response in a span.
 pub(crate) fn answered(span: &Span, code: Option<u16>) {
     if let Some(code) = code {
         span.record("http.response.status_code", code);

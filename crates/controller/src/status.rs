@@ -16,7 +16,7 @@ use crate::{
     watch::Watched,
 };
 
-/// Writes the status unless it is stored already. Records an event when the service becomes ready, or is no longer ready.
+/// Writes the status unless it is stored already. Records an event when the service becomes ready or stops being ready.
 pub(crate) async fn publish(
     context: &Context,
     subject: &Subject,
@@ -26,7 +26,7 @@ pub(crate) async fn publish(
     if service.status.as_ref() == Some(&status) {
         return Ok(());
     }
-    // The whole status and nothing else: the spec is not sent, and no other writer can conflict.
+    // The patch has only the status. The spec is not sent, so other writers do not conflict.
     let patch = json!([{"op": "add", "path": "/status", "value": status}]);
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
         ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
@@ -50,7 +50,8 @@ pub(crate) async fn publish(
     Ok(())
 }
 
-/// A change from True to Unknown is no event: readiness may come back without anything having failed.
+/// Records a change of readiness. A change from True to Unknown is not an event, because readiness may return without a
+/// failure.
 fn record_readiness(
     context: &Context,
     subject: &Subject,

@@ -1,4 +1,4 @@
-//! Metadata: of the object itself and of embedded resources.
+//! Metadata of the object itself and of embedded resources.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::Cause;
 
-/// Fields of ObjectMeta with the JSON type each must have.
+/// The fields of ObjectMeta with their JSON types.
 const FIELDS: [(&str, &str); 15] = [
     ("annotations", "map"),
     ("creationTimestamp", "string"),
@@ -32,7 +32,7 @@ const OWNER_FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controlle
 const MANAGED_FIELDS: [&str; 7] =
     ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
 
-/// Drops unknown fields of `metadata` at `path`; their paths, sorted.
+/// Drops unknown fields of `metadata` at `path`. Returns their paths, sorted.
 pub(crate) fn prune_metadata(metadata: &mut Value, path: &str) -> Vec<String> {
     let mut dropped = Vec::new();
     if let Value::Object(map) = metadata {
@@ -61,7 +61,7 @@ fn retain(map: &mut Map<String, Value>, path: &str, known: &[&str], dropped: &mu
     });
 }
 
-/// What the reference's decoder says about a `metadata` that cannot be read, if it cannot.
+/// Returns the error of the reference's decoder if `metadata` cannot be decoded.
 pub(crate) fn mistyped_metadata(metadata: &Value) -> Option<String> {
     let Value::Object(map) = metadata else {
         return (!metadata.is_null()).then(|| {
@@ -139,7 +139,8 @@ pub(crate) fn coerce(object: &mut Value, schema: &Node, keeps_nulls: bool) -> Op
     wrong
 }
 
-/// What typed metadata does not write goes: nothing, and what is empty. A null in a map or list of texts is an empty text.
+/// Drops nulls and empty values, which typed metadata does not write. A null in a map or list of strings becomes an empty
+/// string.
 fn tidy(metadata: &mut Value) {
     if metadata.is_null() {
         *metadata = Value::Object(Map::new());
@@ -169,7 +170,7 @@ fn text_of_null(value: &mut Value) {
     }
 }
 
-/// A JSON type as Go's decoder names it.
+/// The name of a JSON type in messages of Go's decoder.
 pub fn go_type(value: &Value) -> &'static str {
     match type_of(value) {
         "boolean" => "bool",
@@ -178,7 +179,7 @@ pub fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Drops unknown metadata fields of embedded resources; their paths, sorted.
+/// Drops unknown metadata fields of embedded resources. Returns their paths, sorted.
 pub(crate) fn prune_embedded(object: &mut Value, schema: &Node) -> Vec<String> {
     let mut dropped = Vec::new();
     each_embedded(object, schema, "", &mut |resource, path| {
@@ -216,7 +217,7 @@ fn each_embedded(value: &mut Value, schema: &Node, path: &str, act: &mut dyn FnM
     }
 }
 
-/// Appends what is wrong with apiVersion, kind and metadata of embedded resources.
+/// Appends the errors in apiVersion, kind and metadata of embedded resources.
 pub(crate) fn check(value: &Value, schema: &Node, path: &str, causes: &mut Vec<Cause>) {
     if !schema.below.embedded {
         return;

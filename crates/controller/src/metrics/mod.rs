@@ -343,7 +343,7 @@ impl Metrics {
 // === impl Phases ===
 
 impl Phases<'_> {
-    /// Books the time since the last call on this phase.
+    /// Records the time since the last call as the duration of this phase.
     pub(crate) fn end(&mut self, phase: Phase) {
         let now = Instant::now();
         let took: Duration = now - self.since;

@@ -1,4 +1,4 @@
-//! The table as a schema.
+//! Provides the table as a schema.
 
 use crate::table::{ListKind, Shape, TypeDef, type_def};
 
