@@ -1,4 +1,4 @@
-//! Claims of devices.
+//! The kinds of dynamic resource allocation.
 
 use serde_json::{Value, json};
 
