@@ -37,7 +37,7 @@ struct Deployments {
 pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
     let own = triggers(&caches.deployments, |deployment: &Deployment| [key_of(deployment)]);
     let sets = triggers(&caches.replica_sets, |set: &ReplicaSet| owner_key(set, "Deployment"));
-    // Recreate waits for old pods to be gone, which no ReplicaSet shows.
+    // The Recreate strategy waits until old pods are gone, which ReplicaSets do not show.
     let replica_sets = caches.replica_sets.clone();
     let pods = triggers(&caches.pods, move |pod: &Pod| {
         let over = pod.metadata.deletion_timestamp.is_some();
@@ -50,15 +50,15 @@ pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, canc
     Box::pin(queue::run(deployments, changes, cancel)).await;
 }
 
-/// One pass over one Deployment: the objects as they are after what was written so far.
+/// The state of one reconcile of one Deployment, including the objects that were written so far.
 struct Pass {
     deployment: Deployment,
     settings: Settings,
-    /// The ReplicaSet of the current template.
+    /// The ReplicaSet with the current template.
     new: Option<ReplicaSet>,
-    /// The others, oldest first.
+    /// The other ReplicaSets, oldest first.
     old: Vec<ReplicaSet>,
-    /// The status being made.
+    /// The status that will be written.
     status: DeploymentStatus,
 }
 
@@ -174,7 +174,7 @@ impl Deployments {
         self.resize(pass, up).await
     }
 
-    /// Creates the ReplicaSet of the current template if there is none, and brings its annotations up to date.
+    /// Creates the ReplicaSet with the current template if it does not exist, and updates its annotations.
     async fn ensure_new(&self, pass: &mut Pass) -> Result<(), kube::Error> {
         if pass.new.is_some() {
             return self.adopt_revision(pass).await;
@@ -224,11 +224,11 @@ impl Deployments {
                     .as_ref()
                     .is_some_and(|live| template::same(live.template.as_ref(), &spec.template));
                 if ours && same {
-                    // The cache is behind.
+                    // The cache is behind the server.
                     pass.new = Some(live);
                     return self.adopt_revision(pass).await;
                 }
-                // Two templates with one hash: another name next time.
+                // Two templates have the same hash: the next reconcile uses another name.
                 let count = pass.status.collision_count.unwrap_or(0) + 1;
                 self.patch_status(&pass.deployment, &json!({"collisionCount": count})).await?;
                 return Err(kube::Error::Api(answer));
@@ -250,8 +250,8 @@ impl Deployments {
         self.adopt_revision(pass).await
     }
 
-    /// Gives the current ReplicaSet the highest revision and the Deployment's annotations, and the Deployment the same
-    /// revision.
+    /// Sets the revision of the current ReplicaSet to the highest one, and copies the Deployment's annotations to it. Sets
+    /// the same revision on the Deployment.
     async fn adopt_revision(&self, pass: &mut Pass) -> Result<(), kube::Error> {
         let Some(new) = &pass.new else { return Ok(()) };
         let revision = view::revision(new).max(view::highest_revision(&pass.old) + 1);
@@ -311,7 +311,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Deletes the oldest ReplicaSets past `revisionHistoryLimit`.
+    /// Deletes the oldest ReplicaSets beyond `revisionHistoryLimit`.
     async fn forget_history(&self, pass: &mut Pass) -> Result<(), kube::Error> {
         let limit = pass.deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit).unwrap_or(10);
         let api = self.sets(pass);
@@ -331,7 +331,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Writes the status if it differs. Answers when the progress deadline is over.
+    /// Writes the status if it has changed. Returns the time until the progress deadline.
     async fn write_status(&self, mut pass: Pass) -> Result<Option<Duration>, kube::Error> {
         let before = pass.deployment.status.clone().unwrap_or_default();
         let at = now();
@@ -352,7 +352,7 @@ impl Deployments {
         conditions::failure(&mut pass.status, pass.new.iter().chain(&pass.old), &at);
         if pass.status != before {
             let mut status = json!(pass.status);
-            // A merge patch keeps what it does not name.
+            // A merge patch does not remove fields that it omits, so they are set to null.
             for field in
                 ["availableReplicas", "readyReplicas", "replicas", "unavailableReplicas", "updatedReplicas"]
             {
