@@ -1,7 +1,8 @@
-//! Which names of this server a request over a socket may use.
+//! Checks which host names a request over a socket may use for this server.
 //!
-//! A web page can make a name of its own resolve to 127.0.0.1 and then talk to this server as if it were the page's own (DNS
-//! rebinding). The browser still sends that name as Host, and the page's address as Origin: both are checked.
+//! A web page can make a host name of its own resolve to 127.0.0.1 and then talk to this server as if the server were the
+//! page's origin (DNS rebinding). The browser still sends that name as Host, and the page's address as Origin. The server
+//! checks both.
 
 use std::net::IpAddr;
 
@@ -19,10 +20,10 @@ const NAMES: [&str; 5] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// The addresses and names that mean this server to the clients of one connection.
+/// The addresses and names that the clients of one connection may use for this server.
 #[derive(Debug, Clone)]
 pub(super) struct Hosts {
-    /// Where the connection came in.
+    /// The local address of the connection.
     address: Option<IpAddr>,
     /// Names that were configured.
     names: std::sync::Arc<[String]>,
@@ -35,7 +36,7 @@ impl Hosts {
         Self { address, names: names.into() }
     }
 
-    /// Refuses a request that does not say one host of this server, or that a page of another site sent.
+    /// Refuses a request whose host is not this server, whose host is ambiguous, or that a page of another site sent.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         let headers = request.headers();
         let host = host(request)?;
@@ -47,7 +48,7 @@ impl Hosts {
             )));
         }
         if request.method() == http::Method::OPTIONS {
-            // Refused for everybody, which is what a page that asks first needs to know.
+            // The router refuses OPTIONS from everybody, so browsers get no CORS permission.
             return Ok(());
         }
         for origin in headers.get_all(header::ORIGIN) {

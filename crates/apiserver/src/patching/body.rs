@@ -1,4 +1,4 @@
-//! Reading the bodies of patches, with the reference's complaints.
+//! Decoding of patch bodies, with the error messages of kube-apiserver.
 
 use longboat_patch::table::{Shape, TypeDef, type_def};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::{
     status::ApiError,
 };
 
-/// What a value is, for Go's decoder.
+/// The JSON type of a value, as Go's decoder names it.
 fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -50,7 +50,7 @@ pub(super) fn json_patch(body: &[u8]) -> Result<Document, ApiError> {
             }
         }
     }
-    // Its duplicates are of operations, not of fields.
+    // Duplicates in this document are duplicates within operations, not fields of the object.
     Ok(Document { duplicates: Vec::new(), ..document })
 }
 
@@ -79,7 +79,7 @@ pub(super) fn strategic_patch(body: &[u8]) -> Result<Document, ApiError> {
 
 pub(super) fn apply_patch(body: &[u8]) -> Result<Document, ApiError> {
     let document = decode::yaml(body).map_err(|text| {
-        // The reference's parser counts lines from zero here, and says nothing of the zeroth.
+        // kube-apiserver's parser counts lines from zero here, and omits line zero from the message.
         let why = text.replacen("yaml: line 1: ", "yaml: ", 1);
         ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}"))
     })?;

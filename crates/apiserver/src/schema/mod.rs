@@ -1,5 +1,4 @@
-//! What the content of built-in kinds must look like, fields that are given twice, and OpenAPI documents. `longboat-schema`
-//! checks custom resources.
+//! The fields of built-in kinds, duplicate fields, and OpenAPI documents. `longboat-schema` validates custom resources.
 
 mod builtin;
 mod duplicates;

@@ -42,7 +42,7 @@ const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 // === impl LabelSelector ===
 
 impl LabelSelector {
-    /// Reads a selector; errors are worded as the reference words them.
+    /// Parses a selector. Errors have the wording of kube-apiserver.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Parser { tokens: lex(text), at: 0 }.parse().map(Self)
     }

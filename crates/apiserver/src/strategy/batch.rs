@@ -100,7 +100,7 @@ fn default(kind: Batch, value: &mut Value) {
     apps::default_template(&mut spec["template"]);
 }
 
-/// Sets the labels and the selector that tie a job to its pods.
+/// Sets the labels and the selector that connect a Job to its pods.
 fn tie_pods(value: &mut Value) {
     if value["spec"]["manualSelector"] == true {
         return;
@@ -142,7 +142,7 @@ fn validate(kind: Batch, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         &["OnFailure", "Never"],
     ));
     if let Some(live) = live {
-        // an update validates the spec a second time, and reports it twice
+        // an update validates the spec twice and reports each error twice
         causes.extend(causes.clone());
         for key in ["completions", "selector", "template"] {
             if value["spec"][key] != live["spec"][key] {
@@ -217,7 +217,7 @@ fn job(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Everything wrong with the selector: the user's, or, in an update, what is left of the server's.
+/// Validates the selector: it must exist and match the labels of the template.
 fn selector(spec: &Value, causes: &mut Vec<Cause>) {
     if !spec["selector"].is_object() {
         causes.push(Cause::required("spec.selector", ""));
@@ -232,9 +232,9 @@ fn selector(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Everything wrong with when and how often a job is made.
+/// Validates the fields of a CronJob's schedule, and the length of its name.
 fn validate_schedule(value: &Value, causes: &mut Vec<Cause>) {
-    /// Longest name: eleven characters are added for each job.
+    /// The longest name: the controller appends eleven characters for each Job.
     const LONGEST: usize = 52;
     let spec = &value["spec"];
     if value["metadata"]["name"].as_str().is_some_and(|name| name.len() > LONGEST) {

@@ -1,4 +1,4 @@
-//! Claims of devices.
+//! The kinds of dynamic resource allocation.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! Requests that were once answered otherwise, each for a rule of the reference.
+//! Requests that the server once answered differently from kube-apiserver. Each of them tests one rule.
 
 use serde_json::{Value, json};
 
@@ -32,19 +32,19 @@ fn request(code: u16, verb: Verb, path: &str, body: Value) -> (u16, Request) {
     (code, Request { verb, path: format!("{path}?dryRun=All"), body })
 }
 
-/// An object that is accepted, of the kind that is created at a path.
+/// Returns a valid object of the kind that is created at a path.
 fn base(path: &str) -> Value {
     bases().into_iter().find(|(known, _)| *known == path).unwrap().1
 }
 
-/// An object that is accepted but for what is at a place.
+/// Returns a valid object in which one value is replaced.
 fn with(path: &str, place: &str, value: Value) -> Value {
     let mut object = base(path);
     *object.pointer_mut(place).unwrap() = value;
     object
 }
 
-/// A pod names an account that is there, or none.
+/// A pod names an existing account, or no account.
 fn accounts() -> Vec<(u16, Request)> {
     let path = format!("{CORE}/pods");
     let pod = |name: Value| with(&path, "/spec/serviceAccountName", name);
@@ -64,7 +64,7 @@ fn accounts() -> Vec<(u16, Request)> {
     .collect()
 }
 
-/// Bytes may be a list of numbers.
+/// Bytes may be given as a list of numbers.
 fn bytes() -> Vec<(u16, Request)> {
     let path = format!("{CORE}/secrets");
     let secret = |bytes: Value| with(&path, "/data/a", bytes);
@@ -78,7 +78,7 @@ fn bytes() -> Vec<(u16, Request)> {
     ]
 }
 
-/// A refused template is shown with the labels that it has.
+/// The error for a refused template shows its labels.
 fn empty_labels() -> Vec<(u16, Request)> {
     let place = "/spec/template/metadata/labels";
     ["deployments", "replicasets"]
@@ -88,7 +88,7 @@ fn empty_labels() -> Vec<(u16, Request)> {
         .collect()
 }
 
-/// Every rule that a finalizer breaks is told, and in an update as often as the finalizers are looked at.
+/// The server reports every rule that a finalizer breaks. In an update it reports each error once per validation.
 fn finalizers() -> Vec<(u16, Request)> {
     let mut all = Vec::new();
     for (path, plural) in [(CORE, "configmaps"), (CORE, "services"), (APPS, "deployments")] {
@@ -104,7 +104,7 @@ fn finalizers() -> Vec<(u16, Request)> {
     all
 }
 
-/// What a claim asks for does not shrink, and only a bound one may change it.
+/// The request of a claim cannot shrink, and only a bound claim may change it.
 fn claims() -> Vec<(u16, Request)> {
     let path = format!("{CORE}/persistentvolumeclaims/live");
     let change = |code, spec: Value| request(code, Verb::Merge, &path, json!({"spec": spec}));
@@ -121,7 +121,7 @@ fn claims() -> Vec<(u16, Request)> {
     ]
 }
 
-/// An update looks at the spec of a job twice.
+/// An update validates the spec of a Job twice.
 fn jobs() -> Vec<(u16, Request)> {
     let path = "/apis/batch/v1/namespaces/diff/jobs/live";
     vec![

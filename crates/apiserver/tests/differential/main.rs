@@ -1,5 +1,5 @@
-//! The same requests to a real kube-apiserver and to the embedded one: objects, patches, selectors, paths and options that are
-//! made at random, from a fixed seed. Codes, reasons, texts, causes, warnings and bodies are compared.
+//! Sends the same requests to a real kube-apiserver and to the embedded server: random objects, patches, selectors, paths
+//! and options from a fixed seed. Compares codes, reasons, messages, causes, warnings and bodies.
 //!
 //! `LONGBOAT_DIFFERENTIAL_STEPS` makes more or fewer requests, `LONGBOAT_DIFFERENTIAL_SEED` others. Each difference is printed
 //! (`-- --nocapture`), and the test fails when there is one that [`excuse`] does not name.
@@ -80,10 +80,10 @@ fn ask(api: &Api, request: &Request) -> Option<Answer> {
     api.try_send(method, &request.path, content_type, body)
 }
 
-/// An answer without what no two servers have in common.
+/// Returns an answer without the parts that always differ between two servers.
 fn comparable(answer: &Answer) -> Value {
     let mut body = answer.body.clone();
-    // what a watch sends, one document a line
+    // a watch sends one document per line
     if let Value::String(text) = &body
         && let Ok(events) = text.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>()
     {
@@ -103,12 +103,12 @@ fn comparable(answer: &Answer) -> Value {
         causes.sort();
         body["details"]["causes"] = json!(causes);
         if causes.len() > 1 {
-            // it lists the causes in an order that varies
+            // the message lists the causes in an order that varies
             body["message"] = Value::Null;
         } else if let Some(message) = body["message"].as_str() {
             body["message"] = shown(message).into();
         }
-        // shows the patched object with the revision in it
+        // the message shows the patched object with its revision
         if body["message"].as_str().is_some_and(|message| message.contains("is invalid: patch: ")) {
             body["message"] = Value::Null;
             body["details"]["causes"] = Value::Null;
@@ -117,7 +117,7 @@ fn comparable(answer: &Answer) -> Value {
     json!({"code": answer.status, "warnings": answer.warnings, "body": body})
 }
 
-/// A message without what the reference shows of its internal types: what changed, line by line, and whole pod templates.
+/// Removes the parts of a message that show kube-apiserver's internal types: line-by-line diffs, and whole pod templates.
 fn shown(message: &str) -> String {
     static INTERNAL: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"(?s)\n@@ .*|Invalid value: \{"[A-Za-z]+":.*\}: "#).unwrap());
@@ -135,7 +135,7 @@ fn strip(value: &mut Value) {
                 "clusterIP",
                 "clusterIPs",
                 "nodePort",
-                // says where to go on in words that only its server reads
+                // the continue token, which only its own server can read
                 "continue",
             ] {
                 map.remove(key);
@@ -200,7 +200,7 @@ fn kinds_are_described_and_printed_as_by_a_real_api_server() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Deleting many checks the revision that is asked for against each of them.
+/// Deletion of a collection checks the requested revision against each of its objects.
 #[test]
 fn a_collection_is_deleted_at_its_revision_as_by_a_real_api_server() {
     let Some(real) = server::Server::start() else { return };
@@ -235,7 +235,7 @@ fn random_requests_are_answered_as_by_a_real_api_server() {
     for step in 0..steps {
         let request = requests::any(&mut random);
         requests::fresh(&real.api, &ours, &request);
-        // There are requests that the reference falls over; ours answers those, too.
+        // kube-apiserver panics on a few requests. The embedded server answers those, too.
         let [expected, found] = [&real.api, &ours].map(|api| {
             let answer = comparable(&ask(api, &request)?);
             let path = request.path.split('?').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One gRPC call: its messages in, its messages out.
+//! One gRPC call with its incoming and outgoing messages.
 
 use std::{io::Read, sync::Arc};
 
@@ -12,13 +12,13 @@ use crate::{
     wire::ProcessingRequest,
 };
 
-/// What stands before each message: whether it is compressed, and its length.
+/// The length of a message's prefix: whether the message is compressed, and its length.
 const PREFIX: usize = 5;
 
-/// Room that is made for a message because its prefix says so. Proxies send bodies in pieces that are shorter.
+/// The most bytes to allocate for a message before they arrive. Proxies send bodies in smaller pieces.
 const TRUSTED: usize = 128 << 10;
 
-/// How a call ends that cannot go on.
+/// The gRPC status with which a call ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) code: u8,
@@ -37,25 +37,25 @@ const OUT_OF_RANGE: u8 = 11;
 pub(super) const UNIMPLEMENTED: u8 = 12;
 pub(super) const UNAVAILABLE: u8 = 14;
 
-/// A call under way.
+/// A call in progress.
 pub(super) struct Call<E> {
     pub(super) exchange: E,
     pub(super) out: Outbox,
     pub(super) input: Input,
-    /// The caller sends nothing more.
+    /// Whether the caller sends nothing more.
     pub(super) remote_closed: bool,
-    /// How it ends, once what is queued was sent.
+    /// The final status, which is sent after the queued messages.
     pub(super) end: Option<Status>,
     /// Whether the response's headers were sent.
     pub(super) answered: bool,
-    /// What of the message that is being sent was not sent yet.
+    /// The encoded message that is being sent.
     pub(super) sending: Vec<u8>,
     pub(super) sent: usize,
-    /// What the peer lets us send on this stream.
+    /// The send window of this stream.
     pub(super) window: i64,
-    /// Bytes received that the peer may not send anew yet.
+    /// Received bytes for which the peer has not got new window yet.
     pub(super) owed: u32,
-    /// Whether it is in the list of those that have something to send.
+    /// Whether the call is in the list of calls that have something to send.
     pub(super) listed: bool,
 }
 
@@ -95,14 +95,15 @@ impl<E: Exchange> Call<E> {
         self.settle();
     }
 
-    /// Notices that the exchange has finished.
+    /// Sets the final status if the exchange has finished.
     pub(super) fn settle(&mut self) {
         if self.end.is_none() && (self.out.is_finished() || self.remote_closed) {
             self.end = Some(Status::new(OK, ""));
         }
     }
 
-    /// Encodes the next message, where none is being sent. Whether there is one. A message that is too long ends the call.
+    /// Encodes the next message if no message is being sent. Returns whether there is a message to send. A message that is
+    /// too long ends the call.
     pub(super) fn load(&mut self, longest: usize) -> bool {
         if self.sent < self.sending.len() {
             return true;
@@ -127,12 +128,12 @@ impl<E: Exchange> Call<E> {
     }
 }
 
-/// The messages of a call as they come.
+/// The partly received message of a call.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     prefix: [u8; PREFIX],
     have: usize,
-    /// The message whose prefix is complete.
+    /// The payload so far, after the prefix is complete.
     message: Vec<u8>,
     /// The memory of a message of which more is to come.
     held: Option<Held>,
@@ -140,7 +141,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Takes bytes in; whatever follows an error is not read.
+    /// Processes received bytes. After an error, the rest is not read.
     fn push(
         &mut self,
         mut bytes: &[u8],

@@ -37,7 +37,7 @@ struct Deployments {
 pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
     let own = triggers(&caches.deployments, |deployment: &Deployment| [key_of(deployment)]);
     let sets = triggers(&caches.replica_sets, |set: &ReplicaSet| owner_key(set, "Deployment"));
-    // Recreate waits for old pods to be gone, which no ReplicaSet shows.
+    // The Recreate strategy waits until old pods are gone, which ReplicaSets do not show.
     let replica_sets = caches.replica_sets.clone();
     let pods = triggers(&caches.pods, move |pod: &Pod| {
         let over = pod.metadata.deletion_timestamp.is_some();
@@ -54,11 +54,11 @@ pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, canc
 struct Rollout {
     deployment: Deployment,
     settings: Settings,
-    /// The ReplicaSet of the current template.
+    /// The ReplicaSet with the current template.
     new: Option<ReplicaSet>,
-    /// The others, oldest first.
+    /// The other ReplicaSets, oldest first.
     old: Vec<ReplicaSet>,
-    /// The status being made.
+    /// The status that will be written.
     status: DeploymentStatus,
 }
 
