@@ -1,19 +1,19 @@
-//! The prefixes of one endpoint, least recently used first forgotten.
+//! The prefixes of one endpoint, with least-recently-used eviction.
 
 use std::collections::hash_map::Entry;
 
 use ahash::AHashMap;
 
-/// One endpoint's prefixes in order of use: a table, and a list through its entries. Each use is one look into the table.
+/// One endpoint's prefixes in order of use: a table, and a linked list through its entries. Each use needs one table lookup.
 #[derive(Debug, Clone)]
 pub(super) struct Cache {
-    /// Where each prefix is in the list.
+    /// The place of each prefix in the list.
     places: AHashMap<u64, u32>,
     list: Vec<Link>,
-    /// Ends of the list; [`NOBODY`] when it is empty.
+    /// The ends of the list. [`NOBODY`] if the list is empty.
     newest: u32,
     oldest: u32,
-    /// Places that nobody has, as a list through `older`.
+    /// The first free place. Free places form a list through `older`.
     free: u32,
 }
 
@@ -41,7 +41,7 @@ impl Cache {
         self.places.len()
     }
 
-    /// Makes a prefix the newest; whether it is new here.
+    /// Makes a prefix the most recently used. Returns whether it was added.
     pub(super) fn touch(&mut self, hash: u64) -> bool {
         match self.places.entry(hash) {
             Entry::Occupied(known) => {
@@ -55,7 +55,7 @@ impl Cache {
             Entry::Vacant(unknown) => {
                 let link = Link { hash, older: NOBODY, newer: NOBODY };
                 let place = if self.free == NOBODY {
-                    // 2³² prefixes of one endpoint would be 64 GB of list: memory ends before that.
+                    // 2³² prefixes of one endpoint would need a list of 64 GB, so memory ends before `u32` does.
                     let place = u32::try_from(self.list.len()).unwrap_or(NOBODY);
                     self.list.push(link);
                     place
@@ -72,7 +72,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the oldest.
+    /// Removes and returns the least recently used prefix.
     pub(super) fn evict(&mut self) -> Option<u64> {
         let place = self.oldest;
         let hash = self.list.get(place as usize)?.hash;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Any sequence of uses and evictions does what it does to a plain list.
+        /// Any sequence of uses and evictions has the same result as with a plain list.
         #[test]
         fn a_cache_forgets_what_a_list_in_order_of_use_would(steps in proptest::collection::vec(proptest::option::of(0..12_u64), 0..200)) {
             let (mut cache, mut list) = (Cache::default(), Vec::new());
