@@ -1,4 +1,4 @@
-//! The journal of a download on the disk.
+//! The journal of a download, on disk.
 
 use std::{
     collections::BTreeSet,
@@ -21,10 +21,10 @@ use crate::{
     target::Target,
 };
 
-/// The journal of one source in one folder, and the file that it is in.
+/// The journal of one source in one folder, with its open file.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Begins the names of all private files of this source.
+    /// The prefix of the names of all private files of this source.
     pub(crate) key: String,
     journal: Mutex<Journal>,
     file: Mutex<File>,
@@ -34,7 +34,7 @@ pub(crate) struct Ledger {
 // === impl Ledger ===
 
 impl Ledger {
-    /// Reads what earlier downloads of the source left in the folder, and removes what nobody will go on with.
+    /// Reads the journal of earlier downloads of the source. Removes private files that no download will resume.
     pub(crate) fn open(target: &Target, source: &str) -> Result<Self, FetchError> {
         let key = Digest::of(Algorithm::Sha256, source.as_bytes()).hex()[..16].to_owned();
         let name = format!("{key}.journal");
@@ -54,7 +54,7 @@ impl Ledger {
         Ok(Self { key, journal: Mutex::new(journal), file: Mutex::new(file), next: AtomicU64::new(next) })
     }
 
-    /// Writes a record. It is in the hands of the system when this returns, so killing this process does not lose it.
+    /// Writes a record. When this returns, the operating system has the record, so killing the process does not lose it.
     pub(crate) fn append(&self, record: &Record<'_>) -> io::Result<()> {
         let line = record.line();
         match record {
@@ -71,12 +71,12 @@ impl Ledger {
         self.journal.lock().done.get(path).cloned()
     }
 
-    /// All complete files, by their paths.
+    /// Returns all complete files, sorted by path.
     pub(crate) fn all_done(&self) -> Vec<Arc<Done>> {
         self.journal.lock().done.values().cloned().collect()
     }
 
-    /// Revision and patterns of the source, if everything was brought.
+    /// Returns the revision and the patterns. Returns `None` unless all files were downloaded.
     pub(crate) fn complete(&self) -> Option<(Option<String>, String)> {
         self.journal.lock().complete.clone()
     }
@@ -89,12 +89,12 @@ impl Ledger {
         self.next.fetch_add(1, Relaxed)
     }
 
-    /// Name of the private file that holds an unfinished file.
+    /// Returns the name of the private file of an unfinished file.
     pub(crate) fn partial_name(&self, number: u64) -> String {
         format!("{}-{number}.part", self.key)
     }
 
-    /// Writes the end of a source: only what is complete is worth remembering.
+    /// Records that the source is complete, and removes all records that are no longer needed.
     pub(crate) fn finish(
         &self,
         target: &Target,
@@ -112,7 +112,7 @@ impl Ledger {
     }
 }
 
-/// Reads a journal line by line; none where there is no journal that we understand.
+/// Reads a journal line by line. Returns `None` if there is no journal of a known format.
 fn read(mut file: BufReader<File>) -> io::Result<Option<Journal>> {
     let mut journal: Option<Journal> = None;
     let mut line = Vec::new();
@@ -135,7 +135,7 @@ fn read(mut file: BufReader<File>) -> io::Result<Option<Journal>> {
     }
 }
 
-/// Writes a journal record by record: the text of all of them may be longer than the memory that there is.
+/// Writes a journal record by record, because the text of all records may not fit into memory.
 fn write(journal: &Journal, file: &File) -> io::Result<()> {
     let mut file = BufWriter::with_capacity(64 << 10, file);
     let mut write = |record: Record<'_>| file.write_all(record.line().as_bytes());
@@ -167,7 +167,7 @@ fn remove_orphans(target: &Target, key: &str, journal: &Journal) -> io::Result<(
     Ok(())
 }
 
-/// The bytes of an unfinished file that are as they were written.
+/// Returns the bytes of an unfinished file that are still as they were written.
 pub(crate) fn verified(file: &File, partial: &Partial) -> io::Result<Ranges> {
     let mut ranges = Ranges::default();
     let mut buffer = vec![0; 256 << 10];

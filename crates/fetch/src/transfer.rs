@@ -1,4 +1,5 @@
-//! Bringing the files of a source into a folder: what is there is kept, what is missing is fetched, what is gone is removed.
+//! Brings the files of a source into a folder: keeps existing files, fetches missing ones, and removes those that the source no
+//! longer has.
 
 use std::{
     collections::BTreeSet,
@@ -24,21 +25,21 @@ use crate::{
     target::Target,
 };
 
-/// One source on its way into one folder.
+/// The transfer of one source into one folder.
 pub(crate) struct Transfer {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) target: Arc<Target>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) filter: Filter,
-    /// Whether the network must not be used, whatever the source.
+    /// Whether the network must not be used for any source.
     pub(crate) offline: bool,
     pub(crate) patience: Patience,
     /// The address, redacted.
     pub(crate) uri: String,
 }
 
-/// A file that is wanted, and whether it is there.
+/// A wanted file, and whether it is already there.
 struct Item {
     file: Remote,
     is_here: bool,
@@ -47,7 +48,7 @@ struct Item {
 // === impl Transfer ===
 
 impl Transfer {
-    /// Brings everything.
+    /// Brings all files.
     pub(crate) async fn run(self) -> Result<(), FetchError> {
         let transfer = Arc::new(self);
         if transfer.offline || transfer.source.is_offline() {
@@ -55,7 +56,7 @@ impl Transfer {
             if !transfer.source.is_offline() {
                 return Err(error);
             }
-            // The hub's own cache may have it.
+            // The hub's own cache may have the files.
             let Ok(listing) = transfer.source.list(&transfer.filter).await else { return Err(error) };
             return transfer.bring(listing).await;
         }
@@ -89,7 +90,7 @@ impl Transfer {
         self.clone().describe(&mut items, revision.as_ref()).await?;
         let is_missing = |item: &Item| item.file.placement != Placement::File && !item.is_here;
         if items.iter().any(is_missing) {
-            // Later layers of an image change what earlier ones brought.
+            // Later layers of an image change files of earlier layers, so all layers are unpacked again.
             for item in items.iter_mut().filter(|item| item.file.placement != Placement::File) {
                 item.is_here = false;
             }
@@ -99,7 +100,7 @@ impl Transfer {
 
         let parallel = self.source.parallel();
         let connections = Arc::new(Semaphore::new(parallel.connections));
-        // There may be very many, so they are copied one by one.
+        // There may be very many files, so only those in progress are cloned.
         let missing: Vec<usize> = (0..items.len()).filter(|index| !items[*index].is_here).collect();
         let patience =
             Patience { attempts: parallel.attempts.unwrap_or(self.patience.attempts), ..self.patience };
@@ -126,7 +127,7 @@ impl Transfer {
         .await
     }
 
-    /// Marks what is in the folder already.
+    /// Marks the files that are already in the folder.
     async fn compare(
         self: Arc<Self>,
         files: Vec<Remote>,
@@ -144,7 +145,7 @@ impl Transfer {
         .await
     }
 
-    /// Whether a file is as it was when it was brought, and the source still has that content.
+    /// Whether a file is unchanged since its download, and the source still has the same content.
     fn is_here(&self, file: &Remote, revision: Option<&str>, all: &[Arc<Done>]) -> bool {
         let same = |done: &Done| {
             let identity = file.identity.is_some() && file.identity == done.identity;
@@ -164,14 +165,15 @@ impl Transfer {
                     .map(AsRef::as_ref)
                     .filter(|done: &&Done| done.archive.as_ref() == Some(&file.locator))
                     .peekable();
-                // An image's layer of which nothing is wanted leaves no trace, so the whole must be complete.
+                // A layer without wanted files leaves no files behind. So a layer of an image also counts as there if the whole
+                // source is complete.
                 let known = of.peek().is_some() || (members.whiteouts && filter.is_some());
                 known && filter.as_ref() == Some(&self.filter.key()) && of.all(same)
             }
         }
     }
 
-    /// Asks for what the listing did not say, and looks again.
+    /// Gets the properties that the listing did not contain, and checks the files again.
     async fn describe(
         self: Arc<Self>,
         items: &mut [Item],
@@ -197,7 +199,7 @@ impl Transfer {
             .await
     }
 
-    /// Takes over a file that somebody else brought, if it is what the source has.
+    /// Adopts a file that another program has downloaded, if its digest is that of the source.
     fn adopt(&self, file: &Remote, revision: Option<&Arc<str>>) -> Result<bool, FetchError> {
         let (Some(digest), Some(size), Placement::File) = (&file.digest, file.size, &file.placement) else {
             return Ok(false);
@@ -234,7 +236,8 @@ impl Transfer {
         self.counters.bytes_done.fetch_add(sizes(Some(true)), Relaxed);
     }
 
-    /// Refuses to start what cannot end. An archive needs its own size and at least as much for what is in it.
+    /// Fails if the volume has too little space. An archive needs its own size and at least the same size again for its
+    /// content.
     fn check_space(&self, items: &[Item]) -> Result<(), FetchError> {
         let mut needed = 0_u64;
         for Item { file, .. } in items.iter().filter(|item| !item.is_here) {
@@ -256,8 +259,8 @@ impl Transfer {
         }
     }
 
-    /// Unpacks archives beside the target's files, in their order, then moves everything to its place. Returns the paths of the
-    /// members.
+    /// Unpacks the archives in order beside the target's files, then moves all members to their places. Returns the members'
+    /// paths.
     fn unpack(
         &self,
         wanted: &[Remote],
@@ -349,7 +352,8 @@ impl Transfer {
         self.ledger.append(&Record::Done(&Arc::new(done)))
     }
 
-    /// Removes what we brought and the source has no more. Files of others stay. What is wanted is sorted by path.
+    /// Removes files that an earlier download brought and the source no longer has. Other files stay. `wanted` is sorted by
+    /// path.
     fn remove_gone(&self, wanted: &[Remote], unpacked: &BTreeSet<Arc<str>>) -> Result<(), FetchError> {
         let is_wanted = |path: &str| wanted.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
         for done in self.ledger.all_done() {
@@ -373,7 +377,8 @@ impl Transfer {
         Ok(())
     }
 
-    /// Without its source a model is good only if everything was brought and every digest is right.
+    /// Accepts the existing files if the source cannot be used. All files must have been downloaded, and every digest must be
+    /// right.
     async fn accept_what_is_here(self: Arc<Self>, error: Option<FetchError>) -> Result<(), FetchError> {
         let failed = || {
             let resource = self.source.resource().to_owned();
@@ -404,7 +409,7 @@ impl Transfer {
     }
 }
 
-/// The digest of a file that should be of this size.
+/// Computes the digest of a file that should have this size.
 fn hash(file: &mut File, like: &Digest, size: u64) -> io::Result<Digest> {
     let mut hasher = Hasher::new(like.algorithm, size);
     let mut buffer = vec![0; 256 << 10];
@@ -416,7 +421,7 @@ fn hash(file: &mut File, like: &Digest, size: u64) -> io::Result<Digest> {
     }
 }
 
-/// Runs what waits for the disk where waiting does no harm.
+/// Runs blocking disk work on a thread where it blocks no async task.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FetchError> + Send + 'static,
 ) -> Result<T, FetchError> {
