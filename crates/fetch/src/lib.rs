@@ -80,7 +80,7 @@ pub const MODE_VARIABLE: &str = "LONGBOAT_FETCH";
 
 const USAGE: &str = "Usage: storage-initializer SOURCE DEST [SOURCE DEST ...]";
 
-/// Pairs of `SOURCE DEST`, one for the model and one for each adapter.
+/// `SOURCE DEST`, as often as there is something to bring: a model and its adapters.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     /// Where the model is, and the folder to put it into: `hf://OWNER/MODEL[:REVISION]`, `s3://BUCKET/KEY`,
