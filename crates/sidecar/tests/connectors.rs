@@ -1,5 +1,5 @@
-//! The sidecar before two simulators, with every connector: the prompt is computed by one engine and decoded by the other,
-//! and each way in which that can break shows.
+//! The sidecar with two simulators and every connector. One engine computes the prompt and the other decodes. The tests also
+//! cover the failures of each connector.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 use std::{
@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Which simulator's answer is decoded from whose cache.
+/// The header of a simulator's answer that names the engine whose cache was used.
 const SOURCE: &str = "x-simulated-kv-source";
 
 struct Engine {
@@ -46,7 +46,7 @@ impl Engine {
         line.unwrap_or_else(|| panic!("no {name} in\n{page}")).rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    /// Prompts that this engine has computed.
+    /// The number of prompts that this engine has computed.
     async fn computed(&self) -> f64 {
         self.metric("vllm:time_to_first_token_seconds_count").await
     }
@@ -109,7 +109,7 @@ impl World {
     }
 }
 
-/// A connector, and what the three processes have to be told about it.
+/// A connector, and the flags for the three processes.
 struct Way {
     name: &'static str,
     sidecar: Vec<&'static str>,
@@ -145,7 +145,7 @@ fn chat() -> Value {
     json!({"model": "m", "messages": [{"role": "user", "content": prompt}], "max_tokens": 12, "seed": 1})
 }
 
-/// Waits until the prefiller has done its part: its answer is not what the client's waits for.
+/// Waits until the prefiller has computed prompts. The client's response does not wait for the prefiller.
 async fn until_computed(engine: &Engine, prompts: f64) {
     for _ in 0..500 {
         if engine.computed().await >= prompts {
@@ -187,7 +187,7 @@ async fn a_cache_that_does_not_come_costs_a_second_prefill_and_nobody_says_so() 
 async fn without_a_prefiller_the_decoder_does_both_where_it_may() {
     for mut way in ways() {
         way.prefill.extend(["--failure-injection-rate", "100", "--failure-types", "server_error"]);
-        // Decoders that wait for a cache take their time.
+        // With this latency, decoders wait long for a cache.
         let world =
             World::start(&way, &["--decode-on-prefill-failure"], &["--kv-cache-transfer-latency", "2s"])
                 .await;
@@ -251,7 +251,7 @@ async fn a_body_that_has_to_be_held_has_a_limit_and_one_that_is_passed_on_has_no
     let refused = world.ask(&request).await;
     assert_eq!((refused.status, &refused.body["code"]), (413, &json!(413)), "{}", refused.body);
     assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
-    // Without a length in advance.
+    // A request without `Content-Length`.
     let pieces = request.to_string().into_bytes();
     let pieces = pieces.chunks(1 << 16).map(|piece| Ok::<_, std::io::Error>(piece.to_vec()));
     let stream = futures::stream::iter(pieces.collect::<Vec<_>>());
@@ -272,7 +272,7 @@ async fn an_unknown_rank_is_refused_before_any_engine_is_asked() {
     assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
 }
 
-/// Engines that share a folder of their own.
+/// Engines that share a private folder.
 fn sharing() -> (Way, PathBuf) {
     let folder = std::env::temp_dir().join(format!("longboat-{}", uuid::Uuid::new_v4()));
     let config = json!({"kv_connector_extra_config": {"shared_storage_path": folder}}).to_string();
@@ -336,7 +336,7 @@ async fn a_decoder_pulls_from_where_the_prompt_is_cached() {
     assert_eq!(pulled.headers().get(SOURCE).unwrap(), "10.9.9.9");
 }
 
-/// The codes of what comes back for these bytes, up to the end of the connection.
+/// Sends these bytes and returns the status codes of all responses, up to the end of the connection.
 async fn raw(port: u16, bytes: &str) -> Vec<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();
@@ -357,7 +357,7 @@ async fn a_request_with_several_meanings_is_refused_and_what_follows_it_is_not_r
         for lines in [
             format!("Host: a\r\n{length}\r\n{chunked}"),
             format!("Host: a\r\n{chunked}\r\n{length}"),
-            // A head that is longer than what the gateway looks at.
+            // A head that is longer than the part that the gateway examines.
             format!("Host: a\r\n{length}\r\nX: {}\r\n{chunked}", "x".repeat(700 << 10)),
             "Host: a\r\nHost: b".to_owned(),
             "X: a".to_owned(),
