@@ -1,7 +1,7 @@
-//! The journal of a download: what is complete, and which bytes of unfinished files are there.
+//! The journal of a download: the complete files, and the written bytes of unfinished files.
 //!
-//! A journal is a text file of records, one a line, each with a sum of its own at the end; it is only ever appended to, so
-//! a process that is killed loses at most its last line. The kinds of records:
+//! A journal is a text file of records, one per line. Each record ends with its own checksum. Records are only appended, so a
+//! killed process loses at most the last line. The kinds of records:
 //!
 //! | first word | rest |
 //! |---|---|
@@ -35,19 +35,19 @@ pub struct Done {
     pub path: Arc<str>,
     /// Size in bytes.
     pub size: u64,
-    /// When it was last changed, in nanoseconds since 1970.
+    /// Time of the last modification, in nanoseconds since 1970.
     pub modified: i64,
-    /// What the source calls this content: an ETag, a generation, a digest.
+    /// The source's name for this content: an ETag, a generation or a digest.
     pub identity: Option<Arc<str>>,
-    /// The digest that was checked.
+    /// The verified digest.
     pub(crate) digest: Option<Digest>,
-    /// The revision of the source that it was brought of.
+    /// The revision of the source that the file was downloaded from.
     pub revision: Option<Arc<str>>,
-    /// The archive that it comes from.
+    /// The archive that contains the file.
     pub archive: Option<Arc<str>>,
 }
 
-/// A complete file, as the journal writes it.
+/// A complete file, as in the journal.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
@@ -74,16 +74,16 @@ pub struct Partial {
     pub path: String,
     /// Size in bytes, if it is known.
     pub size: Option<u64>,
-    /// What the source calls this content.
+    /// The source's name for this content.
     pub identity: String,
-    /// What was written: first byte, byte after the last, CRC-32.
+    /// The written blocks: first byte, byte after the last, CRC-32.
     pub blocks: Vec<(u64, u64, u32)>,
 }
 
 /// What a journal says. There may be very many complete files: of them it is known where their records are.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
-    /// The source it is about.
+    /// The source.
     pub source: String,
     /// Where the records of complete files begin.
     pub(crate) done: Index,
@@ -91,27 +91,27 @@ pub struct Journal {
     pub(crate) length: u64,
     /// Unfinished files by path.
     pub partial: BTreeMap<String, Partial>,
-    /// Revision and patterns, if everything was brought.
+    /// Revision and patterns. `None` unless all files were downloaded.
     pub complete: Option<(Option<String>, String)>,
 }
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    /// Starts a journal.
+    /// The start of the journal.
     Header(&'a str),
-    /// Starts a file.
+    /// The start of a file.
     Partial {
         /// Number of the file.
         number: u64,
         /// Size in bytes, if it is known.
         size: Option<u64>,
-        /// What the source calls this content.
+        /// The source's name for this content.
         identity: &'a str,
         /// Path below the target.
         path: &'a str,
     },
-    /// Bytes that were written.
+    /// A written block.
     Block {
         /// Number of the file.
         number: u64,
@@ -126,11 +126,11 @@ pub(crate) enum Record<'a> {
     Done(&'a Done),
     /// A file was removed.
     Gone(&'a str),
-    /// Ends the source.
+    /// The end of the source.
     Complete {
         /// Its revision.
         revision: Option<&'a str>,
-        /// The patterns that chose its files.
+        /// The patterns that selected its files.
         filter: &'a str,
     },
 }
@@ -138,7 +138,7 @@ pub(crate) enum Record<'a> {
 // === impl Record ===
 
 impl Record<'_> {
-    /// The line of this record, with its sum and line break.
+    /// Returns the line of this record, with its checksum and a line break.
     pub(crate) fn line(&self) -> String {
         let text = match self {
             Self::Header(source) => format!("{HEADER} {}", json(source)),
@@ -264,7 +264,7 @@ impl Journal {
                 let mut number = || words.next()?.parse::<u64>().ok();
                 let (file, start, end) = (number()?, number()?, number()?);
                 let sum = u32::from_str_radix(words.next()?, 16).ok()?;
-                // The blocks of a file that is complete by now are of no use.
+                // If the file is complete by now, its blocks are ignored.
                 let partial = self.partial.values_mut().find(|partial| partial.number == file);
                 if let Some(partial) = partial.filter(|_| start < end) {
                     partial.blocks.push((start, end, sum));
@@ -280,7 +280,7 @@ impl Journal {
                 self.complete = None;
             }
             "complete" => self.complete = Some(serde_json::from_str(rest).ok()?),
-            // A newer build wrote it.
+            // A newer version wrote this record.
             _ => return None,
         }
         self.length += line.len() as u64;
@@ -288,7 +288,7 @@ impl Journal {
     }
 }
 
-/// The text of a whole line whose sum is right.
+/// Returns the text of a complete line if its checksum is right.
 fn checked(line: &[u8]) -> Option<&str> {
     let line = line.strip_suffix(b"\n").filter(|line| line.len() <= LONGEST_LINE)?;
     let (text, written) = line.split_at_checked(line.len().checked_sub(10)?)?;

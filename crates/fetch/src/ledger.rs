@@ -1,4 +1,4 @@
-//! The journal of a download on the disk.
+//! The journal of a download, on disk.
 
 use std::{
     collections::BTreeSet,
@@ -28,7 +28,7 @@ const USUAL_LINE: usize = 1 << 10;
 /// The journal of one source in one folder, and the file that it is in.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Begins the names of all private files of this source.
+    /// The prefix of the names of all private files of this source.
     pub(crate) key: String,
     /// The path of the file, for messages.
     path: PathBuf,
@@ -46,7 +46,7 @@ struct Open {
 // === impl Ledger ===
 
 impl Ledger {
-    /// Reads what earlier downloads of the source left in the folder, and removes what nobody will go on with.
+    /// Reads the journal of earlier downloads of the source. Removes private files that no download will resume.
     pub(crate) fn open(target: &Target, source: &str) -> Result<Self, FetchError> {
         let key = Digest::of(Algorithm::Sha256, source.as_bytes()).hex()[..16].to_owned();
         let name = format!("{key}.journal");
@@ -65,7 +65,7 @@ impl Ledger {
         Ok(Self { key, path, open: Mutex::new(open), next: AtomicU64::new(next) })
     }
 
-    /// Writes a record. It is in the hands of the system when this returns, so killing this process does not lose it.
+    /// Writes a record. When this returns, the operating system has the record, so killing the process does not lose it.
     pub(crate) fn append(&self, record: &Record<'_>) -> io::Result<()> {
         let line = record.line();
         let mut open = self.open.lock();
@@ -106,7 +106,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Revision and patterns of the source, if everything was brought.
+    /// Returns the revision and the patterns. Returns `None` unless all files were downloaded.
     pub(crate) fn complete(&self) -> Option<(Option<String>, String)> {
         self.open.lock().journal.complete.clone()
     }
@@ -119,12 +119,12 @@ impl Ledger {
         self.next.fetch_add(1, Relaxed)
     }
 
-    /// Name of the private file that holds an unfinished file.
+    /// Returns the name of the private file of an unfinished file.
     pub(crate) fn partial_name(&self, number: u64) -> String {
         format!("{}-{number}.part", self.key)
     }
 
-    /// Writes the end of a source: only what is complete is worth remembering.
+    /// Records that the source is complete, and removes all records that are no longer needed.
     pub(crate) fn finish(
         &self,
         target: &Target,
@@ -218,7 +218,7 @@ fn remove_orphans(target: &Target, key: &str, journal: &Journal) -> io::Result<(
     Ok(())
 }
 
-/// The bytes of an unfinished file that are as they were written.
+/// Returns the bytes of an unfinished file that are still as they were written.
 pub(crate) fn verified(file: &File, partial: &Partial) -> io::Result<Ranges> {
     let mut ranges = Ranges::default();
     let mut buffer = vec![0; 256 << 10];

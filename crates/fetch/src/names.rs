@@ -1,16 +1,16 @@
-//! Which names a source may give its files.
+//! Checks the names that a source gives its files.
 
 use crate::FetchError;
 
-/// Our own folder in a target: journals and partial files.
+/// The downloader's own folder in a target. It contains journals and partial files.
 pub(crate) const OWN_FOLDER: &str = ".longboat";
 
-/// Longest path that is taken, in bytes.
+/// Longest path, in bytes.
 const LONGEST: usize = 4096;
-/// Longest part of a path that file systems take, in bytes.
+/// Longest name of a file or folder in common file systems, in bytes.
 const LONGEST_PART: usize = 255;
 
-/// Refuses a path that is absolute, leaves the folder, or that no file system has.
+/// Refuses a path that is absolute, leaves the folder, or is not possible in file systems.
 pub fn check(path: &str) -> Result<(), FetchError> {
     let refuse = |why: &str| Err(FetchError::Name { name: shown(path), why: why.to_owned() });
     if path.is_empty() {
@@ -78,7 +78,7 @@ pub(crate) fn check_all<T>(files: &[T], names: impl Fn(&T) -> (&str, &str)) -> R
     Ok(())
 }
 
-/// A name as it can be printed: short, and without control characters.
+/// Returns a name that can be printed: short, and without control characters.
 pub(crate) fn shown(name: &str) -> String {
     let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     let mut text: String = name.chars().take(200).map(clean).collect();
@@ -88,7 +88,7 @@ pub(crate) fn shown(name: &str) -> String {
     text
 }
 
-/// Whether a file's name is that of an archive that is unpacked when it comes alone.
+/// Whether the name is that of an archive. A single archive is unpacked.
 pub(crate) fn is_archive(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     [".tar", ".tgz", ".tar.gz", ".tar.zst", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip"]

@@ -1,4 +1,5 @@
-//! Bringing the files of a source into a folder: what is there is kept, what is missing is fetched, what is gone is removed.
+//! Brings the files of a source into a folder: keeps existing files, fetches missing ones, and removes those that the source no
+//! longer has.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +35,7 @@ pub(crate) struct Transfer {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) filter: Filter,
-    /// Whether the network must not be used, whatever the source.
+    /// Whether the network must not be used for any source.
     pub(crate) offline: bool,
     pub(crate) patience: Patience,
     /// The address, redacted.
@@ -59,7 +60,7 @@ impl Wanted {
 // === impl Transfer ===
 
 impl Transfer {
-    /// Brings everything.
+    /// Brings all files.
     pub(crate) async fn run(self) -> Result<(), FetchError> {
         let transfer = Arc::new(self);
         if transfer.offline || transfer.source.is_offline() {
@@ -67,7 +68,7 @@ impl Transfer {
             if !transfer.source.is_offline() {
                 return Err(error);
             }
-            // The hub's own cache may have it.
+            // The hub's own cache may have the files.
             let Ok(listing) = transfer.source.list(&transfer.filter).await else { return Err(error) };
             return transfer.bring(listing).await;
         }
@@ -200,7 +201,7 @@ impl Transfer {
         Ok(archives.into_values().filter_map(is_here).collect())
     }
 
-    /// Asks for what the listing did not say, and looks again.
+    /// Gets the properties that the listing did not contain, and checks the files again.
     async fn describe(
         self: Arc<Self>,
         wanted: &mut Wanted,
@@ -247,7 +248,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Takes over a file that somebody else brought, if it is what the source has.
+    /// Adopts a file that another program has downloaded, if its digest is that of the source.
     fn adopt(&self, file: &Remote, revision: Option<&Arc<str>>) -> Result<bool, FetchError> {
         let (Some(digest), Some(size), Placement::File) = (&file.digest, file.size, &file.placement) else {
             return Ok(false);
@@ -309,8 +310,8 @@ impl Transfer {
         }
     }
 
-    /// Unpacks archives beside the target's files, in their order, then moves everything to its place. Returns the paths of the
-    /// members.
+    /// Unpacks the archives in order beside the target's files, then moves all members to their places. Returns the members'
+    /// paths.
     fn unpack(
         &self,
         wanted: &[Remote],
@@ -404,7 +405,8 @@ impl Transfer {
         self.ledger.append(&Record::Done(&done))
     }
 
-    /// Removes what we brought and the source has no more. Files of others stay. What is wanted is sorted by path.
+    /// Removes files that an earlier download brought and the source no longer has. Other files stay. `wanted` is sorted by
+    /// path.
     fn remove_gone(&self, wanted: &[Remote], unpacked: &BTreeSet<Arc<str>>) -> Result<(), FetchError> {
         let is_wanted = |path: &str| wanted.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
         self.ledger.each_done(|done| {
@@ -427,7 +429,8 @@ impl Transfer {
         })
     }
 
-    /// Without its source a model is good only if everything was brought and every digest is right.
+    /// Accepts the existing files if the source cannot be used. All files must have been downloaded, and every digest must be
+    /// right.
     async fn accept_what_is_here(self: Arc<Self>, error: Option<FetchError>) -> Result<(), FetchError> {
         let failed = || {
             let resource = self.source.resource().to_owned();
@@ -464,7 +467,7 @@ impl Transfer {
     }
 }
 
-/// The digest of a file that should be of this size.
+/// Computes the digest of a file that should have this size.
 fn hash(file: &mut File, like: &Digest, size: u64) -> io::Result<Digest> {
     let mut hasher = Hasher::new(like.algorithm, size);
     let mut buffer = vec![0; 256 << 10];
@@ -476,7 +479,7 @@ fn hash(file: &mut File, like: &Digest, size: u64) -> io::Result<Digest> {
     }
 }
 
-/// Runs what waits for the disk where waiting does no harm.
+/// Runs blocking disk work on a thread where it blocks no async task.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FetchError> + Send + 'static,
 ) -> Result<T, FetchError> {

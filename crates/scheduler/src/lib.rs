@@ -1,16 +1,16 @@
 //! Endpoint picking as pure data: pool state, filters, scorers, profiles, pickers and the prefix index.
 //!
-//! A [`Scheduler`] is built from an [`EndpointPickerConfig`](config::EndpointPickerConfig) and never changes. What
-//! requests leave behind (which prefixes an endpoint has seen, what is in flight there) is [`State`], which the
-//! caller owns. A pick has two halves:
+//! A [`Scheduler`] is built from an [`EndpointPickerConfig`](config::EndpointPickerConfig) and never changes. The effects of
+//! earlier requests (the prefixes that an endpoint has seen, its requests in flight) are in [`State`], which the caller owns. A
+//! pick has two steps:
 //!
-//! * [`Scheduler::schedule`] *scores*: it reads the state, the candidates and the request, and returns a
-//!   [`Decision`] without changing anything;
-//! * [`Scheduler::commit`] *learns*: it records the decision in the state, and returns a [`Reservation`] to give
-//!   back when the response is done.
+//! * [`Scheduler::schedule`] *scores*: it reads the state, the candidates and the request, and returns a [`Decision`]. It
+//!   changes nothing.
+//! * [`Scheduler::commit`] *learns*: it records the decision in the state, and returns a [`Reservation`] to release when the
+//!   response is complete.
 //!
-//! There is no clock and no source of randomness here: callers pass both in. Behaviour is that of llm-d-router
-//! v0.10.0 unless a comment says otherwise.
+//! This crate has no clock and no source of randomness: callers provide both. The behaviour is that of llm-d-router v0.10.0
+//! unless a comment says otherwise.
 //!
 //! Each plugin type is one file under `filters/`, `scorers/`, `pickers/`, `handlers/`, `deciders/` or `producers/`,
 //! and one line in `registry.rs`.

@@ -1,4 +1,4 @@
-//! What requests leave behind. Owned by the caller; changed only by commits and releases.
+//! The state that requests leave behind. The caller owns it. Only commits and releases change it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     prefixes::{PrefixSource, Prefixes},
 };
 
-/// The memory of a scheduler. Made by [`Scheduler::state`](crate::Scheduler::state).
+/// The state of a scheduler. Created by [`Scheduler::state`](crate::Scheduler::state).
 #[derive(Debug, Clone)]
 pub struct State {
     pub(crate) prefixes: Vec<Prefixes>,
@@ -38,7 +38,7 @@ impl State {
         }
     }
 
-    /// An endpoint is gone: nothing of it remains, so its slot can be given to another.
+    /// Removes all state of an endpoint that is gone, so that its slot can be given to another endpoint.
     pub fn forget(&mut self, slot: Slot) {
         for prefixes in &mut self.prefixes {
             prefixes.forget(slot);
@@ -55,12 +55,12 @@ impl State {
         self.in_flight.forget(slot);
     }
 
-    /// Prompt prefixes remembered, over all endpoints.
+    /// The number of remembered prompt prefixes, over all endpoints.
     pub fn prefix_blocks(&self) -> usize {
         self.prefixes.iter().map(Prefixes::len).sum()
     }
 
-    /// What precise prefix producers know, to be kept up to date by the caller.
+    /// The indexes of the precise prefix producers. The caller keeps them up to date.
     pub fn holdings(&self) -> Vec<Arc<Holdings>> {
         let told = self.prefixes.iter().filter_map(|prefixes| match prefixes {
             Prefixes::Guessed(_) | Prefixes::Planned(_) => None,
@@ -69,18 +69,18 @@ impl State {
         told.collect()
     }
 
-    /// Requests in flight and uncached prompt tokens being worked on at an endpoint.
+    /// Returns the requests in flight at an endpoint, and their uncached prompt tokens.
     pub fn in_flight(&self, slot: Slot) -> (u64, u64) {
         let load = self.in_flight.get(slot);
         (load.requests, load.tokens)
     }
 }
 
-/// Which endpoints took cold requests, in order of use.
+/// The endpoints that took cold requests, in order of use.
 #[derive(Debug, Clone)]
 pub(crate) struct IdleOrder {
     capacity: usize,
-    /// Longest ago first.
+    /// The endpoint that was used longest ago comes first.
     pub(crate) order: Vec<Slot>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Session {
     pub(crate) expires: u64,
 }
 
-/// How often expired sessions are swept out, in milliseconds.
+/// How often expired sessions are removed, in milliseconds.
 const SWEEP_MS: u64 = 10_000;
 
 impl Sessions {

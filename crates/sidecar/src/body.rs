@@ -1,4 +1,4 @@
-//! Bodies on their way through.
+//! The bodies of requests and responses.
 
 use std::{
     pin::Pin,
@@ -11,13 +11,13 @@ use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 
 use crate::pieces::Pieces;
 
-/// Why a body ended before its end.
+/// Why a body ended early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body in either direction.
 pub(crate) type ProxyBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Why a body could not be read whole.
+/// Why a body could not be read completely.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError<E> {
     /// More than is held.
@@ -31,20 +31,20 @@ pub(crate) enum ReadError<E> {
     Cut(#[source] E),
 }
 
-/// Memory that is taken for a body at once.
+/// The most memory that is reserved for a body before its bytes arrive.
 const PROMISED: usize = 1 << 20;
 
-/// Bytes that are at hand.
+/// Creates a body from bytes in memory.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> ProxyBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The same, in several pieces.
+/// Creates a body from several pieces in memory.
 pub(crate) fn pieces(pieces: Pieces) -> ProxyBody {
     pieces.map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that is passed on as it comes.
+/// Creates a body that is passed on as it arrives.
 pub(crate) fn passed<B>(body: B) -> ProxyBody
 where
     B: Body<Data = Bytes> + Send + 'static,
@@ -54,8 +54,8 @@ where
     Flushed { body, error: None }.boxed_unsync()
 }
 
-/// A body whose error comes a turn later than what was before it: the server closes the connection at an error, and what
-/// it has not written by then is lost.
+/// A body that delays its error by one poll. The server closes the connection at an error, and would lose the data that it has
+/// not written yet.
 struct Flushed<B> {
     body: Pin<Box<B>>,
     error: Option<BodyError>,
@@ -113,7 +113,7 @@ where
     if body.size_hint().lower() > limit as u64 {
         return Err(ReadError::TooLong(limit));
     }
-    // A length is only a promise: memory for more than this is taken when the bytes come.
+    // The length is only announced: memory for more than this is reserved when the bytes arrive.
     let promised = usize::try_from(body.size_hint().lower()).unwrap_or(limit).min(PROMISED);
     let mut body = std::pin::pin!(body);
     let mut first = Bytes::new();

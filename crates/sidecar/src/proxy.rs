@@ -1,4 +1,4 @@
-//! What becomes of a request.
+//! Handles a client's request.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -39,7 +39,7 @@ pub(crate) struct Proxy {
     metrics: Metrics,
 }
 
-/// Where the prompt goes, or why it goes nowhere.
+/// The prefiller of a request, or the refusal of the request.
 enum Chosen {
     Prefiller(Target),
     None,
@@ -49,7 +49,7 @@ enum Chosen {
 // === impl Proxy ===
 
 impl Proxy {
-    /// `trusted` is who may show a certificate to a leg that verifies.
+    /// `trusted` are the roots for connections that verify certificates.
     pub(crate) fn new(
         settings: Settings,
         allowlist: Option<Allowlist>,
@@ -75,14 +75,14 @@ impl Proxy {
         &self.metrics
     }
 
-    /// The refusal of a request that can be read in several ways, if it is one.
+    /// Returns the refusal if the request is ambiguous.
     pub(crate) fn ambiguous(&self, head: &Parts) -> Option<Response<ProxyBody>> {
         let ambiguity = longboat_accept::host(head.version, &head.uri, &head.headers).err()?;
         self.metrics.count(Outcome::Refused);
         Some(answer::ambiguous(&ambiguity))
     }
 
-    /// Answers a request that came in on the port of rank `rank`.
+    /// Answers a request to the port of rank `rank`.
     pub(crate) async fn handle(
         &self,
         request: Request<Incoming>,
@@ -139,7 +139,7 @@ impl Proxy {
         };
         let authority = head.uri.authority().map(ToString::to_string);
         headers::for_engine(&mut head.headers, peer, authority.as_deref());
-        // Says how the client's body ends; that of the legs has a length.
+        // `Trailer` describes the end of the client's body. The bodies for the engines have a length.
         head.headers.remove(http::header::TRAILER);
         let flow = Flow {
             settings: &self.settings,
@@ -158,7 +158,7 @@ impl Proxy {
         flow.run(api, Head { uri: head.uri, headers: head.headers }, body, route).await
     }
 
-    /// The engine that is to decode: that of the port, or the one that the request names.
+    /// Returns the engine that decodes: the one of the port, or the one that the request names.
     fn rank(&self, headers: &HeaderMap, rank: usize) -> Option<usize> {
         let named = headers.get(headers::RANK).and_then(|value| value.to_str().ok()).map(str::trim);
         match named {
@@ -202,8 +202,8 @@ impl Proxy {
         )
     }
 
-    /// An engine that has a part of the prompt cached, where engines can pull from one another. One that is not to be used
-    /// costs some computing, and nothing else: the request goes on without.
+    /// Returns an engine that has cached a part of the prompt, if engines may pull from each other. An engine that is not
+    /// allowed is ignored: the request only costs more computation.
     fn source(&self, headers: &HeaderMap) -> Option<Target> {
         self.settings.pull?;
         let entry = headers.get(headers::SOURCE)?.to_str().ok()?.trim();
@@ -215,7 +215,7 @@ impl Proxy {
         is_allowed.then_some(target)
     }
 
-    /// The encoders that a request names and may use, where there is an encoder stage.
+    /// Returns the encoders that the request names, if there is an encoder stage. Returns an error if one is not allowed.
     fn encoders(&self, headers: &HeaderMap) -> Result<Vec<Target>, Box<Response<ProxyBody>>> {
         if self.settings.encoder.is_none() {
             return Ok(Vec::new());
@@ -241,13 +241,13 @@ impl Proxy {
         self.allowlist.as_ref().is_none_or(|allowlist| allowlist.allows(target.host(), port))
     }
 
-    /// Whether a target is a rank of this pod.
+    /// Whether the target is this rank of this pod.
     fn is_here(&self, target: &Target, rank: usize) -> bool {
         target.host() == self.settings.pod_ip
             && target.authority().port_u16() == self.settings.ranks.get(rank).map(|rank| rank.port)
     }
 
-    /// To the engine, as it is.
+    /// Passes a request to the engine unchanged.
     async fn pass(
         &self,
         mut head: Parts,
@@ -258,7 +258,7 @@ impl Proxy {
         self.metrics.count(Outcome::Passed);
         let authority = head.uri.authority().map(ToString::to_string);
         headers::for_engine(&mut head.headers, peer, authority.as_deref());
-        // Belongs to the connection of the client.
+        // The extensions belong to the client's connection.
         head.extensions = http::Extensions::new();
         let request = Request::from_parts(head, passed(Upload::new(body)));
         match self.decoder.send(&self.engines[rank], request).await {

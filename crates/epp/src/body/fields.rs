@@ -1,5 +1,5 @@
-//! The fields of request bodies, read leniently: a field of an unexpected type counts as absent, as it does where
-//! the reference looks into its generic map.
+//! The fields of request bodies, read leniently: a field of an unexpected type counts as absent, as in the reference, which
+//! looks fields up in a generic map.
 
 use std::{borrow::Cow, fmt, ops::Range};
 
@@ -16,7 +16,7 @@ use super::{
     words::{Collected, Words},
 };
 
-/// What any API may have at the top level.
+/// The top-level fields of all APIs.
 #[derive(Debug, Default)]
 pub(super) struct Fields<'a> {
     model: Option<&'a RawValue>,
@@ -33,7 +33,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads a whole body; the error is in the words of the reference where that is easy.
+    /// Reads a whole body. Where it is easy, the error has the words of the reference.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, String> {
         let kind = match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
             None => return Err("unexpected end of JSON input".to_owned()),
@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
     pub(super) fn model(&self, body: &[u8]) -> Option<(String, Range<usize>)> {
         let raw = self.model?.get();
         let name = serde_json::from_str::<String>(raw).ok()?;
-        // A raw value is a slice of what it was read from.
+        // `raw` is a slice of `body`, so its address gives the offset.
         let start = (raw.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
         let range = start..start + raw.len();
         (body.get(range.clone()) == Some(raw.as_bytes())).then_some((name, range))
@@ -126,7 +126,7 @@ impl PromptField<'_> {
         !matches!(self.0, Input::Other)
     }
 
-    /// Whether all of it is tokens, in one list or several.
+    /// Whether the whole prompt is tokens, in one list or in several.
     pub(super) fn is_tokens(&self) -> bool {
         let Input::List(list) = &self.0 else { return false };
         match list.entries.as_slice() {
@@ -137,7 +137,7 @@ impl PromptField<'_> {
         }
     }
 
-    /// One prompt per string or token list; `None`: not a prompt.
+    /// Returns one prompt per string or token list. Returns `None` if the field is not a prompt.
     pub(super) fn prompts(&self, limit: usize) -> Option<Vec<Prompt>> {
         match &self.0 {
             Input::Other => None,
@@ -167,7 +167,7 @@ impl PromptField<'_> {
         }
     }
 
-    /// All of it as one text.
+    /// Appends the whole field as one text.
     pub(super) fn append_to(&self, text: &mut Collected) {
         match &self.0 {
             Input::Other => {}
@@ -238,7 +238,7 @@ impl Entry<'_> {
     }
 }
 
-/// A message's content: text, or parts of which some are text.
+/// A message's content: a text, or a list of parts, some of which are text.
 #[derive(Debug, Default)]
 pub(super) struct Content<'a> {
     texts: Vec<Words<'a>>,
@@ -275,7 +275,7 @@ impl<'de> Deserialize<'de> for Input<'de> {
                 f.write_str("any value")
             }
 
-            /// Strings that may be prompts are not read like this, but stay as they are.
+            /// Strings that may be prompts do not come here: they are taken from the raw value, without unescaping.
             fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
                 Ok(Input::Other)
             }
@@ -434,7 +434,7 @@ impl<'de> Deserialize<'de> for Part<'de> {
     }
 }
 
-/// A part that says of what kind it is.
+/// A part with a type.
 struct Fielded<'a>(Part<'a>);
 
 impl<'de> Deserialize<'de> for Fielded<'de> {

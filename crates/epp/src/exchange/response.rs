@@ -1,4 +1,4 @@
-//! A response on its way out: passed on chunk by chunk, and counted.
+//! Passes a response on chunk by chunk, and measures it.
 
 use std::{mem, time::Duration};
 
@@ -83,7 +83,7 @@ impl Exchange {
             }
             Some(rewrite) => {
                 let kept = self.core.bodies.keep(body.clone());
-                // Without memory for more of it, the response goes on in pieces.
+                // If there is no memory to hold more, the response goes on in pieces.
                 let whole = kept.is_none() || end_of_stream;
                 picked.held.push(kept.unwrap_or(body));
                 if whole {
@@ -116,7 +116,7 @@ impl Exchange {
         self.finish();
     }
 
-    /// A part of the response comes.
+    /// Records that a part of the response has arrived.
     pub(super) fn part_begins(&mut self) {
         let Some(picked) = &mut self.picked else { return };
         let now = Instant::now();
@@ -124,18 +124,18 @@ impl Exchange {
         picked.response.get_or_insert(begins).part = now;
     }
 
-    /// The part is done, and was not the last.
+    /// Records that the part is done and is not the last.
     pub(super) fn part_ends(&mut self) {
         if let Some(response) = self.picked.as_mut().and_then(|picked| picked.response.as_mut()) {
             response.spent += response.part.elapsed();
         }
     }
 
-    /// The response is complete.
+    /// Records that the response is complete.
     fn finish(&mut self) {
         if let Some(mut picked) = self.picked.take() {
             if let Some(Responding { since, part, spent }) = picked.response {
-                // Of a stream, the time between its parts is the model server's.
+                // In a stream, the time between parts belongs to the model server, not to the picker.
                 let took = if picked.stream { spent + part.elapsed() } else { since.elapsed() };
                 self.core.metrics.responded(took);
             }
@@ -147,7 +147,7 @@ impl Exchange {
         self.phase = Phase::Passing;
     }
 
-    /// A complete response teaches a predictor how long it took. One that was cut does not.
+    /// Reports a complete response to the latency predictor. A response that was cut off is not reported.
     fn learn(&self, watched: Watched, picked: &Picked) {
         let Some(settings) = self.core.scheduler.latency() else { return };
         let members = self.core.pool.members();

@@ -1,4 +1,4 @@
-//! Engines that connect to a port of ours.
+//! Receives KV cache events from engines that connect to a port of the picker.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Complaints, Message, apply, link::Link};
 use crate::{core::Core, error::Error, pool::Member};
 
-/// Engines at once.
+/// The most connections at once.
 const CONNECTIONS: usize = 1024;
 /// Connections of one address: an engine has one for each rank. On this machine, all engines have one address.
 const OF_ONE_ADDRESS: usize = 64;
@@ -50,7 +50,7 @@ impl Listening {
         Ok(Self { listener, holdings })
     }
 
-    /// Takes events until shutdown.
+    /// Receives events until shutdown.
     pub(crate) async fn run(self, core: Arc<Core>, shutdown: CancellationToken) {
         let holdings = self.holdings;
         let guests = Guests::default();
@@ -131,7 +131,7 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
         let applies = match topic.follower.live(message.sequence) {
             Step::Apply => true,
             Step::Skip => false,
-            // What was missed cannot be had here.
+            // Missed messages cannot be requested again on this connection.
             Step::Replay(_) => topic.follower.caught_up(message.sequence),
             Step::Restart => {
                 holdings.update(|index| {
@@ -148,12 +148,14 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
     }
 }
 
-/// Nobody speaks for another endpoint. On this machine, all speak from one address.
+/// Whether a peer may publish for an endpoint. A peer may only publish for its own address. On one machine, all engines share
+/// the loopback address.
 fn may_speak(peer: IpAddr, endpoint: IpAddr) -> bool {
     peer == endpoint || peer.is_loopback()
 }
 
-/// The endpoint that a topic names: by its address, by its IP where that is one endpoint's only, or by its name or its pod's.
+/// Returns the endpoint that a topic names: by its address, by its IP if only one endpoint has this IP, by its name, or by its
+/// pod's name.
 fn member(core: &Core, name: &str) -> Option<Arc<Member>> {
     let members = core.pool.members();
     let only = |matches: &dyn Fn(&Member) -> bool| {

@@ -1,4 +1,4 @@
-//! The reference's list of series (`metric_names.txt`) against the pages of pickers that did everything once.
+//! Compares the reference's list of series (`metric_names.txt`) with the pages of pickers that have used every feature once.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -52,7 +52,7 @@ fn core_with_stages(plugins: &str) -> Arc<Core> {
     core
 }
 
-/// Sends a request of this flow up to the point where it is answered or waits.
+/// Sends a request of this flow, up to the point where it is answered or waits.
 fn of_flow(core: &Arc<Core>, headers: &[(&str, &str)]) -> Stream {
     let mut stream = Stream::open(core);
     let headers = support::request_headers("POST", CHAT, headers);
@@ -61,7 +61,7 @@ fn of_flow(core: &Arc<Core>, headers: &[(&str, &str)]) -> Stream {
     stream
 }
 
-/// Names as the list has them, of all series on a page that have a value.
+/// Returns the names of all series on a page that have a value, as the list writes them.
 fn names(page: &str) -> BTreeSet<String> {
     let kinds = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let full = |(name, kind): (&str, &str)| {

@@ -1,4 +1,4 @@
-//! Google Cloud Storage, by its JSON interface.
+//! Google Cloud Storage, with its JSON API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -78,7 +78,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     }))
 }
 
-/// The names of the objects on a page of a listing; none if it is no such page.
+/// Returns the names of the objects on a page of a listing. Returns `None` if the text is not such a page.
 pub fn objects(text: &[u8]) -> Option<Vec<String>> {
     let page: Page = serde_json::from_slice(text).ok()?;
     Some(page.items.into_iter().map(|object| object.name).collect())
@@ -104,7 +104,7 @@ impl Gcs {
         self.client.document(&self.request(path).await?, LONGEST_PAGE).await
     }
 
-    /// The objects below the path; the object of that name where there are none.
+    /// Returns the objects below the path. If there are none, returns the object with this name.
     async fn objects(&self, filter: &Filter) -> Result<Vec<Remote>, Failure> {
         let prefix = if self.path.is_empty() { String::new() } else { format!("{}/", self.path) };
         let mut files = Vec::new();
@@ -168,7 +168,7 @@ impl Object {
         file.name = self.generation.map_or(Name::Unknown, |generation| Name::Text(generation.into()));
         let md5 = || Digest::from_base64(Algorithm::Md5, &self.md5_hash?);
         file.digest = self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
-        // Objects that were put together of others have no MD5.
+        // Composite objects have no MD5.
         file.digest = md5().or(file.digest);
         Ok(file)
     }

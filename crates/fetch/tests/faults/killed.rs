@@ -1,4 +1,4 @@
-//! Processes that are killed, and how much memory one takes.
+//! Downloads in processes that are killed, and the memory of a download.
 
 use std::{
     process::Output,
@@ -20,7 +20,7 @@ async fn a_killed_download_goes_on_where_it_was() {
     world.fault("cdn", u64::MAX, What { throttle: Some(30 << 20), ..What::default() });
     let to = world.folder.path().join("m");
     let pairs = ["hf://org/m".to_owned(), to.display().to_string()];
-    // At three moments, so that a resumed download is killed as well.
+    // The process is killed at three moments, so that a resumed download is killed as well.
     for stop in [SIZE / 5, SIZE / 2, SIZE * 3 / 4] {
         let mut child = process(&pairs, world.variables(&[]), None).spawn().unwrap();
         while world.servers.sent.load(Relaxed) < stop as u64 {
@@ -33,7 +33,7 @@ async fn a_killed_download_goes_on_where_it_was() {
     world.servers.faults.lock().clear();
     world.fetch("m", &[]).await.unwrap();
     assert!(world.read("m/sub/w.safetensors") == large);
-    // Each kill costs at most the blocks of the two parts that were under way, and what was still in sockets.
+    // Each kill loses at most the blocks of the two parts in progress, and the bytes in the sockets' buffers.
     let sent = world.servers.sent.load(Relaxed);
     assert!(sent < (SIZE + 3 * (6 << 20)) as u64, "{sent} bytes were sent");
     let left: Vec<_> =
@@ -55,7 +55,7 @@ async fn bytes_that_changed_on_the_disk_are_fetched_again() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // As after a machine that lost power: the journal knows of a block that is not on the disk.
+    // Simulates a power failure: the journal lists a block that is not on the disk.
     let entries = std::fs::read_dir(to.join(".longboat")).unwrap().map(|entry| entry.unwrap().path());
     let part = entries.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "part"));
     let part = part.unwrap();

@@ -1,4 +1,4 @@
-//! What came out of a run, held against the recording.
+//! Compares the result of a run with the recording.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,10 +53,10 @@ pub(crate) fn other_words(case: &Case, run: &Value, message: Option<&str>) -> Op
     (!message.contains(&expected)).then(|| format!("it says `{message}`; recorded is `{expected}`"))
 }
 
-/// A file after a run: what it is in one text.
+/// Describes the files after a run, each in one text.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// The files below `/mnt` and `/home`, without the state that either downloader keeps.
+/// Returns the files below `/mnt` and `/home`, without the state of either downloader.
 pub(crate) fn found(root: &Path) -> Files {
     let mut files = Files::new();
     for top in ["mnt", "home"] {
@@ -95,7 +95,7 @@ fn is_state(name: &str) -> bool {
         || name.starts_with("/mnt/oci-fetch-auth/")
 }
 
-/// The files that a recording has after a run.
+/// Returns the files in a recording after a run.
 pub(crate) fn recorded(run: &Value) -> Files {
     let mut files = Files::new();
     for file in run["files"].as_array().into_iter().flatten() {
@@ -117,12 +117,12 @@ pub(crate) fn recorded(run: &Value) -> Files {
     files
 }
 
-/// What kind of request each is: server, method, and what the path is about.
+/// Returns the kinds of the requests: server, method, and the kind of the path.
 pub(crate) fn kinds_sent(requests: &[Request]) -> BTreeSet<String> {
     requests.iter().map(|request| kind(request.server, &request.method, &request.target)).collect()
 }
 
-/// The kinds of a recording.
+/// Returns the kinds of the requests in a recording.
 pub(crate) fn kinds_recorded(run: &Value) -> BTreeSet<String> {
     let requests = run["requests"].as_array().into_iter().flatten();
     requests

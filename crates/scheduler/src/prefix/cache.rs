@@ -4,16 +4,16 @@ use std::collections::hash_map::Entry;
 
 use ahash::AHashMap;
 
-/// One endpoint's prefixes in order of use: a table, and a list through its entries. Each use is one look into the table.
+/// One endpoint's prefixes in order of use: a table, and a linked list through its entries. Each use needs one table lookup.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache {
     /// Where each prefix is in the list.
     places: AHashMap<u64, u32>,
     list: Vec<Link>,
-    /// Ends of the list; [`NOBODY`] when it is empty.
+    /// The ends of the list. [`NOBODY`] if the list is empty.
     newest: u32,
     oldest: u32,
-    /// Places that nobody has, as a list through `older`.
+    /// The first free place. Free places form a list through `older`.
     free: u32,
 }
 
@@ -59,7 +59,7 @@ impl Cache {
             Entry::Vacant(unknown) => {
                 let link = Link { hash, older: NOBODY, newer: NOBODY };
                 let place = if self.free == NOBODY {
-                    // 2³² prefixes of one endpoint would be 64 GB of list: memory ends before that.
+                    // 2³² prefixes of one endpoint would need a list of 64 GB, so memory ends before `u32` does.
                     let place = u32::try_from(self.list.len()).unwrap_or(NOBODY);
                     self.list.push(link);
                     place
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Any sequence of uses and evictions does what it does to a plain list.
+        /// Any sequence of uses and evictions has the same result as with a plain list.
         #[test]
         fn a_cache_forgets_what_a_list_in_order_of_use_would(steps in proptest::collection::vec(proptest::option::of(0..12_u64), 0..200)) {
             let (mut cache, mut list) = (Cache::default(), Vec::new());

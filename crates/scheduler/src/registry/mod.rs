@@ -1,4 +1,4 @@
-//! Every plugin type: one line each.
+//! The table of all plugin types, one line each.
 
 mod refused;
 
@@ -32,7 +32,7 @@ enum Stability {
     Alpha,
 }
 
-/// When a plugin is built: those that others look for come first.
+/// The order of construction. Plugins that others look up are built first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Producer,
@@ -105,7 +105,8 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("pd-profile-handler", Beta, Handler, handlers::pd::build),
     ("data-parallel-profile-handler", Beta, Handler, handlers::data_parallel::build),
     ("header-profile-handler", Alpha, Handler, handlers::header_profile::build),
-    // Their work is done elsewhere (the profile handler, the metrics scraper, the request parser), always.
+    // Other parts of the picker always do the work of these types (the profile handler, the metrics scraper, the request
+    // parser).
     ("disagg-headers-handler", Beta, Producer, producers::always_on),
     ("prefill-header-handler", Beta, Producer, producers::always_on),
     ("metrics-data-source", Beta, Producer, producers::elsewhere),
@@ -117,11 +118,11 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("vllmgrpc-parser", Beta, Producer, producers::always_on),
     ("vertexai-parser", Beta, Producer, producers::always_on),
     ("passthrough-parser", Beta, Producer, producers::always_on),
-    // Flow control reads these (`flow::Settings`). The defaults are there without being declared.
+    // `flow::Settings` reads these types. The default types can be used without a declaration.
     ("concurrency-detector", Beta, Scheduling, filters::saturation::build_concurrency),
     ("priority-holdback-policy", Alpha, Producer, producers::elsewhere),
     ("soft-reflective-ceiling-policy", Alpha, Producer, producers::elsewhere),
-    // Eviction has one filter and one order.
+    // Eviction has only one filter and one order.
     ("sheddable-eviction-filter", Alpha, Producer, producers::elsewhere),
     ("priority-then-time-eviction-order-policy", Alpha, Producer, producers::elsewhere),
     ("edf-ordering-policy", Beta, Producer, producers::elsewhere),
@@ -141,12 +142,13 @@ pub fn known_types() -> Vec<&'static str> {
     types
 }
 
-/// What plugins ask for while they are built.
+/// The data that plugins register while they are built.
 #[derive(Default)]
 pub(crate) struct Builder {
     pub(crate) prefixes: Vec<(String, PrefixSource)>,
     pub(crate) tokenizer: Option<TokenizerSettings>,
-    /// The plugin's name, the capacity of its order of use, and the prefix producer that says what is cold.
+    /// The plugin's name, the length of its order of use, and the index of the prefix producer that shows which requests are
+    /// cold.
     pub(crate) idle: Vec<(String, usize, usize)>,
     pub(crate) sessions: usize,
     /// The producers of encoder caches, and how many items each remembers of an endpoint.
@@ -155,19 +157,19 @@ pub(crate) struct Builder {
     pub(crate) reports: Vec<Report>,
     /// Where sessions stand, by the name of the producer that says so.
     pub(crate) session_ids: Vec<(String, SessionSource)>,
-    /// Whether responses say which endpoint served.
+    /// Whether responses name the endpoint that served.
     pub(crate) tells_served: bool,
-    /// How agents name their sessions.
+    /// The headers in which agents name their sessions.
     pub(crate) agents: Option<Agents>,
     /// The declared topology extractors.
     pub(crate) topologies: Vec<(String, Topology)>,
     /// Names of the declared load producers.
     pub(crate) loads: Vec<String>,
-    /// Prefix producers that producers refer to: checked when all are known.
+    /// References of producers to prefix producers. They are checked when all producers are known.
     pub(crate) wanted_prefixes: Vec<(String, String)>,
-    /// Load producers that producers refer to: checked when all are known.
+    /// References of producers to load producers. They are checked when all producers are known.
     pub(crate) wanted_loads: Vec<(String, String)>,
-    /// The predictor, and the prefix producer that it reads.
+    /// The predictor's settings, and the prefix producer that it reads.
     pub(crate) latency: Option<(LatencySettings, Option<String>)>,
     deciders: BTreeMap<String, Arc<dyn Decider>>,
 }
@@ -182,8 +184,8 @@ const DEFAULT_ENCODER_CACHE: &str = "mm-embeddings-cache-producer";
 const DEFAULT_LATENCY: &str = "predicted-latency-producer";
 
 impl Builder {
-    /// The index of the prefix producer that a plugin reads: the named one, else the default one, which is made
-    /// from these settings when none is declared.
+    /// Returns the index of the prefix producer that a plugin reads: the named one, or the default one. The default one is
+    /// created from these settings if none is declared.
     pub(crate) fn prefix(
         &mut self,
         parameters: &Parameters<'_>,
@@ -202,7 +204,7 @@ impl Builder {
                 self.prefixes.iter().map(|(name, _)| name.as_str()),
             ));
         }
-        // A declared producer under another name serves those that name none.
+        // A declared producer with another name serves plugins that name no producer.
         let guessed = |(_, source): &(String, PrefixSource)| matches!(source, PrefixSource::Guessed(_));
         if let Some(index) = self.prefixes.iter().position(guessed) {
             return Ok(index);
@@ -211,7 +213,7 @@ impl Builder {
         Ok(self.prefixes.len() - 1)
     }
 
-    /// The topology that a plugin reads: that of the named extractor, else of the first.
+    /// Returns the topology that a plugin reads: that of the named extractor, or of the first one.
     pub(crate) fn topology(
         &self,
         parameters: &Parameters<'_>,
@@ -281,7 +283,8 @@ impl Builder {
         }
     }
 
-    /// Checks a reference to the producer of predicted latencies; without a name, one is made where none is declared.
+    /// Checks a reference to the producer of predicted latencies. Without a name, a default producer is created if none is
+    /// declared.
     pub(crate) fn predictor(
         &mut self,
         parameters: &Parameters<'_>,
@@ -304,7 +307,7 @@ impl Builder {
         }
     }
 
-    /// Finds the prefix producer of the predictor, now that all are known.
+    /// Finds the prefix producer of the predictor. Called when all producers are known.
     fn settle_latency(&mut self) -> Result<(), ConfigError> {
         let Some((mut settings, prefix)) = self.latency.take() else { return Ok(()) };
         let parameters = Parameters { name: &settings.name, value: None };
@@ -313,7 +316,7 @@ impl Builder {
         Ok(())
     }
 
-    /// A decider by name.
+    /// Returns a decider by name.
     pub(crate) fn decider(&self, handler: &str, name: &str) -> Result<Arc<dyn Decider>, ConfigError> {
         self.deciders.get(name).cloned().ok_or_else(|| {
             let known = self.deciders.keys().map(String::as_str);
@@ -334,7 +337,7 @@ pub(crate) fn instantiate(
         if planned.iter().any(|(_, other, _, _): &(_, &str, _, _)| *other == name) {
             return Err(ConfigError::DuplicatePlugin(name.to_owned()));
         }
-        // That there is one was checked above.
+        // `known` has checked that the type exists.
         let Some(&(_, stability, stage, build)) = TYPES.iter().find(|(known, ..)| *known == spec.plugin_type)
         else {
             continue;
@@ -382,8 +385,7 @@ pub(crate) fn instantiate(
     Ok((named, builder))
 }
 
-/// Checks that every declared type is one that we have. All that are not are named at once, so that a configuration is not
-/// mended one start at a time.
+/// Checks that every declared type is known. The error lists all unknown types, so that the user can fix them all at once.
 fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
     let missing: Vec<_> = config
         .plugins

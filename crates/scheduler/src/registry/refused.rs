@@ -1,8 +1,8 @@
-//! Plugin types of the reference that this picker refuses, each with what it would need.
+//! Plugin types of the reference that this picker refuses, each with the feature that it would need.
 //!
 //! `COMPATIBILITY.md` has the same table; a test compares the two.
 
-/// The type, and what it would need to work here.
+/// The type, and the feature that it would need.
 pub const REFUSED: &[(&str, &str)] = &[
     (
         "cross-replica-publisher",
@@ -34,7 +34,7 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("multicluster-session-affinity-filter", "pools of other clusters"),
 ];
 
-/// What a refused type would need.
+/// Returns what a refused type would need. Returns `None` for any other type.
 pub(super) fn needs(plugin_type: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(name, _)| *name == plugin_type).map(|(_, needs)| *needs)
 }

@@ -1,4 +1,4 @@
-//! What plugins remember, as data for people.
+//! The state of plugins, as data for people.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The scheduler: profiles built from a configuration, and how a pick runs through them.
+//! The scheduler: the profiles of a configuration, and the course of a pick.
 
 mod describe;
 
@@ -43,7 +43,7 @@ use crate::{
 pub struct Options {
     /// Whether alpha plugins may be declared.
     pub allow_experimental: bool,
-    /// Whether decisions carry what each filter left and each scorer's own scores.
+    /// Whether decisions contain the candidates that each filter kept and the scores of each scorer.
     pub trace: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Handler {
     pub plugin_type: String,
 }
 
-/// Picks endpoints as a configuration says.
+/// Picks endpoints by a configuration.
 pub struct Scheduler {
     options: Options,
     profiles: Vec<Profile>,
@@ -83,7 +83,7 @@ struct Profile {
     filters: Vec<(String, Arc<dyn Filter>)>,
     scorers: Vec<WeightedScorer>,
     picker: Arc<dyn Picker>,
-    /// The picker's name; `None`: the default one's.
+    /// The picker's name. `None` for the default picker.
     picker_name: Option<String>,
 }
 
@@ -105,7 +105,7 @@ impl std::fmt::Debug for Scheduler {
 
 // === building ===
 
-/// What upstream runs without a configuration.
+/// The reference's configuration if none is given.
 const DEFAULT: &str = "
 apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -122,7 +122,7 @@ schedulingProfiles:
 ";
 
 impl Scheduler {
-    /// Builds the plugins and profiles, with the reference's defaults for what is left out.
+    /// Builds the plugins and profiles, with the reference's defaults for missing parts.
     pub fn new(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
         if config.plugins.is_empty() && config.scheduling_profiles.is_empty() {
             return Self::build(&EndpointPickerConfig::parse(DEFAULT)?, options);
@@ -162,8 +162,8 @@ impl Scheduler {
         })
     }
 
-    /// Times the work of filters, scorers and pickers from now on. `watch` makes the stopwatch for a plugin in a role; a plugin
-    /// that several profiles use gets one for each.
+    /// Measures the time of filters, scorers and pickers from now on. `watch` creates the stopwatch for a plugin in a role. A
+    /// plugin that several profiles use gets one stopwatch for each.
     pub fn time_plugins(&mut self, watch: impl Fn(Role) -> Arc<dyn Stopwatch>) {
         let types = &self.types;
         let watch = |extension_point, name: &str| {
@@ -184,7 +184,7 @@ impl Scheduler {
         }
     }
 
-    /// An empty memory for this scheduler.
+    /// Creates an empty state for this scheduler.
     pub fn state(&self) -> State {
         let idle: Vec<usize> = self.idle.iter().map(|&(_, capacity, _)| capacity).collect();
         let prefixes: Vec<_> = self.prefixes.iter().map(|(_, settings)| settings.clone()).collect();
@@ -192,7 +192,7 @@ impl Scheduler {
         State::new(&prefixes, &idle, self.sessions, &encoder_caches)
     }
 
-    /// How many bytes of a prompt's text are looked at, from its first on. Of tokens all may be.
+    /// The most bytes of a prompt's text that are read, from its start. For tokens there is no limit.
     pub fn text_limit(&self) -> usize {
         self.prefixes.iter().map(|(_, source)| source.text_limit()).max().unwrap_or(0)
     }
@@ -212,7 +212,7 @@ impl Scheduler {
         &self.handler_plugin
     }
 
-    /// Whether a header of each response says which endpoint served.
+    /// Whether a response header names the endpoint that served.
     pub fn tells_served(&self) -> bool {
         self.tells_served
     }
@@ -227,12 +227,12 @@ impl Scheduler {
         self.agents.as_ref()
     }
 
-    /// Whether and how a predictor of latencies is asked and taught.
+    /// The settings of the latency predictor, if one is used.
     pub fn latency(&self) -> Option<&LatencySettings> {
         self.latency.as_ref()
     }
 
-    /// How requests that come at once are gathered before they are scheduled, where they are.
+    /// How requests that arrive together are gathered before they are scheduled, if they are.
     pub fn burst(&self) -> Option<&BurstSettings> {
         self.prefixes.iter().find_map(|(_, source)| match source {
             PrefixSource::Planned(settings) => Some(settings),
@@ -240,7 +240,7 @@ impl Scheduler {
         })
     }
 
-    /// What a predictor is told about a request on each candidate, in their order; nothing where none is asked for.
+    /// Returns the features of a request on each candidate, in their order. Empty if no predictions are requested.
     pub fn features(
         &self,
         state: &State,
@@ -255,8 +255,8 @@ impl Scheduler {
         })
     }
 
-    /// What the plugins remember, by the plugin's name, for people to read: how many prompt prefixes each endpoint holds, who
-    /// took cold requests in which order, how many sessions go where, and what is in flight.
+    /// Describes the state of the plugins for people, by the plugin's name: how many prompt prefixes each endpoint holds, the
+    /// order in which endpoints took cold requests, the number of sessions per endpoint, and the load in flight.
     pub fn describe(&self, state: &State, endpoints: &[&Arc<Endpoint>], now: u64) -> serde_json::Value {
         describe::describe(&self.prefixes, &self.idle, &self.encoder_caches, state, endpoints, now)
     }
@@ -323,7 +323,7 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
             return Err(ConfigError::Pickers(name.to_owned()));
         }
     }
-    // A picker that is declared but used by no profile serves those that have none.
+    // A picker that is declared but used by no profile serves the profiles without a picker.
     let declared = || plugins.iter().find_map(|(name, plugin)| Some((name.clone(), plugin.picker.clone()?)));
     if let Some((name, picker)) = picker.or_else(declared) {
         profile.picker = picker;
@@ -357,8 +357,8 @@ fn handler(
 // === picking ===
 
 impl Scheduler {
-    /// Picks an endpoint for a request. Nothing is remembered until the decision is committed. `now` is in
-    /// milliseconds since any fixed moment.
+    /// Picks an endpoint for a request. The state does not change until the decision is committed. `now` is in milliseconds
+    /// since any fixed moment.
     pub fn schedule(
         &self,
         state: &State,
@@ -399,7 +399,7 @@ impl Scheduler {
             let find = |source: &PeerSource| source.find(&context, &runs, picked.primary);
             match self.peer_sources.iter().find_map(find) {
                 Some(peer) => picked.set.push((p2p_source::HEADER, peer)),
-                // A client's own value would reach the model server.
+                // A header that the client sends itself would reach the model server, so it is removed.
                 None => picked.remove.push(p2p_source::HEADER),
             }
         }
@@ -499,7 +499,7 @@ impl Scheduler {
         (headers, remember)
     }
 
-    /// Records a decision: prefixes, order of use, sessions, load in flight.
+    /// Records a decision in the state: prefixes, order of use, sessions and load in flight.
     pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
         for (known, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
             known.fork(matches);
@@ -533,27 +533,27 @@ impl Scheduler {
 }
 
 impl State {
-    /// The first part of the response arrived: prefill is over.
+    /// Records that the first part of the response has arrived, so prefill is over.
     pub fn first_chunk(&mut self, reservation: &mut Reservation) {
         self.in_flight.first_chunk(reservation);
     }
 
-    /// The response is complete, or nobody waits for it any more.
+    /// Records that the response is complete, or that the client has left.
     pub fn release(&mut self, reservation: Reservation) {
         self.in_flight.release(reservation);
     }
 }
 
-/// The profile whose target computes the prompt for another to continue.
+/// The profile whose target computes the prompt for another endpoint.
 pub(crate) const PREFILL: &str = "prefill";
 
-/// How a trace names the rule that endpoints without recent metrics count only where there are no others.
+/// The name of a rule in traces: endpoints without recent metrics are used only if there are no others.
 const RECENT_METRICS: &str = "recent-metrics";
 
-/// How it names the rule that prefill and decode must be able to exchange KV cache.
+/// The name of a rule in traces: prefill and decode must be able to exchange KV cache.
 const KV_REVISION: &str = "kv-revision";
 
-/// A pick in progress: what a profile handler drives.
+/// A pick in progress. A profile handler controls it.
 pub(crate) struct Run<'r, 'c> {
     scheduler: &'r Scheduler,
     pub(crate) context: &'r Context<'c>,
@@ -561,14 +561,14 @@ pub(crate) struct Run<'r, 'c> {
 }
 
 impl Run<'_, '_> {
-    /// Runs the profile of this name. `None`: there is none, or its filters left nothing.
+    /// Runs the profile with this name. Returns `None` if there is no such profile, or if its filters dropped all candidates.
     pub(crate) fn profile(&mut self, name: &str) -> Option<usize> {
         let scheduler = self.scheduler;
         let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
         self.run(profile, None)
     }
 
-    /// The same for the other half of a pair: of the endpoints that can exchange KV cache with the target of `run`.
+    /// Like [`Self::profile`], but only with endpoints that can exchange KV cache with the target of `run`.
     pub(crate) fn profile_beside(&mut self, name: &str, run: usize) -> Option<usize> {
         let scheduler = self.scheduler;
         let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
@@ -585,7 +585,7 @@ impl Run<'_, '_> {
         let mut candidates: Vec<Candidate> = (0..self.context.candidates.len()).collect();
         let trace = self.scheduler.options.trace;
         let mut passed = Vec::new();
-        // First, because some filters keep all where they would keep none.
+        // The pairing rule runs before the filters, because some filters keep all candidates instead of none.
         if let Some(peer) = peer {
             let before = candidates.len();
             pairing::keep(self.context, peer, &mut candidates);
@@ -605,7 +605,7 @@ impl Run<'_, '_> {
                 return None;
             }
         }
-        // Those without recent metrics rank last, so they count only where there are no others.
+        // Endpoints without recent metrics are used only if there are no others.
         let fresh = |candidate: &Candidate| self.context.candidates[*candidate].fresh;
         if candidates.iter().any(fresh) {
             let before = candidates.len();

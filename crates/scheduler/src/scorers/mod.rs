@@ -1,4 +1,4 @@
-//! Scorers: how good a candidate is, from 0 to 1.
+//! Scorers rate a candidate from 0 to 1.
 
 pub(crate) mod active_request;
 pub(crate) mod context_length;

@@ -1,4 +1,4 @@
-//! No plugin panics, whatever the pool, the request and the numbers are.
+//! No plugin panics for any pool, any request and any numbers.
 
 use proptest::prelude::*;
 use rand::{SeedableRng, rngs::StdRng};
@@ -9,7 +9,7 @@ use crate::{
     config::EndpointPickerConfig, known_types,
 };
 
-/// What a type needs to be told.
+/// The parameters that a type requires.
 const PARAMETERS: &[(&str, &str)] = &[
     ("by-label", "{label: zone, validValues: [a]}"),
     (
@@ -24,7 +24,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("utilization-filter", "{conditions: [{metric: waiting-queue, maxValue: 3}]}"),
 ];
 
-/// What a type needs beside it.
+/// The other plugin that a type requires.
 const COMPANIONS: &[(&str, &str)] = &[
     ("token-load-scorer", "{type: inflight-load-producer}"),
     ("topology-affinity-filter", "{type: topology-extractor}"),
@@ -43,7 +43,7 @@ const COMPANIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A scheduler for each type that can be declared by itself.
+/// Builds a scheduler for each type that can be declared alone.
 fn schedulers() -> Vec<(&'static str, Scheduler)> {
     let find = |table: &[(&str, &'static str)], name: &str| {
         table.iter().find(|(known, _)| *known == name).map(|(_, found)| *found)

@@ -1,4 +1,4 @@
-//! Picks: what is scored, and what is learned.
+//! Picks: the scores, and the state after a commit.
 
 use std::{collections::BTreeMap, sync::Arc};
 

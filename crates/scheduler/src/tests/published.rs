@@ -2,7 +2,7 @@
 
 use crate::{Options, Scheduler, config::EndpointPickerConfig};
 
-/// One of them: its file, its plugins, what else it says, and what our error names where it does not load.
+/// A published configuration: its file, its plugins, the rest of the document, and the name in our error if it does not load.
 struct Published {
     file: &'static str,
     plugins: &'static str,
@@ -14,7 +14,7 @@ const fn loads(file: &'static str, plugins: &'static str, rest: &'static str) ->
     Published { file, plugins, rest, refused: None }
 }
 
-/// The tokens of a model server.
+/// Takes tokens from a model server.
 const TOKENS: &str =
     "{type: token-producer, parameters: {modelName: org/model, vllm: {url: 'http://localhost:8000'}}}";
 
@@ -177,7 +177,7 @@ const PUBLISHED: &[Published] = &[
     ),
 ];
 
-/// Prefill and decode apart.
+/// Separate prefill and decode endpoints.
 const PAIR: &str = "{type: approx-prefix-cache-producer, parameters: {maxPrefixTokensToMatch: 16384, lruCapacityPerServer: 31250}}, \
      {type: prefix-cache-scorer}, {type: queue-scorer}, {type: prefill-filter}, {type: decode-filter}, \
      {type: max-score-picker}, {type: disagg-profile-handler, parameters: {deciders: {prefill: prefix-based-pd-decider}}}, \

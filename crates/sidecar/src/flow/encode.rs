@@ -1,4 +1,4 @@
-//! The stage before: each item of a request goes to an encoder.
+//! The stage before the prefill: sends each item of a request to an encoder.
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
@@ -18,13 +18,13 @@ use crate::{
     target::Target,
 };
 
-/// Items of one request that are encoded at the same time.
+/// The most items of one request that are encoded at the same time.
 const AT_ONCE: usize = 64;
 
 // === impl Flow ===
 
 impl Flow<'_> {
-    /// Has every item encoded, each by the encoder whose turn it is; one that fails ends the others.
+    /// Encodes all items, and distributes them over the encoders in turn. If one item fails, the others are cancelled.
     pub(super) async fn encode(
         &self,
         encoder: Encoder,
@@ -79,7 +79,7 @@ impl Flow<'_> {
         id: String,
     ) -> Result<(usize, Found), String> {
         let endpoint = target.authority();
-        // An encoder gets nothing of the client's but the item and the fields beside it.
+        // An encoder receives only the item and the other fields of the body, and none of the client's headers.
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Ok(id) = HeaderValue::try_from(id) {

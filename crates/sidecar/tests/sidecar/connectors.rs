@@ -71,7 +71,7 @@ async fn a_cache_that_does_not_come_costs_a_second_prefill_and_nobody_says_so() 
 async fn without_a_prefiller_the_decoder_does_both_where_it_may() {
     for mut way in ways() {
         way.prefill.extend(["--failure-injection-rate", "100", "--failure-types", "server_error"]);
-        // Decoders that wait for a cache take their time.
+        // With this latency, decoders wait long for a cache.
         let world =
             World::start(&way, &["--decode-on-prefill-failure"], &["--kv-cache-transfer-latency", "2s"])
                 .await;
@@ -135,7 +135,7 @@ async fn a_body_that_has_to_be_held_has_a_limit_and_one_that_is_passed_on_has_no
     let refused = world.ask(&request).await;
     assert_eq!((refused.status, &refused.body["code"]), (413, &json!(413)), "{}", refused.body);
     assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
-    // Without a length in advance.
+    // A request without `Content-Length`.
     let pieces = request.to_string().into_bytes();
     let pieces = pieces.chunks(1 << 16).map(|piece| Ok::<_, std::io::Error>(piece.to_vec()));
     let stream = futures::stream::iter(pieces.collect::<Vec<_>>());
@@ -156,7 +156,7 @@ async fn an_unknown_rank_is_refused_before_any_engine_is_asked() {
     assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
 }
 
-/// Engines that share a folder of their own.
+/// Engines that share a private folder.
 fn sharing() -> (Way, PathBuf) {
     let folder = std::env::temp_dir().join(format!("longboat-{}", uuid::Uuid::new_v4()));
     let config = json!({"kv_connector_extra_config": {"shared_storage_path": folder}}).to_string();

@@ -1,4 +1,4 @@
-//! A tokenizer behind vLLM's render API (`vllm launch render`, a model server, or the simulator).
+//! A tokenizer with vLLM's render API (`vllm launch render`, a model server, or the simulator).
 
 use std::{fmt, sync::Arc};
 
@@ -21,12 +21,12 @@ use crate::{
     exchange::rewrite,
 };
 
-/// Questions at once. A request beyond these goes on without tokens.
+/// The most lookups at once. Further requests go on without tokens.
 const AT_ONCE: usize = 256;
-/// An answer has at most so many bytes for each byte of the request, and so many beside them.
+/// An answer may have this many bytes per byte of the request, plus a fixed number.
 const ANSWER_FACTOR: usize = 16;
 const ANSWER_SPARE: usize = 1 << 16;
-/// No answer is longer, not even one that repeats images.
+/// The longest answer, even for a request with images.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// Asks a tokenizer over HTTP.
@@ -44,7 +44,8 @@ impl fmt::Debug for Renderer {
 }
 
 impl Renderer {
-    /// For a tokenizer at this address, asked from a pod of this namespace. Over TLS it is trusted as the environment says.
+    /// Creates a client for a tokenizer, called from a pod of this namespace. Over TLS, it trusts the certificates that the
+    /// environment names.
     pub(crate) fn new(mut settings: TokenizerSettings, namespace: &str) -> Result<Self, Error> {
         let address = companion::address(&settings.url)
             .map_err(|message| Error::Tokenizer { url: settings.url.clone(), message })?;
@@ -72,7 +73,7 @@ impl TokenSource for Renderer {
         };
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let length = question.body.len();
-        // The body is copied to name another model in it.
+        // The body is copied to replace its model.
         let copy = question.bodies.hold(length)?;
         if !self.health.may_ask() {
             return None;
@@ -100,7 +101,7 @@ impl TokenSource for Renderer {
                 Err(TokenError::Companion(AnswerError::Unreachable(_) | AnswerError::Status(500..))) => {
                     trial.failed();
                 }
-                // An answer is one, whatever it says about the request.
+                // Any answer shows that the tokenizer is healthy, even if the answer is an error about the request.
                 _ => trial.answered(),
             }
             answer
