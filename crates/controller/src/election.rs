@@ -1,7 +1,7 @@
 //! Flags of leader election.
 //!
-//! The lease itself says who leads, since when, and how often that changed; unlike client-go, no event says it again, so that a
-//! restart writes nothing but the lease.
+//! The lease itself shows who leads, since when, and how often that changed. Unlike client-go, no event repeats this, so that
+//! a restart writes only the lease.
 
 use std::time::Duration;
 

@@ -9,9 +9,9 @@ pub enum Error {
     /// A port cannot be opened.
     #[error("cannot listen on {address} for the {what}")]
     Listen {
-        /// What was to be served there.
+        /// What is served on the port.
         what: &'static str,
-        /// Where.
+        /// The address.
         address: String,
         /// The operating system's reason.
         #[source]
@@ -28,7 +28,7 @@ pub enum Error {
     LeaseLost {
         /// Name of the lease.
         lease: &'static str,
-        /// How.
+        /// The reason.
         why: String,
     },
     /// The certificate of the webhooks cannot be used.
@@ -39,7 +39,7 @@ pub enum Error {
 /// Why the reconcile of an object has to be tried again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PassError {
-    /// Somebody else changed an object at the same time. The watch reports its new state soon.
+    /// Another writer changed an object at the same time. The watch will soon report its new state.
     #[error("{what} was changed by somebody else")]
     Conflict {
         /// The object.
