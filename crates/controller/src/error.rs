@@ -52,7 +52,7 @@ pub(crate) enum PassError {
         what: String,
         source: kube::Error,
     },
-    /// No request failed, but the problem that was found may go away with time.
+    /// No request failed, but the problem may disappear with time.
     #[error("{0}")]
     Unfinished(String),
 }

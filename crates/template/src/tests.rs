@@ -76,7 +76,7 @@ fn templates_over_plain_data_render_as_go_renders_them() {
     ] {
         let ours = untyped(text, &data);
         let wanted = wanted.to_owned();
-        // `a` followed by an error prints nothing at all.
+        // If `a` is followed by an error, nothing is printed at all.
         assert_eq!(ours, wanted, "{text}");
     }
 }
