@@ -1,5 +1,5 @@
-//! How long a review with 500 objects takes, in each direction: a service with pods, a pool, adapters and a status, about
-//! 5 KiB each. API servers give a conversion webhook 30 seconds, but every list through `v1alpha1` waits for one.
+//! Measures how long a review with 500 objects takes, in each direction: services with pods, a pool, adapters and a status,
+//! about 5 KiB each. API servers give a conversion webhook 30 seconds, and every list through `v1alpha1` waits for one.
 //!
 //! `cargo bench -p longboat-admission --bench conversion_review`
 

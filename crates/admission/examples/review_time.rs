@@ -1,5 +1,5 @@
-//! How long admitting one object takes, from the bytes of a review to those of the reply: a mutating and a validating review
-//! of a service, and a validating one of the largest preset.
+//! Measures how long the admission of one object takes, from the bytes of a review to those of the response: a mutating and a
+//! validating review of a service, and a validating review of the largest preset.
 //!
 //! `cargo run --release -p longboat-admission --example review_time`
 

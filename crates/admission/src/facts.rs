@@ -42,7 +42,7 @@ pub struct ModelCache {
 // === impl Facts ===
 
 impl Default for Facts {
-    /// A platform with default names and settings, where presets may not be deleted.
+    /// Default names and settings. Presets may not be deleted.
     fn default() -> Self {
         Self {
             system_namespace: DEFAULT_SYSTEM_NAMESPACE.to_owned(),

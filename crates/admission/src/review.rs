@@ -11,7 +11,7 @@ use crate::{Denial, Facts, Request, Subject, Version, mutate, patch, validate};
 /// A webhook: its action, and the kind and version of its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// What it does.
+    /// Its action.
     pub action: Action,
     /// The kind of its objects.
     pub subject: Subject,

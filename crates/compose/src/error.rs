@@ -22,7 +22,7 @@ pub enum ComposeError {
     /// A value in a layer does not fit its type.
     #[error("failed to read {layer}: {message}")]
     Layer {
-        /// Which layer.
+        /// The layer.
         layer: String,
         /// The message of Go's decoder.
         message: String,

@@ -106,7 +106,7 @@ impl Provenance {
         let mut templates =
             Printer { data: Data::typed(schema::TEMPLATE_DATA, Some(data)), known: HashMap::new() };
         let mut leaves = BTreeMap::new();
-        // A spec always serialises: it has string keys only.
+        // A spec can always be serialized, because it has only string keys.
         let spec = serde_json::to_value(spec).unwrap_or_default();
         for_each_leaf(schema::SPEC, &spec, &mut Cursor::default(), &mut |cursor, value| {
             let Cursor { path, pointer, .. } = cursor;

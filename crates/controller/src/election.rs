@@ -1,13 +1,14 @@
 //! Flags of leader election.
 //!
-//! The lease itself says who leads, since when, and how often that changed; unlike client-go, no event says it again, so that a
-//! restart writes nothing but the lease.
+//! The lease itself shows who leads, since when, and how often that changed. Unlike client-go, no event repeats this, so that
+//! a restart writes only the lease.
 
 use std::time::Duration;
 
 use longboat_lease::Timing;
 
-/// Name of the Lease in the system namespace: the reference's, so that of both only one works.
+/// The name of the Lease in the system namespace. The reference uses the same name, so that only one of both controllers
+/// works.
 pub(crate) const LEASE: &str = "llminferenceservice-kserve-controller-manager";
 
 /// Whether one of several replicas is elected to reconcile, and how fast.
@@ -42,7 +43,7 @@ pub struct Election {
 /// Timings with which no leader could stay one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ElectionError {
-    /// A lease that runs out before its holder gives up has two holders for a while.
+    /// If a lease expires before its holder gives up, it has two holders for a while.
     #[error(
         "--leader-elect-lease-duration={lease:?} has to be a second or more, and longer than --leader-elect-renew-deadline={deadline:?}"
     )]
@@ -75,7 +76,7 @@ impl Default for Election {
 }
 
 impl Election {
-    /// Whether a leader can stay one with these timings.
+    /// Checks whether these timings are consistent.
     pub(crate) fn check(&self) -> Result<(), ElectionError> {
         let Self { lease, deadline, retry, .. } = *self;
         // The API counts the lease in whole seconds.

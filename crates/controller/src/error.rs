@@ -9,9 +9,9 @@ pub enum Error {
     /// A port cannot be opened.
     #[error("cannot listen on {address} for the {what}")]
     Listen {
-        /// What was to be served there.
+        /// What is served on the port.
         what: &'static str,
-        /// Where.
+        /// The address.
         address: String,
         /// The operating system's reason.
         #[source]
@@ -28,7 +28,7 @@ pub enum Error {
     LeaseLost {
         /// Name of the lease.
         lease: &'static str,
-        /// How.
+        /// The reason.
         why: String,
     },
     /// The certificate of the webhooks cannot be used.
@@ -52,7 +52,7 @@ pub(crate) enum ReconcileError {
         what: String,
         source: kube::Error,
     },
-    /// No request failed, but the problem that was found may go away with time.
+    /// No request failed, but the problem may disappear with time.
     #[error("{0}")]
     Unfinished(String),
 }

@@ -100,7 +100,7 @@ impl EventSink {
         self.send(Note { subject: subject.clone(), type_: "Warning", reason, message, once: false });
     }
 
-    /// Records a fact once, however often a reconcile finds it.
+    /// Records an event once, even if many reconciles report it.
     pub(crate) fn once(&self, subject: &Subject, type_: &'static str, reason: &'static str, message: String) {
         self.send(Note { subject: subject.clone(), type_, reason, message, once: true });
     }

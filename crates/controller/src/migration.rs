@@ -33,7 +33,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(2);
 const STEPS: u32 = 10;
 /// A wait is longer by up to this part of itself, so that several controllers do not retry at the same moment.
 const JITTER: f64 = 0.1;
-/// How many of the objects that failed a report names.
+/// The most failed objects that a report names.
 const NAMED: usize = 5;
 
 /// Flags of the migration of stored objects.

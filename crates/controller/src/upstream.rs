@@ -1,5 +1,5 @@
-//! Flags of the reference's manager that manifests and harnesses pass, and that change nothing here yet. They are accepted, so that nobody has to edit a command line, and each that is expected to do something is warned
-//! about.
+//! Flags of the reference's manager that manifests and test harnesses use, and that have no effect here. They are accepted,
+//! so that command lines need no change. A flag that should have an effect causes a warning.
 
 /// Flags without an effect.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -17,7 +17,7 @@ pub struct Upstream {
 // === impl Upstream ===
 
 impl Upstream {
-    /// Warnings for whoever started the process: one sentence for each flag that would have done something.
+    /// Returns warnings for the user who started the process: one sentence for each flag that would have had an effect.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let given = [

@@ -12,20 +12,21 @@ use serde_json::{Map, Value, json};
 pub struct Values {
     /// The image of this build, which plays every role.
     pub image: String,
-    /// When nodes fetch it: `Always`, `IfNotPresent` or `Never`.
+    /// When nodes pull the image: `Always`, `IfNotPresent` or `Never`.
     pub image_pull_policy: PullPolicy,
     /// Secrets with credentials of the image's registry, by name.
     pub image_pull_secrets: Vec<String>,
-    /// How many controllers: one works, all serve webhooks.
+    /// The number of controllers. One of them reconciles, and all serve webhooks.
     pub replicas: u32,
     /// Requests and limits of the controller's container.
     pub resources: Map<String, Value>,
-    /// Namespaces whose services the controller serves, with rights in these alone; empty for all, with rights in all.
+    /// The namespaces whose services the controller serves, with rights only in these. Empty for all namespaces, with rights
+    /// in all.
     pub watch_namespaces: Vec<String>,
-    /// Namespaces whose Secrets the controller may use; services of others are not served. Empty for all. With
-    /// `watchNamespaces` the controller uses no others anyway.
+    /// The namespaces whose Secrets the controller may use; services in other namespaces are not served. Empty for all. With
+    /// `watchNamespaces`, the controller uses no other Secrets anyway.
     pub secret_namespaces: Vec<String>,
-    /// Whether cert-manager issues the certificate of the webhooks. Without it the controller makes a CA of its own.
+    /// Whether cert-manager issues the certificate of the webhooks. Otherwise the controller creates its own CA.
     pub cert_manager: bool,
     /// The controller's metrics.
     pub metrics: Metrics,
@@ -35,30 +36,30 @@ pub struct Values {
     pub log_level: String,
     /// Labels of the nodes that the controller may run on.
     pub node_selector: BTreeMap<String, String>,
-    /// Taints of nodes that the controller may run on all the same.
+    /// Tolerations for taints of the nodes that the controller may run on.
     pub tolerations: Vec<Value>,
     /// More arguments of the controller.
     pub extra_args: Vec<String>,
-    /// Where API servers reach the webhooks if not through their Service, for a controller outside of the cluster:
+    /// The URL of the webhooks for API servers, if not that of their Service, for a controller outside of the cluster:
     /// `https://HOST:PORT`.
     pub webhook_url: String,
     /// Whether the namespace is part of the installation.
     pub create_namespace: bool,
-    /// Whether the presets are part of the installation; a cluster that changes controllers keeps those that it has.
+    /// Whether the presets are part of the installation. A cluster that switches from another controller keeps its presets.
     pub create_presets: bool,
     /// The settings of the platform, ConfigMap `inferenceservice-config`.
     pub platform: PlatformValues,
 }
 
-/// When nodes fetch an image.
+/// When nodes pull an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PullPolicy {
-    /// Each time.
+    /// For each new container.
     Always,
-    /// Where it is not there yet.
+    /// If the node does not have it.
     #[default]
     IfNotPresent,
-    /// It is there.
+    /// Never: the node must have it.
     Never,
 }
 
@@ -68,7 +69,8 @@ pub enum PullPolicy {
 pub struct Metrics {
     /// Whether they are served.
     pub enabled: bool,
-    /// Over HTTPS, to whoever may `get` `/metrics`; else to everybody who reaches the port.
+    /// Whether they are served over HTTPS, and only to clients that may `get` `/metrics`. Otherwise every client that reaches
+    /// the port can read them.
     pub secure: bool,
 }
 
@@ -76,9 +78,9 @@ pub struct Metrics {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PlatformValues {
-    /// Whether the ConfigMap is part of the installation. A cluster that has one already keeps it.
+    /// Whether the ConfigMap is part of the installation. An existing ConfigMap stays as it is.
     pub create: bool,
-    /// Its keys, each with an object that is written as JSON.
+    /// The keys of the ConfigMap. Each has an object that is written as JSON.
     pub settings: BTreeMap<String, Map<String, Value>>,
 }
 

@@ -17,8 +17,8 @@ use crate::rules::{Move, Seen, Timing, released};
 
 /// The time limit for releasing the lease. The process cannot exit before.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// After a failed renewal the next attempt comes after this part of the retry period. client-go waits for the whole period, so
-/// it gets at most four attempts before it loses the lease.
+/// The part of the retry period after which a failed renewal is retried. client-go waits for the whole period, so it has at
+/// most four attempts before it loses the lease.
 const SOONER: f64 = 0.25;
 /// A wait is longer by up to this part of itself, so that candidates do not retry at the same moment.
 const JITTER: f64 = 0.2;

@@ -1,5 +1,5 @@
-//! How long it takes to validate and to render a thousand services, from the text of the manifests on; the table of
-//! benches/README.md has both rows.
+//! Measures how long it takes to validate and to render a thousand services, starting with the text of the manifests. The
+//! table in benches/README.md has both rows.
 //!
 //! `cargo run --release -p longboat-offline --example many_services`
 #![expect(clippy::print_stdout, reason = "the output of a measurement")]
@@ -10,10 +10,10 @@ use longboat_manifest::{parse, parse_all};
 use longboat_offline::{Settings, render, scene::Scene, validate::validate};
 
 const SERVICES: usize = 1000;
-/// The first round includes what is done once.
+/// The first round includes the work that is done only once.
 const ROUNDS: usize = 5;
 
-/// As in the binary.
+/// The allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! What the front doors say about small worlds.
+//! Small scenes, with the results of the commands.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ fn a_service_renders_to_all_of_its_children_the_same_bytes_every_time() {
     assert_eq!(secret["metadata"]["ownerReferences"][0]["uid"], NO_UID);
     let documents = render::documents(&scene, &scene.subjects[0].service).unwrap();
     assert_eq!(documents.objects, text(&scene));
-    // What is printed reads back as what was planned.
+    // Parsing the printed text gives the planned objects.
     let read: Vec<Value> = serde_saphyr::from_multiple(&text(&scene)).unwrap();
     let planned: Vec<Value> = rendered.objects.into_iter().map(|object| object.value).collect();
     assert_eq!(read, planned);
@@ -366,7 +366,7 @@ fn without_presets_a_service_has_nothing_to_build_on() {
 
 const HEAD: &str = "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {name: one}\nspec:\n  model: {uri: 'hf://a/b'}\n";
 
-/// The object of a kind that the service of a text becomes.
+/// Renders the service in a text, and returns the object of this kind.
 fn child(text: &str, kind: &str) -> Value {
     let scene = scene_of(text);
     assert_eq!(scene.findings.iter().filter(|f| f.severity == crate::validate::Severity::Error).count(), 0);
@@ -400,7 +400,7 @@ fn rules_that_lead_nowhere_lead_to_what_the_managed_route_leads_to() {
     assert_eq!(found[0][0]["kind"], "InferencePool");
     assert_eq!(*found[1], Value::Null);
     assert_eq!((found[2][0]["name"].as_str(), found[2].as_array().unwrap().len()), (Some("own"), 1));
-    // Without a picker the servers' Service stands in its place.
+    // Without a picker, the backend is the Service of the servers.
     let route = child(&format!("{HEAD}  router:\n{rules}"), "HTTPRoute");
     assert_eq!(route["spec"]["rules"][0]["backendRefs"][0]["name"], "one-kserve-workload-svc");
 }

@@ -1,7 +1,7 @@
-//! The cases of `tests/cases/compose`: what a service becomes, for each preset and topology.
+//! The cases of `tests/cases/compose`: the result for a service, for each preset and topology.
 //!
-//! `LONGBOAT_REGENERATE=1 cargo test -p longboat-offline --test cases` writes what is expected anew; look at the difference
-//! before it is committed.
+//! `LONGBOAT_REGENERATE=1 cargo test -p longboat-offline --test cases` writes the expected results again. Review the
+//! difference before you commit it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::{
@@ -17,7 +17,7 @@ use longboat_offline::{
     scene::Scene,
 };
 
-/// What a case leads to, by file.
+/// The results of a case, by file.
 type Outcome = Vec<(&'static str, String)>;
 
 fn folder() -> PathBuf {
@@ -67,7 +67,7 @@ fn notes(notes: &[Note]) -> String {
     })
 }
 
-/// Text without colours.
+/// Removes colours.
 fn plain(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
-//! The kept corpus of the fuzz targets, replayed: what once was found stays fixed. With `LONGBOAT_FUZZ_SECONDS` each
-//! target also runs for that long on random changes of the corpus, which needs no nightly compiler.
+//! Runs the fuzz targets on the stored corpus, so that fixed faults stay fixed. With `LONGBOAT_FUZZ_SECONDS`, each target
+//! also runs for that long on random changes of the corpus, which needs no nightly compiler.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,7 +1,7 @@
-//! Every pod that is rendered, judged by the rules of the profile "restricted" of Pod Security.
+//! Every rendered pod complies with the profile "restricted" of Pod Security.
 //!
-//! The rules are written down here once more, from the Pod Security Standards of Kubernetes 1.34: `tests/cluster` asks a real API
-//! server the same.
+//! The rules here are copied from the Pod Security Standards of Kubernetes 1.34. `tests/cluster` checks the same with a real
+//! API server.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::{
@@ -31,7 +31,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases")
 }
 
-/// The manifests of all cases that are rendered somewhere.
+/// The manifests of all cases that some test renders.
 fn cases() -> Vec<(String, Vec<Document>)> {
     let files = |folder: PathBuf| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let composed =
@@ -45,7 +45,7 @@ fn cases() -> Vec<(String, Vec<Document>)> {
     all.into_iter().map(read).collect()
 }
 
-/// The pods of a case, each with the workload that makes it.
+/// The pods of a case, each with its workload.
 fn pods(documents: &[Document], settings: &Settings) -> Vec<(String, Value)> {
     let scene = Scene::new(documents, settings).unwrap();
     let rendered =
@@ -65,7 +65,7 @@ fn pods(documents: &[Document], settings: &Settings) -> Vec<(String, Value)> {
     pods
 }
 
-/// What the profile has against a pod.
+/// Returns the rules of the profile that a pod violates.
 fn violations(pod: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for field in ["hostNetwork", "hostPID", "hostIPC"] {
@@ -119,7 +119,7 @@ fn violations(pod: &Value) -> Vec<String> {
     found
 }
 
-/// Whether a preset needs what the profile has against a pod.
+/// Whether a preset needs to violate the rule.
 fn is_needed(workload: &str, violation: &str) -> bool {
     match violation {
         "main: adds IPC_LOCK, SYS_RAWIO, NET_RAW" => true,

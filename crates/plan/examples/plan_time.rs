@@ -1,5 +1,5 @@
-//! How long composing and planning one service takes, and saying whether an API server would accept what it is composed to: the
-//! single-node sample with managed gateway, route and scheduler.
+//! Measures how long it takes to compose and plan one service, and to check whether an API server would accept the composed
+//! spec. The service is the single-node example with managed gateway, route and scheduler.
 //!
 //! `cargo run --release -p longboat-plan --example plan_time`
 
@@ -19,7 +19,7 @@ use longboat_compose::{
 use longboat_plan::{Snapshot, children};
 use serde_json::json;
 
-/// As in the binary.
+/// The allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let compose_time = median(|| drop(black_box(composer.compose(black_box(&inputs)))));
     let plan_time = median(|| drop(black_box(children(&service, black_box(&effective.spec), &snapshot))));
 
-    // Under another name each time, as for many services: rules remember the values with which they held.
+    // Each has another name, like many services in a cluster, because rules remember the values for which they held.
     let mut merged = Vec::with_capacity(ROUNDS);
     for number in 0..ROUNDS {
         let mut other = service.clone();

@@ -32,8 +32,8 @@ pub mod types {
     };
 }
 
-/// Hands the table of kinds to a macro: `kinds!(children each)` hands over the kinds that planning creates, `kinds!(all
-/// each)` also the kinds that it only reads.
+/// Hands the table of kinds to a macro: `kinds!(children each)` hands over the kinds that planning creates,
+/// `kinds!(all each)` also the kinds that it only reads.
 ///
 /// A row has a description of the kind, the field that holds its objects, the type (see [`types`]), and two groups:
 ///

@@ -40,7 +40,7 @@ pub enum PlanError {
     /// An object exists and cannot be decoded, so it is not known what is absent.
     #[error("{object} cannot be read, so nothing is changed: {reason}")]
     Unreadable {
-        /// Which object.
+        /// The object.
         object: ObjectKey,
         /// The reason, and the position in the object's text.
         reason: String,

@@ -104,7 +104,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// A cluster, of whatever version, that serves every optional API.
+    /// A cluster of any version that serves every optional API.
     pub const ALL: Self = Self {
         gateway_api: true,
         inference_pool: true,

@@ -1,4 +1,4 @@
-//! The kept corpus of the fuzz target for answers and metrics of engines, replayed, and changed at random.
+//! Runs the fuzz target for engine responses and metrics on the stored corpus, and on random changes of it.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,8 +1,8 @@
 //! Optional field selection (`self.?a.?b`), which the `cel` crate evaluates incorrectly: it returns an error for a missing
 //! field.
 //!
-//! Before evaluation, chains are rewritten to an equivalent expression: `has(self.a) && has(self.a.b) ? optional.of(self.a.b)
-//! : optional.none()`.
+//! Before evaluation, chains are rewritten to an equivalent expression:
+//! `has(self.a) && has(self.a.b) ? optional.of(self.a.b) : optional.none()`.
 
 use kube_cel::cel::{
     common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators},

@@ -1,4 +1,4 @@
-//! Recorded refusals of the reference, asked of the schema alone; and laws that hold for any schema and value.
+//! Compares the schema alone with recorded refusals of the reference, and tests laws for any schema and value.
 
 use longboat_golden::{answer_causes, transcript};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn widgets_are_refused_with_the_recorded_causes() {
             let mut object = body.clone();
             schema.prune_and_default(&mut object);
             let mut expected = answer_causes(&step["response"]);
-            // Found by the rules of the scale subresource, not by the schema.
+            // The rules of the scale subresource find this, not the schema.
             expected.retain(|(field, ..)| field != ".spec.replicas");
             assert_eq!(causes(&schema.validate(&object, None)), expected, "{scenario}:{index}");
         }
@@ -67,7 +67,7 @@ fn definitions_are_refused_with_the_recorded_causes() {
         let mut crd = step["request"]["body"].clone();
         default_crd(&mut crd);
         let mut expected = answer_causes(&step["response"]);
-        // Found by the rules for all names, not by those for definitions.
+        // The rules for all names find this, not those for definitions.
         expected.retain(|(field, _, message)| field != "metadata.name" || !message.contains("RFC 1123"));
         let found = causes(&validate_crd(&crd, None));
         if found != expected {
@@ -114,7 +114,7 @@ fn a_part_that_stands_at_several_depths_is_the_same_at_each_until_the_deepest_th
     assert!(unknown("beyond", 110).is_empty());
 }
 
-/// What a rule on `spec` says about a value, with the stored value if there is one.
+/// Returns the messages of a rule on `spec` for a value, with the stored value if there is one.
 fn rule(rule: &Value, fields: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
     let version = json!({"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {
         "type": "object", "properties": fields, "x-kubernetes-validations": [rule],
@@ -217,7 +217,7 @@ fn rules_that_fail_are_worded_as_the_reference_words_them() {
     assert_eq!(say(required, json!({"a": ""}), None), ["spec.a: Required value: say it"]);
 }
 
-/// Any JSON, small.
+/// Any small JSON value.
 fn json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -235,7 +235,7 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Something like a schema: keywords that are known, with values that may or may not make sense.
+/// Something similar to a schema: known keywords, with values that may be invalid.
 fn schema() -> impl Strategy<Value = Value> {
     let keyword = prop_oneof![
         Just("type"),

@@ -1,4 +1,4 @@
-//! Go's behaviour as tables, and laws.
+//! Tables of Go's behaviour, and laws.
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -8,7 +8,7 @@ use crate::{
     reflect::{Field, Method, Omit, Struct, Ty, Value},
 };
 
-/// Renders over data without types, as `kubectl -o go-template` does; errors come without their place.
+/// Renders with data without types, like `kubectl -o go-template`. Errors have no position.
 fn untyped(text: &str, data: &Json) -> String {
     match Template::parse("t", text, &[]) {
         Err(e) => e.to_string(),
@@ -76,7 +76,7 @@ fn templates_over_plain_data_render_as_go_renders_them() {
     ] {
         let ours = untyped(text, &data);
         let wanted = wanted.to_owned();
-        // `a` followed by an error prints nothing at all.
+        // If `a` is followed by an error, nothing is printed at all.
         assert_eq!(ours, wanted, "{text}");
     }
 }

@@ -33,7 +33,7 @@ fn service(uri: &str, annotations: Value) -> Value {
     })
 }
 
-/// Name, namespace, source and claim as marked on the service after defaulting.
+/// Name, namespace, source and claim in the marks of the service after defaulting.
 fn marks(service: &Value, facts: &Facts) -> [Option<String>; 4] {
     let mutation = mutate(Subject::Service, &create(service), facts).unwrap();
     let metadata = mutation.object.unwrap_or_else(|| service.clone())["metadata"].take();
@@ -71,7 +71,7 @@ fn the_cache_that_holds_the_model_is_marked_and_the_own_namespace_comes_first() 
             json!({"serving.kserve.io/disable-localmodel": "false"}),
             [None, None, None, None],
         ),
-        // A service whose URI comes from a config keeps what it has.
+        // A service whose URI comes from a config keeps its marks.
         ("", json!({}), [some("stale"), some("stale"), None, some("stale")]),
     ] {
         assert_eq!(marks(&service(uri, annotations.clone()), &facts), wanted, "{uri} {annotations}");

@@ -1,4 +1,4 @@
-//! Admission from outside.
+//! Tests of admission through its public functions.
 
 mod local_models;
 mod reviews;
@@ -129,7 +129,7 @@ fn every_preset_that_ships_is_accepted() {
     }
 }
 
-/// What the schema refuses before the rules see it, where there is a schema.
+/// The schema refuses these objects too, if there is one, before the rules run.
 #[test]
 fn rules_that_repeat_the_schema_hold_without_it() {
     let keda = |more: Value| {

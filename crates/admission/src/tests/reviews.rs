@@ -1,4 +1,4 @@
-//! Reviews as API servers send them, and as nobody should.
+//! Valid reviews, as API servers send them, and invalid ones.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use proptest::prelude::*;
@@ -121,7 +121,7 @@ fn every_path_leads_to_its_own_webhook() {
     );
 }
 
-/// JSON in which our fields occur with values of any type.
+/// JSON with the names of our fields and values of any type.
 fn any_json() -> impl Strategy<Value = Value> {
     let keys = prop::sample::select(vec![
         "metadata",

@@ -83,7 +83,7 @@ async fn ask(
     reply
 }
 
-/// What differs from what is expected.
+/// Returns the difference from what is expected, if any.
 fn difference(reply: &Reply, expected: &Expected) -> Option<String> {
     if let Some(wanted) = &expected.warnings {
         let found = wanted.iter().zip(&reply.warnings).all(|(wanted, found)| found.contains(wanted));

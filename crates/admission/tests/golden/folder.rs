@@ -9,7 +9,7 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What is in a folder, by name; nothing where it is missing.
+/// The entries of a folder, by name. Empty if the folder is missing.
 pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<_> =
         std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();

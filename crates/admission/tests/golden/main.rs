@@ -1,5 +1,5 @@
-//! Schema, defaults and admission as a client of an API server meets them: against the recordings of the reference, and
-//! against our own cases (`tests/cases/validation`).
+//! Schema, defaults and admission from the view of a client, compared with the recordings of the reference and with our own
+//! cases (`tests/cases/validation`).
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 

@@ -1,4 +1,4 @@
-//! Merged specs are judged without a server as a server judges them.
+//! The check of merged specs without a server gives the same result as a server.
 
 use longboat_admission::{Facts, MergedSpecs};
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
@@ -9,7 +9,7 @@ use crate::{
     server::Server,
 };
 
-/// The specs of all services of our cases that a type can hold, as merged ones always can be.
+/// The specs of all services in our cases that can be deserialized, like every merged spec.
 fn specs() -> Vec<(String, LLMInferenceServiceSpec)> {
     let mut found = Vec::new();
     for kind in ["validation", "schema"] {
@@ -30,7 +30,7 @@ fn specs() -> Vec<(String, LLMInferenceServiceSpec)> {
     found
 }
 
-/// Field and message of each cause that is about the spec: a group also becomes a label, and is refused once more there.
+/// Field and message of each cause about the spec. A group also becomes a label, about which there is another cause.
 fn causes(status: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let causes = status["details"]["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -54,7 +54,7 @@ async fn merged_specs_are_refused_as_a_server_refuses_them() {
         let (theirs, ours) = (causes(&reply.body), rejection.map(|found| found.causes));
         match (reply.code, ours) {
             (201, None) => accepted += 1,
-            // A webhook comes before the schema, and cannot read what the schema refuses in better words.
+            // A webhook runs before the schema check, and cannot decode what the schema refuses with a better message.
             (400, Some(_)) => refused += 1,
             (422, Some(ours)) if ours == theirs => refused += 1,
             (code, ours) => {

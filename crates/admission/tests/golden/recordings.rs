@@ -1,4 +1,4 @@
-//! What the reference refused, warned about and stored, case by case.
+//! Compares what the reference refused, warned about and stored, case by case.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,14 +17,14 @@ use crate::{
     server::{Reply, Server},
 };
 
-/// What a case did that the recording does not.
+/// A difference between a case and its recording.
 struct Difference {
     /// `CASE/STAGE/FILE`.
     place: String,
     what: String,
 }
 
-/// The differences that have a reason, by place; the reason is the first cell of a row of COMPATIBILITY.md.
+/// The known differences by place. The reason is the first cell of a row in COMPATIBILITY.md.
 fn reasons() -> BTreeMap<String, String> {
     let text =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/differences.txt"))
@@ -39,7 +39,7 @@ fn reasons() -> BTreeMap<String, String> {
     reasons
 }
 
-/// What admission knows in a case: its `about.txt` may name another ConfigMap.
+/// The facts for admission in a case. The `about.txt` of the case may name another ConfigMap.
 fn facts(golden: &Entry, about: &str) -> Facts {
     let variant = about.lines().find_map(|line| line.strip_prefix("variant of the global ConfigMap: "));
     let file = match variant {
@@ -66,7 +66,7 @@ struct Run<'a> {
     namespace: String,
     differences: Vec<Difference>,
     compared: usize,
-    /// The object whose name the server made up.
+    /// The object with a name that the server generated.
     generated: Option<Value>,
 }
 
@@ -81,7 +81,7 @@ impl Run<'_> {
                     self.server.namespace(self.of(&object)).await;
                     let reply = self.server.create(self.of(&object), &object).await;
                     if object["metadata"]["name"].is_null() {
-                        // The controller's finalizer is the first change that knows the name.
+                        // The finalizer of the controller is the first change that contains the generated name.
                         let patch =
                             json!({"metadata": {"finalizers": ["serving.kserve.io/llmisvc-finalizer"]}});
                         self.server.patch(self.of(&reply.body), &reply.body, &patch).await;
@@ -103,7 +103,7 @@ impl Run<'_> {
         object["metadata"]["namespace"].as_str().unwrap_or(&self.namespace)
     }
 
-    /// Does what a later stage says, where it is about our kinds.
+    /// Executes a later stage, as far as it concerns our kinds.
     async fn stage(&self, stage: &Entry) -> Vec<(Value, Reply)> {
         let mut replies = Vec::new();
         for object in inputs(&stage.join("input")) {
@@ -166,7 +166,8 @@ impl Run<'_> {
         }
     }
 
-    /// Every warning of the reference is given. There may be more: no field is silent.
+    /// Compares warnings: every warning of the reference must be given. There may be more, because no field is ignored
+    /// silently.
     fn compare_warnings(&mut self, place: &str, stage: &Entry, replies: &[(Value, Reply)]) {
         let Some(text) = stage.join("warnings.txt").text() else { return };
         self.compared += 1;
@@ -176,8 +177,8 @@ impl Run<'_> {
         self.differ(format!("{place}/warnings.txt"), what);
     }
 
-    /// Compares what is stored: labels, annotations and spec, after the round trip through the reference's types that its
-    /// controller makes of every object.
+    /// Compares the stored objects: labels, annotations and spec, after the round trip through the reference's types that its
+    /// controller makes with every object.
     async fn compare_stored(&mut self, place: &str, stage: &Entry) {
         for file in stage.entries() {
             let named = file.name();
@@ -190,7 +191,7 @@ impl Run<'_> {
                 continue;
             }
             if !wanted["metadata"]["deletionTimestamp"].is_null() || deletes(stage, &wanted) {
-                // A finalizer of the controller holds it, and there is none here.
+                // The object is held by a finalizer of the controller, and there is no controller here.
                 continue;
             }
             self.compared += 1;
@@ -227,7 +228,7 @@ fn reference(kind: &str, name: &str) -> Value {
     json!({"apiVersion": "serving.kserve.io/v1alpha2", "kind": kind, "metadata": {"name": name}})
 }
 
-/// Paths at which two stored objects differ, with both sides.
+/// Returns the paths at which two stored objects differ, with both values.
 fn stored_difference(ours: &Value, theirs: &Value) -> Option<String> {
     let reduced = |object: &Value| {
         let mut object = if object["apiVersion"] == "serving.kserve.io/v1alpha2" {

@@ -1,19 +1,19 @@
-//! A refusal as recorded (`denied*.txt`), and as a client gets it.
+//! A refusal in a recording (`denied*.txt`), and in a response to a client.
 
 use longboat_golden::Entry;
 use serde_json::Value;
 
-/// What a client learns of a refusal.
+/// The parts of a refusal that a client gets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
     pub(crate) reason: String,
     pub(crate) message: String,
-    /// Reason, field and message of each, sorted.
+    /// Reason, field and message of each cause, sorted.
     pub(crate) causes: Vec<[String; 3]>,
 }
 
-/// A recorded refusal, and the request that it answers.
+/// A recorded refusal, and the request that was refused.
 pub(crate) struct Recorded {
     pub(crate) file: String,
     pub(crate) kind: String,
@@ -38,9 +38,9 @@ impl Refusal {
         }
     }
 
-    /// What differs, for people; none where both say the same. The name of the webhook in front of the message and the
-    /// position of a template's error (it counts characters of metadata that no two servers share) do not matter, nor does
-    /// the order of several causes.
+    /// Describes the difference for users, or returns `None` if there is none. Some differences do not matter: the name of
+    /// the webhook before the message, the position of a template error (it counts characters of metadata that differ between
+    /// servers), and the order of causes.
     pub(crate) fn difference(&self, recorded: &Self) -> Option<String> {
         let mut found = Vec::new();
         if self.code != recorded.code {

@@ -1,4 +1,4 @@
-//! The embedded API server with our admission in it, asked over HTTP semantics: statuses and warnings as clients see them.
+//! The embedded API server with our admission, called over HTTP semantics: status codes and warnings as clients get them.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use longboat_testkit::World;
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
-/// What admission knows; each case may have a platform of its own.
+/// The facts for admission. Each case may have its own platform.
 type Shared = Arc<RwLock<Arc<Facts>>>;
 
 struct Hook(Shared);
 
-/// A world whose own kinds pass our admission.
+/// A world in which our own kinds go through our admission.
 pub(crate) struct Server {
     world: World,
     client: Client,
     facts: Shared,
 }
 
-/// What a client gets.
+/// A response.
 pub(crate) struct Reply {
     pub(crate) code: u16,
     pub(crate) body: Value,
@@ -43,7 +43,7 @@ impl Server {
         Self { world, client, facts }
     }
 
-    /// What admission knows from now on.
+    /// Sets the facts for admission.
     pub(crate) fn know(&self, facts: Facts) {
         *self.facts.write() = Arc::new(facts);
     }
@@ -57,7 +57,7 @@ impl Server {
         self.ask(Method::POST, &collection(namespace, object), Some(object), "application/json").await
     }
 
-    /// Replaces an object by what a user would put there: without its resourceVersion.
+    /// Replaces an object like a user would, without a resourceVersion.
     pub(crate) async fn replace(&self, namespace: &str, object: &Value) -> Reply {
         let path = path(namespace, object);
         let stored = self.ask(Method::GET, &path, None, "").await;
@@ -66,12 +66,12 @@ impl Server {
         self.ask(Method::PUT, &path, Some(&object), "application/json").await
     }
 
-    /// The object of this kind and name, in the version of `object`.
+    /// Returns the object with this kind and name, in the version of `object`.
     pub(crate) async fn get(&self, namespace: &str, object: &Value) -> Reply {
         self.ask(Method::GET, &path(namespace, object), None, "").await
     }
 
-    /// Patches: a list of operations by JSON patch, an object by merging.
+    /// Patches an object: with a JSON patch if `patch` is a list, and with a merge patch if it is an object.
     pub(crate) async fn patch(&self, namespace: &str, object: &Value, patch: &Value) -> Reply {
         let kind =
             if patch.is_array() { "application/json-patch+json" } else { "application/merge-patch+json" };
@@ -93,7 +93,7 @@ impl Server {
         let warnings =
             reply.headers().get_all("warning").iter().map(|text| warning(text.to_str().unwrap())).collect();
         let body = reply.into_body().collect_bytes().await.unwrap();
-        // Paths that are not served are answered in plain text.
+        // Paths that are not served have a plain-text response.
         let body = serde_json::from_slice(&body)
             .unwrap_or_else(|_| json!({"code": code, "message": String::from_utf8_lossy(&body)}));
         Reply { code, body, warnings }

@@ -1,4 +1,4 @@
-//! What is said about layers.
+//! Warnings about layers.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::{
     presets,
 };
 
-/// What is said for a reason about a service with the base config `n/team`.
+/// Returns the warnings with a reason, for a service with the base config `n/team`.
 fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {
     let mut configs = config_set(&presets::builtin(&PresetNames::default(), "kserve").unwrap());
     configs.insert(Layer::from_spec("team", "n", team).unwrap());
@@ -29,8 +29,8 @@ fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {
     all.into_iter().filter(|warning| warning.reason == reason).map(|warning| warning.message).collect()
 }
 
-/// The API server asks for `containers` wherever there is a pod, so this layer is one that was stored before it did, or by
-/// somebody who goes around it. The tokenizer's is the one pod whose absent containers nobody fills in.
+/// The API server requires `containers` in every pod, so this layer was stored before that rule, or by bypassing it. The
+/// tokenizer's pod is the only one in which nothing fills in missing containers.
 #[test]
 fn a_layer_that_removes_a_presets_container_is_named() {
     let pod = json!({ "containers": null, "nodeSelector": { "zone": "a" } });

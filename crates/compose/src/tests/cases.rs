@@ -1,4 +1,4 @@
-//! Whole compositions against `cases/`.
+//! Compares complete compositions with `cases/`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{ComposeError, Composer, ConfigSet, Inputs, Platform, PresetNames, codec, schema};
 
-/// The world of a case: what composing would read.
+/// The input of composition in a case.
 pub(super) struct World {
     pub(super) services: Vec<LLMInferenceService>,
     pub(super) configs: Vec<LLMInferenceServiceConfig>,
@@ -45,7 +45,7 @@ impl World {
             }
             match kind.as_str() {
                 "LLMInferenceService" => {
-                    // What was denied may not even have the right types.
+                    // An object that was denied may have values of the wrong type.
                     world.services.extend(serde_json::from_value::<LLMInferenceService>(object));
                 }
                 "ConfigMap" => {
@@ -60,14 +60,14 @@ impl World {
         world
     }
 
-    /// Objects as they were stored, with defaults. What was denied is not among them.
+    /// Reads objects in their stored form, with defaults. Denied objects are not among them.
     fn read_stored(&mut self, folder: &Entry) {
         for file in folder.entries() {
             let file_name = file.name();
             if file_name == "service.yaml" || file_name.starts_with("service-") {
                 let mut stored = yaml(&file);
                 stored.as_object_mut().unwrap().remove("status");
-                // Some were read back through v1alpha1.
+                // Some were read in version v1alpha1.
                 let Ok(stored) = serde_json::from_value::<LLMInferenceService>(stored) else { continue };
                 self.services.retain(|s| s.metadata.name != stored.metadata.name);
                 self.services.push(stored);
@@ -102,7 +102,7 @@ fn compared(world: &World, presets: &ConfigSet, composer: &Composer, file: &Entr
     });
     match (result, error) {
         (Err(ours), Some(theirs)) if ours.to_string() == theirs => Vec::new(),
-        // The reference leaves out the name of a ConfigMap that does not exist.
+        // The reference's message lacks the name of a ConfigMap that does not exist.
         (Err(ComposeError::SchedulerConfigMissing { .. }), Some(theirs))
             if theirs.starts_with("ConfigMap / doesn't have key") =>
         {

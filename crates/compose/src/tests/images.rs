@@ -1,4 +1,4 @@
-//! Whose images the presets name.
+//! The images in the presets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::{
     presets,
 };
 
-/// All images of a service that has every part, by container.
+/// Returns all images of a service that has every part, by container.
 fn images(platform: &Platform) -> BTreeMap<String, String> {
     let service = service(json!({
         "metadata": { "name": "s", "namespace": "n" },

@@ -1,4 +1,4 @@
-//! Laws that hold for any input.
+//! Laws for any input.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -29,7 +29,7 @@ fn run(spec: &Value, configs: &ConfigSet, composer: &Composer) -> Option<Effecti
         .ok()
 }
 
-/// Specs that touch lists of all kinds, and text that may be a template.
+/// Specs with lists of all kinds, and with strings that may be templates.
 fn spec() -> impl Strategy<Value = Value> {
     let word = prop_oneof!["[a-c]", "[{}a. `\"-]{0,8}", Just("{{ .Name }}".to_owned())];
     let map = prop::collection::btree_map("[a-c]", word.clone(), 0..3);
@@ -77,7 +77,7 @@ fn spec() -> impl Strategy<Value = Value> {
         })
 }
 
-/// What the schema does not look into: a scheduler's configuration.
+/// Values that the schema does not check: a scheduler's configuration.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -89,8 +89,8 @@ fn anything() -> impl Strategy<Value = Value> {
         let key = prop_oneof!["[ab]", Just("a.b/c".to_owned()), Just("x1".to_owned())];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
-            // Without null members. Where an upper layer sets an object to null that has one, the merge leaves an empty object, and
-            // `provenance` names no layer for it yet.
+            // Without null members. If an upper layer sets an object to null that contains another object, the merge leaves
+            // an empty object, for which `provenance` names no layer yet.
             prop::collection::btree_map(key, inner, 0..3).prop_map(|mut map| {
                 map.retain(|_, member: &mut Value| !member.is_null());
                 json!(map)
@@ -100,7 +100,7 @@ fn anything() -> impl Strategy<Value = Value> {
     prop::collection::btree_map("[ab]", value, 0..3).prop_map(|map| json!(map))
 }
 
-/// Routes with back ends that composing rewrites, and some that it must not.
+/// Routes with backends that composition rewrites, and others that it must not rewrite.
 fn route() -> impl Strategy<Value = Value> {
     let name = prop_oneof![
         Just("s-inference-pool".to_owned()),
@@ -132,7 +132,7 @@ fn route() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Specs with the fields that composing looks into after merging, and those of more than one type.
+/// Specs with the fields that composition reads after merging, and with fields of more than one type.
 fn wide() -> impl Strategy<Value = Value> {
     let port = prop_oneof![(80..82_i32).prop_map(|port| json!(port)), Just(json!("http"))];
     let quantity = prop_oneof![Just(json!(1)), Just(json!("500m")), Just(json!("1000m")), Just(json!("1Gi"))];
@@ -226,7 +226,7 @@ proptest! {
     }
 }
 
-/// A spec and two base configs under it.
+/// Returns a spec, and two base configs below it.
 fn based(specs: Vec<Value>) -> (Value, ConfigSet) {
     let named = |name: &str, mut spec: Value| -> LLMInferenceServiceConfig {
         spec.as_object_mut().unwrap().remove("model");
@@ -240,7 +240,8 @@ fn based(specs: Vec<Value>) -> (Value, ConfigSet) {
     (own, configs)
 }
 
-/// The spec where an action in the metadata makes the whole document one template: nothing is copied.
+/// Returns the composed spec if an action in the metadata makes the whole document one template, so that no skeleton is
+/// copied.
 fn rendered_whole(spec: &Value, configs: &ConfigSet) -> Box<LLMInferenceServiceSpec> {
     let mut templated = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
     templated.metadata.annotations = Some([("a".to_owned(), "{{ 1 }}".to_owned())].into());

@@ -1,4 +1,4 @@
-//! The merge operator and templates against `merge/`.
+//! Compares merging and templates with `merge/`.
 
 use longboat_api::child_name;
 use longboat_golden::{Entry, golden};
@@ -13,7 +13,7 @@ use crate::{
     render, schema,
 };
 
-/// Merges layers as the reference's function does, with the messages of its recorder.
+/// Merges layers like the function of the reference, with the messages of its recorder.
 fn merged(layers: Vec<Value>) -> Result<Value, String> {
     let mut decoded = Vec::new();
     for (i, layer) in layers.into_iter().enumerate() {
@@ -33,7 +33,7 @@ fn merged(layers: Vec<Value>) -> Result<Value, String> {
     codec::normalise(schema::SPEC, tree.to_value())
 }
 
-/// The same through the general implementation that the API server uses.
+/// Merges layers with the general implementation, which the API server uses.
 fn merged_generally(layers: Vec<Value>) -> Result<Value, String> {
     let mut result: Option<Value> = None;
     for layer in layers {
@@ -94,7 +94,7 @@ fn rendered(folder: &Entry) -> Result<Value, String> {
     render::whole(&config, &data).map(|spec| json!({ "spec": spec })).map_err(|e| e.to_string())
 }
 
-/// Addresses differ from run to run in the reference too.
+/// Replaces addresses, which also differ between runs of the reference.
 fn without_addresses(value: &Value) -> Value {
     match value {
         Value::String(text) if text.starts_with("0x") && text.len() > 8 => json!("<address>"),

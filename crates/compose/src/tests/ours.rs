@@ -1,4 +1,4 @@
-//! Our presets against the reference's.
+//! Compares our presets with the reference's.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{Composer, ConfigSet, Inputs, Platform, PresetNames, codec, platform::Images, presets, schema};
 
-/// Every script is our own text, and every container has a seccomp profile; nothing else may differ.
+/// Whether a difference is intended: every script is our own, and every container has a seccomp profile. Nothing else may
+/// differ.
 fn meant(difference: &str) -> bool {
     difference.contains(".command[2]: ours \"")
         || difference.ends_with(
@@ -39,7 +40,7 @@ fn composed(world: &World, configs: &ConfigSet, composer: &Composer) -> Vec<Resu
                     let spec = serde_json::to_value(&e.spec).unwrap();
                     json!({ "applied": e.applied, "spec": codec::normalise(schema::SPEC, spec).unwrap() })
                 })
-                // Positions in error texts count the characters of the scripts.
+                // Positions in error texts count the characters of the scripts, so only the reasons are compared.
                 .map_err(|e| e.reason().to_owned())
         })
         .collect()
@@ -77,7 +78,7 @@ fn our_presets_compose_to_what_the_recorded_ones_do_but_for_the_scripts() {
 #[test]
 fn every_embedded_preset_parses_and_is_in_the_canonical_form_of_its_type() {
     let presets = presets::builtin(&PresetNames::default(), "kserve").unwrap();
-    // `deploy/presets` installs what this list names.
+    // `deploy/presets` installs the files in this list.
     let kustomization = include_str!("../../../../presets/kustomization.yaml");
     let mut listed: Vec<_> =
         kustomization.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect();

@@ -1,4 +1,4 @@
-//! What the platform's ConfigMap leaves out.
+//! Missing values in the platform's ConfigMap.
 
 use std::collections::BTreeMap;
 

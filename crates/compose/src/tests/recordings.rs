@@ -13,23 +13,23 @@ pub(super) fn remark(text: &str) {
     eprintln!("{text}");
 }
 
-/// A file's text without the final newline; none if there is no such file.
+/// The text of a file without the final newline. Returns `None` if the file does not exist.
 pub(super) fn text(file: &Entry) -> Option<String> {
     file.text().map(|text| text.trim_end_matches('\n').to_owned())
 }
 
-/// A YAML file; an empty one is an empty object.
+/// Reads a YAML file. An empty file is an empty object.
 pub(super) fn yaml(file: &Entry) -> Value {
     let value = file.yaml();
     if value.is_null() { Value::Object(serde_json::Map::new()) } else { value }
 }
 
-/// The presets as the reference stored them.
+/// The presets in the form in which the reference stored them.
 pub(super) fn recorded_presets(golden: &Entry) -> Vec<LLMInferenceServiceConfig> {
     serde_saphyr::from_multiple(&golden.join("base/presets-stored.yaml").read()).unwrap()
 }
 
-/// The platform settings of a case: `variant` as its `about.txt` names it.
+/// The platform settings of a case. `variant` is the name in its `about.txt`.
 pub(super) fn platform(golden: &Entry, variant: Option<&str>) -> Result<Platform, PlatformError> {
     let file = match variant {
         None => golden.join("base/configmap.yaml"),
@@ -40,12 +40,12 @@ pub(super) fn platform(golden: &Entry, variant: Option<&str>) -> Result<Platform
     Platform::parse(&data, "kserve")
 }
 
-/// Configs as a source.
+/// Creates a source of configs.
 pub(super) fn config_set(configs: &[LLMInferenceServiceConfig]) -> ConfigSet {
     configs.iter().map(|config| Layer::new(config).unwrap()).collect()
 }
 
-/// A source with more configs in it; what `base` holds is shared.
+/// Returns the source with additional configs. The configs in `base` are shared.
 pub(super) fn with_configs(base: &ConfigSet, configs: &[LLMInferenceServiceConfig]) -> ConfigSet {
     let mut set = base.clone();
     for config in configs {
@@ -54,12 +54,12 @@ pub(super) fn with_configs(base: &ConfigSet, configs: &[LLMInferenceServiceConfi
     set
 }
 
-/// A service.
+/// Deserializes a service.
 pub(super) fn service(json: Value) -> LLMInferenceService {
     serde_json::from_value(json).unwrap()
 }
 
-/// Whether two trees mean the same: numbers by value, and nothing else is forgiven.
+/// Whether two trees are equal. Numbers are compared by value.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -71,7 +71,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Paths at which two trees differ, with both sides.
+/// Returns the paths at which two trees differ, with both values.
 pub(super) fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
     fn walk(path: &str, a: &Value, b: &Value, out: &mut Vec<String>) {
         match (a, b) {

@@ -1,5 +1,5 @@
-//! Provenance covers every leaf, and replaying it gives the spec: each leaf has the value that the layer it names gives at its
-//! path, printed by the template or changed by the rule that it names, and no layer above says anything else there.
+//! Provenance covers every leaf, and replaying it gives the spec: each leaf has the value that its layer sets at its path,
+//! rendered by its template or changed by its rule, and no higher layer sets another value there.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{Effective, Leaf, Origin, leaf, provenance, rules, schema};
 
-/// What is wrong with the provenance of a spec, one line for each leaf.
+/// Returns the errors in the provenance of a spec, one line per leaf.
 pub(super) fn faults(effective: &Effective) -> Vec<String> {
     let spec = serde_json::to_value(&effective.spec).unwrap();
     let provenance = effective.provenance();
     let mut faults = Vec::new();
 
-    // The spec is nothing but its leaves.
+    // The leaves alone must give the complete spec.
     let mut rebuilt = Value::Null;
     for (path, leaf) in provenance.iter() {
         if place(&mut rebuilt, &leaf.pointer, leaf.value.clone()).is_none() {
@@ -44,8 +44,8 @@ pub(super) fn faults(effective: &Effective) -> Vec<String> {
     faults
 }
 
-/// The leaves of a layer by path, as it takes part in merging. Elements of one key have one path: whether they become one is
-/// decided by what they merge with.
+/// The leaves of a layer by path, in the form for merging. Elements with the same key have the same path: whether they become
+/// one element depends on the lists below.
 fn leaves(spec: &Value) -> BTreeMap<String, Vec<Value>> {
     let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     provenance::for_each(spec, &mut |path, value| {
@@ -54,7 +54,7 @@ fn leaves(spec: &Value) -> BTreeMap<String, Vec<Value>> {
     found
 }
 
-/// `env[name=A#2]` without the number.
+/// Removes the number in `env[name=A#2]`.
 fn unnumbered(path: &str) -> String {
     let mut parts = path.split('#');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -80,7 +80,7 @@ fn follow(
     let at = said.iter().rposition(|(origin, leaves)| *origin == leaf.origin && says(leaves));
     let Some(at) = at else { return Err(format!("{} does not say {given}", leaf.origin)) };
     for (origin, leaves) in &said[at + 1..] {
-        // A layer merges into the first element of a key.
+        // A layer merges into the first element with a key.
         let others = leaves.get(path).into_iter().flatten();
         if let Some(other) = others.into_iter().find(|other| !is_silent(path, other)) {
             return Err(format!("{origin} says {other} above {}", leaf.origin));
@@ -94,7 +94,7 @@ fn follow(
     }
 }
 
-/// What a value of a layer is where templates ran.
+/// Returns a layer's value after rendering.
 fn printed(effective: &Effective, given: &Value) -> Result<Value, String> {
     let Some(text) = given.as_str().filter(|text| text.contains(leaf::ACTION)) else {
         return Ok(given.clone());
@@ -104,7 +104,7 @@ fn printed(effective: &Effective, given: &Value) -> Result<Value, String> {
     Ok(Value::String(leaf::render(&template, &data).ok_or("its template does not render")?))
 }
 
-/// Whether the rules of `rules.rs` and `dra.rs` lead to this value at this path.
+/// Checks that the rules of `rules.rs` and `dra.rs` lead to this value at this path.
 fn decided(effective: &Effective, path: &str, leaf: &Leaf) -> Result<(), String> {
     let service = &effective.data[schema::SERVICE_KEY]["metadata"];
     let name = service["name"].as_str().unwrap_or_default();
@@ -144,7 +144,7 @@ fn decided(effective: &Effective, path: &str, leaf: &Leaf) -> Result<(), String>
             _ => Value::Null,
         }
     } else if path.starts_with("router.route.http.spec.rules[") && path.contains(".backendRefs[") {
-        // It was the pool that the controller would create, or the last layer left the rule without a back end.
+        // The backend was the pool that the controller would create, or the last layer left the rule without a backend.
         let (_, field) = path.rsplit_once('.').ok_or("no field of a back end")?;
         match (field, scheduler) {
             ("group", None) => json!(""),
@@ -171,7 +171,7 @@ fn decided(effective: &Effective, path: &str, leaf: &Leaf) -> Result<(), String>
     if expected == leaf.value { Ok(()) } else { Err(format!("no rule leads to it: {:?}", leaf.rule)) }
 }
 
-/// What merges without saying anything.
+/// Whether merging this value has no effect.
 fn is_silent(path: &str, value: &Value) -> bool {
     match value {
         Value::Object(map) => map.is_empty(),
@@ -181,7 +181,7 @@ fn is_silent(path: &str, value: &Value) -> bool {
     }
 }
 
-/// Puts a value at a JSON pointer, and makes what is on the way: lists are filled in order or not.
+/// Sets a value at a JSON pointer, and creates missing parents. Lists may be filled in any order.
 fn place(root: &mut Value, pointer: &str, value: Value) -> Option<()> {
     let mut slot = root;
     for step in pointer.split('/').skip(1) {

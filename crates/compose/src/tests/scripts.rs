@@ -1,5 +1,5 @@
-//! The start scripts of our presets start what the reference's were recorded to start (`starts`), under a real bash with a fake
-//! server.
+//! The start scripts of our presets start the server with the same arguments as the reference's (recorded in `starts`). They
+//! run in a real bash with a fake server.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::recordings::{config_set, platform, recorded_presets, remark, service};
 use crate::{Inputs, NoConfigMaps, PresetNames, compose, presets};
 
-/// The container `main` of each pod spec that a service composes to, with its place.
+/// Returns the container `main` of each pod spec in a composed service, with its place.
 fn commands(
     presets: &[longboat_api::v1alpha2::LLMInferenceServiceConfig],
     spec: &Value,
@@ -46,7 +46,7 @@ fn commands(
         .collect()
 }
 
-/// What a server of some version is started with: its arguments, one a line.
+/// Returns the arguments with which a server of this version is started, one per line.
 fn started(folder: &Path, command: &[String], version: &str, env: &[(&str, &str)]) -> String {
     let out = folder.join("out");
     let _ = fs::remove_file(&out);
@@ -80,7 +80,7 @@ fn scratch() -> PathBuf {
     folder
 }
 
-/// Services whose servers are started.
+/// The services whose servers are started.
 fn specs() -> Vec<Value> {
     let args = json!(["--lora-modules", r#"'{"name":"a b","path":"/p"}'"#, "--quoted", "x y", "\"q r\""]);
     let kv = json!({ "cpu": "1Gi", "evictionPolicy": "lru", "secondary": [{ "fileSystem": {} }] });
@@ -100,7 +100,7 @@ fn specs() -> Vec<Value> {
     ]
 }
 
-/// Versions of the server, with the environment that it is started in.
+/// The versions of the server, with the environment of each.
 const WORLDS: [(&str, &[(&str, &str)]); 6] = [
     ("0.15.3", &[]),
     ("0.16.0", &[("VLLM_ADDITIONAL_ARGS", "--max-model-len 10 --x 'a b'")]),
@@ -110,14 +110,14 @@ const WORLDS: [(&str, &[(&str, &str)]); 6] = [
     ("unknown", &[("KSERVE_INFER_ROCE", "true"), ("NCCL_IB_GID_INDEX", "5")]),
 ];
 
-/// Every start that is compared, and the lines of what was started.
+/// Returns all starts to compare, with the resulting arguments.
 fn starts(presets: &[longboat_api::v1alpha2::LLMInferenceServiceConfig]) -> Vec<Value> {
     let folder = scratch();
     let mut starts = Vec::new();
     for spec in specs() {
         for tls in [false, true] {
             for (place, command) in commands(presets, &spec, tls) {
-                // Every other world: with and without TLS they differ in nothing but three flags.
+                // Half of the environments for each: with and without TLS, only three flags differ.
                 for (version, env) in WORLDS.into_iter().skip(usize::from(tls)).step_by(2) {
                     let text = started(&folder, &command, version, env);
                     starts.push(json!({

@@ -1,14 +1,14 @@
-//! Pod security of the presets: the standard "restricted", but for what an engine cannot do without.
+//! The pods of presets comply with the standard "restricted" of Pod Security, except for what an engine needs.
 
 use serde_json::Value;
 
 use crate::{Layer, PresetNames, presets};
 
-/// What a container may do although the standard forbids it: preset, container, rule, why.
+/// What a container may do although the standard forbids it: preset, container, rule, reason.
 const EXCEPTIONS: [(&str, &str, &str, &str); 3] = [
     ("-worker-data-parallel", "main", CAPABILITIES, "RDMA pins memory and opens raw queue pairs"),
     ("config-llm-tokenizer", "main", NON_ROOT, "the engine's CPU image runs as root"),
-    // Patches of a container that another preset has.
+    // This preset only patches a container of another preset.
     ("config-llm-scheduler-latency-predictor", "main", "", "the picker is the scheduler preset's"),
 ];
 
@@ -36,7 +36,7 @@ const PODS: [&str; 6] = [
     "/router/scheduler/tokenizer/template",
 ];
 
-/// Rules that a container breaks.
+/// The rules that a container violates.
 fn broken(container: &Value) -> Vec<&'static str> {
     let context = &container["securityContext"];
     let mut broken = Vec::new();

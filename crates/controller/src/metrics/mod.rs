@@ -161,7 +161,7 @@ pub(crate) struct Phases<'a> {
 impl Worker {
     const ALL: [Self; 2] = [Self::Services, Self::Configs];
 
-    /// The name of KServe's controller, which the metrics' labels keep.
+    /// The name of KServe's controller, which is used in labels of metrics.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Services => "llminferenceservice",

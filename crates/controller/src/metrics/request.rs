@@ -34,7 +34,7 @@ fn write(method: &Method, uri: &Uri) -> Option<(String, &'static str)> {
         Method::DELETE => "delete",
         _ => return None,
     };
-    // /api/v1/… or /apis/GROUP/VERSION/…, then namespaces/NAME for what lives in one.
+    // The path is /api/v1/… or /apis/GROUP/VERSION/…, followed by namespaces/NAME for namespaced objects.
     let mut parts = uri.path().split('/').filter(|part| !part.is_empty());
     let skipped = if parts.next()? == "api" { 1 } else { 2 };
     let rest: Vec<&str> = parts.skip(skipped).collect();

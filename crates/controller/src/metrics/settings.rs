@@ -27,7 +27,7 @@ pub struct MetricsSettings {
 }
 
 impl Default for MetricsSettings {
-    /// Nowhere: who embeds a controller says where.
+    /// Off, because a program that embeds a controller chooses the address itself.
     fn default() -> Self {
         Self { address: Listen::Off, secure: true }
     }

@@ -1,4 +1,4 @@
-//! Each source of changes, and exactly the services that it enqueues.
+//! For each kind of change, exactly the services that it enqueues.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -52,7 +52,7 @@ impl Admission for Nobody {
     }
 }
 
-/// Services that have nothing to do with each other, but for two members of a group.
+/// Services that do not depend on each other, except for two members of a group.
 fn services() -> Vec<Value> {
     let service = |name: &str, spec: Value| {
         let mut spec = spec;
@@ -89,7 +89,7 @@ fn services() -> Vec<Value> {
     ]
 }
 
-/// What the services refer to, and the same of what nobody refers to.
+/// The objects to which the services refer, and similar objects to which none refers.
 fn surroundings() -> Vec<Value> {
     let object = |version: &str, kind: &str, name: &str, more: Value| {
         let mut object = json!({
@@ -149,7 +149,7 @@ struct Scene {
 // === impl Scene ===
 
 impl Scene {
-    /// Services that a controller has brought as far as they get, so that it knows what they look at.
+    /// A scene in which the controller has reconciled all services as far as possible, so that it knows their dependencies.
     async fn settled() -> Self {
         let world = World::new(Arc::new(Nobody)).await;
         for preset in presets::builtin(&PresetNames::default(), "kserve").unwrap() {
@@ -159,7 +159,7 @@ impl Scene {
         for object in surroundings().into_iter().chain(services()) {
             world.apply(object).await;
         }
-        // Nobody reads what is told.
+        // Events are not read, so the receiving end is dropped.
         let (sink, _) = events::channel();
         let context = Context::new(world.client(), Args::default(), sink, Metrics::new());
         let scene = Self { world, context };
@@ -167,7 +167,7 @@ impl Scene {
         scene
     }
 
-    /// Brings every service as far as it gets. Nobody is woken then.
+    /// Reconciles every service as far as possible. Afterwards none is enqueued.
     async fn settle(&self) {
         for _ in 0..6 {
             self.look().await;
@@ -181,7 +181,7 @@ impl Scene {
         self.woken().await;
     }
 
-    /// Fills the caches with what there is.
+    /// Fills the caches with the current objects.
     async fn look(&self) {
         let context = &self.context;
         list::<LLMInferenceService>(context, None).await.unwrap();
@@ -200,7 +200,7 @@ impl Scene {
         capabilities::list_all(context).await.unwrap();
     }
 
-    /// The services that are to be worked on, which are then not any more.
+    /// Takes the enqueued services out of the queue, and returns them.
     async fn woken(&self) -> BTreeSet<String> {
         let mut woken = BTreeSet::new();
         while let Ok(key) = tokio::time::timeout(Duration::from_mins(1), self.context.services.next()).await {
@@ -210,7 +210,7 @@ impl Scene {
         woken
     }
 
-    /// Changes an object, and lets the controller hear of it.
+    /// Changes an object, and passes the change to the controller.
     async fn change<K: Watched>(&self, namespace: &str, name: &str, patch: Value) -> BTreeSet<String> {
         let api = K::api(&self.context.client, Some(namespace));
         let patched = if patch["status"].is_null() {
@@ -223,7 +223,7 @@ impl Scene {
         self.hear(&change).await
     }
 
-    /// Deletes an object, and lets the controller hear of it.
+    /// Deletes an object, and passes the deletion to the controller.
     async fn delete<K: Watched>(&self, namespace: &str, name: &str) -> BTreeSet<String> {
         let api = K::api(&self.context.client, Some(namespace));
         let object = api.get(name).await.unwrap();
@@ -232,7 +232,7 @@ impl Scene {
         self.hear(&change).await
     }
 
-    /// Adds a service, and lets the controller hear of it.
+    /// Adds a service, and passes it to the controller.
     async fn add(&self, service: Value) -> BTreeSet<String> {
         let name = service["metadata"]["name"].as_str().unwrap().to_owned();
         self.world.apply(service).await;
@@ -264,7 +264,7 @@ async fn what_services_refer_to_wakes_those_that_refer_to_it() {
     assert_eq!(scene.change::<SecretMetadata>("ns", "keys", data.clone()).await, only(&["full"]));
     assert_eq!(scene.change::<SecretMetadata>("ns", "nobodys", data).await, only(&[]));
     assert_eq!(scene.change::<ServiceAccount>("ns", "reader", annotated("a")).await, only(&["full"]));
-    // Every pod without an account of its own has this one, and its secrets of the hub.
+    // Every pod without its own account uses this account and its Secrets for the hub.
     let without_own: Vec<&str> = ALL.into_iter().filter(|name| *name != "full").collect();
     assert_eq!(scene.change::<ServiceAccount>("ns", "default", annotated("a")).await, only(&without_own));
 
@@ -301,7 +301,7 @@ async fn what_services_refer_to_wakes_those_that_refer_to_it() {
     assert_eq!(scene.change::<InferencePool>("ns", "own", annotated("a")).await, only(&["external"]));
     assert_eq!(scene.change::<InferencePool>("ns", "nobodys", annotated("a")).await, only(&[]));
 
-    // What is missing is looked at, too: it wakes when it comes.
+    // Missing objects are dependencies too: when they appear, their services are enqueued.
     assert_eq!(scene.delete::<InferencePool>("ns", "own").await, only(&["external"]));
     assert_eq!(scene.delete::<HTTPRoute>("ns", "own").await, only(&["referring"]));
     assert_eq!(scene.delete::<Gateway>("ns", "own").await, referring);
@@ -328,7 +328,7 @@ async fn what_belongs_to_a_service_wakes_that_service() {
     let autoscaler = scene.change::<HorizontalPodAutoscaler>("ns", "scaled-kserve-hpa", bounds);
     assert_eq!(autoscaler.await, only(&["scaled"]));
 
-    // Addresses of pods belong into certificates; what else they report is nobody's business.
+    // The addresses of pods are in certificates. The rest of their status does not matter.
     let address = json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}});
     assert_eq!(scene.change::<Pod>("ns", "full-pod", address.clone()).await, full);
     assert_eq!(
@@ -355,7 +355,7 @@ async fn a_service_wakes_itself_and_the_members_of_its_group_and_settings_wake_a
     assert_eq!(scene.change::<LLMInferenceService>("ns", "blue", weight).await, group);
     let replicas = json!({"spec": {"replicas": 2}});
     assert_eq!(scene.change::<LLMInferenceService>("ns", "plain", replicas).await, only(&["plain"]));
-    // Who leaves tells those it leaves, and nobody afterwards.
+    // A service that leaves a group enqueues the other members once, and later changes of it do not.
     let leave = json!({"spec": {"router": {"route": {"group": null, "weight": null}}}});
     assert_eq!(scene.change::<LLMInferenceService>("ns", "blue", leave).await, group);
     let annotated_green = scene.change::<LLMInferenceService>("ns", "green", annotated("a")).await;
@@ -365,13 +365,13 @@ async fn a_service_wakes_itself_and_the_members_of_its_group_and_settings_wake_a
         "kserveIngressGateway": "kserve/another", "ingressGateway": "kserve/x",
     }).to_string()}});
     assert_eq!(scene.change::<ConfigMap>("kserve", "inferenceservice-config", settings).await, only(&ALL));
-    // What does not change a setting changes nothing.
+    // A change that leaves all settings equal enqueues nothing.
     let touched = scene.change::<ConfigMap>("kserve", "inferenceservice-config", annotated("a"));
     assert_eq!(touched.await, only(&[]));
     drop(scene.world);
 }
 
-/// What the watch would say of it is known by then.
+/// The watch will not report the change, because the cache knows it from the response.
 #[tokio::test(start_paused = true)]
 async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
     let scene = Box::pin(Scene::settled()).await;
@@ -400,7 +400,7 @@ async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
     assert_eq!(scene.woken().await, only(&["user"]));
 }
 
-/// A model's name that a whole namespace has must not wake all of it whenever one more comes.
+/// If a whole namespace shares one model name, another service with that name must not enqueue all of them.
 #[tokio::test(start_paused = true)]
 async fn of_those_with_the_name_of_its_model_a_service_hears_of_one() {
     let scene = Box::pin(Scene::settled()).await;

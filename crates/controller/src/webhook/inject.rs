@@ -67,7 +67,7 @@ enum State {
 // === impl Trusting ===
 
 impl Trusting {
-    /// All of them.
+    /// All such objects.
     pub(crate) const ALL: [Self; 5] = [
         Self::MutatingService,
         Self::ValidatingService,

@@ -181,7 +181,7 @@ impl Keeper {
         let damaged = kept.is_err();
         match kept {
             Ok(kept) => self.authority = kept,
-            // API servers already trust the CA in memory, so writing that one back locks nobody out.
+            // API servers already trust the CA in memory, so writing it into the Secret locks no API server out.
             Err(error) => {
                 tracing::warn!(
                     namespace = self.namespace, secret = SECRET, %error,

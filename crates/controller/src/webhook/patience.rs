@@ -76,8 +76,8 @@ mod tests {
         kube::Error::Api(Box::new(Status { code, ..Status::failure("no", "No") }))
     }
 
-    /// The number of attempts, and the time they take, when the first answers have these codes and later ones succeed; 0
-    /// attempts if the read fails.
+    /// Returns the number of attempts and the time that they take, if the first responses have these codes and later ones
+    /// succeed. The number of attempts is 0 if the read fails.
     async fn tried(codes: &[u16]) -> (Result<usize, usize>, Duration) {
         let start = Instant::now();
         let mut count = 0;

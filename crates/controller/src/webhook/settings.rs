@@ -76,7 +76,7 @@ pub enum SettingsError {
 // === impl Settings ===
 
 impl Settings {
-    /// What TLS offers.
+    /// Returns the TLS options.
     pub(crate) fn tls(&self) -> Result<ServerOptions, SettingsError> {
         if self.tls_min_version == Some(MinVersion::Tls13) && !self.tls_cipher_suites.is_empty() {
             return Err(SettingsError::SuitesOfTls13);

@@ -1,4 +1,4 @@
-//! Configs: found late, changed, used, deleted.
+//! Configs that are created late, changed, used or deleted.
 
 use k8s_openapi::api::core::v1::Event;
 use kube::{
@@ -80,13 +80,13 @@ async fn a_config_hears_of_its_users_although_an_answer_got_lost() {
         let status = api.get("mine").await.unwrap().status.unwrap_or_default();
         status.referenced_by.into_iter().map(|user| user.name).collect::<Vec<_>>()
     };
-    // Whichever of its first writes the status is.
+    // The status may be any of the first writes, so each one fails in turn.
     for nth in 1.. {
         running.faults.plan(nth, Fault::Timeout);
         world.apply(service("llm", json!({"baseRefs": [{"name": "mine"}]}))).await;
         world.eventually("the user", async || (users().await == ["llm"]).then_some(())).await;
         if !running.faults.happened() {
-            // The finalizer, a child, the service's status and the config's.
+            // The writes are the finalizer, a child, the service's status and the config's status.
             assert!(nth > 4, "only {nth} writes led there");
             break;
         }
@@ -127,7 +127,7 @@ async fn a_config_says_who_uses_it_and_stays_until_nobody_does() {
         .await;
 }
 
-/// The reason of the condition that says whether a config is in use.
+/// Waits until the condition about the use of a config has the reason `wanted`.
 async fn use_of(world: &longboat_testkit::World, name: &str, wanted: &str) {
     let api = configs(world.client(), "ns");
     world
@@ -159,12 +159,12 @@ async fn a_preset_that_a_service_would_use_stays_although_the_service_lacks_anot
     condition(&world, "llm", "PresetsCombined", |found| found.reason == "ConfigNotFound").await;
     let api = configs(world.client(), "ns");
     for name in [used, unused] {
-        // It has its finalizer by then.
+        // By now the config has its finalizer.
         use_of(&world, name, "NotInUse").await;
         api.delete(name, &DeleteParams::default()).await.unwrap();
         use_of(&world, name, "DeletionBlocked").await;
     }
-    // Once it is composed, it is known which one it uses.
+    // After composition, it is known which config the service uses.
     world.apply(config("missing", &json!({"replicas": 1}))).await;
     condition(&world, "llm", "PresetsCombined", Condition::is_true).await;
     is_gone(&world, unused).await;
@@ -204,7 +204,7 @@ async fn a_merged_spec_that_the_schema_refuses_is_reported_by_field() {
         refused.message
     );
     assert!(refused.message.contains("mutually exclusive"), "{}", refused.message);
-    // Taking the conflict away is enough.
+    // Removing the conflict is enough.
     let patch = json!({"spec": {"replicas": null}});
     services(world.client()).patch("llm", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     condition(&world, "llm", "PresetsCombined", Condition::is_true).await;
@@ -282,7 +282,7 @@ async fn what_layers_do_without_effect_is_said_once() {
     world.eventually("both events", async || (said().await.len() == 2).then_some(())).await;
     assert_eq!(said().await, expected);
 
-    // Passes that compose the same, and a controller that starts over, have nothing new to say.
+    // Reconciles with the same layers record no new events, and neither does a restarted controller.
     let api = services(world.client());
     let touch = Patch::Merge(json!({"metadata": {"annotations": {"touched": "yes"}}}));
     api.patch("llm", &PatchParams::default(), &touch).await.unwrap();

@@ -1,4 +1,4 @@
-//! How far models are: what services say of it, how often, and that nobody waits for it.
+//! The progress of downloads: what services report, how often, and that nothing waits for it.
 
 use std::sync::{
     Arc,
@@ -22,7 +22,7 @@ use crate::setup::{Running, condition, service, services, world};
 
 const TYPE: &str = "ModelFetched";
 
-/// A storage initializer that is further each time that it is asked, or that takes connections and says nothing.
+/// A storage initializer that makes progress with each request, or that accepts connections and does not respond.
 async fn initializer(talks: bool) -> (u16, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -52,7 +52,7 @@ async fn initializer(talks: bool) -> (u16, Arc<AtomicU64>) {
     (port, asked)
 }
 
-/// A pod of a service that runs its storage initializer, which listens at that port of this machine.
+/// A pod of a service in which the storage initializer runs and listens at this port of the machine.
 async fn pod(world: &World, service: &str, port: u16) {
     let api: Api<Pod> = Api::namespaced(world.client(), "ns");
     let labels = json!({
@@ -84,7 +84,7 @@ async fn state(world: &World, service: &str, state: Value) {
     api.patch_status(&format!("{service}-pod"), &params, &Patch::Merge(status)).await.unwrap();
 }
 
-/// Writes of the status of a service so far.
+/// The number of status writes of a service so far.
 fn writes(running: &Running, service: &str) -> u64 {
     let path = format!("llminferenceservices/{service}/status");
     running.faults.log().iter().filter(|write| write.path.ends_with(&path)).count() as u64
@@ -106,7 +106,7 @@ async fn a_service_says_how_far_its_model_is_with_one_write_for_each_answer() {
     let answers = asked.load(Ordering::SeqCst);
     let further = |found: &Condition| found.message != first.message;
     condition(&world, "llm", TYPE, further).await;
-    // Two answers are five seconds apart, and each is at most one write.
+    // Two requests are five seconds apart, and each causes at most one write.
     let (writes, answers) = (writes(&running, "llm") - before, asked.load(Ordering::SeqCst) - answers);
     assert!((1..=answers + 1).contains(&writes), "{writes} writes after {answers} answers");
 
@@ -130,7 +130,7 @@ async fn a_pod_that_hangs_is_named_and_holds_nobody_up() {
     condition(&world, "llm", "MainWorkloadReady", |found| found.reason == "Progressing").await;
     pod(&world, "llm", port).await;
     world.eventually("the pod is asked", async || (asked.load(Ordering::SeqCst) > 0).then_some(())).await;
-    // Others are reconciled meanwhile, and so is this one.
+    // Meanwhile other services are reconciled, and so is this one.
     world.apply(service("other", json!({}))).await;
     condition(&world, "other", "MainWorkloadReady", |found| found.reason == "Progressing").await;
 

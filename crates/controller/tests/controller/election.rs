@@ -1,4 +1,4 @@
-//! Several replicas: one reconciles at a time, and the next one takes over.
+//! Several replicas: one reconciles at a time, and another takes over.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use crate::setup::{QUIET, deployments, service, world};
 const LEASE: &str = "llminferenceservice-kserve-controller-manager";
 const LEASES: &str = "/apis/coordination.k8s.io";
 
-/// Short enough that a test may wait for it, and still as the rules want it.
+/// Short enough for a test, and valid.
 const FAST: Election = Election {
     enabled: true,
     lease: Duration::from_secs(2),
     deadline: Duration::from_millis(1500),
     retry: Duration::from_millis(200),
 };
-/// So long that nobody takes over because of time.
+/// So long that no replica takes over because a lease expired.
 const SLOW: Election = Election {
     enabled: true,
     lease: Duration::from_hours(2),
@@ -75,7 +75,8 @@ impl Replica {
             .await;
     }
 
-    /// What it wrote of what only a leader writes: all replicas keep the CA of the webhooks, and ask for the lease.
+    /// The writes of this replica that only a leader makes. All replicas maintain the CA of the webhooks and try to take the
+    /// lease.
     fn writes(&self) -> Vec<String> {
         let log = self.faults.log();
         let paths = log.into_iter().map(|write| write.path);
@@ -102,7 +103,7 @@ async fn lease(world: &World) -> LeaseSpec {
     leases(world).get(LEASE).await.unwrap().spec.unwrap()
 }
 
-/// Who holds the lease, once it is somebody else than `but`.
+/// Waits for a leader other than `but`, and returns its name.
 async fn leader(world: &World, but: &str) -> String {
     let api = leases(world);
     world
@@ -131,7 +132,7 @@ async fn the_next_replica_takes_over_as_soon_as_the_leader_is_asked_to_stop() {
     assert_eq!(second.writes(), Vec::<String>::new(), "only the leader writes");
     assert!(!first.writes().is_empty());
 
-    // Neither the lease's time nor the next attempt would come within this test.
+    // Neither the expiry of the lease nor the next attempt would occur during this test.
     let written = first.faults.clone();
     first.stop().await;
     let after = written.writes();
@@ -213,7 +214,7 @@ async fn the_lease_of_the_reference_is_respected_until_it_gives_it_back() {
         holder_identity: Some(holder.to_owned()),
         lease_duration_seconds: Some(seconds),
         acquire_time: Some(MicroTime(Timestamp::UNIX_EPOCH)),
-        // Its clock is decades behind, which is its own business.
+        // The clock of the holder is decades behind, which must not matter.
         renew_time: Some(MicroTime(Timestamp::UNIX_EPOCH)),
         lease_transitions: Some(7),
         ..LeaseSpec::default()

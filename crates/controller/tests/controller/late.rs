@@ -1,4 +1,4 @@
-//! What is decided before all is known, or changes afterwards.
+//! Decisions based on incomplete information, and on information that changes later.
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -40,7 +40,7 @@ async fn a_service_applied_together_with_its_namespace_is_like_one_applied_later
     namespaces.create(&PostParams::default(), &fresh).await.unwrap();
     world.apply(early).await;
     live(&world, "fresh").await;
-    // Its account comes when the Deployment is there.
+    // Its service account is created after the Deployment.
     world.namespace("fresh").await;
     world.apply(service("llm", json!({}))).await;
     live(&world, "ns").await;
@@ -59,7 +59,7 @@ async fn a_child_that_was_not_known_is_looked_at_before_it_is_written() {
     live(&world, "ns").await;
     world.settle(QUIET).await;
     running.stop().await;
-    // Without our label no watch brings it; how many replicas there are is decided by whoever scaled it.
+    // Without our label, no watch reports it. An autoscaler or user has set its number of replicas.
     let label = "app.kubernetes.io/part-of";
     patch(&world, json!({"metadata": {"labels": {label: null}}, "spec": {"replicas": 5}})).await;
     let _running = Running::start(&world);
@@ -82,7 +82,7 @@ async fn other_devices_reach_the_pods_and_pods_of_the_reference_run_on() {
     world.settle(QUIET).await;
     running.stop().await;
 
-    // As the reference has them.
+    // The form in which the reference creates them.
     let unmarked = json!({"metadata": {"annotations": {DRA_DEVICES: null}}});
     patch(&world, json!({"spec": {"template": unmarked}})).await;
     let templates: Api<ResourceClaimTemplate> = Api::namespaced(world.client(), "ns");

@@ -1,4 +1,4 @@
-//! From creation to deletion.
+//! The lifecycle of a service from creation to deletion.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret, Service, ServiceAccount};
 use kube::{
@@ -272,7 +272,7 @@ async fn a_deployment_whose_selector_is_in_the_way_makes_way_without_its_pods() 
     let api = deployments(world.client());
     let made = world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     running.stop().await;
-    // As the reference makes it: it selects by what its pods do.
+    // The form in which the reference creates it: the selector contains the role.
     let mut old = made.clone();
     old.metadata.resource_version = None;
     old.metadata.uid = None;
@@ -363,7 +363,7 @@ async fn members_of_a_group_share_their_traffic_come_to_rest_and_hand_over() {
             .eventually("both share", async || (shares(name).await.as_ref() == Some(&both)).then_some(()))
             .await;
     }
-    // A gateway that takes every version of a route must not set off another.
+    // A gateway that accepts each version of a route must not cause another version.
     for _ in 0..3 {
         world.accept_routes("ns").await;
         world.settle(QUIET).await;

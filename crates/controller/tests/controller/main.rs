@@ -1,4 +1,4 @@
-//! The controller against the embedded API server: what it makes, how it fails, and that it comes to rest.
+//! The controller on the embedded API server: what it writes, how it fails, and that it comes to rest.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 

@@ -1,4 +1,4 @@
-//! A mutating webhook of somebody else's, which has a say in our children.
+//! Another mutating webhook that changes our children.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::setup::{QUIET, Running, deployments, service, services, world};
 
-/// Adds a toleration to the pods of every Deployment, and overrules how many there are.
+/// Adds a toleration to the pods of every Deployment, and changes its number of replicas.
 struct Meddler;
 
 impl Admission for Meddler {
@@ -50,7 +50,7 @@ async fn what_it_adds_is_not_fought_over_and_drift_is_still_put_right() {
     let touch = Patch::Merge(json!({"metadata": {"annotations": {"somebody": "else"}}}));
     services(world.client()).patch("llm", &PatchParams::default(), &touch).await.unwrap();
     world.settle(QUIET).await;
-    // The status says that it is ready.
+    // The other write is the status, which becomes ready.
     assert!(running.faults.writes() <= writes + 2, "{} writes", running.faults.writes() - writes);
 
     let drift = json!({"spec": {"template": {"spec": {"hostNetwork": true}}}});
@@ -66,6 +66,6 @@ async fn what_it_adds_is_not_fought_over_and_drift_is_still_put_right() {
     running.stop().await;
     let running = Running::start(&world);
     world.settle(QUIET).await;
-    // A new process asks once, and learns that nothing comes of it.
+    // A new process tries once, and learns that the write changes nothing.
     assert!(running.faults.writes() <= 1, "{after} before, {} after", running.faults.writes());
 }

@@ -1,6 +1,6 @@
-//! What `render` says without a cluster, against what the running controller writes.
+//! Compares the output of `render`, which needs no cluster, with what the running controller writes.
 //!
-//! All cases of `tests/cases` share one world; the recorded cases are compared on the way, by `golden`.
+//! All cases of `tests/cases` share one world. The recorded cases are compared by `golden`.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -21,18 +21,18 @@ use crate::{
     setup::{Running, world},
 };
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Compared {
-    /// Children that were compared.
+    /// The number of compared children.
     pub(crate) objects: usize,
-    /// Services that the world cannot have as `render` assumes it.
+    /// The number of services for which `render` assumes what the world cannot have.
     pub(crate) assumed: usize,
-    /// Where the two differ.
+    /// The differences.
     pub(crate) found: Vec<Difference>,
 }
 
-/// Renders manifests, and compares each child with the one that the controller wrote.
+/// Renders manifests, and compares each child with the one that the controller has written.
 pub(crate) async fn compare(world: &World, documents: &[Document], settings: &Settings) -> Compared {
     let mut compared = Compared::default();
     let Ok(scene) = Scene::new(documents, settings) else { return compared };
@@ -83,7 +83,7 @@ async fn one(world: &World, mut ours: Value, namespace: &str, place: &str, found
     };
     let live = serde_json::to_value(live).unwrap();
     ours["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
-    // What only the server or the moment of the write can know.
+    // Only the server knows these values, or only at the time of the write.
     if ours["kind"] == "Secret" {
         ours["data"] = live["data"].clone();
     }
@@ -104,7 +104,7 @@ async fn one(world: &World, mut ours: Value, namespace: &str, place: &str, found
     differences(&format!("offline/{place}"), &normal_child(live), &normal_child(stored), found);
 }
 
-/// The children of services of a namespace, of the kinds that can be written at all.
+/// Returns the children of services in a namespace. Skips kinds that the cluster does not serve.
 async fn written(world: &World, namespace: &str, owners: &BTreeSet<String>) -> Vec<Value> {
     const KINDS: [(&str, &str); 12] = [
         ("v1", "Secret"),
@@ -148,7 +148,7 @@ fn api_of(world: &World, object: &Value, namespace: &str) -> Api<DynamicObject> 
     }
 }
 
-/// Manifests as a user has them.
+/// Returns objects as manifests.
 pub(crate) fn documents(objects: &[Value]) -> Vec<Document> {
     let text: Vec<String> = objects.iter().map(ToString::to_string).collect();
     longboat_manifest::parse("manifests", &text.join("\n---\n")).unwrap()
@@ -182,7 +182,7 @@ async fn every_case_is_rendered_as_the_controller_writes_it() {
             .map(|document| document.object)
             .filter(|object| object["metadata"]["name"] != "inferenceservice-config")
             .collect();
-        // Each case has a namespace of its own, whatever it calls it.
+        // Each case has its own namespace, whatever the manifests say.
         let namespace = format!("case-{at}");
         for object in &mut objects {
             if object["metadata"]["namespace"] != "kserve" {

@@ -1,4 +1,4 @@
-//! Optional APIs that come and go.
+//! Optional APIs that appear and disappear.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ async fn a_missing_api_degrades_what_needs_it_and_is_noticed_when_it_comes() {
     let world = without_optional_apis().await;
     let _running = Running::start(&world);
     world.apply(service("llm", full())).await;
-    // The workload does not wait for the router.
+    // The workload is written even if the router cannot be.
     let api = deployments(world.client());
     world.eventually("the Deployment", async || api.get_opt("llm-kserve").await.unwrap()).await;
     condition(&world, "llm", "RouterReady", Condition::is_false).await;

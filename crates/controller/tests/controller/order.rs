@@ -1,4 +1,4 @@
-//! What waits for what while a service is written.
+//! The order of writes for a service.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn a_status_has_what_changed_while_children_were_written() {
     world.eventually("the route is asked for", async || is_held().then_some(())).await;
     // Deployments are written before routes.
     world.make_available("ns").await;
-    // The watch tells of it at once; nothing else says that it has.
+    // The watch reports the change at once, but nothing shows when it has been processed.
     tokio::time::sleep(Duration::from_millis(500)).await;
     tap.release();
     condition(&world, "llm", "MainWorkloadReady", Condition::is_true).await;

@@ -1,4 +1,4 @@
-//! Requests that prove serving: how many are sent, and that none of them holds anything up.
+//! Proof requests: how many are sent, and that none of them blocks anything.
 
 use std::sync::{
     Arc,
@@ -17,18 +17,18 @@ use tokio::{
 
 use crate::setup::{QUIET, Running, condition, deployments, service, services, world};
 
-/// What a gateway does with a request.
+/// How a gateway responds to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
-    /// It answers with a token.
+    /// With a token.
     Answer,
-    /// It takes the request, and nothing more.
+    /// It accepts the request, and does not respond.
     Hang,
-    /// It answers without an end.
+    /// With an endless response.
     Flood,
 }
 
-/// A gateway, and how often it was asked.
+/// A gateway, with the number of its requests.
 struct Gateway {
     does: Arc<Mutex<Does>>,
     asked: Arc<AtomicUsize>,
@@ -111,7 +111,7 @@ async fn answer(mut stream: TcpStream, does: &Mutex<Does>, asked: &AtomicUsize) 
     }
 }
 
-/// A service that is ready but for the proof, whose requests go to that gateway.
+/// Creates a service that is ready except for the proof, and whose requests go to the gateway.
 async fn prepare(world: &World) {
     let refs = json!([{"name": "gw", "namespace": "ns"}]);
     let mut object = service("llm", json!({"router": {"route": {}, "gateway": {"refs": refs}}}));
@@ -150,7 +150,7 @@ async fn one_request_for_each_change_also_across_a_restart() {
     assert!(proven.is_some());
     running.kill().await;
 
-    // The next process knows it from the status.
+    // The next process knows the result from the status.
     let running = Running::start(&world);
     world.apply(service("other", json!({}))).await;
     let touched = json!({"metadata": {"annotations": {"note": "x"}}});
@@ -163,7 +163,7 @@ async fn one_request_for_each_change_also_across_a_restart() {
     world.settle(QUIET).await;
     assert_eq!((gateway.asked(), record(&world).await), (1, proven.clone()));
 
-    // Another pod is another world.
+    // With another pod, another proof is due.
     let labels = json!({
         "app.kubernetes.io/name": "llm", "app.kubernetes.io/part-of": "llminferenceservice",
         "kserve.io/component": "workload", "llm-d.ai/role": "both",

@@ -1,4 +1,4 @@
-//! Coming to rest: an unchanged world is not written to.
+//! The controller comes to rest: it does not write to an unchanged world.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -29,7 +29,7 @@ async fn triggers_that_change_nothing_write_nothing() {
     let running = Running::start(&world);
     converged(&world).await;
     let writes = running.faults.writes();
-    // A change of the platform settings wakes every service, and means nothing to them.
+    // This change of the platform settings enqueues every service, but does not affect any.
     let settings: Api<ConfigMap> = Api::namespaced(world.client(), "kserve");
     let patch = json!({"data": {"localModel": "{\"enabled\": true}"}});
     settings.patch("inferenceservice-config", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
@@ -107,8 +107,8 @@ async fn many_services_settle_with_few_writes_each() {
         })
         .await;
     world.settle(QUIET).await;
-    // Finalizer, children with an event each, certificates once the addresses are known, a few statuses; the reference
-    // needs 28.5 writes and 27 dry-runs.
+    // The writes are the finalizer, the children with an event each, the certificate once the addresses are known, and a few
+    // statuses. The reference needs 28.5 writes and 27 dry-runs.
     let each = running.faults.writes() / SERVICES;
     assert!(each <= 34, "{each} writes per service");
 }

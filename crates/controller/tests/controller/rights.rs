@@ -1,4 +1,4 @@
-//! The controller may do what the table of kinds needs, and write nothing else.
+//! The controller has the rights that the table of kinds needs, and no further write rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 /// Group and plural of a resource.
 type Name = (String, String);
-/// Verbs by resource.
+/// The verbs by resource.
 type Rights = BTreeMap<Name, BTreeSet<String>>;
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 const WRITE: [&str; 3] = ["create", "update", "delete"];
 
-/// What the controller does with the objects that it plans and reads.
+/// The rights that the controller needs for the objects that it plans and reads.
 fn needed(is_cluster_scoped: bool) -> Rights {
     fn of<K: Resource<DynamicType = ()>>(verbs: &[&str]) -> (Name, BTreeSet<String>) {
         let name = (K::group(&()).into_owned(), K::plural(&()).into_owned());
@@ -34,7 +34,7 @@ fn needed(is_cluster_scoped: bool) -> Rights {
     all.filter(|(scope, _)| is_cluster_scoped || *scope != "cluster").map(|(_, rights)| rights).collect()
 }
 
-/// What the roles in these files allow for any name.
+/// The rights that the roles in these files give for any object name.
 fn allowed(files: &[&str]) -> Rights {
     let mut rights = Rights::new();
     for file in files {
@@ -71,7 +71,7 @@ fn the_roles_of_an_installation_follow_from_the_table_of_kinds() {
             assert!(verbs.is_subset(&has), "{files:?}: {resource:?} needs {verbs:?}, has {has:?}");
         }
         for (resource, verbs) in &allowed {
-            // Pickers get a right to leases, and who grants a right must hold it.
+            // Pickers get a right to leases, and a right can only be given by somebody who has it.
             if verbs.contains("delete") && resource.1 != "leases" {
                 assert!(needed.contains_key(resource), "{files:?}: nothing of {resource:?} is ever deleted");
             }

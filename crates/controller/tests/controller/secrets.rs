@@ -1,4 +1,4 @@
-//! Secrets: whose contents are read, and when.
+//! Which Secrets are read completely, and when.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -15,7 +15,7 @@ use crate::{
     tap::{Asked, Tap},
 };
 
-/// An account whose Secret holds a token for the hub, and another Secret.
+/// Creates an account whose Secret has a token for the hub, and another Secret.
 async fn credentials(world: &World) {
     for name in ["hub", "others"] {
         world
@@ -33,7 +33,7 @@ async fn credentials(world: &World) {
         .await;
 }
 
-/// Reads of one Secret that is not a certificate of ours.
+/// The number of reads of one Secret that is not our certificate.
 fn reads(log: &[Asked], name: &str) -> usize {
     let path = format!("/secrets/{name}");
     log.iter()
@@ -79,7 +79,7 @@ async fn credentials_are_read_by_name_once_for_all_services_and_again_when_they_
         .await;
     world.settle(QUIET).await;
     let again = reads(&tap.log(), "hub");
-    // Both services may ask at the same moment.
+    // Both services may read it at the same moment.
     assert!((2..=3).contains(&again), "{again} reads");
     running.stop().await;
 }

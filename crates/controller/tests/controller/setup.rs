@@ -1,4 +1,4 @@
-//! A world with a controller in it.
+//! A world with a controller.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than any pass of these tests: after it, the world is at rest.
+/// Longer than any reconcile in these tests, so the world is at rest after it.
 pub(crate) const QUIET: Duration = Duration::from_millis(1500);
 
 pub(crate) struct Hook;
@@ -91,7 +91,7 @@ impl Running {
         Self { faults, ..Self::with_client(Args::default(), client) }
     }
 
-    /// A controller with another client, to which no faults happen.
+    /// Starts a controller with another client, which has no faults.
     pub(crate) fn with_client(args: Args, client: Client) -> Self {
         let stop = CancellationToken::new();
         let ends = stop.clone();
@@ -101,20 +101,20 @@ impl Running {
         Self { faults: Faults::default(), stop, task }
     }
 
-    /// Ends it in order.
+    /// Stops it gracefully.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.task.await.unwrap();
     }
 
-    /// Ends it as `kill -9` does.
+    /// Kills it, like `kill -9`.
     pub(crate) async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
     }
 }
 
-/// A world with presets and a namespace `ns`.
+/// Creates a world with presets and a namespace `ns`.
 pub(crate) async fn world() -> World {
     let world = World::new(Arc::new(Hook)).await;
     install_presets(&world).await;
@@ -128,13 +128,13 @@ pub(crate) async fn install_presets(world: &World) {
     }
 }
 
-/// A service of a model on the hub, with more fields of its spec.
+/// Returns a service for a model on the hub, with additional fields in its spec.
 #[expect(clippy::needless_pass_by_value, reason = "callers hand in literals")]
 pub(crate) fn service(name: &str, more: Value) -> Value {
     let mut spec = json!({"model": {"uri": "hf://facebook/opt-125m"}, "replicas": 1});
     let fields = spec.as_object_mut().unwrap();
     fields.extend(more.as_object().cloned().unwrap_or_default());
-    // Null takes a field away.
+    // Null removes a field.
     fields.retain(|_, value| !value.is_null());
     json!({
         "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
@@ -159,7 +159,7 @@ pub(crate) fn deployments(client: Client) -> Api<Deployment> {
     Api::namespaced(client, "ns")
 }
 
-/// The condition of a service, once it satisfies `wanted`.
+/// Waits until a condition of a service satisfies `wanted`, and returns it.
 pub(crate) async fn condition(
     world: &World,
     name: &str,

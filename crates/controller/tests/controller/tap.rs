@@ -1,4 +1,4 @@
-//! A client that notes what it is asked for, and can hold requests back.
+//! A client that records its requests, and can delay some.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub(crate) struct Asked {
     pub(crate) body: Vec<u8>,
 }
 
-/// What a client was asked for, and what it holds back. Clones share one state.
+/// The requests of a client, and what it delays. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct Tap {
     log: Arc<Mutex<Vec<Asked>>>,
-    /// The end of the path of creations that wait.
+    /// The suffix of the paths whose create requests are delayed.
     held: watch::Sender<Option<&'static str>>,
 }
 
@@ -33,22 +33,22 @@ impl Tap {
         Self { log: Arc::default(), held: watch::Sender::new(None) }
     }
 
-    /// Holds creations back below paths that end so, until [`Self::release`].
+    /// Delays create requests to paths with this suffix until [`Self::release`].
     pub(crate) fn hold(&self, end: &'static str) {
         self.held.send_replace(Some(end));
     }
 
-    /// Lets everything through.
+    /// Lets all requests through.
     pub(crate) fn release(&self) {
         self.held.send_replace(None);
     }
 
-    /// What was asked for, in order; a request is noted before it is held back.
+    /// All requests in order. A request is recorded before it is delayed.
     pub(crate) fn log(&self) -> Vec<Asked> {
         self.log.lock().clone()
     }
 
-    /// A client with all rights that this taps.
+    /// Returns a client with all rights, whose requests are recorded here.
     pub(crate) fn client(&self, world: &World) -> Client {
         let (tap, server) = (self.clone(), world.server.clone());
         let service = tower::service_fn(move |request: Request<Body>| {

@@ -58,7 +58,7 @@ fn an_empty_cluster_is_one_finding() {
         "longboat install --set image=",
     );
 
-    // Who may not read definitions cannot say that there are none; a controller without them is another fault.
+    // A user who may not read definitions cannot know that there are none. That there is no controller is another fault.
     let hidden = with(|facts| {
         empty(facts);
         facts.unseen_definitions = ["llminferenceservices", "llminferenceserviceconfigs"]

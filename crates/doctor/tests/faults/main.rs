@@ -1,4 +1,4 @@
-//! Every fault that is claimed to be found, seeded into a world in which all is well.
+//! Tests that every fault is found: seeds each into a world without faults.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod installation;
@@ -19,7 +19,7 @@ fn where_all_is_well_nothing_is_said() {
     assert_eq!(to_text(&with(|_| {})), "");
 }
 
-/// A fault without a test may be one that is never found.
+/// A fault without a test might never be found.
 #[test]
 fn every_fault_of_the_source_is_seeded_here() {
     let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! Services that say Ready and cannot serve, or compute every prompt twice.
+//! Services that report Ready and cannot serve, or that compute every prompt twice.
 
 use longboat_doctor::{Engine, Facts, Finding, Severity, examine, to_text};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn pod(role: &str, args: &str) -> Value {
     })
 }
 
-/// A service whose prefill is apart, and in which all is well.
+/// A service with separate prefill and without faults.
 fn apart() -> Facts {
     let mut facts = well();
     let mut whole = service(&READY);
@@ -39,7 +39,7 @@ fn apart() -> Facts {
     facts
 }
 
-/// The same after a request for a token, which came to this.
+/// Like [`apart`], after a proof request with this condition.
 fn asked(type_: &str, reason: &str, message: &str) -> Facts {
     let mut facts = apart();
     let mut service = (*facts.services[0]).clone();
@@ -81,7 +81,7 @@ fn a_missing_connector_is_found_with_the_proof_and_doubted_without() {
         "spec.prefill.template",
     );
     assert_eq!(doubt.severity, Severity::Warning);
-    // One that moves KV cache within a pod is none that moves it between pods.
+    // A connector that moves KV cache within a pod does not transfer it between pods.
     let offloading = CONNECTOR.replace("NixlConnector", "OffloadingConnector");
     let found = with(apart(), |facts| facts.pods[0] = object(pod("decode", &offloading)));
     only(&found, "ConnectorMissing", LLM, "no connector", "--kv-transfer-config");
@@ -175,7 +175,8 @@ fn other_links_are_told_as_the_proof_names_them() {
     let found = with(unused(), |facts| facts.pods[0].spec.as_mut().unwrap().init_containers = None);
     only(&found, "SidecarMissing", LLM, "no routing sidecar", "config-llm-decode-template");
 
-    // A gate keeps the service from being ready: the proof is the cause, and only where nothing else is.
+    // If the proof gates readiness, the proof is the cause of a service that is not ready, but only if there is no other
+    // cause.
     let mut gated = service(&[
         ("Ready", "False", "NoRoute", "no route"),
         ("ServingProven", "False", "NoRoute", "no route"),

@@ -10,7 +10,7 @@ use crate::world::{LLM, arc, condition, object, only, service, unready, with};
 #[test]
 fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
     let routed = |facts: &mut Facts| unready(facts, "HTTPRoutesReady", "HTTPRoutesNotReady", "not ready");
-    // The route has heard nothing from its Gateway.
+    // The Gateway has not set a status on the route.
     let unheard = |facts: &mut Facts| {
         routed(facts);
         let mut route = facts.snapshot.http_routes.get("ns", "llm-kserve-route").unwrap().clone();
@@ -22,7 +22,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         gateway.status = Some(object(status));
         facts.snapshot.gateways.insert(Arc::new(gateway));
     };
-    // The platform's own Gateway is told of, too.
+    // The platform's Gateway has a finding too.
     let of_service = |findings: Vec<Finding>| -> Vec<Finding> {
         findings.into_iter().filter(|finding| finding.object == LLM).collect()
     };

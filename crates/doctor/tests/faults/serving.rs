@@ -1,4 +1,4 @@
-//! What nobody looks at, and what says Ready and does not serve.
+//! Services that the controller has not reconciled, and services that report Ready and do not serve.
 
 use std::collections::BTreeMap;
 

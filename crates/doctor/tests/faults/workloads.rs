@@ -1,4 +1,4 @@
-//! Layers that do not combine, pods that do not start, autoscalers that do not scale.
+//! Services that cannot be composed, pods that do not start, autoscalers that do not scale.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn layers_that_do_not_combine_lead_to_the_config() {
     only(&found, "ComposedSpecInvalid", LLM, "spec.x: Invalid", "longboat explain");
 }
 
-/// The pod of the service in this state, and what is said of it.
+/// Returns the findings for a service whose pod has this status.
 fn with_pod(status: &Value) -> Vec<Finding> {
     with(|facts| {
         unready(facts, "MainWorkloadReady", "MinimumReplicasUnavailable", "");

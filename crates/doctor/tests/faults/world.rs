@@ -1,4 +1,4 @@
-//! A world in which all is well, and what is found when something in it is not.
+//! A world without faults, and the findings after something in it was changed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) 
 
 pub(crate) const READY: [(&str, &str, &str, &str); 1] = [("Ready", "True", "", "")];
 
-/// A service in the state that these conditions say.
+/// A service with these conditions.
 pub(crate) fn service(conditions: &[(&str, &str, &str, &str)]) -> Value {
     let conditions: Vec<Value> = conditions
         .iter()
@@ -167,7 +167,7 @@ pub(crate) fn well() -> Facts {
     }
 }
 
-/// A certificate that is valid for some days, and its key.
+/// Creates a certificate that is valid for some days, and its key.
 pub(crate) fn certificate(days: u32) -> (String, String) {
     let leaf = longboat_tls::LeafRequest {
         common_name: "test".into(),
@@ -181,25 +181,25 @@ pub(crate) fn certificate(days: u32) -> (String, String) {
     (pair.certificate_pem, pair.key_pem)
 }
 
-/// Bytes as JSON objects of Kubernetes have them.
+/// Returns bytes in the form of Kubernetes' JSON.
 pub(crate) fn bytes(pem: &str) -> Value {
     serde_json::to_value(k8s_openapi::ByteString(pem.as_bytes().to_vec())).unwrap()
 }
 
-/// A world with one thing wrong.
+/// Returns the findings after one change to a world without faults.
 pub(crate) fn with(change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
     let mut facts = well();
     change(&mut facts);
     examine(&facts)
 }
 
-/// A service that is not ready for this reason.
+/// Makes the service not ready for this reason.
 pub(crate) fn unready(facts: &mut Facts, type_: &str, reason: &str, message: &str) {
     let conditions = [("Ready", "False", reason, message), (type_, "False", reason, message)];
     facts.services = vec![arc(service(&conditions))];
 }
 
-/// The finding of that word, whose cause and fix say something; what it says about `object`.
+/// Checks that there is exactly one finding, with this fault, object, cause and fix. Returns it.
 #[track_caller]
 pub(crate) fn only(findings: &[Finding], fault: &str, object: &str, cause: &str, fix: &str) -> Finding {
     let [finding] = findings else { panic!("expected one finding, got:\n{}", to_text(findings)) };

@@ -1,4 +1,4 @@
-//! `helm template` comes to the objects that `longboat install` writes.
+//! `helm template` gives the objects that `longboat install` writes.
 
 use std::{io::Write, process::Command};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Objects, assert_same, objects, printed, tools};
 
-/// Values that touch everything that a chart can choose.
+/// Values for everything that users of a chart can choose.
 const EVERYTHING: &str = "
 image: registry.example/longboat:v9
 imagePullPolicy: Always
@@ -27,7 +27,7 @@ platform:
     localModel: {enabled: true}
 ";
 
-/// What a chart comes to, without what only Helm needs.
+/// Renders a chart, and removes what only Helm needs.
 fn rendered(chart: &str, values: &str) -> Option<Objects> {
     let helm = tools::tool("bin/helm")?;
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -46,7 +46,7 @@ fn rendered(chart: &str, values: &str) -> Option<Objects> {
     Some(all)
 }
 
-/// The installation as a chart has it: Helm makes namespaces by itself.
+/// Returns the installation without the namespace, which Helm creates itself.
 fn installation(values: &str) -> Installation {
     let mut values = Values::read(&[("values.yaml".to_owned(), values.to_owned())], &[]).unwrap();
     values.create_namespace = false;
@@ -58,7 +58,7 @@ fn the_defaults_of_the_chart_are_those_of_the_command() {
     let path = tools::root().join("deploy/helm/longboat/values.yaml");
     let chart: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let mut ours = serde_json::to_value(Values::default()).unwrap();
-    // Helm makes namespaces by itself, and the presets are a chart of their own.
+    // Helm creates namespaces itself, and the presets are in another chart.
     ours.as_object_mut().unwrap().retain(|key, _| key != "createNamespace" && key != "createPresets");
     assert_eq!(chart, ours);
 }

@@ -1,4 +1,4 @@
-//! `kubectl kustomize` comes to the objects that `longboat install` writes.
+//! `kubectl kustomize` gives the objects that `longboat install` writes.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The files of `deploy/` against the installation that they stand for.
+//! Compares the files of `deploy/` with the installation.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod helm;
@@ -26,7 +26,7 @@ fn objects<'a>(all: impl IntoIterator<Item = &'a Value>) -> Objects {
     found
 }
 
-/// What a program prints, as objects.
+/// Runs a program, and parses its output into objects.
 fn printed(command: &mut Command) -> Objects {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -35,7 +35,7 @@ fn printed(command: &mut Command) -> Objects {
     objects(documents.iter().filter(|document| !document.is_null()))
 }
 
-/// Says which objects differ, and how: whole CRDs would fill screens.
+/// Checks that the objects are equal. Prints only the differences, because whole CRDs would fill screens.
 fn assert_same(what: &str, found: &Objects, wanted: &Objects) {
     let (have, want): (Vec<_>, Vec<_>) = (found.keys().collect(), wanted.keys().collect());
     assert_eq!(have, want, "{what}");
@@ -69,7 +69,7 @@ fn charts_hold_copies_that_are_current_and_no_links() {
             "{to} is no copy of {from}: run `cargo run -p longboat-install --example deploy`"
         );
     }
-    // Whatever else is in a chart was written for it.
+    // All other files in a chart are written by hand.
     let mut folders = vec![deploy.join("helm")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap() {

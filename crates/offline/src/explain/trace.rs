@@ -45,7 +45,7 @@ pub(super) fn of(
     objects: &[Object],
     fields: &[Target],
 ) -> Traces {
-    // A spec always serialises: it has string keys only.
+    // A spec can always be serialized, because it has only string keys.
     let json = serde_json::to_value(spec).unwrap_or_default();
     let probe = Probe { scene, service, spec: &json, objects };
     let mut traces = probe.traces(fields, GROUPS);

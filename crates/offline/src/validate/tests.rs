@@ -7,7 +7,7 @@ fn report(text: &str) -> Report {
     validate(parse_all("f.yaml", text), &Settings::default())
 }
 
-/// The findings as `line:column severity path reason`, with the hint where there is one.
+/// Returns the findings as `line:column severity path reason`, followed by the hint if there is one.
 fn said(text: &str) -> Vec<String> {
     let show = |finding: &Finding| {
         let (line, column) = (finding.line.unwrap_or_default(), finding.column.unwrap_or_default());
@@ -17,7 +17,7 @@ fn said(text: &str) -> Vec<String> {
     report(text).findings.iter().map(show).collect()
 }
 
-/// A service whose spec has these lines below the model; the first one is line 7.
+/// Returns a service with these lines below the model in its spec. The first one is line 7.
 fn service(lines: &str) -> String {
     format!(
         "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: one}}\nspec:\n  model:\n    uri: hf://org/model\n{lines}"
@@ -194,7 +194,7 @@ fn a_model_that_nobody_can_fetch_is_an_error() {
             "6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (say where the model is: hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"
         ]
     );
-    // A config may know the model.
+    // A config may set the model.
     let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  model: {uri: 'hf://a/b'}\n";
     let text = service("  baseRefs: [{name: base}]\n").replace("hf://org/model", "\"\"") + config;
     assert!(report(&text).is_clean(), "{:#?}", report(&text).findings);

@@ -1,4 +1,4 @@
-//! All leaves of a part of another API at once: what the service says has to be found in a child.
+//! Changes all leaves of another API's part at once: each value in the service must be in a child.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::{
     shape::Shape,
 };
 
-/// Places in which two values differ, without positions in lists: what is there in either.
+/// The paths at which two values differ, without positions in lists, with both values.
 type Differences = BTreeMap<String, Vec<(Value, Value)>>;
 
-/// Those of the leaves that reach a child, when all of them are changed together.
+/// Returns the leaves that reach a child when all are changed together.
 pub(crate) fn reaching<'a>(
     shape: &Shape,
     resource: &Resource,
@@ -44,7 +44,7 @@ pub(crate) fn reaching<'a>(
             }
             [Err(faults), _] | [_, Err(faults)] => faults,
         };
-        // Without those at fault the others may pass.
+        // Without the leaves at fault, the others may be accepted.
         let known = crowd.len();
         let faults: Vec<String> = faults.iter().map(|field| plain(field)).collect();
         crowd.retain(|leaf| {
@@ -58,14 +58,14 @@ pub(crate) fn reaching<'a>(
     }
 }
 
-/// A path without positions.
+/// Removes positions from a path.
 fn plain(path: &str) -> String {
     let mut parts = path.split('[');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |path, part| path + "[]" + part.split_once(']').map_or("", |(_, rest)| rest))
 }
 
-/// Whether every place in which the leaf differs differs likewise in a child.
+/// Whether each place at which the leaf differs has an equal difference in a child.
 fn arrives(leaf: &Leaf, asked: &Differences, made: &Differences) -> bool {
     let Some(from) = leaf.foreign else { return false };
     let mut places = asked.iter().filter(|(place, _)| place.starts_with(&leaf.path)).peekable();
@@ -79,7 +79,7 @@ fn arrives(leaf: &Leaf, asked: &Differences, made: &Differences) -> bool {
         })
 }
 
-/// Whether a value is there. What means nothing may have been left out.
+/// Whether the value was found. A value that means nothing may have been left out.
 fn same(wanted: &Value, found: &Value) -> bool {
     wanted == found || (found.is_null() && (*wanted == Value::Bool(false)))
 }

@@ -1,33 +1,33 @@
-//! The leaves of the API, from the schema of our definition, and what to put there.
+//! The leaves of the API, from the schema of our definition, and values for them.
 
 use serde_json::{Value, json};
 
-/// A step on the way from the root of an object to a leaf.
+/// A step on the path from the root of an object to a leaf.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
-    /// A field of that name.
+    /// A field with this name.
     Field(String),
     /// The first item.
     Item,
 }
 
-/// A field that holds no further fields of known names.
+/// A field without fields of known names.
 pub(crate) struct Leaf {
     /// Such as `spec.template.containers[].image`.
     pub(crate) path: String,
-    /// The same in steps.
+    /// The path as steps.
     pub(crate) steps: Vec<Step>,
-    /// Other values for it, those that most probably act first.
+    /// Values for it. Those that are most likely to have an effect come first.
     pub(crate) values: Vec<Value>,
-    /// How much of the path leads to the part of another API that it belongs to.
+    /// The length of the path to the part of another API that contains it, if any.
     pub(crate) foreign: Option<usize>,
 }
 
-/// Parts that are of other APIs.
+/// The parts that belong to other APIs.
 const FOREIGN: [&str; 6] =
     [".template.", ".worker.", ".http.spec.", ".pool.spec.", ".pvc.spec.", ".behavior."];
 
-/// Texts that some field or other accepts.
+/// Strings, each of which some field accepts.
 const TEXTS: [&str; 19] = [
     "other",
     "another",
@@ -53,12 +53,12 @@ const TEXTS: [&str; 19] = [
 // === impl Leaf ===
 
 impl Leaf {
-    /// The part of another API that it belongs to.
+    /// The path of the part of another API that contains it.
     pub(crate) fn subtree(&self) -> Option<&str> {
         Some(&self.path[..self.foreign?])
     }
 
-    /// Whether list items are told apart by it, so that another value is another item.
+    /// Whether it is the key of list items, so that another value makes another item.
     pub(crate) fn is_container_name(&self) -> bool {
         self.path.ends_with("ontainers[].name")
     }
@@ -90,7 +90,7 @@ fn visit(schema: &Value, path: &str, steps: &mut Vec<Step>, found: &mut Vec<Leaf
     }
 }
 
-/// Values of what the schema leaves open.
+/// Values for fields that the schema does not restrict.
 fn open(path: &str) -> Option<Vec<Value>> {
     let config = |weight: i32| {
         json!({
@@ -133,15 +133,15 @@ fn values(schema: &Value) -> Vec<Value> {
     }
 }
 
-/// The same object with a value at a place; with none, everything on the way to the place is there all the same, with
-/// what it requires.
+/// Returns the object with a value at a place. If the value is `None`, only the parents of the place are created, with the
+/// fields that they require.
 pub(crate) fn with(object: &Value, root: &Value, steps: &[Step], value: Option<&Value>) -> Value {
     let mut object = object.clone();
     put(&mut object, root, steps, value);
     object
 }
 
-/// Puts a value to a place, as [`with`].
+/// Sets a value at a place, like [`with`].
 pub(crate) fn put(object: &mut Value, root: &Value, steps: &[Step], value: Option<&Value>) {
     let (mut place, mut schema) = (object, root);
     for (at, step) in steps.iter().enumerate() {
@@ -174,7 +174,7 @@ pub(crate) fn put(object: &mut Value, root: &Value, steps: &[Step], value: Optio
     }
 }
 
-/// Which of several forms an object has, where a field that only one of them has comes next.
+/// Sets the variant of an object, if the next field belongs to only one variant.
 fn choose(place: &mut Value, of: &str, next: Option<&Step>) {
     const FILTERS: [(&str, &str); 7] = [
         ("requestHeaderModifier", "RequestHeaderModifier"),
@@ -208,7 +208,7 @@ fn name_of(steps: &[Step], at: usize) -> &str {
     }
 }
 
-/// The least value of a schema, of the field or list `of`.
+/// Returns the smallest valid value of a schema, for the field or list `of`.
 fn least(schema: &Value, of: &str) -> Value {
     if let Some(all) = schema["enum"].as_array() {
         return all[0].clone();

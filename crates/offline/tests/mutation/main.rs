@@ -1,9 +1,9 @@
-//! No silent field: whatever leaf of the API is changed on a service that lives, a child is written, its status or a
-//! warning changes, or the change is refused.
+//! No field is ignored silently: for each leaf of the API that is changed in a live service, a child is written, its status
+//! or a warning changes, or the change is refused.
 //!
-//! Each own leaf is changed in each shape of `tests/cases/topology`; each leaf of another API (pods, routes, pools,
-//! claims) in the first shape that lets it act. `LONGBOAT_MUTATIONS=all` changes those in each shape, too;
-//! `LONGBOAT_LEAF=spec.router` keeps to the leaves whose paths begin like that.
+//! Each of our own leaves is changed in each shape of `tests/cases/topology`. Each leaf of another API (pods, routes, pools,
+//! claims) is changed in the first shape in which it can have an effect. `LONGBOAT_MUTATIONS=all` changes these in each
+//! shape, too. `LONGBOAT_LEAF=spec.router` restricts the test to leaves whose paths start with that.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -23,7 +23,7 @@ use longboat_apiserver::kinds::{Registry, custom};
 use serde_json::Value;
 use shape::{Admitted, Shape};
 
-/// What may do nothing though nobody says so: the end of the leaf's path, the shape or `*`, and why.
+/// Leaves that may have no effect without a message: the end of the leaf's path, the shape or `*`, and the reason.
 const SILENT: [(&str, &str, &str); 8] = [
     ("spec.replicas", "*", LET_GO),
     ("prefill.replicas", "*", LET_GO),
@@ -39,7 +39,7 @@ const LET_GO: &str = "without a wish the live number stays, as somebody else may
 const TAKEN_AWAY: &str = "what is taken away stays on pods until they change for another reason, as with the reference: \
                           others mark pod templates, too (`kubectl rollout restart`), and who did is not written down";
 
-/// What every value is refused of: part of the leaf's path, and the rule.
+/// Leaves for which every value is refused: a part of the leaf's path, and the rule.
 const REFUSED: [(&str, &str); 6] = [
     ("advanced.horizontalPodAutoscalerConfig.name", "CEL-13: the controller chooses the name"),
     (
@@ -55,25 +55,25 @@ const REFUSED: [(&str, &str); 6] = [
 const FORM: &str =
     "the form of an object, which is another one with the fields of that form only: it changes with them";
 
-/// So few leaves are rather changed one by one.
+/// If there are at most this many leaves, they are changed one by one.
 const FEW: usize = 10;
 
-/// What became of a change.
+/// The effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     /// No value was accepted.
     Refused,
     /// Nothing changed.
     Silent,
-    /// It changes something, and changing it back does not.
+    /// The change has an effect, and reverting it has none.
     OneWay,
-    /// Somebody says that it does nothing.
+    /// A warning reports that the leaf has no effect.
     Warned,
     /// Something changed.
     Acts,
 }
 
-/// What became of a leaf in a shape.
+/// The effect of a leaf in a shape.
 struct Found {
     shape: String,
     leaf: String,
@@ -106,7 +106,7 @@ fn no_leaf_of_the_api_is_silent_in_any_shape() {
     let (shapes, facts) = (Shape::all(), Facts::default());
     let everywhere = std::env::var("LONGBOAT_MUTATIONS").is_ok_and(|value| value == "all");
 
-    // Parts of other APIs are passed on as they are, so that all of their leaves can be changed together.
+    // Parts of other APIs are copied unchanged, so all of their leaves can be changed together.
     let mut parts: BTreeMap<&str, Vec<&Leaf>> = BTreeMap::new();
     for leaf in &leaves {
         if let Some(part) = leaf.subtree() {
@@ -131,7 +131,7 @@ fn no_leaf_of_the_api_is_silent_in_any_shape() {
     let mut all: Vec<Found> = reached.into_iter().flatten().collect();
     let known: BTreeSet<String> = all.iter().map(|found| found.leaf.clone()).collect();
 
-    // The others one by one; those with the same parent share what they start from.
+    // The other leaves are changed one by one. Leaves with the same parent share their initial object.
     let mut families: BTreeMap<&str, Vec<(usize, &Leaf)>> = BTreeMap::new();
     for (at, leaf) in leaves.iter().enumerate().filter(|(_, leaf)| !known.contains(&leaf.path)) {
         let parent = leaf.path.rsplit_once('.').map_or("", |(parent, _)| parent);
@@ -163,7 +163,7 @@ fn no_leaf_of_the_api_is_silent_in_any_shape() {
     report(&leaves, &shapes, &all, part.is_some());
 }
 
-/// What becomes of a service when other values of a leaf come and go.
+/// Returns the effect of setting and removing the values of a leaf.
 fn change(leaf: &Leaf, start: Option<&Admitted>, admit: impl Fn(&Value) -> Option<Admitted>) -> Verdict {
     let mut first = None;
     let mut verdict = Verdict::Refused;
@@ -179,7 +179,7 @@ fn change(leaf: &Leaf, start: Option<&Admitted>, admit: impl Fn(&Value) -> Optio
         {
             Verdict::Warned
         } else if after.is_refused() {
-            // What the layers combine to is refused before and after, for the same reason.
+            // The composed spec is refused before and after, for the same reason.
             Verdict::Refused
         } else {
             Verdict::Silent
@@ -192,10 +192,10 @@ fn change(leaf: &Leaf, start: Option<&Admitted>, admit: impl Fn(&Value) -> Optio
     verdict
 }
 
-/// Whether a warning is about a field, or what it is part of.
+/// Whether a warning is about a field or one of its parents.
 fn is_about(warning: &str, leaf: &Leaf) -> bool {
     let path = leaf.path.replace("[]", "");
-    // The reference's own words name the last part only.
+    // The reference's messages name only the last part.
     warning.split(' ').any(|word| word.contains('.') && path.starts_with(word))
         || warning.split(' ').next().is_some_and(|word| path.split('.').any(|part| part == word))
 }

@@ -1,4 +1,4 @@
-//! A service of some shape that serves, and what becomes of it when it is written anew.
+//! A live service of some shape, and the effect of updating it.
 
 use std::{fs, marker::PhantomData, path::Path, sync::Arc};
 
@@ -20,7 +20,7 @@ fn create(object: &Value) -> Request<'_> {
     Request { version: Version::V1Alpha2, operation: "CREATE", object: Some(object), old: None }
 }
 
-/// Objects of one shape.
+/// The objects of one shape.
 pub(crate) struct Shape {
     pub(crate) name: String,
     /// The service that is changed.
@@ -43,22 +43,22 @@ metadata: {name: other}
 data: {epp: '{apiVersion: llm-d.ai/v1alpha1, kind: EndpointPickerConfig, plugins: [{type: active-request-scorer}]}'}
 ";
 
-/// A service as a server would store it, and what was said about it.
+/// A service in its stored form, with the warnings about it.
 pub(crate) struct Admitted {
     service: LLMInferenceService,
     pub(crate) warnings: Vec<String>,
-    /// What the controller does where the service has no children yet, or why it cannot.
+    /// The plan for the service without live children, or why there is none.
     planned: Result<scene::Planned, String>,
 }
 
 macro_rules! by_kind {
     ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
-        /// Whether anything is written or removed where these live, when those are planned.
+        /// Whether the controller would write or delete a child if `live` exists and `planned` is wanted.
         fn is_written(live: &Children<Planned>, planned: &Children<Planned>) -> bool {
             $(differ(&live.$field, &planned.$field))||*
         }
 
-        /// The world in which these live.
+        /// Adds these children to the snapshot as live objects.
         fn populate(snapshot: &mut Snapshot, children: &Children<Planned>) {
             $(for child in &children.$field {
                 let mut child = child.clone();
@@ -76,7 +76,7 @@ macro_rules! by_kind {
             Value::Object(all)
         }
 
-        /// The children, written.
+        /// The children after they were written.
         fn applied(children: &Children<Planned>) -> Children<Applied> {
             Children { $($field: children.$field.clone(),)* state: PhantomData }
         }
@@ -102,8 +102,8 @@ fn differ<K: Child>(live: &[K], planned: &[K]) -> bool {
 // === impl Shape ===
 
 impl Shape {
-    /// All shapes of `tests/cases/topology` that serve, where there are settings for every way to scale and ConfigMaps to
-    /// refer to.
+    /// Returns all shapes of `tests/cases/topology` that serve. The scene has settings for every way to scale, and ConfigMaps
+    /// to refer to.
     pub(crate) fn all() -> Vec<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let folder = root.join("tests/cases/topology");
@@ -135,7 +135,7 @@ impl Shape {
         shapes.filter(|shape| shape.name != "stopped").collect()
     }
 
-    /// The object as it would be stored, and what the controller does for it; the fields at fault where it is refused.
+    /// Returns the object in its stored form with its plan. If it is refused, returns the fields at fault.
     pub(crate) fn admit(
         &self,
         resource: &Resource,
@@ -179,17 +179,17 @@ impl Shape {
         Ok(Admitted { service, warnings, planned })
     }
 
-    /// Whether a service that lives like the one notices that it becomes the other.
+    /// Whether a change from one service to the other has an effect on the live service.
     pub(crate) fn notices(from: &Admitted, to: &Admitted) -> bool {
         let (live, wanted) = match (&from.planned, &to.planned) {
             (Ok(live), Ok(wanted)) => (live, wanted),
             (Err(before), Err(after)) => return before != after,
-            // The condition that the presets do not combine comes or goes.
+            // The condition about composition changes.
             _ => return true,
         };
         let mut world = wanted.snapshot.clone();
         populate(&mut world, &live.plan.children);
-        // What lives already has a say in what is planned.
+        // Live objects affect the plan.
         let plan = plan::children(&to.service, &composed(wanted).spec, &world).unwrap();
         is_written(&live.plan.children, &plan.children)
             || !plan.remove.is_empty()
@@ -201,12 +201,12 @@ impl Shape {
 // === impl Admitted ===
 
 impl Admitted {
-    /// Whether the controller cannot plan it, which the service's status says.
+    /// Whether the controller cannot plan it, which the status of the service reports.
     pub(crate) fn is_refused(&self) -> bool {
         self.planned.is_err()
     }
 
-    /// The children as objects; none where there is no plan.
+    /// Returns the children as objects, or `None` if there is no plan.
     pub(crate) fn children(&self) -> Option<Value> {
         Some(objects(&self.planned.as_ref().ok()?.plan.children))
     }
@@ -226,7 +226,7 @@ impl Admitted {
     }
 }
 
-/// What a plan was made of. Only stopped services have plans of nothing.
+/// Returns the composed spec of a plan. Only stopped services may have a plan without one.
 fn composed(planned: &scene::Planned) -> &Effective {
     planned.effective.as_ref().unwrap()
 }

@@ -7,7 +7,7 @@ use crate::{
     table::type_of_kind,
 };
 
-/// One kind in one version.
+/// A kind with a single version.
 struct Kind<'a>(&'a str, Node<'a>);
 
 impl Versions for Kind<'_> {
@@ -349,7 +349,7 @@ fn what_is_still_applied_stays_when_the_last_field_in_it_is_not_any_more() {
         let after = service(json!({"gateway": {}, "scheduler": {}}));
         let object = apply(&write, &kind, Some(&live), &after).unwrap().object;
         assert_eq!(object["spec"], after["spec"]);
-        // Who takes everything back takes it away.
+        // The manager that removes all of its fields removes the object, too.
         let live = stored(object);
         let object = apply(&write, &kind, Some(&live), &service(json!({"route": {}}))).unwrap().object;
         assert_eq!(object["spec"], json!({"router": {"route": {}}}));

@@ -36,7 +36,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Objects that fit a type, small enough to differ in interesting ways.
+/// Objects that match a type, small enough to differ in interesting ways.
 fn pod_spec() -> impl Strategy<Value = Value> {
     let env = prop::collection::btree_map("[a-c]", "[x-z]", 0..3).prop_map(|map| {
         map.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect::<Vec<_>>()
@@ -133,7 +133,7 @@ proptest! {
     }
 }
 
-/// Follows what is always present; a type that always contains itself would never end.
+/// Follows the fields that are always present. A type that always contains itself would never end.
 fn depth(def: &'static TypeDef, above: &mut Vec<&'static str>) {
     assert!(!above.contains(&def.name), "{} contains itself", def.name);
     above.push(def.name);

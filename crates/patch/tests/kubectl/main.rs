@@ -1,6 +1,6 @@
-//! Strategic merge against upstream's own implementation: `kubectl patch --local`.
+//! Compares strategic merge with upstream's own implementation: `kubectl patch --local`.
 //!
-//! One call patches several pods with one patch, so that a few hundred comparisons take a few seconds.
+//! One call patches several pods with one patch, so that a few hundred comparisons take only seconds.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
@@ -12,7 +12,7 @@ use std::{
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Map, Value, json};
 
-/// How many patches are tried, each on [`PODS`] pods.
+/// The number of patches, each for [`PODS`] pods.
 const PATCHES: usize = 60;
 const PODS: usize = 6;
 
@@ -89,7 +89,7 @@ fn pod() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A container of a patch: with a directive now and then, and nulls.
+/// A container of a patch, sometimes with a directive, and with nulls.
 fn patch_container() -> impl Strategy<Value = Value> {
     (container(), 0..10).prop_map(|(mut container, dice)| match dice {
         0 => json!({"name": container["name"], "$patch": "delete"}),
@@ -148,7 +148,7 @@ fn patch() -> impl Strategy<Value = Value> {
     )
 }
 
-/// What kubectl makes of the pods, or what it complains of.
+/// Patches the pods with kubectl. Returns the result or the error.
 fn kubectl(pods: &[Value], patch: &Value) -> Result<Vec<Value>, String> {
     let input = json!({"apiVersion": "v1", "kind": "List", "items": pods});
     let mut child = Command::new("kubectl")

@@ -1,4 +1,4 @@
-//! When a live child is written, and what a write keeps of it.
+//! When a live child is written, and which live values a write keeps.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use longboat_api::foreign::{httproute::HTTPRoute, scaledobject::ScaledObject};
@@ -24,7 +24,7 @@ fn deployment(change: impl FnOnce(&mut Value)) -> Deployment {
     serde_json::from_value(object).unwrap()
 }
 
-/// As the API server stores it.
+/// Returns the Deployment as the API server would store it.
 fn stored(mut deployment: Deployment) -> Deployment {
     server_defaults::deployment(deployment.spec.as_mut().unwrap());
     deployment

@@ -1,4 +1,4 @@
-//! What is said of each answer, and of each thing that engines count.
+//! The verdicts about responses and about the counters of engines.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn answer(code: u16, body: &str) -> Result<Answer, Unreached> {
 const TOKEN: &str = r#"{"model": "llm", "choices": [{"text": " a"}],
     "usage": {"prompt_tokens": 1000, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}}"#;
 
-/// What is said of an answer, where the engines answer at their pods, do not, or were not asked.
+/// Returns the outcome for a response. `engines` is whether engines respond at their pods; `None` if they were not asked.
 fn said(answer: Result<Answer, Unreached>, engines: Option<bool>) -> Outcome {
     let pods = engines.map(|fine| PodMetrics {
         before: None,
@@ -58,7 +58,7 @@ fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() 
     assert!(proven.serving.message().contains("a token of model llm came back from http://gw/ns/llm"));
     let published = TOKEN.replace("\"llm\"", "\"publishers/ns/models/llm\"");
     assert!(said(answer(200, &published), None).serving.is_true());
-    // An end of text is a token, and has no text.
+    // An end-of-text token counts as a token, although it has no text.
     assert!(said(answer(200, &TOKEN.replace(" a", "")), None).serving.is_true());
 
     let broken = |why: &str| why.to_owned();
@@ -135,7 +135,7 @@ fn what_others_wrote_is_repeated_in_part_and_in_one_line() {
     assert!(!serving.message().contains(char::is_control));
 }
 
-/// What two pods counted while a request passed.
+/// Returns the outcome for two pods whose metrics changed during a request.
 fn transfer(decode: (&str, &str), prefill: (&str, &str), body: &str) -> (Outcome, bool) {
     let pages = |(before, after): (&str, &str)| PodMetrics {
         before: Some(Counters::read(before.as_bytes())),

@@ -31,7 +31,7 @@ pub enum TransformError {
     NotABoolean {
         /// The flag's name.
         flag: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
     },
 }

@@ -1,5 +1,5 @@
-//! What stays where nobody asks for anything: host names of a route, the configuration of a picker. What the service
-//! itself asked for once goes when it is not asked for any more, so that the end does not depend on the way.
+//! Values that stay if no layer sets them: host names of a route, the configuration of a picker. But a value that the service
+//! itself set before is removed when the service no longer sets it, so that the result does not depend on the history.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn url(world: &World) -> Option<String> {
     service.status.as_ref().unwrap().url.clone()
 }
 
-/// What planning says about a service that lives.
+/// Returns the reasons of the events that planning records about a live service.
 fn said(world: &World) -> Vec<&'static str> {
     let service = world.services.values().next().unwrap();
     let composed = super::composing::compose(world, service);
@@ -90,7 +90,7 @@ fn a_new_picker_spreads_conversations_and_a_running_one_goes_on_as_it_does() {
     world.put(with_prefill(), NAMESPACE);
     world.settle();
     assert!(spreads(&world), "another shape");
-    // As a release without it wrote it.
+    // The configuration that a release without this plugin would write.
     let mut picker =
         world.snapshot.deployments.get(NAMESPACE, "llm-kserve-router-scheduler").unwrap().clone();
     let pod = picker.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
@@ -157,7 +157,7 @@ fn a_gateway_that_came_is_not_missed_any_more_while_something_else_is_missing() 
     assert_eq!(reason(&world, "RouterReady").as_deref(), Some("SchedulerReconcileError"));
 }
 
-/// Takes APIs away, and with them their objects.
+/// Removes APIs and their objects.
 fn without(world: &mut World, apis: &[&str]) {
     let snapshot = &mut world.snapshot;
     for api in apis {

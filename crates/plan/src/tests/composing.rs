@@ -1,4 +1,4 @@
-//! Composing for the world of a test.
+//! Composition for tests.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -13,7 +13,7 @@ use super::{SYSTEM_NAMESPACE, world::World};
 
 static MERGED: LazyLock<MergedSpecs> = LazyLock::new(MergedSpecs::default);
 
-/// What composing came to, and what to plan, if anything.
+/// The outcome of composition, and the spec to plan, if any.
 pub(super) struct Composed {
     pub(super) outcome: Outcome,
     pub(super) spec: Option<LLMInferenceServiceSpec>,
@@ -28,7 +28,7 @@ pub(super) fn pins(service: &LLMInferenceService) -> BTreeMap<String, String> {
     PresetNames::default().pin(service.status.as_ref().map(|status| &status.annotations))
 }
 
-/// The presets of the reference, which its recordings were made with.
+/// The presets of the reference with which the recordings were made.
 pub(super) fn presets(golden: &longboat_golden::Entry) -> ConfigSet {
     let presets = longboat_golden::documents(&golden.join("base/presets-stored.yaml"));
     presets.into_iter().map(|preset| Layer::new(&serde_json::from_value(preset).unwrap()).unwrap()).collect()

@@ -1,4 +1,4 @@
-//! Downloads: what tells how far they are, what the status says of it, and which volumes hold what is to be copied.
+//! Downloads: where their progress comes from, what the status reports, and which volumes hold files to be copied.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn initializer(world: &World) -> &Container {
     all.find(|container| container.name == "storage-initializer").unwrap()
 }
 
-/// The port of the container, and that of its process.
+/// The port of the container, and the port in its environment.
 fn ports(world: &World) -> (Option<i32>, Option<String>) {
     let container = initializer(world);
     let port = container.ports.iter().flatten().next().map(|port| port.container_port);

@@ -1,4 +1,4 @@
-//! What holds for every single-node service: plans that were applied plan themselves again, and stopping removes it all.
+//! Laws for all single-node services: an applied plan plans the same again, and stopping removes everything.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::Snapshot;
 
 pub(super) const NAMESPACE: &str = "team";
 
-/// A service that this release can run.
+/// A service that this release supports.
 fn service() -> impl Strategy<Value = Value> {
     let uri = prop::sample::select(vec![
         "hf://org/model",
@@ -167,7 +167,7 @@ fn prefill_comes_and_goes_without_any_deployment_being_replaced() {
             "Created v1.Deployment team/llm-kserve-router-scheduler",
             "Updated v1.Deployment team/llm-kserve",
             "Created v1.Deployment team/llm-kserve-prefill",
-            // Its default configuration knows what prefill is, or that there is none.
+            // The default configuration depends on whether the service has prefill.
             "Updated v1.Deployment team/llm-kserve-router-scheduler",
             "Deleted v1.Deployment team/llm-kserve-prefill",
             "Updated v1.Deployment team/llm-kserve",
@@ -181,7 +181,7 @@ fn a_deployment_that_selects_by_what_its_pods_do_is_replaced_only_when_that_chan
     let mut world = world(&presets_as_layers(), false);
     world.put(plain(), NAMESPACE);
     world.settle();
-    // As the reference makes it.
+    // The selector that the reference would create.
     let mut deployment = world.snapshot.deployments.get(NAMESPACE, "llm-kserve").unwrap().clone();
     let spec = deployment.spec.as_mut().unwrap();
     spec.selector.match_labels.as_mut().unwrap().insert("llm-d.ai/role".into(), "both".into());
@@ -283,7 +283,7 @@ fn our_initializer_names_its_role_and_a_running_one_keeps_its_image_command_and_
     world.settle();
     assert_eq!(made(&world), theirs, "what runs needs the memory that it had");
 
-    // Another image has an entry point of its own.
+    // Another image has another entry point.
     let mut custom = plain();
     custom["metadata"]["name"] = "custom".into();
     custom["spec"]["template"] = json!({

@@ -1,5 +1,5 @@
-//! Planning judged by the recordings of the reference (`crates/golden`). Cases that take an API server as well, and events, are
-//! judged with the controller (`crates/controller/tests`).
+//! Compares planning with the recordings of the reference (`crates/golden`). Cases that also need an API server, and events,
+//! are compared in the tests of the controller (`crates/controller/tests`).
 
 mod asked_for;
 mod composing;
@@ -73,13 +73,13 @@ fn judge(mut world: World, case: &Case) -> Vec<Difference> {
     found
 }
 
-/// One case in six, and those in which services share traffic, are planned again for every change of every object. All of them take a minute
-/// and a half.
+/// For one case in six, and for those in which services share traffic, planning is repeated for every change of every object.
+/// Doing this for all cases takes a minute and a half.
 fn is_in_sample(case: &Case) -> bool {
     case.name.starts_with("group-") || case.name.bytes().map(u32::from).sum::<u32>().is_multiple_of(6)
 }
 
-/// None where the settings of the case cannot be read.
+/// Returns `None` if the settings of the case cannot be parsed.
 fn new_world(recordings: &Entry, presets: &ConfigSet, case: &Case) -> Option<World> {
     let config_map = match &case.variant {
         Some(variant) => recordings.join(&format!("base/variants/{variant}.yaml")),
@@ -117,7 +117,7 @@ fn new_world(recordings: &Entry, presets: &ConfigSet, case: &Case) -> Option<Wor
     Some(world)
 }
 
-/// Does what a stage says.
+/// Executes the action of a stage.
 fn act(world: &mut World, case: &Case, stage: &Stage) {
     for input in &stage.inputs {
         world.put(input.clone(), &case.name);

@@ -1,4 +1,4 @@
-//! Pods of different revisions are kept apart, where that is asked for.
+//! Pods of different revisions are kept apart if that is requested.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn with(service: Value) -> World {
     world
 }
 
-/// The label on the pods of both halves, where they exist.
+/// The label on the pods of each half that exists.
 fn labels(world: &World) -> Vec<Option<String>> {
     let template = |name: &str| {
         let found = world.snapshot.deployments.get(NAMESPACE, name)?;
@@ -35,7 +35,7 @@ fn labels(world: &World) -> Vec<Option<String>> {
     HALVES.into_iter().filter_map(template).collect()
 }
 
-/// The label that both halves have.
+/// Returns the label, which must be the same for both halves.
 fn revision(service: Value) -> String {
     let labels = labels(&with(paired(service)));
     assert_eq!(labels[0], labels[1], "one revision for both");

@@ -1,4 +1,4 @@
-//! When a request is due, what `Ready` makes of it, and what a restart remembers.
+//! When a request is due, how its outcome affects `Ready`, and what is kept after a restart.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn pod(name: &str, address: &str, role: &str) -> Value {
     })
 }
 
-/// All pods of all Deployments are of the newest revision.
+/// Makes all pods of all Deployments have the newest revision.
 pub(super) fn rolled_out(world: &mut World) {
     simulate::ready(world, NAMESPACE, &json!({}));
     let all: Vec<_> = world.snapshot.deployments.in_namespace(NAMESPACE).cloned().collect();
@@ -44,7 +44,7 @@ pub(super) fn rolled_out(world: &mut World) {
     world.settle();
 }
 
-/// A world in which everything is ready, but nothing was asked.
+/// A world in which everything is ready and no request was sent.
 fn ready(service: Value) -> World {
     let mut world = world(&presets_as_layers(), false);
     world.put(pod("a", "10.0.0.1", "decode"), NAMESPACE);
@@ -78,7 +78,7 @@ fn due(world: &mut World) -> Option<Probe> {
     next(service, &spec, &children, &world.snapshot, &status(world)).unwrap()
 }
 
-/// Sends the request that is due, in thought: it comes back with this, and the engines count a transfer or not.
+/// Simulates the due request: it gets this response, and the counters of the engines show a transfer or not.
 fn answered(world: &mut World, answer: Result<(u16, &str), Unreached>, transferred: bool) -> Outcome {
     let probe = due(world).expect("a request is due");
     let page = |text: &str| Counters::read(text.as_bytes());
@@ -131,7 +131,7 @@ fn one_request_proves_and_nothing_more_is_asked_until_something_changes() {
     answered(&mut world, Ok((200, TOKEN)), false);
     assert_eq!(said(&world, "ServingProven"), "True TokenReceived");
     assert!(due(&mut world).is_none());
-    // The record is all that a restart has.
+    // After a restart, only the record is known.
     later(&mut world, 86_400);
     world.settle();
     assert!(due(&mut world).is_none());

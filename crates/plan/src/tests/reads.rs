@@ -1,4 +1,5 @@
-//! A service is enqueued by whatever its plan and its status depend on: by what planning recorded, or by an owner or labels.
+//! Every object on which the plan or the status of a service depends enqueues the service: because planning recorded the
+//! lookup, or by an owner reference or labels.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,22 +16,22 @@ use crate::{
     Applied, Child, Children, Key, Kind, ObjectKey, Objects, Plan, Progress, Snapshot, kinds, owner, types,
 };
 
-/// One service of a world, and what a reconcile of it is about.
+/// One service, with the input of its reconcile.
 struct Subject<'a> {
     service: &'a LLMInferenceService,
     composed: composing::Composed,
     applied: Children<Applied>,
 }
 
-/// What a reconcile came to, and what it depends on.
+/// The result of a reconcile, and its dependencies.
 struct Outcome {
     plan: Plan,
     status: LLMInferenceServiceStatus,
     reads: BTreeSet<ObjectKey>,
 }
 
-/// Removes each object of a settled world in turn, and each part of it. Returns what made a difference to a service that would not have been
-/// enqueued.
+/// Removes each object of a settled world in turn, and each part of it. Returns the changes that made a difference to a
+/// service and would not have enqueued it.
 pub(super) fn unnoticed(world: &World) -> Vec<String> {
     let mut found = Vec::new();
     for service in world.services.values() {
@@ -64,7 +65,7 @@ pub(super) fn unnoticed(world: &World) -> Vec<String> {
 
 impl Subject<'_> {
     fn outcome(&self, snapshot: &Snapshot) -> Outcome {
-        // A copy knows of no earlier reads.
+        // The copy has no recorded lookups.
         let snapshot = snapshot.clone();
         let spec = self.composed.spec.as_ref().unwrap();
         let mut plan = crate::children(self.service, spec, &snapshot).unwrap();
@@ -79,7 +80,7 @@ impl Subject<'_> {
         let status = crate::status(self.service, progress, &self.applied, &snapshot, snapshot.now).unwrap();
         let mut reads = std::mem::take(&mut plan.reads);
         reads.extend(snapshot.reads(self.uid()));
-        // What is said once is no reason to say it again.
+        // Events are recorded once, so they are not part of the comparison.
         plan.events.clear();
         plan.missed_secrets.clear();
         Outcome { plan, status, reads }
@@ -89,7 +90,7 @@ impl Subject<'_> {
         self.service.metadata.uid.as_deref().unwrap()
     }
 
-    /// Compares with a world in which one object is other than `before`.
+    /// Compares `before` with the result in a world in which one object has changed.
     fn judge<K: Metadata<Ty = ObjectMeta> + Serialize>(
         &self,
         before: &Outcome,
@@ -156,7 +157,7 @@ impl Subject<'_> {
             && metadata.namespace == self.service.metadata.namespace
     }
 
-    /// Bindings of the cluster are found by the name of the service in their labels.
+    /// Whether the object is a ClusterRoleBinding whose labels name the service.
     fn is_binding(&self, kind: Kind, metadata: &ObjectMeta) -> bool {
         kind == Kind::ClusterRoleBinding
             && metadata.labels.as_ref().and_then(|all| all.get(labels::NAME))
@@ -164,7 +165,7 @@ impl Subject<'_> {
     }
 }
 
-/// The planned children as they live.
+/// Returns the planned children in their live form.
 fn live(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
@@ -184,7 +185,7 @@ fn live(
     applied
 }
 
-/// An object without one of its parts, for each that it can be without.
+/// Returns the object without one of its parts, for each part that is not required.
 fn parts_less<K: Serialize + DeserializeOwned>(object: &K) -> Vec<(String, K)> {
     let whole = serde_json::to_value(object).unwrap();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What other controllers would report: Deployments available, routes and pools accepted.
+//! Simulates other controllers: makes Deployments available, and accepts routes and pools.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::world::World;
 
-/// Makes the world of a namespace ready, but for what `how` says.
+/// Makes everything in a namespace ready, except as `how` specifies.
 pub(super) fn ready(world: &mut World, namespace: &str, how: &Value) {
     let only = how["only"].as_array();
     let wanted = |kind: &str| only.is_none_or(|kinds| kinds.iter().any(|present| present == kind));
@@ -45,7 +45,7 @@ pub(super) fn ready(world: &mut World, namespace: &str, how: &Value) {
     }
 }
 
-/// Status, reason and message of a condition: as given, or those of a ready object.
+/// Status, reason and message of a condition: as `how` specifies, or those of a ready object.
 fn words(how: &Value, type_: &str, reason: &str) -> [String; 3] {
     let given = |position: usize| how[type_][position].as_str().unwrap_or_default().to_owned();
     if how[type_].is_array() {

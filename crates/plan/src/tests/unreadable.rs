@@ -1,4 +1,4 @@
-//! An object that is there and cannot be read is not taken for absent.
+//! An object that exists and cannot be decoded does not count as absent.
 
 use longboat_store::{Cache, Layout};
 

@@ -1,4 +1,4 @@
-//! A cluster small enough for a test: it stores what it is given, fills in defaults, and reconciles as the controller does.
+//! A minimal cluster for tests: it stores objects, fills in defaults, and reconciles like the controller.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,16 +25,16 @@ use crate::{
     Snapshot, add_peers, server_defaults, types,
 };
 
-/// The cluster, and what happened in it.
+/// The cluster, with a record of what happened in it.
 pub(super) struct World {
     pub(super) snapshot: Snapshot,
     pub(super) services: BTreeMap<(String, String), LLMInferenceService>,
     pub(super) configs: ConfigSet,
     /// The last certificate issued for each secret.
     pub(super) certificates: BTreeMap<String, CertificateRequest>,
-    /// Writes of children since the world began.
+    /// All writes of children.
     pub(super) writes: Vec<String>,
-    /// What a request that proves serving came to, for the next reconcile.
+    /// The outcome of a proof request for the next reconcile.
     pub(super) proof: Option<crate::proof::Outcome>,
     /// What the next reconcile is told of a download.
     pub(super) download: Option<crate::Download>,
@@ -62,7 +62,7 @@ impl World {
         self.serial
     }
 
-    /// Stores an object as a user would: by create or PUT. Kinds that planning does not depend on are ignored.
+    /// Stores an object like a user would: creates or replaces it. Ignores kinds on which planning does not depend.
     pub(super) fn put(&mut self, mut object: Value, namespace: &str) {
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
         let group = object["apiVersion"]
@@ -150,9 +150,9 @@ impl World {
         K::observed_mut(&mut self.snapshot).insert(Arc::new(object));
     }
 
-    /// Deletes by kind and name.
+    /// Deletes an object by kind and name.
     pub(super) fn delete(&mut self, kind: &str, namespace: &str, name: &str) {
-        // A config that is in use stays: its finalizer sees to that.
+        // A config in use stays, because of its finalizer.
         let used = self.services.values().filter_map(|service| service.status.as_ref()).any(|status| {
             status.applied_configs.iter().any(|config| config.name == name && config.namespace == namespace)
         });
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// Passes over all services until nothing changes.
+    /// Reconciles all services until nothing changes.
     pub(super) fn settle(&mut self) {
         for _ in 0..12 {
             let writes = self.writes.len();
@@ -236,7 +236,7 @@ impl World {
         (plan, applied)
     }
 
-    /// The children of the only service, as they are stored.
+    /// The live children of the only service.
     pub(super) fn live_children(&mut self) -> Children<Applied> {
         let service = self.services.values().next().unwrap().clone();
         let spec = composing::compose(self, &service).spec.unwrap();
@@ -299,7 +299,7 @@ impl World {
     }
 }
 
-/// The defaults of our own CRDs that these cases turn on.
+/// The defaults of our own CRDs on which these cases depend.
 fn default_own_fields(object: &mut Value) {
     fn default(value: &mut Value, path: &[&str], key: &str, default: Value) {
         let mut place = value;
@@ -335,7 +335,7 @@ fn issue(request: &CertificateRequest, now: Timestamp) -> (String, String) {
     (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
 }
 
-/// What the server does to objects of a kind when they are stored.
+/// What the server does when it stores objects of a kind.
 pub(super) trait Stored: Child {
     fn observed_mut(snapshot: &mut Snapshot) -> &mut Objects<Self>;
     fn fill_in(&mut self, _serial: u32) {}
@@ -419,7 +419,7 @@ stored! {
 }
 
 impl World {
-    /// The children of a namespace by the file names that recordings give them.
+    /// The children in a namespace, by the names of their files in the recordings.
     pub(super) fn children(&self, namespace: &str, found: &mut BTreeMap<String, Value>) {
         fn of<K: Child + serde::Serialize>(
             world: &World,
@@ -444,12 +444,12 @@ impl World {
     }
 }
 
-/// How recordings call the files of a kind.
+/// The name of a kind in the file names of recordings.
 fn file_prefix(kind: &str) -> String {
     if kind == "InferencePoolX" { "inferencepool.x-k8s.io".to_owned() } else { kind.to_lowercase() }
 }
 
-/// Inputs have neither an owner nor the name of a child without one.
+/// Whether an object is a child. Inputs have no owner, and not the name of a child without an owner either.
 fn is_child(metadata: &ObjectMeta) -> bool {
     let name = metadata.name.as_deref().unwrap_or_default();
     let unowned =

@@ -1,6 +1,6 @@
-//! Templates against Go's own implementation: `kubectl -o go-template`.
+//! Compares templates with Go's own implementation: `kubectl -o go-template`.
 //!
-//! kubectl takes a while to start, so what renders is tried many templates at a time; what fails, one by one.
+//! Starting kubectl takes some time. So templates that render are compared in batches, and those that fail one by one.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
@@ -14,13 +14,13 @@ use longboat_template::{Limits, Template, reflect::Value as Data};
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
 
-/// How many templates are tried.
+/// The number of templates.
 const TEMPLATES: usize = 900;
-/// How many of those that fail are compared: each takes a kubectl of its own.
+/// The most failing templates that are compared. Each needs its own kubectl.
 const FAILURES: usize = 40;
-/// Templates that render, per kubectl.
+/// The number of rendering templates per kubectl.
 const BATCH: usize = 60;
-/// Between the results of a batch: nothing that trimming would take away.
+/// The separator of the results in a batch. Trimming does not remove it.
 const MARK: &str = "\u{b6}\u{b6}";
 
 fn data() -> Value {
@@ -62,7 +62,7 @@ fn operand() -> impl Strategy<Value = String> {
     prop_oneof![5 => field, 3 => literal].prop_map(ToOwned::to_owned)
 }
 
-/// A command: an operand, or a function of some. `slice` is not among them: Go's does not take an index out of untyped data.
+/// A command: an operand, or a function of some operands. Without `slice`, because Go's refuses indexes from untyped data.
 fn command() -> impl Strategy<Value = String> {
     let function = prop::sample::select(vec![
         "len", "index", "printf", "print", "println", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not",
@@ -96,7 +96,7 @@ fn pipeline() -> impl Strategy<Value = String> {
     })
 }
 
-/// A template: text, actions and blocks, with trimming now and then.
+/// A template: text, actions and blocks, sometimes with trimming.
 fn template() -> impl Strategy<Value = String> {
     let text = prop::sample::select(vec!["", "a", " b ", "\n", "{", "}}", "\"q\"", "ü "])
         .prop_map(ToOwned::to_owned);
@@ -123,7 +123,7 @@ fn template() -> impl Strategy<Value = String> {
             )),
             (
                 prop::sample::select(vec![
-                    // Older releases of Go do not range over integers.
+                    // Older releases of Go cannot range over integers.
                     ".list", ".map", ".words", ".numbers", ".nothing", ".things", ".none", ".f"
                 ]),
                 prop::sample::select(vec!["", "$x := ", "$i, $x := "]),
@@ -138,7 +138,7 @@ fn template() -> impl Strategy<Value = String> {
     })
 }
 
-/// kubectl of the checkout, or else of the system.
+/// The kubectl of the checkout, or else of the system.
 fn kubectl() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/bin/kubectl");
     [own, PathBuf::from("kubectl")]
@@ -146,7 +146,7 @@ fn kubectl() -> Option<PathBuf> {
         .find(|program| Command::new(program).args(["version", "--client"]).output().is_ok())
 }
 
-/// What Go prints, or what it complains of.
+/// Renders a template with Go. Returns the output or the error.
 fn go(kubectl: &Path, template: &str, data: &Value) -> Result<String, String> {
     let mut child = Command::new(kubectl)
         .args(["label", "--local", "a=b", "-f", "-", "--allow-missing-template-keys=false"])
@@ -170,8 +170,8 @@ fn ours(template: &str, data: &Value) -> Result<String, String> {
     template.execute(&Data::any(data), Limits::default()).map_err(|e| e.to_string())
 }
 
-/// A message as far as it does not name types: elements of untyped lists are interfaces to Go where they are plain values
-/// here, and older releases of Go name no types when a comparison fails. Typed data is compared with recordings elsewhere.
+/// Returns the part of a message before names of types. Elements of untyped lists are interfaces in Go and plain values here,
+/// and older releases of Go name no types if a comparison fails. Recordings compare typed data elsewhere.
 fn without_types(message: &str) -> &str {
     let ends = [" in type ", " type ", "incompatible types for comparison: "];
     let end = ends.iter().filter_map(|end| message.find(end)).min();
@@ -208,7 +208,7 @@ fn go_renders_alike() {
         };
         let whole = parts.len() == batch.len();
         for (i, (template, ours)) in batch.iter().enumerate() {
-            // Where one of them failed, the culprit is looked for.
+            // If a template of the batch failed, the templates are rendered one by one.
             let theirs = if whole { Ok(parts[i].clone()) } else { go(&kubectl, template, &data) };
             if theirs.as_ref() != Ok(ours) {
                 different.push(format!("{template}\n  ours {ours:?}\n  Go   {theirs:?}"));

@@ -1,4 +1,4 @@
-//! Every edit from one shape to another, on a service that serves.
+//! Changes a live service from each shape to each other.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::{
 };
 
 const NAMESPACE: &str = "trial-edit";
-/// What stays of the shape before: the part of a difference that says so, and why.
+/// What stays of the previous shape: a part of the difference, and the reason.
 const KEPT: [(&str, &str); 3] = [
     (
         "llm-kserve-router-scheduler.spec.template.spec.containers[0].args[1]: ",
@@ -25,7 +25,7 @@ const KEPT: [(&str, &str); 3] = [
     ("inference-pool-migrated", "a route that has moved to the newer group of pools has done so for good"),
     ("backendRefs[0].group: \"inference.networking.k8s.io\"", "the same"),
 ];
-/// By default one in so many edits is made.
+/// By default, one in this many edits is made.
 const EACH: usize = 6;
 
 #[tokio::test(start_paused = true)]
@@ -34,7 +34,7 @@ async fn any_shape_becomes_any_other_without_a_break_and_leaves_nothing_behind()
     let running = started(&world, Faults::default()).await;
     let topologies = Topology::all();
     world.namespace(NAMESPACE).await;
-    // What any of them refers to is there all the time, other members of the group included.
+    // Objects to which a shape refers, such as other members of the group, exist all the time.
     for object in
         topologies.iter().flat_map(|topology| topology.objects(NAMESPACE)).filter(|object| !is_llm(object))
     {
@@ -59,7 +59,7 @@ async fn any_shape_becomes_any_other_without_a_break_and_leaves_nothing_behind()
         let what = format!("{} becomes {}", from.name, to.name);
         match edit(&world, to, &what).await {
             Ok(problems) => wrong.extend(problems),
-            // The walk goes on from there.
+            // The walk continues from the refused shape.
             Err(reason) => {
                 refused.push(format!("{what}: {reason}"));
                 delete(&world).await;
@@ -70,7 +70,7 @@ async fn any_shape_becomes_any_other_without_a_break_and_leaves_nothing_behind()
         differences.retain(|difference| !is_kept(difference));
         if !differences.is_empty() {
             wrong.extend(differences.into_iter().map(|difference| format!("{what}: {difference}")));
-            // Only this edit is to blame for it.
+            // Recreates the service, so that the error does not affect later edits.
             delete(&world).await;
             edit(&world, to, &what).await.unwrap();
         }
@@ -81,7 +81,7 @@ async fn any_shape_becomes_any_other_without_a_break_and_leaves_nothing_behind()
     wrong.extend(differences(&self::others(&world).await, &others));
     say(&format!("{} edits, {} refused:\n{}", walk.len() - 1, refused.len(), refused.join("\n")));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // How many pods work together is fixed for the life of a service; nothing else is.
+    // Only the number of pods that work together is immutable.
     assert!(refused.iter().all(|refusal| refusal.contains("parallelism size is immutable")), "{refused:#?}");
     running.stop().await;
 }
@@ -104,8 +104,8 @@ fn is_llm(object: &Value) -> bool {
     object["kind"] == "LLMInferenceService" && object["metadata"]["name"] == "llm"
 }
 
-/// Applies the service of a topology; what serves has to serve until its successor does. What is wrong with how that
-/// goes, or why it is refused.
+/// Applies the service of a topology, and checks that the old workload serves until the new one does. Returns the errors.
+/// Fails if the change is refused.
 async fn edit(world: &World, topology: &Topology, what: &str) -> Result<Vec<String>, String> {
     let served = serving(world).await;
     put(world, topology).await.map_err(|error| error.to_string())?;
@@ -123,7 +123,7 @@ async fn edit(world: &World, topology: &Topology, what: &str) -> Result<Vec<Stri
     panic!("{what}: readiness leads to ever more changes");
 }
 
-/// Stores the service as `kubectl edit` does: as a whole.
+/// Replaces the complete service, like `kubectl edit`.
 async fn put(world: &World, topology: &Topology) -> kube::Result<DynamicObject> {
     let api = api(world);
     let service = topology.objects(NAMESPACE).into_iter().find(is_llm).unwrap();
@@ -142,7 +142,7 @@ fn api(world: &World) -> Api<DynamicObject> {
     scene::api(world, "serving.kserve.io/v1alpha2", "LLMInferenceService", NAMESPACE)
 }
 
-/// Whether a model server that decodes is available.
+/// Whether a model server for decode is available.
 async fn serving(world: &World) -> bool {
     for (version, kind) in [("apps/v1", "Deployment"), ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")] {
         for object in of_kind(world, version, kind, NAMESPACE).await {
@@ -157,7 +157,8 @@ async fn serving(world: &World) -> bool {
     false
 }
 
-/// The service and what it owns. How many replicas there are is kept where nobody says it anew.
+/// The service and its children. The number of replicas is left out if the service does not set it, because it then stays as
+/// it was.
 async fn children(world: &World) -> Picture {
     let mut picture = scene::picture(world, NAMESPACE).await;
     picture.retain(|name, object| is_of_llm(name, object));
@@ -177,7 +178,7 @@ async fn children(world: &World) -> Picture {
     picture
 }
 
-/// What else there is.
+/// All other objects.
 async fn others(world: &World) -> Picture {
     let mut picture = scene::picture(world, NAMESPACE).await;
     picture.retain(|name, object| !is_of_llm(name, object));
@@ -190,7 +191,8 @@ fn is_of_llm(name: &str, object: &Value) -> bool {
     owned || name.ends_with(" llm") || name.starts_with("ClusterRoleBinding")
 }
 
-/// A walk over `n` places that goes from each to every `each`-th of those after it once, and ends where it began.
+/// Returns a walk over `n` places that goes from each place to every `each`-th of the following ones once, and ends where it
+/// began.
 fn round_trip(n: usize, each: usize) -> Vec<usize> {
     let mut left: Vec<Vec<usize>> =
         (0..n).map(|from| (1..n).step_by(each).map(|far| (from + far) % n).collect()).collect();

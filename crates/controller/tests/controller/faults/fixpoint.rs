@@ -1,4 +1,4 @@
-//! At rest: what means nothing leads to no write; and how few writes lead there.
+//! At rest, changes without a meaning lead to no write. Also counts the writes until the world is at rest.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
     topology::Topology,
 };
 
-/// Far longer than the longest wait before something is tried again.
+/// Much longer than the longest delay before a retry.
 const LONG: Duration = Duration::from_mins(20);
 
 #[tokio::test(start_paused = true)]
@@ -31,7 +31,7 @@ async fn at_rest_nothing_that_means_nothing_leads_to_a_write() {
         }
         running.stop().await;
 
-        // A restart, whose watches then lose events and so list everything again and again.
+        // After a restart, the watches lose events, so they list everything repeatedly.
         let faults = Faults::default();
         faults.watch(Watching::Lost);
         let mut running = started(&world, faults).await;
@@ -46,7 +46,7 @@ async fn at_rest_nothing_that_means_nothing_leads_to_a_write() {
     }
 }
 
-/// Changes an annotation of everything that is watched, one after another; what was touched.
+/// Changes an annotation of every watched object, one by one. Returns the changed objects.
 async fn touch_all(world: &World, namespace: &str, value: &str) -> Vec<String> {
     let mut touched = Vec::new();
     let here = KINDS.into_iter().map(|(version, kind)| (version, kind, namespace));
@@ -81,7 +81,7 @@ async fn a_service_takes_its_children_a_finalizer_and_two_statuses_to_become_rea
         let trial = Trial::new(&world, topology, "trial-count", "counted");
         let objects = topology.objects(&trial.namespace);
         let counted = |object: &&Value| KINDS.iter().any(|(_, kind)| object["kind"] == *kind);
-        // The namespace's own account is there, too.
+        // The namespace's default account is counted too.
         let given = objects.iter().filter(counted).count() + 1;
         let (begun, dry_runs) = (running.faults.log().len(), running.faults.dry_runs());
         trial.create().await;
@@ -110,10 +110,10 @@ async fn a_service_takes_its_children_a_finalizer_and_two_statuses_to_become_rea
         assert_eq!(created, children, "{line}: {log:#?}");
         assert_eq!(deleted, 0, "{line}: {log:#?}");
         assert_eq!(patched, services, "{line}: {log:#?}");
-        // A member of a group says more: its share follows what the others report.
+        // A member of a group writes its status more often: its weight depends on the other members.
         let statuses_allowed = if services > 1 { 4 * services } else { 2 };
         assert!(statuses <= statuses_allowed, "{line}: {log:#?}");
-        // The certificate names the addresses of Services, which the API server chooses.
+        // The certificate contains the addresses of Services, which the API server chooses.
         assert!(replaced <= services || services > 1, "{line}: {log:#?}");
         trial.delete(&mut running).await;
         trial.forget().await;

@@ -1,4 +1,4 @@
-//! Somebody else's object under the name that a child would have.
+//! Objects of others under the names of children.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
     topology::Topology,
 };
 
-/// Longer than the controller waits at most before it tries again.
+/// Longer than the longest delay of the controller before a retry.
 const LONGEST_WAIT: Duration = Duration::from_mins(6);
 
 #[tokio::test(start_paused = true)]
@@ -24,7 +24,7 @@ async fn what_is_somebody_elses_is_named_and_left_alone_until_it_makes_way() {
         let calm = Trial::new(&world, topology, "trial-0000", "calm").run(&mut running).await;
         let owned = calm.alive.iter().filter(|(_, object)| object["metadata"]["ownerReferences"].is_array());
         for (at, (name, object)) in owned.enumerate() {
-            // The same kind of child is made by the same code in all shapes.
+            // The same code writes a kind of child in all shapes, so each kind is tested once.
             let kind = name.split(' ').next().unwrap().to_owned();
             if !done.insert(if all() { name.clone() } else { kind }) {
                 continue;
@@ -43,7 +43,7 @@ async fn what_is_somebody_elses_is_named_and_left_alone_until_it_makes_way() {
             });
             let (version, within) = (foreign["apiVersion"].as_str().unwrap(), trial.namespace.as_str());
             let now = picture(&world, within).await;
-            // In a group it may be the other member's.
+            // In a group, the condition may be on the other member.
             let services = now.iter().filter(|(name, _)| name.starts_with("LLMInferenceService."));
             let conditions: Vec<&Value> = services
                 .filter_map(|(_, service)| service["status"]["conditions"].as_array())
@@ -67,7 +67,7 @@ async fn what_is_somebody_elses_is_named_and_left_alone_until_it_makes_way() {
 
             let api = scene::api(&world, version, &kind, within);
             api.delete(&child, &DeleteParams::default()).await.unwrap();
-            // Nobody is told of objects that are not ours: the next try is the one that is put off the longest.
+            // The controller does not watch objects that are not ours, so it notices the change at its next retry.
             tokio::time::sleep(LONGEST_WAIT).await;
             settle(&world, &trial.what).await;
             trial.become_ready(&mut running).await;
@@ -79,7 +79,7 @@ async fn what_is_somebody_elses_is_named_and_left_alone_until_it_makes_way() {
     running.stop().await;
 }
 
-/// The child as somebody else would have made it.
+/// Returns the child as if somebody else had created it.
 fn foreign(object: &Value, namespace: &str) -> Value {
     let mut object: Value = serde_json::from_str(&object.to_string().replace("NS", namespace)).unwrap();
     let metadata = object["metadata"].as_object_mut().unwrap();

@@ -1,8 +1,8 @@
-//! Whatever goes wrong on the way, each shape of service gets to the same end.
+//! Whatever fails on the way, each shape of service reaches the same final state.
 //!
-//! Time is virtual here: it moves when nothing is left to do, so that waits cost nothing and a busy machine changes
-//! nothing. Trials are generated from `tests/cases/topology`; by default a part of them, which meets every write of every
-//! shape with some fault, and with `LONGBOAT_FAULTS=all` every write with every fault.
+//! Time is virtual: it advances when there is nothing left to do, so waiting is free and a busy machine does not change the
+//! results. Trials are generated from `tests/cases/topology`. By default a part of them runs, in which every write of every
+//! shape has some fault. With `LONGBOAT_FAULTS=all`, every write has every fault.
 
 mod edits;
 mod fixpoint;
@@ -13,7 +13,7 @@ mod two;
 mod watches;
 mod writes;
 
-/// Whether every trial is to be made.
+/// Whether all trials run.
 fn all() -> bool {
     std::env::var("LONGBOAT_FAULTS").is_ok_and(|value| value == "all")
 }

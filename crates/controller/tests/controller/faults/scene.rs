@@ -1,4 +1,4 @@
-//! A world in which one service after another lives and dies, and what is seen of it.
+//! A world in which services are created and deleted one after another, and observations of it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,11 +16,12 @@ use tokio::time::Instant;
 use super::topology::Topology;
 use crate::setup::{Running, world};
 
-/// Longer than any wait of the controller before it tries again what failed a few times, and any of its watches.
+/// Longer than any delay of the controller before it retries a request that failed a few times, and longer than any delay of
+/// its watches.
 const QUIET: Duration = Duration::from_secs(45);
-/// Between two looks.
+/// The time between two checks.
 const PERIOD: Duration = Duration::from_millis(500);
-/// A world that still changes after that never comes to rest.
+/// A world that still changes after this time will never be at rest.
 const NEVER: Duration = Duration::from_hours(1);
 
 /// Kinds that a service can leave in its namespace, with the API version of each.
@@ -43,10 +44,10 @@ pub(super) const KINDS: [(&str, &str); 16] = [
     ("gateway.networking.k8s.io/v1", "HTTPRoute"),
 ];
 
-/// Objects by kind and name, without what differs from one time to the next.
+/// Objects by kind and name, without fields that differ between runs.
 pub(super) type Picture = BTreeMap<String, Value>;
 
-/// A world with a ready Gateway, and settings for every way to scale.
+/// Creates a world with a ready Gateway, and with settings for every way to scale.
 pub(super) async fn stage() -> World {
     let world = world().await;
     let settings: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(world.client(), "kserve");
@@ -57,7 +58,7 @@ pub(super) async fn stage() -> World {
     world
 }
 
-/// Waits until nothing has been written for a while.
+/// Waits until nothing was written for some time.
 pub(super) async fn settle(world: &World, what: &str) {
     let (began, mut since, mut revision) = (Instant::now(), Instant::now(), world.server.revision());
     while since.elapsed() < QUIET {
@@ -80,7 +81,7 @@ pub(super) fn api(world: &World, version: &str, kind: &str, namespace: &str) -> 
     }
 }
 
-/// All objects of one kind that belong to a namespace, as they are.
+/// Returns all objects of one kind that belong to a namespace, unchanged.
 pub(super) async fn of_kind(world: &World, version: &str, kind: &str, namespace: &str) -> Vec<Value> {
     let cluster = kind == "ClusterRoleBinding";
     let api = api(world, version, kind, if cluster { "" } else { namespace });
@@ -94,7 +95,7 @@ pub(super) async fn of_kind(world: &World, version: &str, kind: &str, namespace:
     .collect()
 }
 
-/// What is in a namespace.
+/// Returns the objects in a namespace.
 pub(super) async fn picture(world: &World, namespace: &str) -> Picture {
     let mut picture = Picture::new();
     for (version, kind) in KINDS {
@@ -106,7 +107,7 @@ pub(super) async fn picture(world: &World, namespace: &str) -> Picture {
     picture
 }
 
-/// An object without what differs from one time to the next.
+/// Removes fields of an object that differ between runs.
 pub(super) fn normal(mut object: Value, namespace: &str) -> Value {
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     let fields = object.as_object_mut().unwrap();
@@ -144,13 +145,13 @@ pub(super) fn normal(mut object: Value, namespace: &str) -> Value {
     serde_json::from_str(&object.to_string().replace(namespace, "NS")).unwrap()
 }
 
-/// Stops where two pictures differ, and says in what.
+/// Panics with the differences if two pictures differ.
 pub(super) fn assert_same(found: &Picture, wanted: &Picture, what: &str) {
     let differences = differences(found, wanted);
     assert!(differences.is_empty(), "{what}:\n{}", differences.join("\n"));
 }
 
-/// Where two pictures differ.
+/// Returns the differences between two pictures.
 pub(super) fn differences(found: &Picture, wanted: &Picture) -> Vec<String> {
     let mut differences = Vec::new();
     for name in found.keys().chain(wanted.keys()).collect::<std::collections::BTreeSet<_>>() {
@@ -181,7 +182,7 @@ fn leaves(place: &str, found: &Value, wanted: &Value, differences: &mut Vec<Stri
     }
 }
 
-/// Says of everything in a namespace that it is ready, all at once. Whether that was news.
+/// Makes everything in a namespace ready at once. Returns whether anything changed.
 pub(super) async fn make_ready(world: &World, namespace: &str) -> bool {
     let before = world.server.revision();
     let condition = |type_: &str, status: &str, generation: &Value| {
@@ -255,29 +256,29 @@ pub(super) async fn make_ready(world: &World, namespace: &str) -> bool {
     world.server.revision() != before
 }
 
-/// A controller at rest: what it does at its start is done.
+/// Starts a controller, and waits until it is at rest.
 pub(super) async fn started(world: &World, faults: Faults) -> Running {
     let running = Running::with(world, faults);
     settle(world, "the start").await;
     running
 }
 
-/// One namespace, in which the services of a topology live.
+/// A namespace with the services of a topology.
 pub(super) struct Trial<'a> {
     pub(super) world: &'a World,
     pub(super) topology: &'a Topology,
     pub(super) namespace: String,
-    /// For whoever reads why it failed.
+    /// A description for error messages.
     pub(super) what: String,
 }
 
-/// What was seen of a trial.
+/// The observations of a trial.
 pub(super) struct Seen {
-    /// When it was ready.
+    /// When the services were ready.
     pub(super) alive: Picture,
-    /// When its services were deleted.
+    /// After the services were deleted.
     pub(super) gone: Picture,
-    /// Events, each as often as it is counted.
+    /// The number of events, including their counts.
     pub(super) events: i64,
 }
 
@@ -294,7 +295,7 @@ impl<'a> Trial<'a> {
         Self { world, topology, namespace: namespace.into(), what }
     }
 
-    /// From the first object to the last; `running` is who looks after it, and is replaced where it dies.
+    /// Runs the trial from the first object to the last. `running` is the controller, and is replaced if it dies.
     pub(super) async fn run(&self, running: &mut Running) -> Seen {
         self.create().await;
         self.rest(running).await;
@@ -314,7 +315,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Waits until nothing happens; where the controller died, another one takes over.
+    /// Waits until the world is at rest. If the controller died, starts another one.
     pub(super) async fn rest(&self, running: &mut Running) {
         settle(self.world, &self.what).await;
         let began = Instant::now();
@@ -330,7 +331,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Makes everything ready, and what comes of that.
+    /// Makes everything ready, and waits for the effects.
     pub(super) async fn become_ready(&self, running: &mut Running) {
         for _ in 0..6 {
             if !make_ready(self.world, &self.namespace).await {
@@ -359,7 +360,7 @@ impl<'a> Trial<'a> {
         events.iter().map(|event| i64::from(event.count.unwrap_or(1))).sum()
     }
 
-    /// Out of the way, so that the next one has an empty world.
+    /// Deletes the namespace, so that the next trial has an empty world.
     pub(super) async fn forget(&self) {
         let api: Api<Namespace> = Api::all(self.world.client());
         api.delete(&self.namespace, &DeleteParams::default()).await.unwrap();
@@ -370,7 +371,7 @@ impl<'a> Trial<'a> {
 }
 
 impl Seen {
-    /// Whether every service is ready, or what keeps it from being so.
+    /// Checks that every service is ready, and otherwise prints the reason.
     pub(super) fn assert_ready(&self, topology: &Topology) {
         for name in topology.services() {
             let service = &self.alive[&format!("LLMInferenceService.serving.kserve.io/v1alpha2 {name}")];
@@ -381,13 +382,13 @@ impl Seen {
         }
     }
 
-    /// Stops unless it went as without faults.
+    /// Panics if the trial differs from one without faults.
     pub(super) fn assert_like(&self, calm: &Self, what: &str) {
         let wrong = self.unlike(calm, what);
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
-    /// In what it went otherwise than without faults.
+    /// Returns the differences from a trial without faults.
     pub(super) fn unlike(&self, calm: &Self, what: &str) -> Vec<String> {
         let alive = differences(&self.alive, &calm.alive).into_iter().map(|d| format!("{what}, alive: {d}"));
         let gone = differences(&self.gone, &calm.gone).into_iter().map(|d| format!("{what}, deleted: {d}"));

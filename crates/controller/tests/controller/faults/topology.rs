@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 
-/// A service of one shape, with what it refers to.
+/// A service of one shape, with the objects to which it refers.
 pub(super) struct Topology {
     /// The file's name.
     pub(super) name: String,
@@ -14,7 +14,7 @@ pub(super) struct Topology {
 // === impl Topology ===
 
 impl Topology {
-    /// All that there are, or the one that `LONGBOAT_TOPOLOGY` names.
+    /// Returns all topologies, or the one that `LONGBOAT_TOPOLOGY` names.
     pub(super) fn all() -> Vec<Self> {
         let only = std::env::var("LONGBOAT_TOPOLOGY").ok();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases/topology");
@@ -35,7 +35,7 @@ impl Topology {
         Self { name: path.file_stem().unwrap().to_string_lossy().into_owned(), objects: objects.collect() }
     }
 
-    /// Its objects, in a namespace; what is referred to comes first.
+    /// Returns the objects in a namespace. Objects to which others refer come first.
     pub(super) fn objects(&self, namespace: &str) -> Vec<Value> {
         let mut objects = self.objects.clone();
         for object in &mut objects {
@@ -50,7 +50,7 @@ impl Topology {
         services.map(|service| service["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Whether it is there to be stopped.
+    /// Whether the service in it is stopped.
     pub(super) fn is_stopped(&self) -> bool {
         self.name == "stopped"
     }

@@ -1,4 +1,4 @@
-//! Two controllers at once, as when one that was given up comes back.
+//! Two controllers at once, as if an old one came back after its replacement had started.
 
 use longboat_testkit::Faults;
 

@@ -1,4 +1,4 @@
-//! Watches that bring what happens late, twice, in another order, or not at all.
+//! Watches that deliver events late, twice, in another order, or not at all.
 
 use longboat_testkit::{Faults, Watching};
 
@@ -28,7 +28,7 @@ async fn however_events_come_it_gets_to_the_same_end() {
         faults.watch(how);
         let mut running = started(&world, faults).await;
         for (at, (topology, calm)) in topologies.iter().zip(&calm).enumerate() {
-            // By default each shape with one of them.
+            // By default, each shape is tested with one of them.
             if all() || (at + turn).is_multiple_of(HOW.len()) {
                 let trial = Trial::new(&world, topology, "trial-watch", format!("{how:?} events"));
                 wrong.extend(trial.run(&mut running).await.unlike(calm, &trial.what));

@@ -1,4 +1,4 @@
-//! A write that fails, or that nobody hears of.
+//! A write that fails, or whose response is lost.
 
 use longboat_testkit::{Fault, Faults};
 
@@ -8,8 +8,8 @@ use super::{
     topology::Topology,
 };
 
-/// By default each fault meets one write in so many; four faults together one in a quarter of that, and other ones in
-/// each shape.
+/// By default, each fault affects one write in this many. Four faults together affect one in a quarter of that, and different
+/// writes in each shape.
 const STRIDE: u64 = 12;
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
-//! Comparing events: what was made and taken away, and how often; of the rest, whether it was told at all.
+//! Compares events: what was created and deleted, and how often. For other events, compares only whether they were recorded.
 //!
-//! How often something is told that is tried in vain depends on the back-off. The client of the reference merges similar
-//! events from the tenth on, so that their messages are lost, and drops what comes after two dozen about one object: then
-//! what it did tell has to be told.
+//! How often a failing attempt is recorded depends on the back-off. The reference's client merges similar events from the
+//! tenth on, so that their messages are lost, and drops events after two dozen about one object. Then only the events that it
+//! did record are required.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,27 +11,27 @@ use serde_json::Value;
 
 use super::difference;
 
-/// How the client of the reference begins the message of events that it merged.
+/// The prefix of the message of events that the reference's client has merged.
 const MERGED: &str = "(combined from similar events)";
-/// After so many events about an object the client of the reference drops further ones; each repetition counts.
+/// After this many events about an object, the reference's client drops further ones. Each repetition counts.
 const BURST: i64 = 25;
-/// The reference issues the certificate of nearly every service twice, before and after its Service has an address; ours waits for the
-/// address. The Secrets themselves are compared as children.
+/// The reference issues the certificate of nearly every service twice: before and after its Service has an address. Ours
+/// waits for the address. The Secrets themselves are compared as children.
 const CERTIFICATE: &str = "Updated v1.Secret ";
-/// Reasons that are told once for each time.
+/// Reasons whose events are recorded once per occurrence.
 const COUNTED: [&str; 2] = ["Created", "Deleted"];
 
-/// What was told of one object for one reason.
+/// The events about one object with one reason.
 #[derive(Default)]
 struct Told {
-    /// How often each message was told; what was told in several stages is listed in each with the number so far.
+    /// The count of each message. If an event occurs in several stages, the recording lists it in each with the count so far.
     messages: BTreeMap<String, i64>,
 }
 
-/// By object; then by type and reason.
+/// By object, then by type and reason.
 type All = BTreeMap<String, BTreeMap<String, Told>>;
 
-/// Compares what was told in all stages of a case with what is there at its end.
+/// Compares the events of all stages of a case with those at its end.
 pub(super) fn compare(recorded: &[&String], ours: &[Value], found: &mut Vec<Difference>) {
     let (recorded, ours) = (of_recording(recorded), of_objects(ours));
     let nothing = BTreeMap::new();
@@ -53,7 +53,7 @@ pub(super) fn compare(recorded: &[&String], ours: &[Value], found: &mut Vec<Diff
     }
 }
 
-/// Compares message by message; where some of the recorded ones are `lost`, ours may be more.
+/// Compares each message. If some of the recorded ones are `lost`, there may be more of ours.
 fn each(place: &str, lost: bool, theirs: Option<&Told>, ours: Option<&Told>, found: &mut Vec<Difference>) {
     let nothing = Told::default();
     let (theirs, ours) = (theirs.unwrap_or(&nothing), ours.unwrap_or(&nothing));
@@ -70,7 +70,7 @@ fn each(place: &str, lost: bool, theirs: Option<&Told>, ours: Option<&Told>, fou
     }
 }
 
-/// Lines such as `Normal Created count=1 LLMInferenceService/llm [LLMInferenceServiceController] Created …`.
+/// Parses lines such as `Normal Created count=1 LLMInferenceService/llm [LLMInferenceServiceController] Created …`.
 fn of_recording(lines: &[&String]) -> All {
     let mut all = All::new();
     for line in lines {

@@ -1,4 +1,4 @@
-//! Comparing what is there with what was.
+//! Compares the state of the world with the recordings.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use x509_parser::{extensions::GeneralName, pem::parse_x509_pem};
 
 use super::{difference, events, run::api};
 
-/// Kinds of children, with the words by which recordings call their files.
+/// The kinds of children, with their names in the file names of recordings.
 const CHILDREN: [(&str, &str, &str); 15] = [
     ("v1", "ConfigMap", "configmap"),
     ("v1", "Secret", "secret"),
@@ -29,7 +29,7 @@ const CHILDREN: [(&str, &str, &str); 15] = [
     ("gateway.networking.k8s.io/v1", "HTTPRoute", "httproute"),
 ];
 
-/// Children, statuses and certificates after a stage.
+/// Compares children, statuses and certificates after a stage.
 pub(super) async fn compare(world: &World, case: &Case, stage: &Stage, found: &mut Vec<Difference>) {
     let generated = generated_name(world, case).await;
     let as_recorded = |text: &str| match (&generated, recorded_name(stage)) {
@@ -43,7 +43,7 @@ pub(super) async fn compare(world: &World, case: &Case, stage: &Stage, found: &m
             (as_recorded(&name), serde_json::from_str(&as_recorded(&object.to_string())).unwrap())
         })
         .collect();
-    // Nobody collected garbage in the recorded world.
+    // The recorded world had no garbage collection.
     let recorded: BTreeMap<&String, &Value> = stage
         .children
         .iter()
@@ -76,7 +76,7 @@ pub(super) async fn compare(world: &World, case: &Case, stage: &Stage, found: &m
         found.push(difference(format!("{}/service", stage.name), "no service", names.join(", ")));
     }
     for (secret, facts) in stage.certificates.as_object().into_iter().flatten() {
-        // What a secret that is gone had in it stays listed.
+        // The certificate of a deleted Secret stays listed.
         if !recorded.contains_key(&format!("secret-{secret}.yaml")) {
             continue;
         }
@@ -90,7 +90,7 @@ pub(super) async fn compare(world: &World, case: &Case, stage: &Stage, found: &m
     }
 }
 
-/// Whether a recorded child still has the service that it belongs to, or belongs to none.
+/// Whether the owner of a recorded child still exists, or the child has no owner.
 fn is_wanted(stage: &Stage, child: &Value) -> bool {
     child["metadata"]["ownerReferences"].as_array().into_iter().flatten().all(|owner| {
         let name = owner["name"].as_str().unwrap_or_default();
@@ -100,7 +100,7 @@ fn is_wanted(stage: &Stage, child: &Value) -> bool {
     })
 }
 
-/// What was told in the whole of a case.
+/// Compares the events of a complete case.
 pub(super) async fn compare_events(world: &World, case: &Case, found: &mut Vec<Difference>) {
     let ours = api(world, "v1", "Event", &case.name).list(&ListParams::default()).await.unwrap();
     let generated = generated_name(world, case).await;
@@ -121,13 +121,13 @@ pub(super) async fn compare_events(world: &World, case: &Case, found: &mut Vec<D
     events::compare(&recorded, &ours, found);
 }
 
-/// The name that the API server made up for the one service of a case without a name.
+/// The name that the API server generated for the only service of a case without a name.
 async fn generated_name(world: &World, case: &Case) -> Option<String> {
     let prefix = case.inputs.iter().find_map(|input| input["metadata"]["generateName"].as_str())?;
     statuses(world, &case.name).await.into_keys().find(|name| name.starts_with(prefix))
 }
 
-/// The name that it had made up when the case was recorded.
+/// The name that was generated when the case was recorded.
 fn recorded_name(stage: &Stage) -> Option<String> {
     let main =
         stage.children.keys().find_map(|file| file.strip_prefix("deployment-")?.strip_suffix("-kserve.yaml"));
@@ -152,7 +152,8 @@ async fn children(world: &World, namespace: &str) -> BTreeMap<String, Value> {
     found
 }
 
-/// Inputs have neither an owner nor the name of a child without one. What has no namespace grants rights to an account of one.
+/// Whether an object is a child. Inputs have no owner, and not the name of a child without an owner either. A cluster-scoped
+/// object is a child if it gives rights to an account in the namespace.
 fn is_child(kind: &str, object: &Value, namespace: &str) -> bool {
     if kind == "ClusterRoleBinding" {
         return object["subjects"]

@@ -1,11 +1,12 @@
-//! The controller judged by the recordings of the reference (`crates/golden`): children, status, certificates and events, stage
-//! by stage, on the embedded API server.
+//! Compares the controller with the recordings of the reference (`crates/golden`): children, status, certificates and events,
+//! stage by stage, on the embedded API server.
 //!
-//! By default those cases are run that planning alone cannot judge (`crates/plan/src/tests` takes the others in seconds), and a part of
-//! the others; with `LONGBOAT_CASE=all` all of them, or with other texts, separated by commas, those whose names begin so.
+//! By default, the cases run that need more than planning, and some of the others (`crates/plan/src/tests` runs those in
+//! seconds). With `LONGBOAT_CASE=all`, all cases run, and with other texts, separated by commas, the cases whose names start
+//! with one of them.
 //!
-//! What was refused, warned about and stored is judged by `crates/admission/tests/golden`. Time is virtual. All cases share one world
-//! and one controller: where a case needs other settings, or a server that lacks APIs, those change while it runs.
+//! `crates/admission/tests/golden` compares what was refused, warned about and stored. Time is virtual. All cases share one
+//! world and one controller. If a case needs other settings, or a server without some APIs, these change while the case runs.
 
 mod events;
 mod look;
@@ -15,7 +16,7 @@ pub(crate) mod run;
 
 use longboat_golden::{Case, Difference, MeantDifferences, Report};
 
-/// One in so many of the cases that planning judges is run here, too, when nobody asks for all.
+/// By default, one in this many of the cases that need only planning also runs here.
 const SAMPLE: usize = 8;
 
 #[tokio::test(start_paused = true)]
@@ -48,7 +49,7 @@ async fn services_become_what_the_reference_makes_of_them() {
     }
 }
 
-/// A difference at a place of a stage.
+/// Creates a difference at a place of a stage.
 fn difference(place: String, recorded: impl Into<String>, ours: impl Into<String>) -> Difference {
     Difference { place, recorded: recorded.into(), ours: ours.into() }
 }

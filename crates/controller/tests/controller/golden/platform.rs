@@ -1,4 +1,4 @@
-//! What the recordings were made with: presets, settings and the default Gateway of the reference.
+//! The platform of the recordings: presets, settings and the default Gateway of the reference.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,10 +13,10 @@ use super::run;
 use crate::offline;
 use crate::setup::{Hook, Running};
 
-/// Between two looks.
+/// The time between two checks.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The usual world.
+/// Creates the default world.
 pub(super) async fn world(recordings: &Entry) -> World {
     let world = World::bare(Arc::new(Hook)).await;
     for crd in optional_apis() {
@@ -30,7 +30,7 @@ pub(super) async fn world(recordings: &Entry) -> World {
     world
 }
 
-/// Gives the world the settings and the APIs of a case.
+/// Changes the world to the settings and APIs of a case.
 pub(super) async fn become_that_of(world: &World, recordings: &Entry, case: &Case) {
     if case.variant.is_some() {
         settings(world, recordings, case.variant.as_deref()).await;
@@ -48,7 +48,8 @@ pub(super) async fn become_that_of(world: &World, recordings: &Entry, case: &Cas
     }
 }
 
-/// Where `render`, given the inputs of a case and the same platform, says otherwise than what the controller wrote.
+/// Returns the differences between what the controller wrote, and the output of `render` for the inputs of a case and the
+/// same platform.
 pub(super) async fn rendered(world: &World, recordings: &Entry, case: &Case) -> Vec<Difference> {
     let read = |file: &str| {
         let file = recordings.join(file);
@@ -64,7 +65,7 @@ pub(super) async fn rendered(world: &World, recordings: &Entry, case: &Case) -> 
         platform: read(&settings_file).pop(),
         ..Settings::default()
     };
-    // Without settings nothing is written, and `render` would take its own.
+    // Without settings nothing is written, but `render` would use its own settings.
     if settings.platform.is_none() {
         return Vec::new();
     }
@@ -87,7 +88,7 @@ pub(super) async fn rendered(world: &World, recordings: &Entry, case: &Case) -> 
     offline::compare(world, &documents, &settings).await.found
 }
 
-/// Undoes that.
+/// Reverts [`become_that_of`].
 pub(super) async fn become_usual_again(world: &World, recordings: &Entry, case: &Case) {
     if case.variant.is_some() {
         settings(world, recordings, None).await;
@@ -117,14 +118,14 @@ async fn gateway(world: &World, recordings: &Entry) {
     }
 }
 
-/// A controller that has looked at everything.
+/// Starts a controller, and waits until it is at rest.
 pub(super) async fn controller(world: &World) -> Running {
     let running = Running::with(world, Faults::default());
     run::settle(world).await;
     running
 }
 
-/// Puts the preset, if it is one, back as it was.
+/// Restores a preset. Does nothing for other objects.
 pub(super) async fn restore_preset(world: &World, recordings: &Entry, name: &str) {
     let presets = documents(&recordings.join("base/presets-stored.yaml"));
     for preset in presets.into_iter().filter(|preset| preset["metadata"]["name"] == name) {

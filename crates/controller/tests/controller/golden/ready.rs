@@ -1,4 +1,4 @@
-//! What other controllers would report, in the way the recordings were made.
+//! Simulates other controllers in the same way as when the recordings were made.
 
 use kube::{
     ResourceExt,
@@ -21,7 +21,7 @@ const KINDS: [(&str, &str); 7] = [
     ("inference.networking.x-k8s.io/v1alpha2", "InferencePool"),
 ];
 
-/// Makes the world of a namespace ready, but for what `how` says.
+/// Makes everything in a namespace ready, except as `how` specifies.
 pub(super) async fn make(world: &World, namespace: &str, how: &Value) {
     let only = how["only"].as_array();
     let parents = parents(world, namespace).await;
@@ -42,7 +42,7 @@ pub(super) async fn make(world: &World, namespace: &str, how: &Value) {
     }
 }
 
-/// The Gateways that routes of a namespace name, each once.
+/// The Gateways to which the routes of a namespace attach, without repetitions.
 async fn parents(world: &World, namespace: &str) -> Vec<Value> {
     let routes = api(world, "gateway.networking.k8s.io/v1", "HTTPRoute", namespace);
     let Ok(routes) = routes.list(&ListParams::default()).await else { return Vec::new() };
@@ -117,7 +117,7 @@ fn status(version: &str, kind: &str, object: &Value, parents: &[Value], how: &Va
     })
 }
 
-/// A condition as given, or the good news.
+/// A condition as given in `how`, or that of a ready object.
 fn condition(how: &Value, type_: &str, reason: &str) -> Value {
     let given = how[type_].as_array();
     let words = |position: usize, good: &str| {

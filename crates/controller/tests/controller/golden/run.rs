@@ -1,4 +1,4 @@
-//! Doing what a case did.
+//! Runs the stages of a case.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -15,14 +15,14 @@ use tokio::time::Instant;
 
 use super::{difference, look, platform, ready};
 
-/// Nothing is written for that long once a world is at rest, but for what is tried again in vain.
+/// A world is at rest if nothing was written for this long, except by retries that always fail.
 const QUIET: Duration = Duration::from_secs(20);
-/// Between two looks.
+/// The time between two checks.
 const PERIOD: Duration = Duration::from_millis(500);
-/// What is tried in vain is by then tried rarely.
+/// After this time, retries that always fail are rare.
 const LONG: Duration = Duration::from_mins(4);
 
-/// Where the kinds of inputs are served.
+/// The API versions of the kinds of inputs.
 const VERSIONS: [(&str, &str); 12] = [
     ("LLMInferenceService", "serving.kserve.io/v1alpha2"),
     ("LLMInferenceServiceConfig", "serving.kserve.io/v1alpha2"),
@@ -38,7 +38,7 @@ const VERSIONS: [(&str, &str); 12] = [
     ("PersistentVolumeClaim", "v1"),
 ];
 
-/// Runs a case from its first object to its last stage; where it went otherwise than recorded.
+/// Runs a case from its first object to its last stage. Returns the differences from the recording.
 pub(super) async fn case(world: &World, recordings: &Entry, case: &Case) -> Vec<Difference> {
     let mut found = Vec::new();
     for namespace in namespaces(case) {
@@ -71,7 +71,7 @@ pub(super) async fn case(world: &World, recordings: &Entry, case: &Case) -> Vec<
     found
 }
 
-/// The case's own namespace, and those that its inputs name.
+/// The case's own namespace, and those of its inputs.
 fn namespaces(case: &Case) -> BTreeSet<String> {
     let inputs = case.inputs.iter().chain(case.stages.iter().flat_map(|stage| &stage.inputs));
     let named = inputs.filter_map(|input| input["metadata"]["namespace"].as_str());
@@ -79,11 +79,11 @@ fn namespaces(case: &Case) -> BTreeSet<String> {
     foreign.chain([case.name.clone()]).collect()
 }
 
-/// Takes what a case left out of a world that others share.
+/// Removes the objects of a case from the world, which all cases share.
 pub(super) async fn forget(world: &World, recordings: &Entry, case: &Case) {
     let all: Api<Namespace> = Api::all(world.client());
     for namespace in namespaces(case) {
-        // Nobody else takes the protection of claims away.
+        // No controller here removes the finalizer that protects claims.
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(world.client(), &namespace);
         for claim in claims.list(&ListParams::default()).await.unwrap() {
             let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -104,7 +104,7 @@ pub(super) async fn forget(world: &World, recordings: &Entry, case: &Case) {
     settle(world).await;
 }
 
-/// Waits until nothing is written, or only what is tried again in vain.
+/// Waits until nothing is written, except by retries that always fail.
 pub(crate) async fn settle(world: &World) {
     let (began, mut since, mut revision) = (Instant::now(), Instant::now(), world.server.revision());
     while since.elapsed() < QUIET && began.elapsed() < LONG {
@@ -116,7 +116,7 @@ pub(crate) async fn settle(world: &World) {
     }
 }
 
-/// The API of a kind in a namespace; of the whole cluster for what has none.
+/// The API of a kind in a namespace, or in the cluster if the kind is cluster-scoped.
 pub(super) fn api(world: &World, version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -133,7 +133,7 @@ fn api_of(world: &World, kind: &str, namespace: &str) -> Api<DynamicObject> {
     api(world, version, kind, namespace)
 }
 
-/// Creates an object, or replaces it by what a user would put there; a status is written as its controller would.
+/// Creates an object, or replaces it like a user would. Its status is written as by its controller.
 pub(crate) async fn put(world: &World, mut object: Value, namespace: &str) -> Result<(), Error> {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or(namespace).to_owned();
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
@@ -165,7 +165,7 @@ pub(crate) async fn put(world: &World, mut object: Value, namespace: &str) -> Re
     Ok(())
 }
 
-/// Deletes an object, if it is there.
+/// Deletes an object if it exists.
 pub(super) async fn delete(world: &World, kind: &str, namespace: &str, name: &str) {
     match api_of(world, kind, namespace).delete(name, &DeleteParams::default()).await {
         Ok(_) => {}
@@ -174,7 +174,7 @@ pub(super) async fn delete(world: &World, kind: &str, namespace: &str, name: &st
     }
 }
 
-/// Does what a stage says beside its inputs.
+/// Executes the action of a stage, apart from its inputs.
 async fn act(world: &World, case: &Case, stage: &Stage) {
     let action = stage.action.as_str();
     if action.is_empty() || action.starts_with("nothing done") {

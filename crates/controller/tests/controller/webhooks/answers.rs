@@ -1,4 +1,4 @@
-//! What users see through an API server.
+//! The webhooks from the view of users of an API server.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -114,7 +114,7 @@ async fn an_old_service_is_admitted_converted_and_comes_back_as_it_was() {
 
 const VALIDATE_CONFIG: &str = "/validate-serving-kserve-io-v1alpha2-llminferenceserviceconfig";
 
-/// A review of a config that is created.
+/// A review for the creation of a config.
 fn config_review(header: &str) -> Value {
     let mut review = review(&json!({
         "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceServiceConfig",
@@ -167,7 +167,7 @@ async fn a_config_is_checked_against_the_settings_of_this_moment() {
     let wrong = check("{{ .GlobalConfig.Nothing }}").await;
     assert_eq!((&wrong["allowed"], &wrong["status"]["code"]), (&json!(false), &json!(403)));
 
-    // Taken away and put back: the very next answer knows.
+    // Deletes the settings and restores them: the next response must use the change.
     let settings: Api<ConfigMap> = Api::namespaced(world.client(), "kserve");
     let kept = settings.get("inferenceservice-config").await.unwrap();
     settings.delete("inferenceservice-config", &DeleteParams::default()).await.unwrap();
@@ -214,7 +214,7 @@ async fn a_model_that_is_cached_on_nodes_marks_its_service() {
         let labels = world.apply(service(name, json!({}))).await.metadata.labels.unwrap_or_default();
         labels.get("internal.serving.kserve.io/localmodel").cloned()
     };
-    // The settings come by watch.
+    // The watch delivers the settings.
     let marked = world.eventually("the service is marked", async || label("llm").await).await;
     assert_eq!(marked, "shared");
     let own = cache("LocalModelNamespaceCache", json!({"name": "own", "namespace": "ns"}));

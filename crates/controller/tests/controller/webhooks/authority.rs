@@ -1,4 +1,4 @@
-//! Certificates: the own CA, shared, renewed and told to API servers; and those of somebody else.
+//! Certificates: our own CA, which is shared, renewed and written for API servers; and certificates from others.
 
 use std::{
     sync::Arc,
@@ -26,7 +26,7 @@ use crate::setup::{QUIET, service};
 const SECRET: &str = "llmisvc-webhook-ca";
 const DAY: Duration = Duration::from_hours(24);
 
-/// The answer of a replica to a client that trusts `bundle`, if they come to speak.
+/// Whether a replica responds to a client that trusts `bundle`.
 async fn answers(replica: &Replica, bundle: &str) -> bool {
     let review = review(&service("llm", json!({})));
     client(bundle)
@@ -99,7 +99,7 @@ async fn replicas_share_one_ca_and_each_is_trusted_by_it() {
     assert_eq!(text(&data, "ca.crt"), bundle);
     assert!(answers(&one, &bundle).await);
     assert!(answers(&two, &bundle).await);
-    // A later one takes over what the others made.
+    // A later replica uses the CA of the others.
     one.stop().await;
     two.stop().await;
     let three = Replica::start(&world).await;
@@ -130,14 +130,14 @@ async fn a_secret_that_was_deleted_is_put_back_and_one_that_was_damaged_is_repla
     assert!(answers(&replica, &trusted(&world).await).await);
 }
 
-/// A clock that tests set; it starts in the past, so that what it stamps is valid by the clocks of clients too.
+/// A clock that tests can set. It starts in the past, so that its certificates are also valid by the clocks of clients.
 fn clock(behind: Duration) -> (Clock, Arc<Mutex<Duration>>) {
     let behind = Arc::new(Mutex::new(behind));
     let shared = behind.clone();
     (Arc::new(move || SystemTime::now() - *shared.lock()), behind)
 }
 
-/// Has every keeper look at its clock.
+/// Makes every keeper read its clock.
 async fn nudge(world: &World, what: &str) {
     let patch = json!({"metadata": {"labels": {"nudged": what}}});
     secrets(world).patch(SECRET, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
@@ -146,7 +146,7 @@ async fn nudge(world: &World, what: &str) {
 #[tokio::test]
 async fn a_ca_is_renewed_before_it_expires_and_no_client_is_locked_out() {
     let world = world().await;
-    // Nine years and a half ago: the CA has half a year left, and its successor is due.
+    // The clock is nine and a half years behind. By real time, a CA of that date has half a year left, and its successor is due.
     let (clock, behind) = clock(DAY * 3470);
     let replica = Replica::with(&world, Settings::default(), Some(clock)).await;
     install(&world, &replica).await;
@@ -162,7 +162,7 @@ async fn a_ca_is_renewed_before_it_expires_and_no_client_is_locked_out() {
         .await;
     assert!(both.ends_with(&old), "the newest comes first");
     let successor = both.strip_suffix(&old).unwrap();
-    // Signed by the old one still, with a new certificate.
+    // The old CA still signs, and issues a new certificate.
     world.eventually("a new certificate", async || answers(&replica, &old).await.then_some(())).await;
     assert!(!answers(&replica, successor).await);
 
@@ -240,7 +240,7 @@ async fn a_mounted_certificate_is_served_reloaded_and_nobody_is_told_to_trust_it
     let world = World::empty().await;
     longboat_tls::install_default_provider();
     let mount = tempfile::tempdir().unwrap();
-    // As kubelet mounts a Secret: files are links into a folder that a link names.
+    // The kubelet mounts a Secret like this: the files are links into a folder to which another link points.
     let write = |version: &str| {
         let ca = CertificateAuthority::new(version).unwrap();
         let request = LeafRequest { ips: vec![[127, 0, 0, 1].into()], days: 1, ..LeafRequest::default() };

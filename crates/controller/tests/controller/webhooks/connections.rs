@@ -1,4 +1,4 @@
-//! Requests as nobody should send them, and the end of the server.
+//! Invalid requests, and the shutdown of the server.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{MUTATE, Replica, VALIDATE, client, install, review, short, trusted};
 use crate::setup::service;
 
-/// A replica with small limits, and a client that it trusts.
+/// Creates a replica with small limits, and a client that trusts it.
 async fn reached(settings: Settings) -> (World, Replica, Client) {
     let world = World::empty().await;
     let replica = Replica::with(&world, settings, None).await;
@@ -49,7 +49,7 @@ async fn requests_that_make_no_sense_get_an_answer_that_does() {
     assert_eq!((answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap()), (405, "POST"));
     let answer = client.post(replica.url(MUTATE)).body("{}").send().await.unwrap();
     assert_eq!(answer.status(), 415);
-    // It still works.
+    // The server still works.
     let answer = post(&replica, &client, MUTATE, review(&service("llm", json!({}))).to_string()).await;
     assert_eq!(answer.json::<Value>().await.unwrap()["response"]["allowed"], true);
 }
@@ -89,7 +89,7 @@ async fn a_body_that_is_too_large_is_not_read() {
     assert_eq!(post(&replica, &client, MUTATE, vec![b' '; 10_001]).await.status(), 413);
     assert_eq!(post(&replica, &client, MUTATE, vec![b' '; 10_000]).await.status(), 400);
     assert_eq!(post(&replica, &client, "/convert", vec![b' '; 20_001]).await.status(), 413);
-    // Without a length, it shows only as the body comes.
+    // Without a length, the size only shows while the body is received.
     let pieces = futures::stream::iter((0..100).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1000])));
     assert_eq!(post(&replica, &client, MUTATE, Body::wrap_stream(pieces)).await.status(), 413);
 }
@@ -149,7 +149,7 @@ async fn a_client_that_stops_in_the_middle_is_let_go() {
         Some((Ok::<_, std::io::Error>("{"), false))
     });
     assert_eq!(post(&replica, &client, MUTATE, Body::wrap_stream(endless)).await.status(), 408);
-    // One that never shakes hands does not hold a place for long either.
+    // A connection without a handshake is closed soon, too.
     let mut silent = tokio::net::TcpStream::connect(replica.webhooks).await.unwrap();
     let mut nothing = [0; 1];
     let read = tokio::io::AsyncReadExt::read(&mut silent, &mut nothing);
@@ -167,7 +167,7 @@ async fn a_connection_without_requests_is_closed() {
         let mut stream = tokio_rustls::TlsConnector::from(tls).connect(name, stream).await.unwrap();
         let mut everything = Vec::new();
         let read = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut everything);
-        // However it is closed: what counts is that it is.
+        // The connection must be closed, and it does not matter how.
         let _ = tokio::time::timeout(Duration::from_secs(20), read).await.unwrap();
     }
 }
@@ -200,7 +200,7 @@ async fn a_request_that_has_begun_is_answered_at_the_end() {
         request.body(Body::wrap_stream(halves)).send().await.unwrap().json::<Value>().await.unwrap()
     });
     sent.notified().await;
-    // Until the server has the head of the request too.
+    // Waits until the server has received the head of the request.
     tokio::time::sleep(Duration::from_millis(100)).await;
     replica.stop.cancel();
     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,4 +1,4 @@
-//! What a controller that has something to do says about itself, and that the dashboards ask for nothing else.
+//! The metrics of a busy controller have every series that the dashboards use.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use super::{Replica, convert_by, world};
 use crate::setup::{condition, full, install_presets, service, services};
 
-/// Names of series, with all labels that any of them has.
+/// Names of series, with all labels of each.
 type Series = BTreeMap<String, BTreeSet<String>>;
 
-/// A query's metrics, each with the labels that are asked of it; labels of a whole expression stand for themselves.
+/// The metrics in a query, each with its labels. Labels that apply to a whole expression are in `grouped`.
 #[derive(Debug, Default, PartialEq)]
 struct Query {
     metrics: Vec<(String, BTreeSet<String>)>,
     grouped: BTreeSet<String>,
 }
 
-/// A controller that is called by the API server and has reconciled a service.
+/// Starts a controller that the API server calls and that has reconciled a service.
 async fn busy(world: &World) -> Replica {
     let replica = Replica::called(world).await;
     convert_by(world, &replica, "llminferenceservices.serving.kserve.io").await;
@@ -41,7 +41,7 @@ fn series(page: &str) -> Series {
     all
 }
 
-/// Names of labels up to the closing bracket, and where that is.
+/// Returns the names of labels up to the closing bracket, and the position of the bracket.
 fn matchers(text: &str) -> (Vec<String>, usize) {
     let (mut names, mut name, mut quoted) = (Vec::new(), String::new(), false);
     let mut characters = text.char_indices();
@@ -63,12 +63,12 @@ fn matchers(text: &str) -> (Vec<String>, usize) {
     panic!("no end of the labels: {text}");
 }
 
-/// Metrics and labels of a PromQL expression.
+/// Parses the metrics and labels in a PromQL expression.
 fn read(expression: &str) -> Query {
     const WORDS: [&str; 9] =
         ["and", "or", "unless", "offset", "bool", "group_left", "group_right", "inf", "nan"];
     const GROUPS: [&str; 4] = ["by", "without", "on", "ignoring"];
-    // `sum by (…) (…)`: the word before is no metric.
+    // In `sum by (…) (…)`, the word before `by` is not a metric.
     let grouping = |rest: &str| {
         GROUPS[..2]
             .iter()
@@ -105,7 +105,7 @@ fn read(expression: &str) -> Query {
     query
 }
 
-/// Every expression of a dashboard, those of its variables too.
+/// Collects every expression of a dashboard, including those of its variables.
 fn expressions(dashboard: &Value, all: &mut Vec<String>) {
     match dashboard {
         Value::Object(fields) => {
@@ -130,7 +130,7 @@ fn dashboards() -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// What a query asks for that is not there.
+/// Returns the metrics and labels of a query that do not exist.
 fn missing(query: &Query, served: &Series) -> Vec<String> {
     let mut missing = Vec::new();
     for (metric, labels) in &query.metrics {

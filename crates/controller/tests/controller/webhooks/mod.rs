@@ -1,4 +1,4 @@
-//! The webhook server as a process runs it: over HTTPS, called by an API server that reads the configurations.
+//! The webhook server in a process: over HTTPS, called by an API server that reads the webhook configurations.
 
 mod answers;
 mod authority;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A controller as a process.
+/// A running controller, with the ports of its process.
 struct Replica {
     webhooks: SocketAddr,
     probes: SocketAddr,
@@ -45,7 +45,7 @@ impl Replica {
         Self::by(world.client(), settings, clock).await
     }
 
-    /// One that reaches the API server by this client.
+    /// Starts a replica that uses this client for the API server.
     async fn by(client: kube::Client, settings: Settings, clock: Option<Clock>) -> Self {
         longboat_tls::install_default_provider();
         let args = ProcessArgs {
@@ -75,13 +75,13 @@ impl Replica {
         format!("https://{}{path}", self.webhooks)
     }
 
-    /// Status and text of a probe.
+    /// The status code and text of a probe.
     async fn probe(&self, path: &str) -> (u16, String) {
         let answer = reqwest::get(format!("http://{}{path}", self.probes)).await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
     }
 
-    /// What it says about itself.
+    /// The metrics page.
     async fn metrics(&self) -> String {
         let answer = reqwest::get(format!("http://{}/metrics", self.metrics)).await.unwrap();
         answer.error_for_status().unwrap().text().await.unwrap()
@@ -99,7 +99,7 @@ impl Replica {
         assert!(ready.is_some(), "never ready: {}", seen.lock());
     }
 
-    /// A replica to which an API server sends its reviews.
+    /// Starts a replica to which an API server sends reviews.
     async fn called(world: &World) -> Self {
         let replica = Self::start(world).await;
         install(world, &replica).await;
@@ -113,7 +113,7 @@ impl Replica {
     }
 }
 
-/// A world that calls no webhook yet.
+/// Creates a world that calls no webhook yet.
 async fn world() -> World {
     let world = World::empty().await;
     world.install_platform().await;
@@ -121,7 +121,7 @@ async fn world() -> World {
     world
 }
 
-/// Has the API server call a replica, as a user with manifests does.
+/// Makes the API server call a replica, like a user who applies manifests.
 async fn install(world: &World, replica: &Replica) {
     let base = format!("https://{}", replica.webhooks);
     let all = configurations(&Target::Url { base });
@@ -131,7 +131,7 @@ async fn install(world: &World, replica: &Replica) {
     }
 }
 
-/// Has the API server convert the objects of a CRD by a replica.
+/// Makes the API server use a replica for the conversion of a CRD's objects.
 async fn convert_by(world: &World, replica: &Replica, crd: &str) {
     let conversion = json!({
         "strategy": "Webhook",
@@ -142,7 +142,7 @@ async fn convert_by(world: &World, replica: &Replica, crd: &str) {
     api.patch_metadata(crd, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
-/// The `clientConfig` by which objects of a CRD are converted.
+/// The `clientConfig` for the conversion of a CRD's objects.
 async fn stanza(world: &World, crd: &str) -> Value {
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}");
     let request = http::Request::get(path).body(Vec::new()).unwrap();
@@ -150,7 +150,7 @@ async fn stanza(world: &World, crd: &str) -> Value {
     crd["spec"]["conversion"]["webhook"]["clientConfig"].take()
 }
 
-/// The bundle that the API server trusts when it has services defaulted, once there is one.
+/// Waits for the CA bundle in the configuration of the defaulting webhook for services.
 async fn trusted(world: &World) -> String {
     world.eventually("a CA bundle", async || bundle(world).await).await
 }
@@ -170,13 +170,13 @@ fn secrets(world: &World) -> Api<Secret> {
     Api::namespaced(world.client(), "kserve")
 }
 
-/// A client that trusts a bundle and nothing else.
+/// Creates a client that trusts only this bundle.
 fn client(bundle: &str) -> Client {
     let tls = longboat_tls::client_config(Some(bundle), &[b"h2", b"http/1.1"]).unwrap();
     Client::builder().tls_backend_preconfigured((*tls).clone()).no_proxy().build().unwrap()
 }
 
-/// A review of a service of ours that is created.
+/// A review for the creation of one of our services.
 fn review(object: &Value) -> Value {
     json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",

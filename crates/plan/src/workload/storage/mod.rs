@@ -53,7 +53,7 @@ pub enum StorageError {
     PathTaken {
         /// The mount that is in the way.
         volume: String,
-        /// Where.
+        /// The path of the model.
         path: &'static str,
     },
     /// A secret of the service account, or of the storage annotation, does not exist.
