@@ -1,27 +1,27 @@
-//! Whether a request has one meaning: one length, and one host that it is for.
+//! Checks that a request is unambiguous: it has one length and one host.
 
 use http::{Version, header, request::Parts, uri::Authority};
 
 use crate::is_ambiguous;
 
-/// Why a request has several meanings, or none. It is to be answered with 400, and the connection to be closed.
+/// Why a request is ambiguous or incomplete. The server must answer it with 400 and close the connection.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Ambiguity {
-    /// Where the body ends is not certain.
+    /// The end of the body is uncertain.
     #[error("Transfer-Encoding and Content-Length exclude each other")]
     Length,
-    /// It names no host.
+    /// The request names no host.
     #[error("a request needs exactly one Host header, and this one has none")]
     NoHost,
-    /// It names several hosts.
+    /// The request names several hosts.
     #[error("a request needs exactly one Host header, which names the host of its target")]
     Hosts,
-    /// What it names is no host.
+    /// The request's host is invalid.
     #[error("`{0}` is no host name")]
     Host(String),
 }
 
-/// The one host that a request is for, which came over a [`Framed`](crate::Framed) connection.
+/// Returns the one host of a request that came over a [`Framed`](crate::Framed) connection.
 pub fn host(head: &Parts) -> Result<Authority, Ambiguity> {
     if is_ambiguous(&head.headers) {
         return Err(Ambiguity::Length);
@@ -32,7 +32,7 @@ pub fn host(head: &Parts) -> Result<Authority, Ambiguity> {
         _ => return Err(Ambiguity::Hosts),
     };
     let text = match (head.uri.authority(), host) {
-        // HTTP/2 has the host in the target, and clients may leave the header out.
+        // HTTP/2 has the host in the target, and clients may omit the header.
         (Some(target), None) if head.version == Version::HTTP_2 => target.as_str(),
         (_, None) => return Err(Ambiguity::NoHost),
         (Some(target), Some(host)) if !target.as_str().eq_ignore_ascii_case(host) => {
