@@ -47,9 +47,13 @@ impl Budget {
 
     /// Reserves this many bytes. Returns `None` if fewer bytes are free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Held> {
-        let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
-        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        self.take(bytes)?;
         Some(Held { budget: Arc::clone(self), bytes })
+    }
+
+    fn take(&self, bytes: usize) -> Option<()> {
+        let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok().map(drop)
     }
 
     /// Returns the same bytes with a reservation, which ends when the last copy of the bytes is dropped. Returns `None` if
@@ -60,6 +64,13 @@ impl Budget {
 }
 
 impl Held {
+    /// Adds this many bytes to the reservation. Returns `None`, and changes nothing, if fewer bytes are free.
+    pub fn grow(&mut self, bytes: usize) -> Option<()> {
+        self.budget.take(bytes)?;
+        self.bytes += bytes;
+        Some(())
+    }
+
     /// Returns these bytes with this reservation, which ends when the last copy of the bytes is dropped.
     pub fn around(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Counted { bytes, _held: self })
@@ -94,5 +105,15 @@ mod tests {
         drop(tail);
         assert_eq!(budget.held(), 0);
         assert!(budget.hold(usize::MAX).is_none());
+    }
+
+    #[test]
+    fn a_share_grows_as_far_as_there_is_room_and_goes_back_whole() {
+        let budget = Budget::new(10);
+        let mut held = budget.hold(0).unwrap();
+        assert_eq!([held.grow(6), held.grow(5), held.grow(4)], [Some(()), None, Some(())]);
+        assert_eq!(budget.held(), 10);
+        drop(held);
+        assert_eq!(budget.held(), 0);
     }
 }

@@ -29,7 +29,7 @@ const PIECE: usize = 64 * 1024;
 
 /// Whether a request on a [`Framed`] connection declares its length in two ways. Its end is uncertain, so the service must
 /// refuse it and close the connection.
-pub fn is_ambiguous(headers: &HeaderMap) -> bool {
+pub(crate) fn is_ambiguous(headers: &HeaderMap) -> bool {
     headers.contains_key(MARK)
 }
 

@@ -1,4 +1,4 @@
-//! The command line of `vllm serve`, as far as a CPU can honour it.
+//! The command line of `vllm serve`, as far as a CPU engine supports it.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -10,10 +10,10 @@ use longboat_serving::{Adapter, ArgsError, CommandLine, kv_events};
 
 use crate::transfer::{Connector, Settings};
 
-/// The vLLM release whose API the engine has; presets choose flags by what `vllm --version` prints.
+/// The vLLM release whose API the engine implements. Presets choose flags by the output of `vllm --version`.
 pub const VERSION: &str = "0.22.0";
 
-/// What `longboat engine --help` says behind the syntax.
+/// The text of `longboat engine --help` after the syntax.
 pub const HELP: &str = "\
 MODEL is a GGUF file, a folder with one, or a folder with config.json, tokenizer.json and *.safetensors.
 Supported are the Llama, Qwen2 and Qwen3 families.
@@ -48,17 +48,17 @@ effect, and the log names them.
 Example:
   longboat engine ./model.gguf --served-model-name small --port 8000";
 
-/// Bytes of the KV cache where no flag says otherwise.
+/// The default size of the KV cache in bytes.
 pub(crate) const DEFAULT_CACHE_BYTES: usize = 512 << 20;
 
-/// Everything that a start of the engine depends on.
+/// All settings of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Args {
     pub(crate) host: IpAddr,
     pub(crate) port: u16,
-    /// A folder, or a GGUF file.
+    /// A folder or a GGUF file.
     pub(crate) model: String,
-    /// The names under which the model is served, at least one.
+    /// The names under which the model is served. Has at least one entry.
     pub(crate) names: Vec<String>,
     pub(crate) max_model_len: Option<usize>,
     pub(crate) max_num_seqs: usize,
@@ -67,66 +67,66 @@ pub struct Args {
     pub(crate) block_size: usize,
     pub(crate) cache_bytes: usize,
     pub(crate) caches_prefixes: bool,
-    /// Whether weights stay in their file's format where another one is multiplied faster.
+    /// Whether weights keep the format of their file even if another format is multiplied faster.
     pub(crate) as_shipped: bool,
-    /// How requests are shared with other engines.
+    /// How the engine divides requests with other engines. `None` without `--kv-transfer-config`.
     pub(crate) exchange: Option<Settings>,
-    /// What the prefix cache does is published, where this says so.
+    /// Where the events of the prefix cache are published. `None` if they are not published.
     pub(crate) kv_events: Option<kv_events::Settings>,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     pub(crate) lora: LoraArgs,
-    /// Whether calls of tools are read from answers, in the form of Hermes and Qwen models.
+    /// Whether tool calls are parsed from answers, in the form of Hermes and Qwen models.
     pub(crate) reads_calls: bool,
-    /// A file with a chat template, in place of the model's own.
+    /// A file with a chat template that replaces the model's own.
     pub(crate) template: Option<PathBuf>,
-    /// What the model is used for, in place of what it is made for.
+    /// The use of the model, which overrides the use that it was made for.
     pub(crate) runner: Runner,
-    /// Threads that compute.
+    /// The number of threads that compute.
     threads: usize,
     pub(crate) ignored: Vec<String>,
 }
 
-/// What a model is used for.
+/// The use of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Runner {
-    /// What it is made for.
+    /// The use that the model was made for.
     Auto,
-    /// Answers.
+    /// Text generation.
     Generate,
-    /// Vectors of texts.
+    /// Embeddings.
     Pooling,
 }
 
-/// Which LoRA adapters there are, and how many.
+/// The LoRA adapters and their limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoraArgs {
     pub(crate) enabled: bool,
     pub(crate) modules: Vec<Adapter>,
-    /// The most adapters of sequences that run.
+    /// The most adapters in one batch.
     pub(crate) most_adapters: usize,
     pub(crate) most_rank: usize,
-    /// The most adapters that stay in memory while no answer uses them; all of them if not given.
+    /// The most adapters that stay in memory while no request uses them. `None` means all of them.
     pub(crate) most_kept: Option<usize>,
-    /// Whether requests may load adapters and unload them.
+    /// Whether requests may load and unload adapters.
     pub(crate) may_change: bool,
 }
 
-/// What lets requests load adapters and unload them, as in vLLM.
+/// The variable that allows requests to load and unload adapters, as in vLLM.
 const MAY_CHANGE: &str = "VLLM_ALLOW_RUNTIME_LORA_UPDATING";
 
-/// Flags that would change answers, and that a CPU engine without them must not take.
+/// Flags that change answers and that this engine does not support. They are refused.
 const REFUSED: [(&str, &str); 1] = [("speculative-config", "speculative decoding is not supported")];
 
 // === impl Args ===
 
 impl Args {
-    /// Parses the arguments of `vllm serve`, without those two words.
+    /// Parses the arguments after `vllm serve`.
     pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
         Self::parse_with(arguments, &|_| None)
     }
 
-    /// The same, with the environment variables that belong to flags.
+    /// Like [`Self::parse`], with the environment variables that belong to flags.
     pub fn parse_with<S: AsRef<str>>(
         arguments: &[S],
         variable: &dyn Fn(&str) -> Option<String>,
@@ -218,7 +218,7 @@ impl Args {
                 "kv-events-config" => args.kv_events = Some(flag.value()?),
                 "kv-transfer-config" => connector = Some(flag.value()?),
                 "weights-as-shipped" => args.as_shipped = true,
-                // vLLM takes whole seconds here.
+                // vLLM accepts only whole seconds here.
                 "shutdown-timeout" => args.shutdown_timeout = Duration::from_secs(flag.value()?),
                 "ssl-certfile" => certificate.0 = Some(PathBuf::from(flag.text()?)),
                 "ssl-keyfile" => certificate.1 = Some(PathBuf::from(flag.text()?)),
@@ -256,19 +256,19 @@ impl Args {
         Ok(args)
     }
 
-    /// How many threads compute.
+    /// The number of threads that compute.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Where the server will listen; port 0 lets the system choose.
+    /// The address of the server. With port 0, the system chooses the port.
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::new(self.host, self.port)
     }
 }
 
-/// Half of the cores: candle's threads wait for each other in a busy loop, which costs more than it brings where a core is not
-/// theirs alone.
+/// The default number of threads: half of the cores. candle's threads wait for each other in a busy loop, which costs more than
+/// it brings if other programs use the same cores.
 fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }

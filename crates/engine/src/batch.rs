@@ -1,4 +1,4 @@
-//! Which sequences run, and which of their tokens are computed next.
+//! Schedules the sequences that run, and the tokens that are computed next.
 
 use std::{collections::VecDeque, sync::Arc, time::Instant};
 
@@ -8,38 +8,38 @@ use crate::{
     transfer::Shelf,
 };
 
-/// Sequences that wait and those that run, with the blocks of the cache.
+/// The waiting and the running sequences, with the blocks of the KV cache.
 pub(crate) struct Batch {
     waiting: VecDeque<Sequence>,
     running: Vec<Sequence>,
     blocks: Blocks,
-    /// Blocks that are kept for other engines.
+    /// The blocks that are kept for other engines.
     shelf: Arc<Shelf>,
-    /// The most sequences that run.
+    /// The most running sequences.
     most_sequences: usize,
-    /// The most tokens of one pass.
+    /// The most tokens in one forward pass.
     most_tokens: usize,
-    /// The most adapters of the sequences that run.
+    /// The most adapters of the running sequences.
     most_adapters: usize,
 }
 
-/// A sequence that runs from now on.
+/// A sequence that has just started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Started {
-    /// Which of the running sequences.
+    /// Its index among the running sequences.
     pub(crate) index: usize,
-    /// Tokens of the prompt.
+    /// The tokens of its prompt.
     pub(crate) prompt: usize,
-    /// Those of them that were found in the cache.
+    /// The prompt tokens that were found in the cache.
     pub(crate) cached: usize,
-    /// Those of them that another engine has computed.
+    /// The prompt tokens that another engine has computed.
     pub(crate) imported: usize,
 }
 
-/// Tokens of a running sequence that are computed in one pass.
+/// The tokens of a running sequence that are computed in one forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Which of the running sequences.
+    /// The sequence's index among the running sequences.
     pub(crate) index: usize,
     pub(crate) tokens: usize,
 }
@@ -65,12 +65,12 @@ impl Batch {
         }
     }
 
-    /// Whether nothing is kept for other engines.
+    /// Whether no blocks are kept for other engines.
     pub(crate) fn keeps_nothing(&self) -> bool {
         self.shelf.is_empty()
     }
 
-    /// Takes back the blocks that no other engine waits for. Gives how many prompts nobody fetched in time.
+    /// Releases the blocks that no other engine needs any more. Returns the number of prompts that were not fetched in time.
     pub(crate) fn take_back(&mut self) -> usize {
         let (unwanted, expired) = self.shelf.unwanted(Instant::now());
         for block in unwanted.into_iter().rev() {
@@ -83,7 +83,7 @@ impl Batch {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// Whether another sequence may be taken from the queue.
+    /// Whether another sequence may be taken from the inbox.
     pub(crate) fn has_room(&self) -> bool {
         self.waiting.len() + self.running.len() < self.most_sequences
     }
@@ -104,7 +104,8 @@ impl Batch {
         &self.blocks
     }
 
-    /// Whether a sequence may join those that run: its adapter is one of theirs, or another one may be.
+    /// Whether a sequence may run with its adapter: a running sequence already uses the adapter, or the limit of adapters is
+    /// not reached.
     fn has_place_for(&self, sequence: &Sequence) -> bool {
         let Some(used) = &sequence.adapter else { return true };
         let numbers =
@@ -115,7 +116,7 @@ impl Batch {
         numbers.len() < self.most_adapters || numbers.contains(&used.adapter.number)
     }
 
-    /// Drops the sequences that nobody waits for.
+    /// Drops the sequences whose clients have left.
     pub(crate) fn drop_abandoned(&mut self) {
         self.waiting.retain(|sequence| !sequence.is_abandoned());
         for index in (0..self.running.len()).rev() {
@@ -125,7 +126,7 @@ impl Batch {
         }
     }
 
-    /// Starts the sequences that have waited longest, as far as the cache has room for their tokens.
+    /// Starts the sequences that have waited longest, while the cache has blocks for their tokens.
     pub(crate) fn start(&mut self) -> Vec<Started> {
         let mut started = Vec::new();
         while self.running.len() < self.most_sequences
@@ -134,7 +135,7 @@ impl Batch {
             let sequence = &self.waiting[place];
             let cached = self.blocks.cached(sequence.root(), &sequence.tokens);
             let needed = sequence.tokens.len().div_ceil(self.blocks.size()) - cached.len();
-            // Cached blocks may be among the free ones.
+            // The cached blocks may be among the free ones, so they count too.
             if needed + cached.len() > self.blocks.free() {
                 if !self.running.is_empty() {
                     break;
@@ -161,15 +162,15 @@ impl Batch {
             let sequence = &mut self.running[index];
             if let Some(taken) = sequence.taken.take() {
                 started.push(Started { index, prompt: sequence.prompt, cached: cached_tokens, imported });
-                // Who has gone away needs no answer.
+                // The send fails if the client has left.
                 let _ = taken.send(sequence.computed);
             }
         }
         started
     }
 
-    /// Takes blocks for what another engine has computed, where there is such a thing. Gives how many tokens that are. The last
-    /// token of a prompt is computed here, or nothing could be predicted.
+    /// If another engine has computed the prompt, takes blocks for its keys and values. Returns the number of these tokens. The
+    /// last token of the prompt is always computed here, because it predicts the first token of the answer.
     fn import(&mut self, index: usize) -> usize {
         let sequence = &self.running[index];
         let tokens = (sequence.prompt - 1).saturating_sub(sequence.computed);
@@ -185,15 +186,15 @@ impl Batch {
         tokens
     }
 
-    /// Gives up the oldest blocks that are kept for another engine. Whether there were any.
+    /// Releases the blocks of the oldest prompt that is kept for another engine. Returns whether there was one.
     fn make_room(&mut self) -> bool {
         let found = self.shelf.forget_oldest();
         self.take_back();
         found
     }
 
-    /// Plans the next pass: a token of every answer, then as much of the prompts as fits. Where the cache has no room, the
-    /// sequence that started last waits again, and its tokens are computed anew.
+    /// Plans the next forward pass: one token for every answer, then as many prompt tokens as fit. If the cache has too few
+    /// blocks, the sequence that started last goes back to the queue and is computed again later.
     pub(crate) fn plan(&mut self) -> Vec<Step> {
         loop {
             let steps = self.steps();
@@ -238,7 +239,7 @@ impl Batch {
         (sequence.computed + step.tokens).div_ceil(self.blocks.size()).saturating_sub(sequence.blocks.len())
     }
 
-    /// Notes that a step was computed: blocks that it filled can be found by others from now on.
+    /// Records that a step was computed. Other sequences can now find the blocks that it has filled.
     pub(crate) fn computed(&mut self, step: Step) {
         let size = self.blocks.size();
         let sequence = &mut self.running[step.index];
@@ -248,8 +249,8 @@ impl Batch {
         sequence.hash = self.blocks.filled(sequence.hash, blocks, tokens);
     }
 
-    /// Takes a sequence out that is complete. Its blocks are kept where another engine goes on with them. Gives how many older
-    /// prompts were given up for that, too.
+    /// Removes a complete sequence. If another engine continues it, its blocks are kept. Also returns the number of older
+    /// prompts that had to be dropped from the shelf.
     pub(crate) fn finish(&mut self, index: usize) -> (Sequence, usize) {
         let sequence = &mut self.running[index];
         match sequence.handing.take() {
@@ -262,8 +263,8 @@ impl Batch {
         }
     }
 
-    /// Takes a running sequence out and releases its blocks, the last one first: the beginning of a prompt is the part
-    /// that others are likeliest to share.
+    /// Removes a running sequence and releases its blocks. The last block is released first, so that the beginning of the
+    /// prompt, which other prompts are most likely to share, stays longest.
     pub(crate) fn remove(&mut self, index: usize) -> Sequence {
         let mut sequence = self.running.remove(index);
         for block in sequence.blocks.drain(..).rev() {

@@ -1,4 +1,4 @@
-//! Whether this machine can serve a model, asked before the weights are read or even fetched.
+//! Checks whether this machine can serve a model, before the weights are read or fetched.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::{
     weights::{Safetensors, Weights},
 };
 
-/// Judges a model by its headers, with the KV cache that is the default, and says in a few words what it is. With `weights`, the
-/// size of weights in bytes that are not here, a folder with `config.json` alone is enough.
+/// Checks a model by its headers, with the default size of the KV cache. Returns a short description of the model. `weights` is
+/// the size in bytes of weights that are not fetched yet; then a folder with only `config.json` is enough.
 pub fn check(path: &Path, weights: Option<u64>) -> Result<String, LoadError> {
     let opened = match weights {
         Some(_) => Weights::Safetensors(Safetensors::open(path, &[])?),

@@ -1,4 +1,4 @@
-//! A model that makes vectors of texts, as a [`Model`] of the serving API. It answers no prompts.
+//! An embedding model, as a [`Model`] of the serving API. It does not generate text.
 
 use std::{
     path::Path,
@@ -26,7 +26,7 @@ use crate::{
     weights::Weights,
 };
 
-/// A model that makes vectors of texts.
+/// An embedding model.
 pub(crate) struct Embedder {
     card: Card,
     vectors: Vectors,
@@ -34,26 +34,26 @@ pub(crate) struct Embedder {
     tokenizer: Tokenizer,
     inbox: SyncSender<Request>,
     metrics: Arc<Metrics>,
-    /// Requests that were sent and not begun, and whether one is computed.
+    /// The number of requests that wait, and whether a request is computed.
     waiting: Arc<AtomicI64>,
     running: Arc<AtomicI64>,
-    /// Held, since they end with it.
+    /// Held because the threads end when it is dropped.
     _threads: ThreadPool,
 }
 
-/// Texts whose vectors somebody waits for.
+/// A request with texts to embed.
 struct Request {
     prompts: Vec<Vec<u32>>,
     arrived: Instant,
     found: oneshot::Sender<candle_core::Result<Vec<Vec<f32>>>>,
 }
 
-/// The thread that computes, one text after another.
+/// The thread that computes one text after another.
 struct Worker {
     transformer: Transformer,
     made: Made,
     kv: Kv,
-    /// All blocks of the cache, which one text has for itself.
+    /// All blocks of the cache. Each text uses them alone.
     blocks: Vec<Block>,
     most_tokens: usize,
     metrics: Arc<Metrics>,
@@ -64,7 +64,7 @@ struct Worker {
 // === impl Embedder ===
 
 impl Embedder {
-    /// Loads a model, and starts the thread that computes.
+    /// Loads a model and starts the computing thread.
     pub(crate) fn load(args: &Args, folder: &Path, weights: &Weights, made: Made) -> Result<Self, LoadError> {
         for (flag, is_set) in [
             ("--enable-lora", args.lora.enabled),
@@ -115,13 +115,13 @@ impl Embedder {
             .num_threads(args.threads())
             .thread_name(|number| format!("engine-{number}"))
             .build()?;
-        // It ends when the embedder, which holds the sender, is dropped.
+        // The thread ends when the embedder, which holds the sender, is dropped.
         threads.spawn(move || worker.run(&requests));
         Ok(Self { card, vectors, vocabulary, tokenizer, inbox, metrics, waiting, running, _threads: threads })
     }
 }
 
-/// Whether vectors can be cut, and to which lengths: under the names that vLLM reads in `config.json`.
+/// Reads whether vectors can be shortened, and to which lengths, from the fields that vLLM reads in `config.json`.
 fn cuts(weights: &Weights, width: usize) -> Vectors {
     let mut vectors = Vectors { width, are_normalised: false, can_be_cut: false, lengths: Vec::new() };
     if let Weights::Safetensors(files) = weights {
@@ -137,14 +137,14 @@ fn cuts(weights: &Weights, width: usize) -> Vectors {
 // === impl Worker ===
 
 impl Worker {
-    /// Computes until nobody can send requests any more.
+    /// Computes until all senders are dropped.
     fn run(mut self, inbox: &Receiver<Request>) {
         while let Ok(Request { prompts, arrived, found }) = inbox.recv() {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             self.running.store(1, Ordering::Relaxed);
             let mut vectors = Vec::with_capacity(prompts.len());
             for prompt in &prompts {
-                // Who has gone away needs no vectors.
+                // The client has left, so the remaining vectors are not needed.
                 if found.is_closed() {
                     break;
                 }
@@ -156,7 +156,7 @@ impl Worker {
         }
     }
 
-    /// The vector of a text, which is computed in pieces.
+    /// Computes the vector of a text, in several forward passes if needed.
     #[expect(clippy::cast_precision_loss, reason = "texts are short")]
     fn vector(&mut self, prompt: &[u32]) -> candle_core::Result<Vec<f32>> {
         let width = self.transformer.config().width;

@@ -1,4 +1,4 @@
-//! A loaded model as a [`Model`] of the serving API.
+//! A loaded generation model, as a [`Model`] of the serving API.
 
 use std::{
     path::Path,
@@ -38,7 +38,7 @@ use crate::{
     worker::{Gauges, Worker},
 };
 
-/// A model that computes its answers.
+/// A model that generates text.
 pub struct Engine {
     card: Card,
     tokenizer: Arc<Tokenizer>,
@@ -48,32 +48,33 @@ pub struct Engine {
     gauges: Arc<Gauges>,
     exchange: Option<Arc<Exchange>>,
     events: Option<Arc<Publisher>>,
-    /// Tokens of the vocabulary.
+    /// The number of tokens in the vocabulary.
     vocabulary: usize,
-    /// None where adapters are not enabled.
+    /// `None` if adapters are not enabled.
     adapters: Option<Arc<Adapters>>,
     usage: Arc<Usage>,
-    /// The most adapters of sequences that run.
+    /// The most adapters in one batch.
     most_adapters: usize,
     lends_adapters: bool,
-    /// The bytes of every token, once a request has set a form; none where tokens are not made of bytes.
+    /// The bytes of every token, computed at the first request with a fixed form. `None` inside if the tokens do not consist of
+    /// bytes.
     words: OnceLock<Option<Arc<Words>>>,
-    /// Whether calls of tools are read from answers.
+    /// Whether tool calls are parsed from answers.
     reads_calls: bool,
-    /// Held, since they end with it.
+    /// Held because the threads end when it is dropped.
     _threads: ThreadPool,
 }
 
 // === impl Engine ===
 
 impl Engine {
-    /// Loads a model, which takes as long as reading its weights, and starts the thread that computes.
+    /// Loads a model and starts the computing thread. This takes as long as reading the weights.
     pub fn load(args: &Args) -> Result<Self, LoadError> {
         let (folder, weights) = open(args)?;
         Self::load_from(args, folder, &weights)
     }
 
-    /// The same, of weights that are open already.
+    /// Like [`Self::load`], with weights that are already open.
     pub(crate) fn load_from(args: &Args, folder: &Path, weights: &Weights) -> Result<Self, LoadError> {
         let config = Config::of(weights)?;
         let tokenizer = Arc::new(Tokenizer::load(folder, weights)?);
@@ -84,7 +85,7 @@ impl Engine {
         let token_bytes = config.cached_numbers() * size_of::<f32>();
         let block_bytes = token_bytes * args.block_size;
         let blocks = (args.cache_bytes / block_bytes).max(1);
-        // Every request that is accepted fits into the cache, so it can end whatever the others do.
+        // Every accepted request fits into the cache alone, so it can always be completed.
         let context = context(args.max_model_len, config.context, blocks * args.block_size)?;
         memory::check(weights.memory(args.as_shipped), (blocks * block_bytes) as u64)?;
         let transformer = Transformer::load(weights, config, context, args.as_shipped)?;
@@ -144,7 +145,8 @@ impl Engine {
             .num_threads(args.threads())
             .thread_name(|number| format!("engine-{number}"))
             .build()?;
-        // It ends when the engine, which holds the sender, is dropped. The other threads compute parts of its passes.
+        // The thread ends when the engine, which holds the sender, is dropped. The other threads compute parts of its forward
+        // passes.
         threads.spawn(move || worker.run(&sequences));
         Ok(Self {
             card,
@@ -166,17 +168,17 @@ impl Engine {
         })
     }
 
-    /// How requests are shared with other engines, if they are.
+    /// Divides requests with other engines. `None` if this is not configured.
     pub(crate) fn exchange(&self) -> Option<&Arc<Exchange>> {
         self.exchange.as_ref()
     }
 
-    /// Who is told what the prefix cache holds, if anybody.
+    /// Publishes the events of the prefix cache. `None` if they are not published.
     pub(crate) fn events(&self) -> Option<&Arc<Publisher>> {
         self.events.as_ref()
     }
 
-    /// The adapter that a job is for, read again where it was given up.
+    /// Returns the adapter of a job. Reads the adapter again if its memory was released. Returns `None` for the model itself.
     async fn adapter(&self, name: &str) -> Result<Option<Arc<Adapter>>, Refusal> {
         let Some(adapters) =
             self.adapters.clone().filter(|_| !self.card.names.iter().any(|known| known == name))
@@ -198,7 +200,7 @@ impl Engine {
                 return Err(Refusal::field("prompt", format!("Token id {token} is out of vocabulary")));
             }
         }
-        // It may have been unloaded since the request was checked.
+        // The adapter may have been unloaded since the request was checked.
         if adapter.is_none() && !self.card.names.contains(&job.model) {
             return Err(Refusal::not_found(format!("The model `{}` does not exist.", job.model)));
         }
@@ -240,7 +242,7 @@ impl Engine {
                         TrySendError::Disconnected(_) => Refusal::overloaded("The engine has ended."),
                     }
                 })?;
-                // Further copies find the prompt that the first one computed.
+                // Further copies find the prompt in the cache, because the first copy has computed it.
                 if copy == 0 {
                     taken.push(running);
                 }
@@ -251,7 +253,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// The form that answers must have, before their first token.
+    /// Returns the form that answers must have. Returns `None` if the request sets none.
     fn form(&self, job: &Job) -> Result<Option<Form>, Refusal> {
         let forced = job.tools.as_ref().and_then(Tools::forced);
         let field = match (&job.shape, &forced) {
@@ -278,7 +280,7 @@ impl Engine {
     }
 }
 
-/// The folder of a model, and its weights, of which the headers are read.
+/// Returns a model's folder and its weights. Only the headers of the weights are read.
 pub(crate) fn open(args: &Args) -> Result<(&Path, Weights), LoadError> {
     let path = Path::new(&args.model);
     let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
@@ -290,7 +292,8 @@ struct Taken {
     events: mpsc::Receiver<longboat_serving::Event>,
 }
 
-/// Tokens of a prompt and its answer: what was asked for, if model and cache allow it, else as many as they allow.
+/// Returns the limit of tokens for a prompt with its answer: the requested one, or else the most that model and cache allow.
+/// Fails if the requested one is above these limits.
 pub(crate) fn context(asked: Option<usize>, model: usize, cache: usize) -> Result<usize, LoadError> {
     match asked {
         None => Ok(model.min(cache)),
@@ -390,7 +393,7 @@ impl Model for Engine {
     }
 }
 
-/// A conversation as one text.
+/// Renders a conversation as one text.
 pub(crate) fn lay_out(
     tokenizer: &Tokenizer,
     template: Option<&Template>,
@@ -413,7 +416,7 @@ pub(crate) fn lay_out(
     })
 }
 
-/// Refuses what the engine does not do.
+/// Refuses requests for features that the engine does not support.
 fn refuse(job: &Job, reads_calls: bool) -> Result<(), Refusal> {
     match job.tools.as_ref().map(|tools| &tools.choice) {
         Some(Choice::Auto) if !reads_calls => Err(Refusal::bad_request(

@@ -7,7 +7,7 @@ use crate::lora::AdapterError;
 /// A model that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The folder holds no weights in a format that the engine reads.
+    /// The folder contains no weights in a supported format.
     #[error(
         "`{}` holds no model: expected one `*.gguf` file, or `config.json` with `*.safetensors` files", path.display()
     )]
@@ -20,11 +20,11 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The operating system's reason.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A file is not what its name says.
+    /// The content of a file does not have the expected format.
     #[error("`{}`: {reason}", path.display())]
     Malformed {
         /// The file.
@@ -32,7 +32,7 @@ pub enum LoadError {
         /// What is wrong, and what was expected.
         reason: String,
     },
-    /// The model needs something that the engine does not have.
+    /// The model needs a feature that the engine does not have.
     #[error("`{}`: {what} is not supported by this engine", path.display())]
     Unsupported {
         /// The file that says so.
@@ -40,7 +40,7 @@ pub enum LoadError {
         /// What is not supported.
         what: String,
     },
-    /// The threads that compute cannot be had.
+    /// The computing threads cannot be started.
     #[error("cannot start the threads that compute")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     /// An adapter cannot be loaded.
@@ -51,14 +51,14 @@ pub enum LoadError {
         /// What is wrong with it.
         reason: String,
     },
-    /// More tokens were asked for than can be computed.
+    /// `--max-model-len` is above a limit.
     #[error("--max-model-len {asked} is above the limit of {of}, {limit} tokens")]
     Context {
-        /// What `--max-model-len` says.
+        /// The value of `--max-model-len`.
         asked: usize,
         /// The most tokens.
         limit: usize,
-        /// What has this limit.
+        /// The thing that has this limit.
         of: &'static str,
     },
     /// The machine has too little memory.
@@ -67,13 +67,13 @@ pub enum LoadError {
          choose a smaller model, or lower `--kv-cache-memory-bytes`"
     )]
     Memory {
-        /// All that is needed, in MiB.
+        /// The needed memory, in MiB.
         needed: u64,
         /// The weights, in MiB.
         weights: u64,
         /// The KV cache, in MiB.
         cache: u64,
-        /// What the machine has left, in MiB.
+        /// The available memory, in MiB.
         available: u64,
     },
 }
@@ -81,7 +81,7 @@ pub enum LoadError {
 // === impl LoadError ===
 
 impl LoadError {
-    /// The same, of an adapter.
+    /// Adds the adapter's name to an error.
     pub(crate) fn adapter(name: &str, error: AdapterError) -> Self {
         match error {
             AdapterError::Unusable(Self::Read { path, source }) => Self::Read { path, source },

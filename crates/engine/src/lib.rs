@@ -1,14 +1,14 @@
-//! A model that computes its answers on the CPU.
+//! A model server that computes on the CPU.
 //!
-//! The crate is a [`longboat_serving::Model`]: the HTTP API is the same as the simulator's. A model is read from a folder with
-//! safetensors or from a GGUF file (`weights`), its tokenizer and chat template from the same place (`text`). One thread
-//! computes (`worker`). Each of its passes goes through the model once (`model`) for a token of every running answer and
-//! for pieces of new prompts (`batch`). Keys and values live in blocks, which prompts with the same beginning share
-//! (`cache`). Those of a prompt can leave for another engine, or come from one (`transfer`).
+//! The crate implements [`longboat_serving::Model`], so its HTTP API is the same as the simulator's. A model is read from a
+//! folder with safetensors files or from a GGUF file (`weights`). Its tokenizer and chat template come from the same place
+//! (`text`). One thread computes (`worker`). Each forward pass goes through the model once (`model`), for one token of every
+//! running answer and for parts of new prompts (`batch`). Keys and values are stored in blocks, which prompts with the same
+//! beginning share (`cache`). The blocks of a prompt can be sent to another engine or received from one (`transfer`).
 //!
-//! Matrices of 4 and 8 bits are multiplied by kernels of our own where the processor has AVX2 (`kernels`), all others by
-//! candle. Everything between the matrices is plain arithmetic on slices, since candle's own models keep their caches to
-//! themselves.
+//! Matrices of 4 and 8 bits are multiplied by the crate's own kernels if the processor has AVX2 (`kernels`), and all others by
+//! candle. The operations between the matrices are plain arithmetic on slices, because candle's own models do not give access
+//! to their KV caches.
 
 mod args;
 mod batch;
@@ -38,15 +38,15 @@ pub use engine::Engine;
 pub use error::LoadError;
 pub use server::{EngineError, render, run, serve};
 
-/// Parsers of files that anybody may have written, for the fuzz targets.
+/// Parsers of untrusted files, for the fuzz targets.
 #[doc(hidden)]
 pub mod fuzz {
     use crate::{lora, transfer, weights};
 
-    /// What is fed with bytes.
+    /// A fuzz target: a function that receives bytes.
     pub type Target = fn(&[u8]);
 
-    /// Each target by its name.
+    /// The targets with their names.
     pub const ALL: [(&str, Target); 4] = [
         ("engine_adapter", adapter),
         ("engine_gguf", gguf),
@@ -54,22 +54,22 @@ pub mod fuzz {
         ("engine_safetensors", safetensors),
     ];
 
-    /// The header of a GGUF file.
+    /// Parses the header of a GGUF file.
     pub fn gguf(bytes: &[u8]) {
         weights::gguf_probe(bytes);
     }
 
-    /// The settings of a LoRA adapter.
+    /// Parses the settings of a LoRA adapter.
     pub fn adapter(bytes: &[u8]) {
         lora::probe(bytes);
     }
 
-    /// A message of an engine that asks for KV cache, or has it; and `--kv-transfer-config`.
+    /// Parses a message of the KV cache transfer, and `--kv-transfer-config`.
     pub fn kv(bytes: &[u8]) {
         transfer::wire_probe(bytes);
     }
 
-    /// The header of a safetensors file.
+    /// Parses the header of a safetensors file.
     pub fn safetensors(bytes: &[u8]) {
         weights::safetensors_probe(bytes);
     }

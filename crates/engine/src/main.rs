@@ -1,7 +1,7 @@
 //! The program `longboat-engine`: a model server that computes on the CPU.
 //!
-//! It is a program of its own because its numeric libraries take longer to build than the rest of Longboat. `longboat engine` starts
-//! it, and a local node runs it in place of `vllm`.
+//! It is a separate program because its numeric libraries take longer to build than the rest of Longboat. `longboat engine`
+//! starts it, and a local node runs it instead of `vllm`.
 
 use std::{
     error::Error,
@@ -17,10 +17,10 @@ use longboat_telemetry::logging::{self, LogOptions};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Set by a local node: each pod has its own loopback address, which its servers use instead of all addresses.
+/// Set by a local node. Each pod has its own loopback address, and its servers listen on that address only.
 const POD_ADDRESS: &str = "LONGBOAT_POD_IP";
 
-/// How many threads candle uses.
+/// The variable with candle's number of threads.
 const THREADS: &str = "CANDLE_NUM_THREADS";
 
 fn main() -> ExitCode {
@@ -33,9 +33,9 @@ fn main() -> ExitCode {
         }
         Some("--version" | "-v") => return say(VERSION),
         Some("check") => return check(&arguments[1..]),
-        // As `vllm serve MODEL`.
+        // Like `vllm serve MODEL`.
         Some("serve") => drop(arguments.remove(0)),
-        // As `vllm launch render MODEL`.
+        // Like `vllm launch render MODEL`.
         Some("launch") if arguments.get(1).is_some_and(|component| component == "render") => {
             drop(arguments.drain(..2));
             renders = true;
@@ -63,7 +63,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Starts this program again where candle would use another number of threads: it reads that from the environment alone.
+/// Restarts this program if candle would use another number of threads, because candle reads the number only from the
+/// environment.
 fn with_threads(threads: usize) -> io::Result<()> {
     let wanted = threads.to_string();
     if std::env::var(THREADS).is_ok_and(|set| set == wanted) {
@@ -82,7 +83,7 @@ async fn serve(args: Args, renders: bool) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// `check MODEL [BYTES]`: whether this machine can serve a model, whose weights may not be here yet.
+/// `check MODEL [BYTES]`: checks whether this machine can serve a model. The weights may not be fetched yet.
 fn check(arguments: &[String]) -> ExitCode {
     let (model, bytes) = match arguments {
         [model] => (model, None),
@@ -101,7 +102,7 @@ fn say(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The reason of the failure, then the reasons of that.
+/// Prints an error with its causes.
 #[expect(clippy::print_stderr, reason = "a program's error")]
 fn fail(error: &dyn Error) -> ExitCode {
     let mut text = error.to_string();

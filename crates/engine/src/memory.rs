@@ -1,8 +1,8 @@
-//! Whether a model fits into the machine's memory, asked before it is read.
+//! Checks whether a model fits into memory before it is read.
 
 use crate::LoadError;
 
-/// Fails where weights and cache, in bytes, need more than the machine has available.
+/// Fails if weights and cache, in bytes, need more memory than is available.
 pub(crate) fn check(weights: u64, cache: u64) -> Result<(), LoadError> {
     let Some(available) = available() else { return Ok(()) };
     let needed = weights.saturating_add(cache);
@@ -18,7 +18,7 @@ pub(crate) fn check(weights: u64, cache: u64) -> Result<(), LoadError> {
     })
 }
 
-/// Memory that can be had without swapping, as Linux estimates it.
+/// The memory that is available without swapping, as Linux estimates it.
 fn available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

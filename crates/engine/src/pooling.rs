@@ -1,4 +1,4 @@
-//! How a model that is made for embeddings makes one vector of what it computes for each token of a text.
+//! How an embedding model combines the hidden states of a text's tokens into one vector.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::{
     weights::{Value, Weights, files},
 };
 
-/// Which tokens the vector of a text comes from.
+/// The tokens that the vector comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pooling {
     First,
@@ -17,7 +17,7 @@ pub(crate) enum Pooling {
     Mean,
 }
 
-/// How a model makes vectors of texts.
+/// The pooling of an embedding model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) pooling: Pooling,
@@ -25,10 +25,10 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// What vLLM does with a model that does not say how.
+    /// vLLM's default for a model that does not define its pooling.
     pub(crate) const DEFAULT: Self = Self { pooling: Pooling::Last, normalises: true };
 
-    /// How this model makes vectors; none where it is not made for that.
+    /// Reads the pooling of a model. Returns `None` if it is not an embedding model.
     pub(crate) fn of(folder: &Path, weights: &Weights) -> Result<Option<Self>, LoadError> {
         match weights {
             Weights::Gguf(file) => {
@@ -49,7 +49,7 @@ impl Made {
         }
     }
 
-    /// The modules that sentence-transformers lists, one after another.
+    /// Reads the list of modules that sentence-transformers writes.
     fn of_modules(folder: &Path) -> Result<Option<Self>, LoadError> {
         let path = folder.join("modules.json");
         if !path.is_file() {
@@ -66,7 +66,7 @@ impl Made {
                 "Normalize" => normalises = true,
                 "Pooling" => {
                     let within = module["path"].as_str().unwrap_or_default();
-                    // A name without parts: nothing outside of the folder is read.
+                    // The path must be a plain name, so that no file outside of the folder is read.
                     if within.is_empty() || within.contains(['/', '\\']) || within.starts_with('.') {
                         return Err(malformed("the path of the pooling module is no name of a folder"));
                     }
@@ -83,7 +83,7 @@ impl Made {
     }
 }
 
-/// The one mode that is on.
+/// Returns the only enabled mode.
 fn mode(path: &Path, settings: &Json) -> Result<Pooling, LoadError> {
     let modes = settings.as_object().into_iter().flatten();
     let on: Vec<&str> = modes

@@ -1,5 +1,5 @@
-//! `vllm launch render`: a server that turns prompts into tokens for pickers, and answers none. It reads the tokenizer and no
-//! weights.
+//! `vllm launch render`: a server that converts prompts to tokens for pickers. It does not generate text. It reads the
+//! tokenizer and no weights.
 
 use std::{path::Path, sync::Arc};
 
@@ -24,7 +24,7 @@ pub(crate) struct Renderer {
 // === impl Renderer ===
 
 impl Renderer {
-    /// Reads what a model says about texts.
+    /// Reads the tokenizer, the chat template and the context length of a model.
     pub(crate) fn load(args: &Args) -> Result<Self, LoadError> {
         let path = Path::new(&args.model);
         let folder = if path.is_file() { path.parent().unwrap_or(path) } else { path };
@@ -62,7 +62,7 @@ impl Model for Renderer {
     }
 
     fn metrics(&self) -> String {
-        // It has no series; the page ends as OpenMetrics has it.
+        // There are no series. The page has the end marker of OpenMetrics.
         "# EOF\n".to_owned()
     }
 }

@@ -8,26 +8,26 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 /// Chooses tokens for one answer.
 pub(crate) struct Sampler {
     random: StdRng,
-    /// How often each token is in the answer, for penalties.
+    /// How often each token occurs in the answer, for penalties.
     counts: HashMap<u32, u32>,
-    /// Tokens of the prompt, which only the repetition penalty looks at.
+    /// The sorted tokens of the prompt. Only the repetition penalty uses them.
     prompt: Vec<u32>,
 }
 
-/// A token that was chosen.
+/// A chosen token.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chosen {
     pub(crate) token: u32,
-    /// The natural logarithm of its probability as the model gives it, before any sampling.
+    /// Its log probability from the model, before any sampling.
     pub(crate) logprob: f64,
-    /// The likeliest tokens with theirs, the likeliest first; empty where they are not wanted.
+    /// The most likely tokens with their log probabilities, the most likely first. Empty if they were not requested.
     pub(crate) top: Vec<(u32, f64)>,
 }
 
 // === impl Sampler ===
 
 impl Sampler {
-    /// The sampler of answer number `copy` to a prompt.
+    /// Creates the sampler for answer number `copy` to a prompt.
     pub(crate) fn new(sampling: &Sampling, prompt: &[u32], copy: usize) -> Self {
         let random = match sampling.seed {
             Some(seed) => StdRng::seed_from_u64(seed.cast_unsigned().wrapping_add(copy as u64)),
@@ -40,8 +40,8 @@ impl Sampler {
         Self { random, counts: HashMap::new(), prompt }
     }
 
-    /// Chooses by a weight for each token. Tokens to whose weight `restrict` gives negative infinity are not chosen;
-    /// probabilities are told without it.
+    /// Chooses a token by the logits. `restrict` excludes tokens by setting their logits to negative infinity. The reported
+    /// probabilities do not include this.
     pub(crate) fn choose(
         &mut self,
         sampling: &Sampling,
@@ -96,7 +96,7 @@ impl Sampler {
         }
     }
 
-    /// Draws a token. Filters apply one after another, as in vLLM: min-p, then top-k, then top-p.
+    /// Draws a token. The filters are applied in vLLM's order: min-p, top-k, top-p.
     fn draw(&mut self, sampling: &Sampling, weights: &[f32]) -> u32 {
         let mut candidates: Vec<(u32, f64)> = (0_u32..)
             .zip(weights)
@@ -135,18 +135,18 @@ impl Sampler {
     }
 }
 
-/// Whether a parameter has the value at which it does nothing.
+/// Whether a parameter has the value that disables it.
 fn is_neutral(value: f64, neutral: f64) -> bool {
     (value - neutral).abs() < 1e-6
 }
 
-/// The logarithm of the sum of all exponentials.
+/// Log-sum-exp of all logits.
 fn normaliser(weights: &[f32]) -> f64 {
     let most = f64::from(weights.iter().copied().fold(f32::NEG_INFINITY, f32::max));
     most + weights.iter().map(|weight| (f64::from(*weight) - most).exp()).sum::<f64>().ln()
 }
 
-/// The token with the greatest weight; of equals the first one.
+/// Returns the token with the greatest logit. Of equal ones, returns the first.
 fn first(weights: &[f32]) -> u32 {
     let best = (0_u32..).zip(weights).reduce(|best, next| if *next.1 > *best.1 { next } else { best });
     best.map_or(0, |(token, _)| token)
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// How often each of three tokens is drawn.
+    /// Counts how often each of three tokens is drawn.
     fn drawn(sampling: &Sampling, weights: [f32; 3]) -> [usize; 3] {
         let mut sampler = Sampler::new(sampling, &[], 0);
         let mut counts = [0; 3];

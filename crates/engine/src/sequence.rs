@@ -1,4 +1,4 @@
-//! One answer in the making.
+//! One answer that is being generated.
 
 use std::{sync::Arc, time::Instant};
 
@@ -14,38 +14,38 @@ use crate::{
     transfer::{Handing, Imported},
 };
 
-/// One answer in the making.
+/// One answer that is being generated.
 pub(crate) struct Sequence {
-    /// The prompt and what was generated.
+    /// The tokens of the prompt and of the answer so far.
     pub(crate) tokens: Vec<u32>,
     pub(crate) prompt: usize,
-    /// The most tokens that may be generated.
+    /// The most tokens to generate.
     pub(crate) limit: usize,
     pub(crate) sampling: Sampling,
     pub(crate) sampler: Sampler,
     pub(crate) pieces: Pieces,
     pub(crate) stops: Stops,
-    /// The form that the answer has, if the request sets one.
+    /// The form that the request requires, if any.
     pub(crate) form: Option<Form>,
-    /// Reads calls of tools, where the answer may have some.
+    /// Parses tool calls, if the answer may have some.
     pub(crate) calls: Option<Calls>,
-    /// Which answer of its request this is.
+    /// The index of this answer in its request.
     pub(crate) choice: usize,
-    /// Has room for every event of the request.
+    /// The channel has space for all events of the request.
     pub(crate) events: mpsc::Sender<Event>,
-    /// Gets the number of cached tokens once the sequence runs.
+    /// Receives the number of cached tokens when the sequence starts.
     pub(crate) taken: Option<oneshot::Sender<usize>>,
-    /// The adapter that computes it, if the model alone does not.
+    /// The adapter, if the request names one.
     pub(crate) adapter: Option<Used>,
-    /// Blocks with the keys and values of the computed tokens.
+    /// The blocks with the keys and values of the computed tokens.
     pub(crate) blocks: Vec<Block>,
-    /// Tokens whose keys and values are stored.
+    /// The number of tokens whose keys and values are stored.
     pub(crate) computed: usize,
     /// The hash of the last full block.
     pub(crate) hash: Option<Hash>,
-    /// Who is told where the prompt's blocks are kept, where another engine goes on.
+    /// Keeps the prompt's blocks for another engine, which continues the request.
     pub(crate) handing: Option<Handing>,
-    /// The prompt's blocks, where another engine has computed them.
+    /// The prompt's blocks, if another engine has computed them.
     pub(crate) given: Option<Arc<Imported>>,
     pub(crate) arrived: Instant,
     pub(crate) last_token: Option<Instant>,
@@ -58,39 +58,39 @@ pub(crate) struct Finish(pub(crate) &'static str);
 // === impl Sequence ===
 
 impl Sequence {
-    /// Tokens that are not computed yet; at least one.
+    /// The number of tokens that are not computed yet, at least one.
     pub(crate) fn uncomputed(&self) -> usize {
         self.tokens.len() - self.computed
     }
 
-    /// Tokens that were generated.
+    /// The number of generated tokens.
     pub(crate) fn generated(&self) -> usize {
         self.tokens.len() - self.prompt
     }
 
-    /// What its first block follows.
+    /// Returns the parent hash of the first block.
     pub(crate) fn root(&self) -> Option<Hash> {
         Hash::root(self.adapter.as_ref().map(|used| used.adapter.number))
     }
 
-    /// Notes whether it runs.
+    /// Records whether the sequence runs.
     pub(crate) fn runs(&mut self, runs: bool) {
         if let Some(used) = &mut self.adapter {
             used.runs(runs);
         }
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Whether the client has left.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.events.is_closed()
     }
 
-    /// Chooses the next token by the model's weights, and tells what it adds. Gives the reason if the answer ends.
+    /// Chooses the next token by the logits, and sends the new text. Returns the reason if the answer ends.
     pub(crate) fn advance(&mut self, tokenizer: &Tokenizer, weights: Vec<f32>) -> Option<Finish> {
         let must_go_on = self.sampling.ignore_eos || self.generated() < self.sampling.least;
         let form = self.form.as_ref();
         let mut is_stuck = false;
-        // An ending that must not come yet is not even chosen, but an ignored one may be.
+        // An end token that is not allowed yet is excluded. An ignored end token may be chosen.
         let forbidden: Vec<u32> = if self.generated() < self.sampling.least {
             tokenizer.end_tokens().chain(self.sampling.stop_tokens.iter().copied()).collect()
         } else {
@@ -107,7 +107,7 @@ impl Sequence {
             }
         });
         self.tokens.push(chosen.token);
-        // A form that is complete has nothing behind it.
+        // A form requires the answer to end when it is complete.
         if is_stuck || (tokenizer.ends(chosen.token) && (!must_go_on || self.form.is_some())) {
             self.tell_rest();
             return Some(self.finish("stop", None));
@@ -127,7 +127,7 @@ impl Sequence {
             return Some(self.finish("stop", Some(Stop::Token(chosen.token))));
         }
         if self.generated() < self.sampling.least {
-            // A stop text that comes too early is part of the answer.
+            // A stop text that comes too early is a part of the answer.
             self.tell(vec![token]);
         } else {
             let ending = self.stops.push(token);
@@ -186,7 +186,7 @@ impl Sequence {
     }
 
     fn send(&self, event: Event) {
-        // Who has gone away needs no events; there is room for all others.
+        // The send fails if the client has left. The channel has space for all events.
         let _ = self.events.try_send(event);
     }
 }

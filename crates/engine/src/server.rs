@@ -1,4 +1,4 @@
-//! The process of the engine.
+//! The server process of the engine.
 
 use std::{path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     transfer, weights::Weights,
 };
 
-/// The engine cannot serve.
+/// Why the engine cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The model cannot be loaded.
@@ -22,13 +22,13 @@ pub enum EngineError {
     Run(#[from] RunError),
 }
 
-/// Takes the address, loads the model, and serves until `shutdown`.
+/// Binds the address, loads the model, and serves until `shutdown`.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), EngineError> {
     let listener = longboat_serving::listen(args.address()).await?;
     serve(args, listener, shutdown).await
 }
 
-/// Takes the address, reads the model's tokenizer, and serves what prompts are as tokens, until `shutdown`.
+/// Binds the address, reads the model's tokenizer, and serves the tokens of prompts until `shutdown`.
 pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), EngineError> {
     let listener = longboat_serving::listen(args.address()).await?;
     say_ignored(&args);
@@ -41,7 +41,7 @@ pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), Engin
     Ok(())
 }
 
-/// How a model makes vectors; none where it answers.
+/// Returns the pooling of an embedding model. Returns `None` for a generation model.
 fn made(args: &Args, folder: &Path, weights: &Weights) -> Result<Option<Made>, LoadError> {
     match args.runner {
         Runner::Auto => Made::of(folder, weights),
@@ -50,7 +50,7 @@ fn made(args: &Args, folder: &Path, weights: &Weights) -> Result<Option<Made>, L
     }
 }
 
-/// A model, by what it is made for.
+/// A loaded model, by its use.
 enum Loaded {
     Answers(Box<Engine>),
     Embeds(Box<Embedder>),
@@ -70,7 +70,7 @@ fn say_ignored(args: &Args) {
     }
 }
 
-/// Loads the model and serves it on a listener that exists already.
+/// Loads the model and serves it on an existing listener.
 pub async fn serve(
     args: Args,
     listener: TcpListener,
@@ -90,7 +90,7 @@ pub async fn serve(
         }
     };
     let taken = |(address, source)| RunError::Listen { address, source };
-    // What serves other engines and pickers ends with these.
+    // The servers for other engines and for pickers end with these tasks.
     let mut others = Vec::new();
     if let Some(exchange) = engine.exchange() {
         others.push(transfer::serve(exchange, &shutdown).await.map_err(taken)?);

@@ -1,4 +1,4 @@
-//! The thread that computes: one pass after another, for all running sequences at once.
+//! The computing thread: one forward pass after the other, each for all running sequences.
 
 use std::{
     sync::{
@@ -21,23 +21,23 @@ use crate::{
     transfer::Exchange,
 };
 
-/// How often an idle thread looks whether other engines have fetched what is kept for them.
+/// How often an idle thread checks whether other engines have fetched the blocks that are kept for them.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the thread tells others while it computes.
+/// Values that the thread publishes while it computes.
 pub(crate) struct Gauges {
-    /// Sequences that were sent and do not run.
+    /// Sequences that were sent and do not run yet.
     pub(crate) waiting: AtomicI64,
     pub(crate) running: AtomicI64,
-    /// The part of the cache that is in use, in millionths.
+    /// The used share of the cache, in millionths.
     pub(crate) cache: AtomicI64,
 }
 
-/// Everything that computing needs.
+/// The state of the computing thread.
 pub(crate) struct Worker {
     pub(crate) transformer: Transformer,
     pub(crate) tokenizer: Arc<Tokenizer>,
-    /// Other engines read it between passes.
+    /// Other engines read it between forward passes.
     pub(crate) kv: Arc<RwLock<Kv>>,
     pub(crate) batch: Batch,
     pub(crate) metrics: Arc<Metrics>,
@@ -48,7 +48,7 @@ pub(crate) struct Worker {
 // === impl Worker ===
 
 impl Worker {
-    /// Computes until nobody can send sequences any more.
+    /// Computes until all senders are dropped.
     pub(crate) fn run(mut self, inbox: &Receiver<Sequence>) {
         loop {
             if self.batch.is_empty() {
@@ -121,7 +121,7 @@ impl Worker {
         }
     }
 
-    /// Puts what another engine has computed into the cache.
+    /// Writes the blocks that another engine has computed into the cache.
     fn import(&mut self, Started { index, prompt, cached, imported }: Started) {
         let sequence = &mut self.batch.running_mut()[index];
         let Some(given) = sequence.given.take() else { return };
@@ -165,7 +165,7 @@ impl Worker {
         }
         let mut kv = self.kv.write();
         let computed = self.transformer.compute(&spans, &mut kv);
-        // Who reads for another engine gets its turn before the next pass.
+        // A reader for another engine gets its turn before the next forward pass.
         RwLockWriteGuard::unlock_fair(kv);
         computed
     }

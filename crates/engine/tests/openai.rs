@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use server::Server;
 use tokio::process::Command;
 
-/// The model and Python. Nothing where one of them is missing, which is said.
+/// Returns the paths of the model and of Python. Returns `None` with a visible message if one is missing.
 fn needed() -> Option<(PathBuf, PathBuf)> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
     let (model, python) =

@@ -1,4 +1,4 @@
-//! A real model over real sockets, compared with what llama.cpp makes of the same file (`oracle.py` recorded it).
+//! A real model over real sockets, compared with the results of llama.cpp for the same file (recorded by `oracle.py`).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod server;
@@ -16,7 +16,7 @@ struct Recorded {
     tokens: Vec<u32>,
     answer: Vec<u32>,
     text: String,
-    /// Of each token of the answer: how far the second best one was behind, in nats.
+    /// For each token of the answer, the distance between the best and the second-best token, in nats.
     gaps: Vec<f64>,
 }
 
@@ -24,7 +24,7 @@ fn recorded() -> Vec<Recorded> {
     serde_json::from_str(include_str!("recorded.json")).unwrap()
 }
 
-/// Nothing where the model was not fetched, which is said.
+/// Starts the server. Returns `None` with a visible message if the model was not fetched.
 async fn start(arguments: &[&str]) -> Option<Server> {
     let model =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
@@ -38,7 +38,7 @@ async fn start(arguments: &[&str]) -> Option<Server> {
 }
 
 impl Server {
-    /// A greedy answer, and how many tokens of the prompt were cached.
+    /// Returns a greedy answer, and the number of cached prompt tokens.
     async fn greedy(&self, prompt: &[u32], length: usize) -> (String, u64) {
         let answer = self.post("/v1/completions", &greedy(prompt, length)).await;
         let cached = answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0);
@@ -63,8 +63,8 @@ fn greedy(prompt: &[u32], length: usize) -> Value {
     json!({"model": "m", "prompt": prompt, "max_tokens": length, "temperature": 0, "ignore_eos": true})
 }
 
-/// Where llama.cpp's two best tokens are closer than this, in nats, rounding may choose the other one: llama.cpp rounds
-/// activations to 8 bits before it multiplies them with these weights.
+/// If llama.cpp's two best tokens are closer than this, in nats, rounding may change the choice: llama.cpp rounds activations
+/// to 8 bits before the multiplication with these weights.
 const NEAR_TIE: f64 = 0.2;
 
 #[tokio::test]
@@ -74,7 +74,8 @@ async fn texts_become_the_tokens_of_llama_cpp_and_greedy_answers_are_its_own() {
     for Recorded { prompt, tokens, answer, text, gaps } in recorded() {
         let ours = server.post("/tokenize", &json!({"model": "m", "prompt": prompt})).await;
         assert_eq!(ours["tokens"], json!(tokens), "{prompt}");
-        // llama.cpp gives one gap for all tokens of a character, so where characters take several, none belongs to a token.
+        // llama.cpp reports one gap for all tokens of a character. If a character has several tokens, the gaps cannot be
+        // assigned to tokens.
         if gaps.len() != answer.len() {
             continue;
         }
@@ -143,14 +144,14 @@ async fn a_conversation_is_answered_and_what_is_not_there_is_refused() {
     server.end().await;
 }
 
-/// The value of a series that the page has once.
+/// Returns the value of a series that occurs once on the page.
 async fn metric(server: &Server, name: &str) -> f64 {
     let page = server.get("/metrics").await;
     let line = page.lines().find(|line| line.starts_with(&format!("{name}{{"))).unwrap();
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// Waits until a series has a value.
+/// Waits until a series has this value.
 async fn until(server: &Server, name: &str, value: f64) {
     for _ in 0..1200 {
         if (metric(server, name).await - value).abs() < 1e-6 {
@@ -161,7 +162,7 @@ async fn until(server: &Server, name: &str, value: f64) {
     panic!("{name} does not become {value}");
 }
 
-/// A stream of a long answer, of which the first piece has come.
+/// Starts a streamed long answer, and waits for its first piece.
 async fn long_answer(server: &Server, prompt: &[u32]) -> reqwest::Response {
     let mut body = greedy(prompt, 400);
     body["stream"] = true.into();
@@ -211,7 +212,7 @@ async fn a_long_prompt_is_computed_in_pieces_between_the_tokens_of_others() {
         }
     };
     assert_eq!(text, expected);
-    // Each pass computes 31 tokens of the long prompt at most, and one of the other answer.
+    // Each forward pass computes at most 31 tokens of the long prompt and one of the other answer.
     assert!(pieces >= long.len() / 64, "{pieces} pieces came while {} tokens were computed", long.len());
     drop((asked, running));
     server.end().await;

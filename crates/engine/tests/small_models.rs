@@ -1,5 +1,5 @@
-//! Small random models of each family, with and without adapters, compared with plain arithmetic (`reference.py`), and what
-//! adapters are to clients.
+//! Small random models of each family, with and without adapters, compared with plain arithmetic (`reference.py`). The tests
+//! also cover the API for adapters.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod server;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use server::Server;
 use tempfile::TempDir;
 
-/// What the reference says follows a prompt: the logarithm of each token's probability.
+/// The reference's log probability of each token after a prompt.
 #[derive(Deserialize)]
 struct Expected {
     prompt: Vec<u32>,
@@ -25,7 +25,8 @@ struct Expected {
     adapted: Vec<f64>,
 }
 
-/// The models in a folder of their own, and what they say. Nothing where Python is missing, which is said.
+/// Creates the models in a temporary folder, with their expected results. Returns `None` with a visible message if Python or
+/// numpy is missing.
 fn models() -> Option<(TempDir, BTreeMap<String, Vec<Expected>>)> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = manifest.join("../../.cache/python/bin/python3");
@@ -41,7 +42,7 @@ fn models() -> Option<(TempDir, BTreeMap<String, Vec<Expected>>)> {
     Some((folder, serde_json::from_slice(&output.stdout).unwrap()))
 }
 
-/// The weights as they are: converting them to 8 bits would change more than the order of sums does.
+/// Keeps the weights exact. A conversion to 8 bits would change the results more than the order of additions does.
 const EXACT: &str = "--weights-as-shipped";
 
 fn text(path: &Path) -> &str {
@@ -52,7 +53,7 @@ fn module(name: &str, folder: &Path) -> String {
     format!("{name}={}", text(folder))
 }
 
-/// The 20 likeliest tokens after a prompt, as texts with their logarithms.
+/// Returns the 20 most likely tokens after a prompt, as texts with their log probabilities.
 async fn likeliest(server: &Server, model: &str, prompt: &[u32]) -> BTreeMap<String, f64> {
     let body = json!({"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0, "logprobs": 20});
     let answer = server.post("/v1/completions", &body).await;
@@ -60,7 +61,7 @@ async fn likeliest(server: &Server, model: &str, prompt: &[u32]) -> BTreeMap<Str
     serde_json::from_value(top.clone()).unwrap()
 }
 
-/// The same of the reference. Tokens are the printable characters.
+/// Returns the same for the reference. The tokens are the printable characters.
 fn expected(all: &[f64]) -> BTreeMap<String, f64> {
     let mut all: Vec<(usize, f64)> = all.iter().copied().enumerate().collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -98,12 +99,12 @@ async fn every_family_computes_what_plain_arithmetic_does_with_and_without_an_ad
             let what = format!("{name} after {} tokens", prompt.len());
             assert_close(&what, &likeliest(&server, "plain", prompt).await, &expected(plain));
             let what = format!("{what}, with the adapter");
-            // Twice: the second time most of the prompt is cached.
+            // The second time, most of the prompt is cached.
             for _ in 0..2 {
                 assert_close(&what, &likeliest(&server, "adapted", prompt).await, &expected(adapted));
             }
         }
-        // All at once, with and without.
+        // All requests at once, with and without the adapter.
         let together = prompts.iter().flat_map(|case| [("plain", case), ("adapted", case)]);
         let together: Vec<_> = together.collect();
         let answers =
@@ -116,7 +117,7 @@ async fn every_family_computes_what_plain_arithmetic_does_with_and_without_an_ad
     }
 }
 
-/// What the reference says is the vector of a text.
+/// The reference's vector of a text.
 #[derive(Deserialize)]
 struct Embedded {
     prompt: Vec<u32>,
@@ -139,7 +140,7 @@ async fn models_for_embeddings_make_the_vectors_of_plain_arithmetic() {
     assert_eq!(expected.len(), 3);
     for (name, cases) in expected {
         let model = folder.path().join(format!("embeds-{name}"));
-        // Pieces that are shorter than the longest text.
+        // The forward passes are shorter than the longest text.
         let server = Server::start(&[
             text(&model),
             EXACT,
@@ -160,7 +161,7 @@ async fn models_for_embeddings_make_the_vectors_of_plain_arithmetic() {
                 &case.vector,
             );
         }
-        // `!` to `~` are the tokens from 0 on; a text alone, a list of texts and tokens say the same.
+        // The characters from `!` to `~` are the tokens from 0 on. A text, a list of texts and tokens are the same input here.
         let (first, body) = (&cases[0].vector, |input: Value| json!({"model": "e", "input": input}));
         for input in [json!("\"#$"), json!(["\"#$"]), json!([1, 2, 3])] {
             let answer = server.post("/v1/embeddings", &body(input)).await;
@@ -182,7 +183,7 @@ async fn models_for_embeddings_make_the_vectors_of_plain_arithmetic() {
                 "{message}"
             );
         }
-        // A model has the routes of what it is made for.
+        // A model has only the routes of its use.
         for path in ["/v1/chat/completions", "/v1/completions", "/v1/responses"] {
             let refused = server.send(path, &json!({"model": "e", "prompt": [1], "max_tokens": 1})).await;
             assert_eq!(refused.status(), 404, "{path}");
@@ -199,7 +200,7 @@ async fn models_for_embeddings_make_the_vectors_of_plain_arithmetic() {
         (&json!("Not Found"), &json!("NotFoundError"))
     );
     server.end().await;
-    // The same model where vectors are asked of it, as vLLM makes them.
+    // The same generation model with `--runner pooling`, as in vLLM.
     let server =
         Server::start(&[text(&model), EXACT, "--served-model-name", "m", "--runner", "pooling"]).await;
     let answer = server.post("/v1/embeddings", &json!({"input": [7]})).await;
@@ -293,13 +294,13 @@ async fn adapters_beyond_the_limit_leave_memory_and_are_read_again() {
     let limits = ["--max-cpu-loras", "1", "--enable-lora", "--lora-modules", &modules[0], &modules[1]];
     let named = [text(&model), EXACT, "--served-model-name", "m"];
     let server = Server::start_in(&[&named[..], &limits].concat(), |_| None).await;
-    // What one computed is found as long as it stays, which it does until the other one is used.
+    // Cached blocks of an adapter are found while the adapter stays in memory, which is until the other adapter is used.
     for (model, found) in [("b", 0), ("b", 80), ("a", 0), ("a", 80), ("b", 0), ("b", 80), ("m", 0)] {
         assert_eq!(cached(&server, model).await, found, "{model}");
     }
     let body = json!({"model": "a", "prompt": [1], "max_tokens": 1});
     assert_eq!(server.send("/v1/completions", &body).await.status(), 200);
-    // It is in memory, and its files are not needed; then it is not, and they are.
+    // While the adapter is in memory, its files are not needed. After its memory was released, they are.
     std::fs::remove_file(own.path().join("adapter_model.safetensors")).unwrap();
     assert_eq!(server.send("/v1/completions", &body).await.status(), 200);
     cached(&server, "b").await;
@@ -348,12 +349,12 @@ async fn adapters_are_models_that_requests_load_ask_and_unload() {
         ]
     );
 
-    // What one computed is nothing that another one finds.
+    // Blocks that were computed with one adapter are not found with another one.
     for model in ["m", "given", "loaded"] {
         assert_eq!(cached(&server, model).await, 0, "{model}");
         assert_eq!(cached(&server, model).await, 80, "{model}");
     }
-    // An answer is sent before its place is free.
+    // The answer is sent before the adapter is released.
     let rests = |page: &str| {
         let series = page.lines().find(|line| line.starts_with("vllm:lora_requests_info{")).unwrap();
         assert!(series.contains(r#"max_lora="2""#), "{series}");
@@ -388,7 +389,7 @@ async fn adapters_are_models_that_requests_load_ask_and_unload() {
         let answer: Value = response.json().await.unwrap();
         assert_eq!(answer["error"]["message"], message);
     }
-    // In place: what the one before had cached is not the new one's.
+    // After a load in place, the blocks of the old adapter are not used.
     let again = json!({"lora_name": "loaded", "lora_path": path, "load_inplace": true});
     assert_eq!(server.send("/v1/load_lora_adapter", &again).await.status(), 200);
     assert_eq!(cached(&server, "loaded").await, 0);
@@ -432,7 +433,7 @@ async fn without_the_variable_no_request_changes_adapters_and_more_than_max_lora
     server.end().await;
 }
 
-/// Why the engine does not start with a changed copy of an adapter.
+/// Returns the error of an engine that is started with a changed copy of an adapter.
 fn refused(folder: &Path, change: impl FnOnce(&Path), flags: &[&str]) -> String {
     let copy = tempfile::tempdir().unwrap();
     for file in ["adapter_config.json", "adapter_model.safetensors"] {

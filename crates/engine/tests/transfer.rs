@@ -1,4 +1,4 @@
-//! Prefill and decode apart, between processes: the KV cache of a real model moves from one engine to another.
+//! Disaggregated prefill and decode between processes: the KV cache of a real model moves from one engine to another.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 use std::{
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const SECRET: &str = "the secret of these tests";
 
-/// The model; nothing where it was not fetched, which is said.
+/// Returns the path of the model. Returns `None` with a visible message if the model was not fetched.
 fn model() -> Option<PathBuf> {
     let model =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
@@ -22,10 +22,10 @@ fn model() -> Option<PathBuf> {
     Some(model)
 }
 
-/// One test at a time: each runs several engines.
+/// Runs one test at a time, because each test starts several engines.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Some prompts of other tests, as tokens: a short one, one of several blocks, and one that ends with a block.
+/// Some prompts of other tests, as tokens: a short one, one of several blocks, and one that ends at the end of a block.
 fn prompts() -> Vec<Vec<u32>> {
     let recorded: Vec<Value> = serde_json::from_str(include_str!("recorded.json")).unwrap();
     let tokens =
@@ -36,7 +36,7 @@ fn prompts() -> Vec<Vec<u32>> {
     vec![all[0].clone(), long[..100].to_vec(), long[200..264].to_vec()]
 }
 
-/// An engine in a process of its own, on an address of its own.
+/// An engine in its own process and on its own address.
 struct Engine {
     process: Child,
     url: String,
@@ -90,7 +90,7 @@ impl Engine {
         answer["choices"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// Computes a prompt for another engine, and says where it is.
+    /// Computes a prompt for another engine, and returns the transfer parameters.
     async fn prefill(&self, prompt: &[u32]) -> Value {
         let params = json!({"do_remote_decode": true, "do_remote_prefill": false, "remote_engine_id": null,
             "remote_block_ids": null, "remote_host": null, "remote_port": null});
@@ -110,7 +110,7 @@ impl Engine {
         line.unwrap_or_else(|| panic!("no {name} in {page}")).rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    /// Waits until nothing is kept for others.
+    /// Waits until no blocks are kept for others.
     async fn let_go(&self) {
         for _ in 0..600 {
             if self.metric("vllm:kv_cache_usage_perc").await < 1e-6 {
@@ -159,7 +159,7 @@ async fn a_prompt_computed_elsewhere_is_answered_as_if_it_had_been_computed_here
         assert_eq!((status, &answer["choices"][0]["text"]), (200, &json!(alone)), "{answer}");
         assert_eq!(answer["usage"]["prompt_tokens_details"]["cached_tokens"], prompt.len() - 1);
         (hits, transfers) = (hits + prompt.len() - 1, transfers + 1);
-        // What one request has fetched is fetched once.
+        // Blocks can be fetched only once.
         let (status, again) = decode.ask(prompt, params).await;
         let message = again["error"]["message"].as_str().unwrap();
         assert!(status == 500 && message.contains("the prompt is not kept here"), "{again}");
@@ -168,14 +168,14 @@ async fn a_prompt_computed_elsewhere_is_answered_as_if_it_had_been_computed_here
     assert!(decode.metric("vllm:external_prefix_cache_hits_total").await > float(hits) / 2.0);
     assert!((decode.metric("vllm:nixl_xfer_time_seconds_count").await - float(transfers)).abs() < 0.1);
     assert!((decode.metric("vllm:nixl_num_failed_transfers_total").await - float(transfers)).abs() < 0.1);
-    // 30 layers, keys and values, of 3 heads of 64 numbers of 4 bytes.
+    // 30 layers with keys and values of 3 heads, each with 64 numbers of 4 bytes.
     let token_bytes = 30 * 2 * 3 * 64 * 4;
     let blocks: usize = prompts().iter().map(|prompt| prompt.len().div_ceil(16)).sum();
     let bytes = decode.metric("vllm:nixl_bytes_transferred_sum").await;
     assert!((bytes - float(blocks * 16 * token_bytes)).abs() < 0.1, "{bytes}");
     prefill.let_go().await;
 
-    // Several answers from one cache, and a stream.
+    // Several answers and a stream from one transferred cache.
     let prompt = &prompts()[1];
     let alone = recompute.text(prompt, json!({})).await;
     let twice = json!({"n": 2, "temperature": 1, "seed": 7});
@@ -203,7 +203,7 @@ async fn a_prompt_computed_elsewhere_is_answered_as_if_it_had_been_computed_here
         .collect();
     assert_eq!(said, alone);
 
-    // Each engine takes its part only.
+    // Each engine refuses the other's half of a request.
     let (status, answer) =
         prefill.ask(prompt, json!({"kv_transfer_params": {"do_remote_prefill": true}})).await;
     assert_eq!(status, 400, "{answer}");
@@ -211,7 +211,7 @@ async fn a_prompt_computed_elsewhere_is_answered_as_if_it_had_been_computed_here
         decode.ask(prompt, json!({"kv_transfer_params": {"do_remote_decode": true}})).await;
     assert_eq!(status, 400, "{answer}");
 
-    // The engine with the cache dies: the policy says what comes of the request.
+    // The engine with the cache is killed. The decoder's policy decides the result of the request.
     let params = prefill.prefill(prompt).await;
     prefill.kill();
     let (status, answer) = decode.ask(prompt, params.clone()).await;
@@ -263,7 +263,7 @@ async fn what_nobody_fetches_makes_room_again() {
     let Some(model) = model() else { return };
     let _turn = TURN.lock().await;
     let prefill = Engine::start(&model, 8, "kv_both", &[], &[("VLLM_NIXL_ABORT_REQUEST_TIMEOUT", "1")]);
-    // Room for 16 blocks, of which half may be kept for others.
+    // A cache of 16 blocks. Half of them may be kept for others.
     let small = ["--max-model-len", "128", "--kv-cache-memory-bytes", "12000000"];
     let full = Engine::start(&model, 9, "kv_both", &small, &[]);
     prefill.ready().await;
@@ -272,7 +272,7 @@ async fn what_nobody_fetches_makes_room_again() {
     prefill.let_go().await;
     assert!((prefill.metric("vllm:nixl_num_kv_expired_reqs_total").await - 1.0).abs() < 0.1);
 
-    // More prompts than the cache has room for, and nobody comes: the oldest ones are given up, and all are answered.
+    // More prompts than the cache can hold, and none is fetched: the oldest are dropped, and all requests are answered.
     for start in 0..6 {
         let prompt: Vec<u32> = (0..64).map(|token| 1000 + start * 600 + token).collect();
         full.prefill(&prompt).await;

@@ -1,8 +1,9 @@
-//! What prefix routing is worth where caches evict: precise against approximate against random.
+//! Compares precise, approximate and random prefix routing on engines whose caches evict.
 //!
-//! Four simulated engines, whose caches hold about half of all sessions, serve sessions that grow turn by turn. With two
-//! pickers, requests come through them in turns, as behind a balancer of active-active replicas: each sees half of them. For
-//! each policy, on engines and pickers of its own: the share of prompt tokens that engines found cached, the time to the first token, and how much of it is the pick.
+//! Four simulated engines serve sessions that grow turn by turn. The engines' caches hold about half of all sessions. With two
+//! pickers, requests alternate between them, as behind a load balancer of active-active replicas, so each picker sees half of
+//! the requests. Each policy has its own engines and pickers. The output contains, for each policy, the share of prompt tokens
+//! that were cached, the time to the first token, and the part of it that the pick took.
 //!
 //! `cargo run -p longboat-epp --example prefix_routing [SESSIONS TURNS PICKERS]`
 
@@ -30,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 const ENGINES: u8 = 4;
-/// Tokens that all sessions share, that each one begins with, and that each turn adds.
+/// The tokens that all sessions share, the tokens that each session starts with, and the tokens that each turn adds.
 const SYSTEM: usize = 160;
 const FIRST: usize = 480;
 const MORE: usize = 160;
@@ -59,7 +60,7 @@ impl Policy {
         }
     }
 
-    /// The blend of KServe's sample for precise prefixes, with one or the other way of knowing them.
+    /// The plugins and weights of KServe's sample for precise prefixes, with the prefix producer of this policy.
     fn plugins(self, tokenizer: SocketAddr, live: u16, replay: u16) -> String {
         let load = "- {type: queue-scorer}\n- {type: kv-cache-utilization-scorer}\n- {type: active-request-scorer}\n";
         let weights = "{pluginRef: queue-scorer, weight: 2}, {pluginRef: kv-cache-utilization-scorer, weight: 2}, \
@@ -127,9 +128,9 @@ async fn run(policy: Policy, sessions: usize, turns: usize, pickers: usize) -> R
     longboat_tls::install_default_provider();
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
-    // The same two ports on every engine's own address.
+    // All engines use the same two ports, each on its own address.
     let (live, replay) = (free_port().await?, free_port().await?);
-    // About half of what all sessions hold at their end.
+    // About half of the blocks of all sessions at their end.
     let blocks = sessions * (FIRST + MORE * turns) / BLOCK / 2 / usize::from(ENGINES);
     let mut engines = Vec::new();
     for number in 0..ENGINES {
@@ -156,7 +157,7 @@ async fn run(policy: Policy, sessions: usize, turns: usize, pickers: usize) -> R
         started.push(picker(&config, &stop).await?);
     }
     let pickers = Arc::new(started);
-    // Every picker knows every endpoint's metrics, and subscribes to its events.
+    // In this time every picker scrapes the metrics of every endpoint and subscribes to its events.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let http: Http<HttpConnector, Full<Bytes>> = Http::builder(TokioExecutor::new()).build_http();
     let mut tasks = JoinSet::new();
@@ -191,7 +192,7 @@ async fn run(policy: Policy, sessions: usize, turns: usize, pickers: usize) -> R
     Ok(measured)
 }
 
-/// Words of which each is one token.
+/// Creates words of one token each.
 fn words(name: &str, count: usize) -> String {
     (0..count).fold(String::new(), |text, number| text + " " + name + &number.to_string())
 }
@@ -261,7 +262,8 @@ async fn picker(config: &str, stop: &CancellationToken) -> Result<Client, BoxErr
     Ok(Client::new(address, None))
 }
 
-/// Where a request went, when its first token came and when it was picked for, its prompt's tokens, and how many of them were cached.
+/// Sends a request. Returns its endpoint, the times of its pick and its first token, its prompt tokens, and how many of them
+/// were cached.
 async fn request(
     picker: &Client,
     http: &Http<HttpConnector, Full<Bytes>>,

@@ -25,10 +25,10 @@ use crate::{
     core::Core,
 };
 
-/// How often the saturation is looked at while requests wait.
+/// How often the dispatcher checks the saturation while requests wait.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Requests that wait, and what decides about them.
+/// The queue of waiting requests, and the state that decides which of them go on.
 #[derive(Debug)]
 pub(crate) struct Admission {
     settings: flow::Settings,
@@ -37,7 +37,7 @@ pub(crate) struct Admission {
     admitted: Arc<AtomicU64>,
     arrived: Notify,
     closed: AtomicBool,
-    /// What may make room for others, where anything may.
+    /// The requests that may be evicted. `None` if eviction is off.
     eviction: Option<Mutex<Eviction<oneshot::Sender<()>>>>,
     /// Priorities by the name of their objective.
     objectives: ArcSwap<BTreeMap<String, i32>>,
@@ -52,7 +52,7 @@ pub(crate) enum Admitted {
     Later(Queued),
 }
 
-/// Counts a request as admitted until this is dropped.
+/// Counts a request as admitted until the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<AtomicU64>);
 
@@ -69,7 +69,7 @@ impl Drop for Permit {
     }
 }
 
-/// A place in the queue, which is given up when this is dropped.
+/// A place in the queue. Dropping it gives the place up.
 #[derive(Debug)]
 pub(crate) struct Queued {
     queue: Arc<Mutex<Queue<Sender>>>,
@@ -78,7 +78,7 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// The verdict, once there is one.
+    /// Ready when the queue has decided about the request.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Permit, Refusal>> {
         let verdict = std::task::ready!(Pin::new(&mut self.verdict).poll(context));
         Poll::Ready(verdict.unwrap_or_else(|_| Err(shutting_down())))
@@ -87,37 +87,37 @@ impl Queued {
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        // The sender is dropped after the lock is given back.
+        // `_gone` keeps the sender until the end of the scope, so it is dropped after the lock is released.
         let _gone = self.queue.lock().cancel(self.ticket);
     }
 }
 
-/// A request in flight, which may have to make room.
+/// A request in flight that may be evicted.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     lease: Lease,
-    /// Says so, if it must. Nothing more is said after that, or to one that may stay.
+    /// Receives a message if the request is evicted. `None` after that, or once it is clear that the request may stay.
     evicted: Option<oneshot::Receiver<()>>,
 }
 
 impl InFlight {
-    /// Whether it may still have to make room.
+    /// Whether the request may still be evicted.
     pub(crate) fn waits(&self) -> bool {
         self.evicted.is_some()
     }
 
-    /// Ready once the request must make room.
+    /// Ready when the request must end to make room.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(evicted) = &mut self.evicted else { return Poll::Pending };
         let said = std::task::ready!(Pin::new(evicted).poll(context));
         self.evicted = None;
-        // Who may stay is told nothing: nobody holds the other end.
+        // An error means that the sender was dropped: this request is not evictable.
         if said.is_ok() { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
 impl Admission {
-    /// `settling` is how long the saturation takes to show that a request is gone.
+    /// Creates the admission state. `settling` is the time until the saturation shows that a request has ended.
     pub(crate) fn new(settings: flow::Settings, settling: Duration) -> Self {
         let settling = u64::try_from(settling.as_millis()).unwrap_or(u64::MAX);
         let evicts = settings.enabled && settings.eviction;
@@ -132,18 +132,18 @@ impl Admission {
         }
     }
 
-    /// The priority of requests with this objective; 0 where there is none of this name.
+    /// Returns the priority of requests with this objective. Returns 0 if no objective has this name.
     pub(crate) fn priority(&self, objective: Option<&str>) -> i32 {
         objective.and_then(|name| self.objectives.load().get(name).copied()).unwrap_or(0)
     }
 
-    /// The objectives are exactly these.
+    /// Replaces the objectives.
     pub(crate) fn set_objectives(&self, objectives: BTreeMap<String, i32>) {
         self.queue.lock().provision(objectives.values().copied());
         self.objectives.store(Arc::new(objectives));
     }
 
-    /// Lets a request go on, wait, or not.
+    /// Lets a request go on, queues it, or refuses it.
     pub(crate) fn admit(&self, core: &Core, arrival: Arrival<'_>) -> Result<Admitted, Refusal> {
         if !self.settings.enabled {
             if arrival.priority < 0 && self.saturation(core) >= 1.0 {
@@ -155,7 +155,7 @@ impl Admission {
         let (sender, verdict) = oneshot::channel();
         let pushed = {
             let mut queue = self.queue.lock();
-            // Under the lock: what comes after the queue was closed is not left in it.
+            // This check is made under the lock, so no request is added after `close` has emptied the queue.
             if self.closed.load(Ordering::Acquire) {
                 return Err(shutting_down());
             }
@@ -166,7 +166,7 @@ impl Admission {
             dropped(core, SATURATED, message)
         })?;
         let mut queued = Queued { queue: Arc::clone(&self.queue), ticket, verdict };
-        // With room in the pool, the request goes on without a turn of the dispatcher.
+        // If the pool has room, the request goes on at once and does not wait for the dispatcher.
         self.turn(core);
         if let Ok(verdict) = queued.verdict.try_recv() {
             return verdict.map(Admitted::Now);
@@ -175,7 +175,7 @@ impl Admission {
         Ok(Admitted::Later(queued))
     }
 
-    /// Dispatches until shutdown.
+    /// Runs the dispatcher until shutdown.
     pub(crate) async fn run(&self, core: &Core, stop: CancellationToken) {
         loop {
             let waiting = !self.queue.lock().is_empty();
@@ -189,7 +189,7 @@ impl Admission {
         }
     }
 
-    /// Dispatches what the pool has room for, and drops what waited too long.
+    /// Dispatches the requests that the pool has room for, and drops those that waited too long.
     pub(crate) fn turn(&self, core: &Core) {
         loop {
             let expired = self.queue.lock().expired(core.now_ms());
@@ -211,12 +211,13 @@ impl Admission {
             };
             core.metrics.flow.cycle(started.elapsed());
             let Some((sender, permit)) = next else { return self.evict(core) };
-            // A client that is gone gives the permit back.
+            // If the client is gone, the send fails and drops the permit.
             let _ = sender.send(Ok(permit));
         }
     }
 
-    /// Nobody who waits can go on. Where they may not be dropped, those in flight who may make room for them.
+    /// Called when no waiting request can go on. If eviction is on, this evicts requests in flight of lower priority to make
+    /// room.
     fn evict(&self, core: &Core) {
         let Some(eviction) = &self.eviction else { return };
         let (saturation, now) = (self.saturation(core), core.now_ms());
@@ -234,12 +235,12 @@ impl Admission {
         let target = saturation - blocked.ceiling;
         core.metrics.eviction.evicted(blocked.priority, victims.len(), (target, pending));
         for victim in victims {
-            // One that ends by itself meanwhile has made room too.
+            // The send fails if the request has ended meanwhile. That makes room too.
             let _ = victim.send(());
         }
     }
 
-    /// A request of this priority was sent to an endpoint. `None`: nobody is evicted here.
+    /// Records that a request of this priority was sent to an endpoint. Returns `None` if eviction is off.
     pub(crate) fn sent(&self, priority: i32) -> Option<InFlight> {
         let eviction = self.eviction.as_ref()?;
         let (sender, evicted) = oneshot::channel();
@@ -247,7 +248,7 @@ impl Admission {
         Some(InFlight { lease, evicted: Some(evicted) })
     }
 
-    /// It is no longer in flight.
+    /// Records that the request is no longer in flight.
     pub(crate) fn ended(&self, core: &Core, request: &InFlight) {
         let Some(eviction) = &self.eviction else { return };
         let (gone, pending) = {
@@ -259,7 +260,7 @@ impl Admission {
         }
     }
 
-    /// Drops all that wait, and what comes later: the picker shuts down.
+    /// Drops all waiting requests and refuses new ones. Called at shutdown.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         loop {
@@ -269,27 +270,27 @@ impl Admission {
         }
     }
 
-    /// Whether what flows were served decides who comes next.
+    /// Whether the fairness policy uses the service that each flow has received.
     pub(crate) fn asks_for_service(&self) -> bool {
         self.settings.asks_for_service()
     }
 
-    /// A request of this flow was answered, with so many tokens of prompt and of answer.
+    /// Records that a request of this flow was answered. `tokens` counts the tokens of its prompt and of its response.
     pub(crate) fn served(&self, core: &Core, flow: &str, tokens: (u64, u64)) {
         self.queue.lock().served(flow, tokens, core.now_ms());
     }
 
-    /// Which share of each limit is used.
+    /// Returns the used share of each limit.
     pub(crate) fn shares(&self) -> flow::Shares {
         self.queue.lock().shares()
     }
 
-    /// What each flow was served, where a fairness policy asks for it.
+    /// Returns the service that each flow has received. Empty if no fairness policy counts it.
     pub(crate) fn service(&self, core: &Core) -> Vec<(Arc<str>, flow::Served)> {
         self.queue.lock().service(core.now_ms())
     }
 
-    /// How many endpoints have no metrics that are recent enough, where the saturation is made of metrics.
+    /// Returns the number of endpoints without recent metrics. Returns `None` if the saturation is not computed from metrics.
     pub(crate) fn stale_endpoints(&self, core: &Core) -> Option<usize> {
         let Detector::Utilization { stale_after_ms, .. } = self.settings.detector else { return None };
         let (now, limit) = (Instant::now(), Duration::from_millis(stale_after_ms));
@@ -297,7 +298,7 @@ impl Admission {
         Some(members.iter().filter(|member| !member.snapshot(now, Some(limit)).fresh).count())
     }
 
-    /// How full the pool is: 1 and more is full, and so is a pool without endpoints.
+    /// Returns the saturation of the pool. The pool is full at 1 and above, and a pool without endpoints counts as full.
     pub(crate) fn saturation(&self, core: &Core) -> f64 {
         let members = core.pool.members();
         let count = float(members.len() as u64);
@@ -332,7 +333,7 @@ impl Admission {
 
 const SATURATED: &str = "rejected-saturated";
 
-/// What a dropped request is told; another thing where there is no endpoint at all.
+/// The refusal of a dropped request. A pool without endpoints has its own status and reason.
 fn dropped(core: &Core, reason: &'static str, message: impl Into<String>) -> Refusal {
     if core.pool.members().is_empty() {
         return Refusal::dropped(Code::ServiceUnavailable, "rejected-no-endpoints", message);

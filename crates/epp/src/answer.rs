@@ -6,18 +6,18 @@ use longboat_scheduler::ScheduleError;
 
 use crate::body::BodyError;
 
-/// A request that ends here.
+/// An error that ends a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) code: Code,
     pub(crate) message: String,
-    /// When to come back, in seconds.
+    /// When the client may retry, in seconds.
     retry_after: Option<u32>,
-    /// Why admission dropped the request, for the header that says so.
+    /// The reason why admission dropped the request, for the response header.
     dropped: Option<&'static str>,
 }
 
-/// What an evicted request is told.
+/// The drop reason of evicted requests.
 const EVICTED: &str = "evicted";
 
 /// The reference's error codes.
@@ -26,6 +26,7 @@ pub(crate) enum Code {
     BadRequest,
     PreconditionFailed,
     PayloadTooLarge,
+    HeadersTooLarge,
     ResourceExhausted,
     Internal,
     ServiceUnavailable,
@@ -38,18 +39,20 @@ impl Code {
             Self::BadRequest => 400,
             Self::PreconditionFailed => 412,
             Self::PayloadTooLarge => 413,
+            Self::HeadersTooLarge => 431,
             Self::ResourceExhausted => 429,
             Self::Internal => 500,
             Self::ServiceUnavailable => 503,
         }
     }
 
-    /// As it is written in the body and in the `error_code` label.
+    /// The name in the body and in the `error_code` label.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::BadRequest => "BadRequest",
             Self::PreconditionFailed => "PreconditionFailed",
             Self::PayloadTooLarge => "PayloadTooLarge",
+            Self::HeadersTooLarge => "HeadersTooLarge",
             Self::ResourceExhausted => "ResourceExhausted",
             Self::Internal => "Internal",
             Self::ServiceUnavailable => "ServiceUnavailable",
@@ -62,29 +65,29 @@ impl Refusal {
         Self { code, message: message.into(), retry_after: None, dropped: None }
     }
 
-    /// Admission dropped the request, for this reason.
+    /// The refusal of a request that admission dropped for this reason.
     pub(crate) fn dropped(code: Code, reason: &'static str, message: impl Into<String>) -> Self {
         Self { dropped: Some(reason), ..Self::new(code, message) }
     }
 
-    /// Why admission dropped the request, if it was that.
+    /// Returns the reason if admission dropped the request.
     pub(crate) fn reason(&self) -> Option<&'static str> {
         self.dropped
     }
 
-    /// The request was in flight, and made room for another.
+    /// The refusal of a request in flight that was evicted to make room.
     pub(crate) fn evicted() -> Self {
         Self::dropped(Code::ResourceExhausted, EVICTED, "request evicted by flow control")
     }
 
-    /// There is no memory for another body. Bodies are here for moments, so the client may come back soon.
+    /// The refusal when there is no memory for another body. Bodies are held only briefly, so the client may retry soon.
     pub(crate) fn full(limit: usize) -> Self {
         let message = format!("the bodies of all requests in flight take more than {limit} bytes");
         Self { retry_after: Some(1), ..Self::new(Code::ServiceUnavailable, message) }
     }
 
-    /// The answer that the proxy gives the client. The message goes into the proxy's access log only through the
-    /// body: upstream sets no details.
+    /// The response that the proxy sends to the client. The proxy's access log shows the message only through the body, because
+    /// the reference sets no details.
     pub(crate) fn action(&self) -> Action {
         let body = if self.dropped == Some(EVICTED) {
             self.message.clone()

@@ -1,4 +1,4 @@
-//! The command line, as upstream's.
+//! The command line, with the flags of the reference.
 
 use std::{ffi::OsString, net::IpAddr, path::PathBuf, time::Duration};
 
@@ -167,22 +167,22 @@ pub struct Args {
     pub rest: Vec<String>,
 }
 
-/// What cannot be meant by the flags.
+/// Errors in the combination or the values of flags.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
-    /// Something that is no flag.
+    /// An argument that is not a flag.
     #[error("unexpected argument \"{0}\"")]
     Positional(String),
-    /// Both, or neither, of a pool and a selector.
+    /// The flags give both a pool and a selector, or neither.
     #[error("give either --pool-name or --endpoint-selector with --endpoint-target-ports")]
     Source,
     /// Ports are missing, zero or too many.
     #[error("--endpoint-target-ports takes 1 to 8 ports")]
     TargetPorts,
-    /// Both spellings of the configuration.
+    /// The configuration is given both as a file and as text.
     #[error("--config-file and --config-text exclude each other")]
     Config,
-    /// A value that makes no sense.
+    /// A value that cannot be used.
     #[error("--{flag}: {message}")]
     Value {
         /// The flag.
@@ -193,7 +193,8 @@ pub enum ArgsError {
 }
 
 impl Args {
-    /// Who holds the lease, for people who look at it: the pod, whose name is its host name where nobody says it.
+    /// The identity of the lease holder, as people see it in the lease: the pod's name. If the pod's name is not given, this is
+    /// the host name, which equals it in a pod.
     pub(crate) fn holder(&self) -> String {
         if self.pod_name.is_empty() {
             return std::env::var("HOSTNAME").unwrap_or_default();
@@ -209,7 +210,7 @@ impl Args {
             .map_or("default", String::as_str)
     }
 
-    /// How to log: Go's verbosity has no end, ours has three levels.
+    /// The log options. Go's verbosity has any number of levels; ours has three.
     pub fn log_options(&self) -> LogOptions {
         let verbosity = match self.zap_log_level.as_deref() {
             None | Some("") => self.verbosity,
@@ -240,7 +241,7 @@ impl Args {
         if self.zap_encoder == "console" { Format::Text } else { Format::Json }
     }
 
-    /// Checks what clap cannot. `file`: endpoints come from a discovery file.
+    /// Checks the rules that clap cannot express. `file` says that endpoints come from a discovery file.
     pub fn check(&self, file: bool) -> Result<(), ArgsError> {
         if let Some(rest) = self.rest.iter().find(|argument| !argument.is_empty()) {
             return Err(ArgsError::Positional(rest.clone()));
@@ -285,7 +286,7 @@ impl Args {
         Ok(())
     }
 
-    /// What was asked for and has no effect, for the operator to see.
+    /// Warnings about flags that are set and have no effect.
     pub(crate) fn warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
         if self.tls_min_version == "VersionTLS13" {
@@ -297,7 +298,7 @@ impl Args {
         warnings
     }
 
-    /// The address to listen on, where one is given.
+    /// The address to listen on, if one is given.
     pub(crate) fn address(&self) -> Result<Option<IpAddr>, ArgsError> {
         if self.bind_address.is_empty() {
             return Ok(None);
@@ -308,7 +309,7 @@ impl Args {
         })
     }
 
-    /// How many decisions to keep. On one machine, where only its user gets in, some are kept unless the flag says otherwise.
+    /// The number of decisions to keep. On a loopback address, which only the local user reaches, the default is above 0.
     pub(crate) fn kept_decisions(&self) -> Result<usize, ArgsError> {
         let local = self.address()?.is_some_and(|ip| ip.is_loopback());
         Ok(self.decisions.unwrap_or(if local { 256 } else { 0 }).into())
@@ -320,7 +321,8 @@ impl Args {
     }
 }
 
-/// Arguments as clap takes them: Go's flag package, whose spelling some templates still use, also has `-long-name`.
+/// Converts arguments to the form that clap takes. Go's flag package also accepts `-long-name`, and some templates still use
+/// this form.
 pub fn normalized(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     arguments
         .into_iter()

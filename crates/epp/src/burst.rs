@@ -1,6 +1,6 @@
-//! Requests that wait a moment for others with their prompt, to be given endpoints together.
+//! Requests that wait a moment for others with the same prompt, so that endpoints are chosen for all of them together.
 //!
-//! There is no task behind a window: whoever is first polled after its end closes it for all.
+//! No task runs a window: the first request that is polled after the window's end closes it for all.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use longboat_scheduler::{Burst, BurstSettings, Slot, Snapshot};
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
-/// Gathers requests, one window after the other.
+/// Gathers requests in windows, one after the other.
 #[derive(Debug)]
 pub(crate) struct Bursts {
     pub(crate) settings: BurstSettings,
@@ -26,7 +26,7 @@ struct Window {
     burst: Mutex<Burst>,
 }
 
-/// A request in a window. To drop it is to wait no more.
+/// A request in a window. Dropping it leaves the window.
 pub(crate) struct Seat {
     window: Arc<Window>,
     number: usize,
@@ -40,7 +40,7 @@ impl Bursts {
         Self { settings, open: Mutex::new(None) }
     }
 
-    /// Takes a request into the window that is open, or opens one. `None`: the window is full.
+    /// Adds a request to the open window, or opens a new window. Returns `None` if the window is full.
     pub(crate) fn join(&self, blocks: Vec<u64>, candidates: &[Snapshot]) -> Option<Seat> {
         let mut open = self.open.lock();
         let now = Instant::now();
@@ -60,7 +60,7 @@ impl Bursts {
 // === impl Seat ===
 
 impl Seat {
-    /// The endpoint of the request, once its window is over; nothing if it shares its prompt with nobody.
+    /// Ready when the window is over. Returns the endpoint of the request, or `None` if no other request has the same prompt.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Slot>> {
         if Instant::now() < self.window.ends {
             ready!(self.timer.as_mut().poll(context));

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::{
     sync::{
@@ -25,28 +25,28 @@ use crate::{
     tokens::TokenSource,
 };
 
-/// How requests are treated.
+/// The settings for handling requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// Whether a subset hint is ignored.
+    /// Whether the proxy's subset hint is ignored.
     pub(crate) ignore_subset: bool,
-    /// Whether replies carry the scores.
+    /// Whether replies include the scores.
     pub(crate) emit_scores: bool,
-    /// The age at which metrics stop counting; `None`: nothing is scraped, so nothing is stale.
+    /// The age at which metrics are stale. `None` if nothing is scraped; then metrics are never stale.
     pub(crate) stale_after: Option<Duration>,
     /// The longest request body, in bytes.
     pub(crate) max_body: usize,
-    /// Which requests are understood.
+    /// The parsers that are configured.
     pub(crate) parsers: Vec<Parser>,
-    /// The bytes of all request bodies, and of what is made of them.
+    /// The limit for the bytes of all request bodies together, copies included.
     pub(crate) max_bodies: usize,
-    /// When requests wait, and for how long.
+    /// The settings of flow control.
     pub(crate) flow: flow::Settings,
-    /// How long the saturation takes to show that a request is gone.
+    /// The time until the saturation shows that a request has ended.
     pub(crate) settling: Duration,
 }
 
-/// The scheduler with its memory and the pool.
+/// The scheduler, its state, the pool, and the parts that requests use.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) scheduler: Scheduler,
@@ -54,19 +54,19 @@ pub(crate) struct Core {
     pub(crate) pool: Pool,
     pub(crate) settings: Settings,
     pub(crate) metrics: PickerMetrics,
-    /// What requests and responses hold of bodies.
+    /// The memory that request and response bodies use.
     pub(crate) bodies: Arc<Budget>,
     /// Requests that wait for room in the pool.
     pub(crate) admission: Admission,
-    /// Which models are asked for instead of others.
+    /// The rules that replace the requested model by another.
     pub(crate) rewrites: ArcSwap<Rewrites>,
-    /// Who is asked for the tokens of prompts; `None`: text stands for them.
+    /// The source of the tokens of prompts. `None` if prompts are compared as text.
     pub(crate) tokens: Option<Arc<dyn TokenSource>>,
-    /// Who is asked how long requests would take.
+    /// The predictor of latencies.
     pub(crate) predictor: Option<Arc<Predictor>>,
-    /// Where requests wait for others with their prompt, if they do.
+    /// The windows in which requests with the same prompt are gathered.
     pub(crate) bursts: Option<Bursts>,
-    /// Recent decisions, if they are kept.
+    /// Recent decisions.
     pub(crate) decisions: Decisions,
     started: Instant,
     draining: AtomicBool,
@@ -98,19 +98,19 @@ impl Core {
         }
     }
 
-    /// Asks this source for the tokens of prompts.
+    /// Sets the source of the tokens of prompts.
     pub(crate) fn with_tokens(mut self, source: Option<Arc<dyn TokenSource>>) -> Self {
         self.tokens = source;
         self
     }
 
-    /// Makes the endpoints exactly these.
+    /// Replaces the endpoints.
     pub(crate) fn set_endpoints(&self, desired: Vec<Desired>) {
         let freed = self.pool.set(desired);
         self.forget(&freed);
     }
 
-    /// There is no pool.
+    /// Removes all endpoints, because there is no pool.
     pub(crate) fn clear_endpoints(&self) {
         let freed = self.pool.clear();
         self.forget(&freed);
@@ -125,34 +125,34 @@ impl Core {
         }
     }
 
-    /// The endpoints as they look now.
+    /// Returns the current state of all endpoints.
     pub(crate) fn snapshot(&self) -> Vec<Snapshot> {
         let now = Instant::now();
         self.pool.members().iter().map(|member| member.snapshot(now, self.settings.stale_after)).collect()
     }
 
-    /// Milliseconds since the start.
+    /// Returns the milliseconds since the start.
     pub(crate) fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The port for ext_proc is bound.
+    /// Records that the ext_proc port is bound.
     pub(crate) fn listening(&self) {
         self.listening.store(true, Ordering::Release);
     }
 
-    /// Whether we are the one of several pickers that requests should come to.
+    /// Records whether this picker is the leader among several.
     pub(crate) fn lead(&self, leading: bool) {
         self.leading.store(leading, Ordering::Release);
     }
 
-    /// New requests should go elsewhere.
+    /// Records that the picker is about to stop, so new requests should go elsewhere.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
     }
 
-    /// Whether requests should come here: the pool is known, the port is bound, nobody else leads, and we are not on
-    /// the way out.
+    /// Whether this picker should receive requests: the pool is known, the port is bound, this picker leads, and it is not
+    /// about to stop.
     pub(crate) fn is_serving(&self) -> bool {
         self.pool.is_synced()
             && self.listening.load(Ordering::Acquire)

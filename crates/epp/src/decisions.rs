@@ -1,7 +1,7 @@
-//! Recent decisions, for people who wonder why a request went where it went.
+//! Recent decisions, so that people can see why a request went to its endpoint.
 //!
-//! Where none are kept, a request pays one comparison. Where they are, the scheduler traces each pick, and the newest records
-//! push out the oldest. A record holds names and numbers, never prompts.
+//! If no decisions are kept, a request pays one comparison. Otherwise the scheduler traces each pick, and new records replace
+//! the oldest. A record contains names and numbers, never prompts.
 
 use std::{
     collections::VecDeque,
@@ -17,22 +17,22 @@ use serde::{Serialize, Serializer};
 
 use crate::metrics::Finished;
 
-/// The most endpoints that a record lists for a profile: the picked ones, then the best.
+/// The most endpoints that a record lists for a profile: first the picked ones, then those with the best scores.
 const LISTED: usize = 64;
-/// The most bytes that are kept of a name that a client chose.
+/// The most bytes that are kept of a name that the client chose.
 const NAME: usize = 256;
-/// The most records in an answer, and those where the query does not say.
+/// The most records in an answer, and the default without a limit in the query.
 const ANSWERED: usize = 100;
 const USUAL: usize = 50;
 
-/// The newest decisions, up to a number.
+/// The newest decisions, up to the capacity.
 #[derive(Debug)]
 pub(crate) struct Decisions {
     capacity: usize,
     recent: Mutex<VecDeque<Arc<Record>>>,
 }
 
-/// What `/debug/decisions` is asked for.
+/// The parameters of `/debug/decisions`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query {
     /// Only the decisions for this request id.
@@ -45,10 +45,10 @@ pub(crate) struct Query {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Record {
-    /// The request's id; clients may repeat theirs.
+    /// The request's id. It may not be unique, because clients can repeat theirs.
     id: String,
     time: Timestamp,
-    /// The model that the endpoint is asked for.
+    /// The model in the request to the endpoint.
     model: String,
     /// Time to decide, in microseconds.
     micros: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<Prefix>,
     profiles: Vec<Profile>,
-    /// How it went on; absent until the response is complete.
+    /// The end of the response. Absent until the response is complete.
     #[serde(skip_serializing_if = "is_open", serialize_with = "end")]
     response: OnceLock<End>,
 }
@@ -77,11 +77,11 @@ struct Prefix {
     ratio: f64,
 }
 
-/// What one profile made of the candidates.
+/// The result of one profile.
 #[derive(Debug, Serialize)]
 struct Profile {
     name: String,
-    /// Whether it decided where the request goes.
+    /// Whether this profile decided the destination.
     primary: bool,
     filters: Vec<Filtered>,
     scorers: Vec<Scorer>,
@@ -93,9 +93,9 @@ struct Profile {
 #[derive(Debug, Serialize)]
 struct Filtered {
     plugin: String,
-    /// How many candidates passed.
+    /// The number of candidates that passed.
     left: usize,
-    /// Who did not.
+    /// The candidates that did not pass.
     dropped: Vec<String>,
 }
 
@@ -113,9 +113,9 @@ struct Scored {
     picked: bool,
     /// The weighted sum of `scores`.
     total: f64,
-    /// One for each of the profile's scorers, before they are clamped to 0 to 1 and weighed.
+    /// One score for each of the profile's scorers, before it is clamped to 0 to 1 and weighted.
     scores: Vec<f64>,
-    /// What the endpoint had said last: requests that wait and run, and the share of its KV cache in use.
+    /// The endpoint's last metrics: waiting requests, running requests, and the used share of its KV cache.
     waiting: f64,
     running: f64,
     kv_usage: f64,
@@ -147,17 +147,17 @@ struct Answer<'a> {
 // === impl Decisions ===
 
 impl Decisions {
-    /// Keeps the newest `capacity` decisions; none where it is 0.
+    /// Keeps the newest `capacity` decisions. 0 keeps none.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { capacity, recent: Mutex::default() }
     }
 
-    /// Whether any are kept.
+    /// Whether decisions are kept.
     pub(crate) fn are_kept(&self) -> bool {
         self.capacity > 0
     }
 
-    /// Keeps what was decided, and returns it so that its end can be told.
+    /// Keeps a decision. Returns its record, so that the caller can add the end of the response.
     pub(crate) fn record(
         &self,
         request: &Request<'_>,
@@ -177,7 +177,7 @@ impl Decisions {
         Some(record)
     }
 
-    /// The answer as JSON.
+    /// Returns the answer to a query as JSON.
     pub(crate) fn answer(&self, query: &Query) -> String {
         let is_meant = |record: &&Arc<Record>| query.id.as_ref().is_none_or(|id| record.id == *id);
         let limit = query.limit.unwrap_or(USUAL).min(ANSWERED);
@@ -250,7 +250,7 @@ impl Record {
         }
     }
 
-    /// The response is complete, or nobody waits for it any more.
+    /// Records that the response is complete, or that the client has left.
     pub(crate) fn ended(&self, end: &Finished) {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let usage = end.usage.as_ref();
@@ -314,7 +314,7 @@ impl Profile {
     }
 }
 
-/// The start of a name that a client chose.
+/// Cuts a name that the client chose to at most `NAME` bytes.
 fn shortened(name: &str) -> String {
     name[..name.floor_char_boundary(NAME)].to_owned()
 }

@@ -19,7 +19,7 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
-    /// A variable of the environment cannot be used.
+    /// An environment variable cannot be used.
     #[error("variable {variable} is \"{value}\": {expected}")]
     Variable {
         /// Its name.
@@ -29,7 +29,7 @@ pub enum Error {
         /// What was expected.
         expected: String,
     },
-    /// The flags make no sense together.
+    /// The flags cannot be used together.
     #[error(transparent)]
     Args(#[from] ArgsError),
     /// A file that the configuration needs cannot be read.
@@ -44,22 +44,22 @@ pub enum Error {
     /// The configuration is refused.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A scheme that metrics are not served by.
+    /// The scheme of the metrics is neither HTTP nor HTTPS.
     #[error("--model-server-metrics-scheme must be http or https, not \"{0}\"")]
     Scheme(String),
-    /// A scrape interval that is no duration.
+    /// The scrape interval is not a duration.
     #[error("interval of metrics-data-source: {0}")]
     Interval(String),
     /// There is neither a cluster nor a discovery file.
     #[error("endpoints can come from a cluster or from a file-discovery plugin, and there is neither")]
     NoSource,
-    /// No way to the API server.
+    /// The client of the API server cannot be created.
     #[error("cannot connect to the cluster")]
     Cluster(#[source] kube::Error),
-    /// A port is taken.
+    /// A port cannot be bound.
     #[error("cannot listen on {address}")]
     Bind {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// Why.
         #[source]
@@ -68,7 +68,7 @@ pub enum Error {
     /// A certificate is not usable.
     #[error("cannot set up TLS")]
     Tls(#[source] TlsError),
-    /// The ext_proc port failed.
+    /// The ext_proc server failed.
     #[error("the ext_proc port failed")]
     Serve(#[source] ServeError),
 }

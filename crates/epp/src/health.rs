@@ -11,10 +11,10 @@ use tonic_health::pb::{
 
 use crate::core::Core;
 
-/// Answers for every service name alike, as upstream does without leader election.
+/// Answers every service name alike, as the reference does without leader election.
 pub(crate) struct HealthService {
     pub(crate) core: Arc<Core>,
-    /// With leader election `liveness` is always fine: a follower must not be restarted for following.
+    /// With leader election, `liveness` is always fine, so that a follower is not restarted.
     pub(crate) always_live: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Leader election: of several pickers only the holder of the pool's lease is ready.
+//! Leader election: of several pickers, only the holder of the pool's lease is ready.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
 
-/// A candidate for the lease of a pool.
+/// Creates a candidate for the lease of a pool.
 pub(crate) fn candidate(
     client: Client,
     namespace: &str,
@@ -22,7 +22,8 @@ pub(crate) fn candidate(
     Candidate::new(client, namespace, name, pod, timing, move |until| core.lead(until.is_some()))
 }
 
-/// Takes part in the election until `stop`, then releases the lease at once. A picker that lost the lease stays, and stands by.
+/// Takes part in the election until `stop`, then releases the lease at once. A picker that loses the lease keeps running as a
+/// standby.
 pub(crate) async fn run(mut candidate: Candidate, stop: CancellationToken) {
     while candidate.acquire(&stop).await {
         tokio::select! {
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
     use crate::tests::support;
 
-    /// An API server that makes one lease, and then never answers again.
+    /// An API server that accepts one lease, and then never answers again.
     fn server_that_dies() -> Client {
         let mut requests = 0;
         let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -80,7 +81,7 @@ mod tests {
         };
         let candidate = candidate(server_that_dies(), "ns", "pool", "pod", timing, &core);
         let running = tokio::spawn(run(candidate, stop.clone()));
-        // Whoever waits for the answer that never comes fails here by not ending.
+        // A candidate that waits for the missing answer forever makes this loop endless.
         while !core.is_serving() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -1,9 +1,8 @@
-//! The endpoint picker as a service: watching pools and pods, scraping metrics, answering ext_proc.
+//! The endpoint picker as a service: watches pools and pods, scrapes metrics, and answers ext_proc.
 //!
-//! It plays the role of llm-d-router's `epp` and takes its flags ([`Args`]). Requests are decided by
-//! `longboat-scheduler`; this crate knows where endpoints come from, what they say about themselves, and how a
-//! request and its answer travel. State that requests share is in `core`, the state machine of one request in
-//! `exchange`.
+//! It takes the role of llm-d-router's `epp` and has the same flags ([`Args`]). `longboat-scheduler` makes the decisions. This
+//! crate finds the endpoints, reads their metrics, and handles the messages of requests and responses. The state that requests
+//! share is in `core`, and the state machine of one request in `exchange`.
 
 mod admission;
 mod answer;

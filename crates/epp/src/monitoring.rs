@@ -12,20 +12,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{core::Core, decisions::Query, readers::Readers};
 
-/// Scrapers at once.
+/// The most connections at once.
 const CONNECTIONS: usize = 64;
-/// How long a handshake or a request's head may take; between two scrapes a connection is closed.
+/// How long a handshake or a request's head may take. A connection is closed if it idles longer between two scrapes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the metrics port serves.
 pub(crate) struct Monitoring {
     pub(crate) core: Arc<Core>,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
-    /// Knows who may read; `None`: anybody may.
+    /// Checks who may read. `None` if everybody may.
     pub(crate) readers: Option<Readers>,
 }
 
-/// The metrics page, with what is known only when somebody asks.
+/// Returns the metrics page. Computes the metrics that are set only at a scrape.
 pub(crate) fn metrics_page(core: &Core) -> String {
     let members = core.pool.members();
     if core.settings.flow.enabled {
@@ -111,7 +111,7 @@ impl Monitoring {
         response
     }
 
-    /// What the plugins remember, for people who wonder why an endpoint was picked.
+    /// The state of the plugins, so that people can see why an endpoint was picked.
     fn plugins(&self) -> Response<Full<Bytes>> {
         let members = self.core.pool.members();
         let endpoints: Vec<_> = members.iter().map(|member| &member.endpoint).collect();

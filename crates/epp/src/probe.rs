@@ -1,4 +1,4 @@
-//! The readers of outside bytes, for fuzzing.
+//! Fuzzing entry points for the code that reads untrusted bytes.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -10,20 +10,20 @@ use longboat_scheduler::{
 };
 
 use crate::{
-    body::{Api, parse},
+    body::{Api, media, parse},
     core::{Core, Settings},
     exchange::{Picker, UsageScan},
     pool::Desired,
     scrape::{Reply, extract},
 };
 
-/// Small, so that inputs reach it.
+/// A small limit, so that fuzz inputs can exceed it.
 const MAX_BODY: usize = 4096;
 
-/// A stream of messages is answered, and nothing of it stays.
+/// Handles a stream of messages.
 ///
 /// # Panics
-/// When something of the request is still held after the stream has ended.
+/// If bytes of the request are still held after the stream has ended.
 pub fn stream(messages: impl Iterator<Item = Incoming>) {
     let Some(core) = core() else { return };
     let mut exchange = Picker(Arc::clone(&core)).open();
@@ -40,17 +40,17 @@ pub fn stream(messages: impl Iterator<Item = Incoming>) {
     assert_eq!(core.bodies.held(), 0, "bytes of a stream that has ended are still held");
 }
 
-/// The bytes of a connection are answered, and nothing of it stays.
+/// Handles the bytes of a connection.
 ///
 /// # Panics
-/// When something of a request is still held after the connection has ended.
+/// If bytes of a request are still held after the connection has ended.
 pub fn connection(bytes: &[u8]) {
     let Some(core) = core() else { return };
     longboat_extproc::probe::connection_of(bytes, Picker(Arc::clone(&core)));
     assert_eq!(core.bodies.held(), 0, "bytes of a connection that has ended are still held");
 }
 
-/// A picker of two endpoints.
+/// Creates a picker with two endpoints.
 fn core() -> Option<Arc<Core>> {
     let config = EndpointPickerConfig::default();
     let scheduler = Scheduler::new(&config, Options::default()).ok()?;
@@ -83,10 +83,10 @@ fn core() -> Option<Arc<Core>> {
     Some(core)
 }
 
-/// A body is read by every API, or refused.
+/// Parses a body as each API.
 ///
 /// # Panics
-/// When the model is not where it is said to be.
+/// If the model is not in the place that the parser reports.
 pub fn body(bytes: &[u8]) {
     for path in [
         "chat/completions",
@@ -101,6 +101,7 @@ pub fn body(bytes: &[u8]) {
         let Some(api) = Api::of(path, &[Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp]) else {
             continue;
         };
+        let _ = media(api, bytes);
         if let Ok(parsed) = parse(api, bytes, usize::MAX) {
             let model: Result<String, _> = serde_json::from_slice(&bytes[parsed.model_at]);
             assert_eq!(model.ok(), Some(parsed.model), "the model is somewhere else");
@@ -108,10 +109,10 @@ pub fn body(bytes: &[u8]) {
     }
 }
 
-/// What `/debug/decisions` is asked for is read and answered with JSON, or refused with a sentence.
+/// Reads a query of `/debug/decisions` and answers it.
 ///
 /// # Panics
-/// When it is neither.
+/// If the answer is not JSON, or a query is refused without a message.
 pub fn decisions_query(query: &str) {
     use crate::decisions::{Decisions, Query};
 
@@ -124,20 +125,20 @@ pub fn decisions_query(query: &str) {
     }
 }
 
-/// A tokenizer's answer is whole tokens, or none.
+/// Reads a tokenizer's answer.
 ///
 /// # Panics
-/// When a token is not four bytes.
+/// If a token does not have four bytes.
 pub fn tokenizer_answer(bytes: &[u8]) {
-    for prompt in crate::tokens::parse(bytes).unwrap_or_default() {
+    for prompt in crate::tokens::parse(bytes).unwrap_or_default().0 {
         assert_eq!(prompt.bytes.len() % 4, 0, "a part of a token");
     }
 }
 
-/// What a server answers to a request for its page is a page, or none, wherever it is cut.
+/// Reads an HTTP response that arrives in several pieces.
 ///
 /// # Panics
-/// When the page is not in what was read.
+/// If the page is outside the bytes that were read.
 pub fn metrics_reply(answer: &[u8]) {
     let mut reply = Reply::default();
     let mut buffer = Vec::new();
@@ -151,10 +152,10 @@ pub fn metrics_reply(answer: &[u8]) {
     }
 }
 
-/// A body over gRPC is read by every API that is spoken over it, or refused. A response gives the same usage however it is cut.
+/// Parses a body as each gRPC API, and a response in pieces of different sizes.
 ///
 /// # Panics
-/// When the usage depends on where the response is cut.
+/// If the usage depends on the sizes of the pieces.
 pub fn grpc(bytes: &[u8]) {
     for api in [Api::VllmGenerate, Api::VllmEmbed, Api::VertexChat, Api::VertexRaw] {
         let _ = parse(api, bytes, usize::MAX);
@@ -172,10 +173,10 @@ pub fn grpc(bytes: &[u8]) {
     }
 }
 
-/// A latency predictor's answer is times from 0 on, as many as were asked for, or none.
+/// Reads a latency predictor's answer.
 ///
 /// # Panics
-/// When a time is below 0, or missing.
+/// If a time is below 0, or missing.
 pub fn predictor_answer(bytes: &[u8]) {
     for rows in 0..3 {
         let Ok(predictions) = crate::latency::parse(bytes, rows) else { continue };
@@ -185,7 +186,7 @@ pub fn predictor_answer(bytes: &[u8]) {
     }
 }
 
-/// A metrics page gives numbers, for every engine that is known.
+/// Extracts the numbers of every known engine from a metrics page.
 pub fn metrics_page(page: &[u8]) {
     let Ok(layer) = DataLayer::from_config(&EndpointPickerConfig::default()) else { return };
     for engine in layer.engines.values() {

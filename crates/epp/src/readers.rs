@@ -1,7 +1,7 @@
-//! Who may read the metrics port.
+//! Checks who may read the metrics port.
 //!
-//! The API server decides. Metrics are for those who may `get` the path `/metrics`, as controller-runtime has it. Decisions are
-//! for them too, and for whoever holds a token of the picker's own account that was made for this purpose
+//! The API server decides. A client that may `get` the path `/metrics` may read metrics, as in controller-runtime. Such a
+//! client may also read decisions. So may the holder of a token of the picker's own account that was made for this purpose
 //! ([`longboat_api::decisions`] says why).
 
 use http::{HeaderMap, StatusCode, header};
@@ -16,17 +16,17 @@ use longboat_api::{
 };
 use tokio::sync::OnceCell;
 
-/// Asks the API server about those who ask.
+/// Asks the API server about clients.
 pub(crate) struct Readers {
     client: Client,
-    /// The picker's own user name, once it was asked for.
+    /// The picker's own user name, after it was requested once.
     own: OnceCell<String>,
 }
 
 // === impl Readers ===
 
 impl Readers {
-    /// Readers that this API server knows.
+    /// Creates a check that asks this API server.
     pub(crate) fn new(client: Client) -> Self {
         Self { client, own: OnceCell::new() }
     }
@@ -34,7 +34,7 @@ impl Readers {
     /// Whether the sender of these headers may read metrics.
     ///
     /// # Errors
-    /// The status to answer with: 401 without a valid token, 403 without the right, 500 where nobody could be asked.
+    /// The status of the response: 401 without a valid token, 403 without the right, 500 if the API server could not be asked.
     pub(crate) async fn may_read_metrics(&self, headers: &HeaderMap) -> Result<(), StatusCode> {
         let token = headers
             .get(header::AUTHORIZATION)
@@ -63,7 +63,7 @@ impl Readers {
         if user.username.as_deref() == Some(own) { Ok(()) } else { Err(StatusCode::FORBIDDEN) }
     }
 
-    /// Whose token this is; where an audience is given, only if the token was made for it.
+    /// Returns the user of a token. If an audience is given, the token must be made for it.
     async fn user(&self, token: &str, audience: Option<&str>) -> Result<UserInfo, StatusCode> {
         let review = TokenReview {
             spec: TokenReviewSpec {
@@ -80,7 +80,7 @@ impl Readers {
             .status
             .filter(|status| status.authenticated == Some(true))
             .ok_or(StatusCode::UNAUTHORIZED)?;
-        // An authenticator that knows no audiences names none, and then the token may be for anybody.
+        // An authenticator that does not know audiences returns none. The token may then be for any audience, so it is refused.
         let is_meant = audience
             .is_none_or(|audience| status.audiences.iter().flatten().any(|confirmed| confirmed == audience));
         status.user.filter(|_| is_meant).ok_or(StatusCode::UNAUTHORIZED)

@@ -1,4 +1,4 @@
-//! Which model a request is sent on for: the rules of all `InferenceModelRewrite`s of the pool.
+//! Finds the model that replaces a requested model, by the rules of the pool's `InferenceModelRewrite` objects.
 
 use jiff::Timestamp;
 use rand::Rng;
@@ -11,24 +11,24 @@ pub(crate) struct ModelRewrite {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// Some models, and what becomes of them.
+/// Models and their replacements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// Empty: every model.
+    /// The models that the rule applies to. Empty means every model.
     pub(crate) models: Vec<String>,
-    /// At least one.
+    /// Has at least one entry.
     pub(crate) targets: Vec<Target>,
 }
 
-/// A model to ask for instead.
+/// A replacement model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) model: String,
-    /// How often, in proportion to the other targets. Beside one that has a weight, a target without is never chosen.
+    /// The weight relative to the other targets. If any target has a weight, a target without one is never chosen.
     pub(crate) weight: Option<u32>,
 }
 
-/// All of them, the oldest first.
+/// All rewrites, the oldest first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rewrites(Vec<ModelRewrite>);
 
@@ -39,8 +39,8 @@ impl Rewrites {
         Self(rewrites)
     }
 
-    /// The model to ask for instead of this one, and the object that says so. A rule for this very model goes before one for
-    /// every model, an older object before a younger one, and its rules in their order.
+    /// Returns the object that applies, and the replacement model. A rule that names the model wins over a rule for every
+    /// model. Then older objects win over younger ones, and earlier rules over later ones.
     pub(crate) fn target(&self, model: &str, random: &mut impl Rng) -> Option<(&str, &str)> {
         let rules =
             || self.0.iter().flat_map(|rewrite| rewrite.rules.iter().map(move |rule| (rewrite, rule)));
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// Models, and the targets with their weights.
+    /// Models, and their targets with weights.
     type Rewritten<'a> = (&'a [&'a str], &'a [(&'a str, Option<u32>)]);
 
     fn rewrite(name: &str, created: i64, rules: &[Rewritten<'_>]) -> ModelRewrite {

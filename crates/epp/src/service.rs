@@ -1,4 +1,4 @@
-//! Puts the parts together.
+//! Starts and connects the parts of the picker.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -43,11 +43,11 @@ use crate::{
 };
 
 const H2: &[&[u8]] = &[b"h2"];
-/// Ten years, as upstream's.
+/// Ten years, as in the reference.
 const SELF_SIGNED_DAYS: u32 = 3650;
-/// How long to serve on after SIGTERM, where the flags do not say: until every proxy has seen that we are leaving.
+/// The default time to keep serving after SIGTERM. In this time every proxy should see that the picker is not ready.
 const DRAIN: Duration = Duration::from_secs(30);
-/// How long streams in flight may take to end once nobody sends new ones.
+/// How long streams in flight may take to end after the port is closed.
 const STREAM_GRACE: Duration = Duration::from_secs(5);
 
 /// A picker whose ports are bound.
@@ -60,26 +60,26 @@ pub struct Server {
     health: TcpListener,
     metrics: TcpListener,
     events: Vec<kv_events::Listening>,
-    /// Where ext_proc is served.
+    /// The address of ext_proc.
     pub grpc_address: SocketAddr,
-    /// Where health checks are answered.
+    /// The address of health checks.
     pub health_address: SocketAddr,
-    /// Where metrics are served.
+    /// The address of metrics.
     pub metrics_address: SocketAddr,
-    /// The threads that streams are spread over, beside the caller's; 0: the caller's runtime serves them.
+    /// The number of threads for streams, in addition to the caller's. With 0, the caller's runtime serves the streams.
     pub threads: usize,
 }
 
-/// More threads than this would wait for each other: they share what requests leave behind.
+/// The most threads for streams. More threads would wait for each other, because requests update shared state.
 const MAX_THREADS: usize = 4;
 
-/// The runtime for [`run`]: one thread, for everything but streams, which have threads of their own. What has to be done in
-/// a picker is short, and handing it to another thread costs more than doing it.
+/// Creates the runtime for [`run`]. It has one thread for everything but streams, which have their own threads. The picker's
+/// tasks are short, and moving a task to another thread costs more than running it.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// Runs the picker until shutdown, with the cluster that KUBECONFIG names or that we are in.
+/// Runs the picker until shutdown, with the cluster of KUBECONFIG or the cluster that the pod runs in.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     longboat_tls::install_default_provider();
     longboat_telemetry::logging::init(&args.log_options(), None);
@@ -93,7 +93,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
 }
 
 impl Server {
-    /// Reads the configuration and binds the ports; port 0 takes any.
+    /// Reads the configuration and binds the ports. Port 0 binds any free port.
     pub async fn bind(args: Args) -> Result<Self, Error> {
         let text = match args.config_file.as_str() {
             "" => args.config_text.clone(),
@@ -179,12 +179,12 @@ impl Server {
     /// Serves until shutdown. Without a client, endpoints come from the discovery file.
     pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), Error> {
         let Self { args, core, layer, grpc, health, metrics, events, threads, .. } = self;
-        // Health, metrics and discovery go on while the last streams end.
+        // Health checks, metrics and discovery keep running while the last streams end.
         let stop = CancellationToken::new();
         let _stop_on_return = stop.clone().drop_guard();
         let mut tasks = JoinSet::new();
         let local = args.address()?.is_some_and(|ip| ip.is_loopback());
-        // On one machine nobody has to be told first: our gateway notices at once.
+        // On a loopback address no drain time is needed: the local gateway notices at once.
         let window = args.drain_timeout.unwrap_or(if local { Duration::ZERO } else { DRAIN });
         let tls = serving_tls(&args, &stop).await?;
         let readers = client.clone().filter(|_| args.metrics_endpoint_auth && !local).map(Readers::new);
@@ -272,7 +272,7 @@ impl Server {
             served = &mut serving => return served.map_err(Error::Serve),
             () = shutdown.cancelled() => {}
         }
-        // First say so, then stop: a proxy must have gone elsewhere before the port closes.
+        // The picker first reports that it is not ready, and closes the port later, so that proxies can go elsewhere first.
         core.drain();
         tokio::select! {
             served = &mut serving => return served.map_err(Error::Serve),
@@ -287,8 +287,8 @@ impl Server {
     }
 }
 
-/// How long the saturation takes to show that a request is gone: what is counted here shows it at once, what is scraped once the
-/// engine has freed its memory and was asked again.
+/// The time until the saturation shows that a request has ended. A load that the picker counts itself changes at once. A
+/// scraped load changes after the engine has freed its memory and was scraped again.
 fn settling(detector: &flow::Detector, args: &Args) -> Duration {
     match detector {
         flow::Detector::Concurrency { .. } => Duration::from_millis(10),
@@ -306,7 +306,7 @@ async fn listen(ip: IpAddr, port: u16) -> Result<(TcpListener, SocketAddr), Erro
     Ok((listener, bound))
 }
 
-/// The configuration's data layer, with the flags of earlier releases where it says nothing.
+/// Returns the data layer of the configuration. Flags of earlier releases apply where the configuration says nothing.
 fn data_layer(config: &EndpointPickerConfig, args: &Args) -> Result<DataLayer, Error> {
     let mut layer = DataLayer::from_config(config)?;
     let declared = config.plugins.iter().any(|plugin| plugin.plugin_type == "metrics-data-source");

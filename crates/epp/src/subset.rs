@@ -1,4 +1,4 @@
-//! The subset hint: which endpoints the proxy wants us to choose from.
+//! The subset hint: the endpoints that the proxy allows.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,8 +6,8 @@ use longboat_extproc::{Metadata, names};
 use longboat_scheduler::Snapshot;
 use serde_json::Value;
 
-/// Drops the candidates that the hint does not name. An empty list names none; no hint, or one that is not a list,
-/// names all.
+/// Drops the candidates that the hint does not name. An empty list drops all candidates. Without a hint, or with a hint that is
+/// not a list, all candidates stay.
 pub(crate) fn apply(metadata: Option<&Metadata>, candidates: &mut Vec<Snapshot>) {
     let Some(Value::Array(hint)) =
         metadata.and_then(|metadata| metadata.get(names::SUBSET_NAMESPACE, names::DESTINATION_SUBSET))
@@ -18,8 +18,8 @@ pub(crate) fn apply(metadata: Option<&Metadata>, candidates: &mut Vec<Snapshot>)
     candidates.retain(|candidate| named.contains(&candidate.endpoint.address.ip()));
 }
 
-/// The IP of `ip`, `ip:port`, `[ip]` or `[ip]:port`. The port does not count, as in the reference; unlike there,
-/// IPv6 works.
+/// Returns the IP of `ip`, `ip:port`, `[ip]` or `[ip]:port`. The port is ignored, as in the reference. Unlike the reference,
+/// this also reads IPv6 addresses.
 fn address(entry: &str) -> Option<IpAddr> {
     let entry = entry.trim();
     if let Ok(socket) = entry.parse::<SocketAddr>() {

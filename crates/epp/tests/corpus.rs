@@ -1,5 +1,5 @@
-//! The kept corpus of the data plane's fuzz targets, replayed, and changed at random. It is here because the picker is what
-//! most of them are about.
+//! Replays the corpus of the data plane's fuzz targets, unchanged and with random changes. It is in this crate because most of
+//! the targets are about the picker.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

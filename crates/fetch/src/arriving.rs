@@ -1,4 +1,4 @@
-//! A file while it comes: what is written and recorded of it, and its digest, which is computed meanwhile.
+//! A file that is being downloaded: writes its bytes, records them in the journal, and computes its digest meanwhile.
 
 use std::{
     fs::File,
@@ -20,24 +20,24 @@ use crate::{
     source::Remote,
 };
 
-/// A file up to this size, in bytes, is not worth a journal: it is fetched again as a whole.
+/// A file up to this size, in bytes, has no journal records. After a failure, the whole file is fetched again.
 const SMALL: u64 = 1 << 20;
 
-/// Bytes that are read at once for a digest.
+/// Bytes per read when a digest is computed.
 const READ: usize = 256 << 10;
 
-/// What is known while a file comes.
+/// The state of a file that is being downloaded.
 pub(crate) struct Arriving {
     pub(crate) file: File,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) path: Arc<str>,
     pub(crate) number: u64,
-    /// Size in bytes, once it is known.
+    /// Size in bytes. Empty until the size is known.
     pub(crate) size: OnceLock<u64>,
     pub(crate) identity: OnceLock<Option<Arc<str>>>,
     pub(crate) digest: OnceLock<Option<Digest>>,
-    /// Whether blocks are recorded.
+    /// Whether written blocks are recorded in the journal.
     pub(crate) is_recorded: OnceLock<bool>,
     pub(crate) written: Mutex<Written>,
     pub(crate) changed: Condvar,
@@ -46,17 +46,17 @@ pub(crate) struct Arriving {
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) ranges: Ranges,
-    /// Whether nothing more will come.
+    /// Whether no more bytes will come.
     pub(crate) ended: bool,
 }
 
 // === impl Arriving ===
 
 impl Arriving {
-    /// Records the start of the file, once its content has a name.
+    /// Records the start of the file in the journal, once the source has named its content.
     pub(crate) fn record(&self, file: &Remote) -> io::Result<()> {
         let size = self.size.get().copied();
-        let identity = self.identity.get().cloned().flatten().or_else(|| file.identity.clone());
+        let identity = self.identity.get().cloned().flatten().or_else(|| file.identity());
         let mut result = Ok(());
         self.is_recorded.get_or_init(|| {
             let Some(identity) = identity.filter(|_| size.is_none_or(|size| size > SMALL)) else {
@@ -69,7 +69,7 @@ impl Arriving {
         result
     }
 
-    /// Writes the next bytes, and only then records them.
+    /// Writes the next bytes first, and then records them.
     pub(crate) fn write(&self, start: u64, block: &[u8]) -> io::Result<()> {
         let end = start + block.len() as u64;
         self.file.write_all_at(block, start)?;
@@ -83,7 +83,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// Takes the whole content from a file of this machine.
+    /// Copies the whole content from a local file.
     pub(crate) fn copy(&self, from: &Path) -> io::Result<()> {
         let mut from = File::open(from)?;
         let size = from.metadata()?.len();
@@ -97,7 +97,8 @@ impl Arriving {
         Ok(())
     }
 
-    /// Some mirrors of the hub put the SHA-1 of the content where the hub itself has git's name for it.
+    /// Whether the content's SHA-1 is `expected`. Some mirrors of the hub report the SHA-1 of the content where the hub reports
+    /// git's blob hash.
     pub(crate) fn is_sha1(&self, expected: &Digest) -> io::Result<bool> {
         if expected.algorithm != Algorithm::GitBlob {
             return Ok(false);
@@ -122,8 +123,8 @@ impl Arriving {
         self.changed.notify_all();
     }
 
-    /// Computes the digest of what is written, from the beginning, while the rest still comes. Reading it back costs little, as
-    /// it is still in memory, and what is checked is what is in the file.
+    /// Computes the digest of the file from its beginning, while more bytes arrive. The bytes are read back from the file, so
+    /// the digest checks the stored content. This costs little, because the bytes are still in the page cache.
     fn follow(&self) -> io::Result<Option<Digest>> {
         let mut hasher: Option<Hasher> = None;
         let mut buffer = Vec::new();
@@ -157,7 +158,7 @@ impl Arriving {
     }
 }
 
-/// The task that computes the digest of a file. It ends with the file, whatever becomes of that.
+/// The task that computes the digest of a file. It ends with the download, even if the download fails.
 pub(crate) struct Follower {
     arriving: Arc<Arriving>,
     task: Option<JoinHandle<io::Result<Option<Digest>>>>,

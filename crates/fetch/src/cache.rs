@@ -1,4 +1,4 @@
-//! A folder in which remote models are kept between runs and shared by services: local mode's cache.
+//! The cache of local mode: a folder that keeps downloaded models between runs and shares them between services.
 
 use std::{
     fs, io,
@@ -28,27 +28,27 @@ pub struct Cache {
 /// A model in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CachedModel {
-    /// The address that it was brought from, without secrets.
+    /// The address of its source, without secrets.
     pub source: String,
     /// Its folder.
     pub folder: PathBuf,
-    /// Bytes on the disk, unfinished files among them.
+    /// Bytes on the disk, including unfinished files.
     pub bytes: u64,
     /// Files that are complete.
     pub files: usize,
-    /// Whether everything was brought.
+    /// Whether all files were downloaded.
     pub complete: bool,
 }
 
 // === impl Cache ===
 
 impl Cache {
-    /// The cache that the environment names: `LONGBOAT_CACHE`, or `longboat/models` in the XDG cache folder.
+    /// Returns the cache of the environment: `LONGBOAT_CACHE`, or `longboat/models` in the XDG cache folder.
     pub fn from_environment() -> Result<Option<Self>, FetchError> {
         Ok(Self::of(&Settings::from_environment()?))
     }
 
-    /// The cache that these settings name.
+    /// Returns the cache of these settings.
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
         let set = settings.get(CACHE_VARIABLE).map(PathBuf::from);
         let home = || settings.home().map(|home| home.join(".cache"));
@@ -59,35 +59,35 @@ impl Cache {
         set.or_else(usual).map(|root| Self { root })
     }
 
-    /// The cache in a folder, which need not exist yet.
+    /// Returns the cache in a folder. The folder need not exist yet.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// Where it is.
+    /// The cache's folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of a source with these patterns; it is made if it is missing.
+    /// Returns the folder for a source with these patterns. Creates the folder if it is missing.
     pub(crate) fn folder(&self, source: &str, filter: &str) -> Result<PathBuf, FetchError> {
         let folder = self.place(source, filter);
         fs::create_dir_all(&folder).map_err(FetchError::file("create", &folder))?;
         Ok(folder)
     }
 
-    /// The path of that folder, which may not exist.
+    /// Returns the path of this folder, which may not exist.
     pub(crate) fn place(&self, source: &str, filter: &str) -> PathBuf {
         let shown = redacted(source);
         let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
         let mut name: String = shown.replace("://", "--").replace('/', "--");
         name = name.chars().map(|c| if taken(c) { c } else { '_' }).take(LONGEST_NAME).collect();
-        // Sources that differ in what is not readable have different folders.
+        // The readable part of the name may be equal for different sources, so a hash is appended.
         let sum = Digest::of(Algorithm::Sha256, format!("{source}\n{filter}").as_bytes()).hex();
         self.root.join(format!("{name}--{}", &sum[..8]))
     }
 
-    /// Everything that is kept, by address.
+    /// Returns all cached models, sorted by address.
     pub fn list(&self) -> Result<Vec<CachedModel>, FetchError> {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
@@ -102,8 +102,7 @@ impl Cache {
         Ok(models)
     }
 
-    /// Removes every model that this address or folder name means, and returns them. One that is being downloaded is waited
-    /// for.
+    /// Removes and returns every model with this address or folder name. Waits while such a model is being downloaded.
     pub fn remove(&self, name: &str) -> Result<Vec<CachedModel>, FetchError> {
         let is_meant = |model: &CachedModel| {
             model.source == redacted(name) || model.folder.file_name().is_some_and(|folder| folder == name)
@@ -125,12 +124,12 @@ fn read(folder: &Path) -> io::Result<Option<CachedModel>> {
         if path.extension().is_none_or(|extension| extension != "journal") {
             continue;
         }
-        let Some(journal) = Journal::parse(&fs::read(&path)?) else { continue };
+        let Some(journal) = Journal::parse(io::BufReader::new(fs::File::open(&path)?))? else { continue };
         return Ok(Some(CachedModel {
+            files: journal.files(),
             source: journal.source,
             folder: folder.to_owned(),
             bytes: size(folder)?,
-            files: journal.done.len(),
             complete: journal.complete.is_some(),
         }));
     }
@@ -147,7 +146,7 @@ fn size(folder: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Gives the files of a folder of the cache a second name below another folder, on another volume a link.
+/// Links the files of a cache folder into another folder: with hard links, or with symbolic links on another volume.
 pub(crate) fn share(from: &Path, to: &Path) -> Result<(), FetchError> {
     let entries = fs::read_dir(from).map_err(FetchError::file("read", from))?;
     for entry in entries {

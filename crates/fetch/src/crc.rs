@@ -1,6 +1,6 @@
-//! Cyclic sums that object stores announce: CRC-32C and CRC-64/NVME.
+//! CRCs that object stores use as checksums: CRC-32C and CRC-64/NVME.
 
-/// A reflected sum of at most 64 bits, eight bytes a step.
+/// A reflected CRC of at most 64 bits, computed eight bytes at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Crc {
     tables: &'static Tables,
@@ -73,7 +73,7 @@ impl Crc {
         self.value = value;
     }
 
-    /// The sum of everything so far.
+    /// The CRC of all bytes so far.
     pub(crate) fn value(&self) -> u64 {
         (self.value ^ u64::MAX) & self.mask
     }

@@ -1,4 +1,4 @@
-//! Digests that sources announce, and computing them.
+//! Digests that sources report, and their computation.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 
 use crate::crc::Crc;
 
-/// A way to compute a digest, the surest first.
+/// A digest algorithm, the most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Algorithm {
     /// SHA-256.
     Sha256,
-    /// Git's name for a file: SHA-1 over a header with the size, and the content.
+    /// Git's blob hash: SHA-1 over a header with the size, and the content.
     GitBlob,
     /// SHA-1.
     Sha1,
@@ -32,14 +32,14 @@ pub(crate) enum Algorithm {
 pub(crate) struct Digest {
     /// How it is computed.
     pub(crate) algorithm: Algorithm,
-    /// Its bytes, and zeros behind them: one is held for each file, so it has no memory of its own.
+    /// Its bytes, padded with zeros. Stored inline, because there is one digest for each file.
     value: [u8; LONGEST],
 }
 
 /// Length of the longest digest in bytes.
 const LONGEST: usize = 32;
 
-/// A digest in the making.
+/// A digest that is being computed.
 pub(crate) struct Hasher {
     algorithm: Algorithm,
     state: State,
@@ -99,7 +99,7 @@ impl fmt::Debug for Digest {
 }
 
 impl Digest {
-    /// A digest of these bytes; none if it has another length.
+    /// Creates a digest of these bytes. Returns `None` if they have another length.
     fn new(algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
         let mut value = [0; LONGEST];
         value.get_mut(..bytes.len()).filter(|_| bytes.len() == algorithm.length())?.copy_from_slice(bytes);
@@ -111,7 +111,7 @@ impl Digest {
         &self.value[..self.algorithm.length()]
     }
 
-    /// A digest in hexadecimal; none if it is not one.
+    /// Reads a hexadecimal digest. Returns `None` if the text is not one.
     pub(crate) fn from_hex(algorithm: Algorithm, text: &str) -> Option<Self> {
         let text = text.as_bytes();
         if text.len() != 2 * algorithm.length() {
@@ -127,12 +127,12 @@ impl Digest {
         Self::new(algorithm, &value?)
     }
 
-    /// A digest in base64; none if it is not one.
+    /// Reads a base64 digest. Returns `None` if the text is not one.
     pub(crate) fn from_base64(algorithm: Algorithm, text: &str) -> Option<Self> {
         Self::new(algorithm, &STANDARD.decode(text).ok()?)
     }
 
-    /// `sha256:…` as registries write it, or any other algorithm by our name for it.
+    /// Reads `sha256:…`, as registries write it, or another algorithm with its [`Algorithm::name`].
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (name, hex) = text.split_once(':')?;
         let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)?;
@@ -144,7 +144,7 @@ impl Digest {
         hex(self.value())
     }
 
-    /// The digest of something in memory.
+    /// Computes the digest of bytes in memory.
     pub(crate) fn of(algorithm: Algorithm, bytes: &[u8]) -> Self {
         let mut hasher = Hasher::new(algorithm, bytes.len() as u64);
         hasher.update(bytes);
@@ -162,7 +162,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 // === impl Hasher ===
 
 impl Hasher {
-    /// Starts a digest of a content of `size` bytes.
+    /// Starts the digest of a content of `size` bytes.
     pub(crate) fn new(algorithm: Algorithm, size: u64) -> Self {
         let state = match algorithm {
             Algorithm::Sha256 => State::Ring(Context::new(&SHA256)),
@@ -190,7 +190,7 @@ impl Hasher {
         }
     }
 
-    /// The digest.
+    /// Returns the digest.
     pub(crate) fn finish(self) -> Digest {
         let digest = match self.state {
             State::Ring(context) => Digest::new(self.algorithm, context.finish().as_ref()),

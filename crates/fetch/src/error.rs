@@ -1,11 +1,11 @@
-//! Why a model could not be brought, in one sentence for the person who reads the termination message.
+//! Why a model could not be downloaded, in one sentence for the termination message.
 
 use std::{fmt, io, path::PathBuf};
 
 /// A failed fetch. The texts of refused, missing and unreachable sources are those of the reference, which alerts match.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// Not pairs of source and folder.
+    /// The arguments are not pairs of a source and a folder.
     #[error("expected pairs of a source and a folder: SOURCE DEST [SOURCE DEST ...]")]
     Usage,
     /// No source handles the address.
@@ -16,66 +16,66 @@ pub enum FetchError {
         /// The known forms.
         known: String,
     },
-    /// The address is wrong.
+    /// The address cannot be used.
     #[error("cannot use source `{uri}`: {why}")]
     Address {
         /// The address, redacted.
         uri: String,
-        /// What is wrong, and what belongs there.
+        /// What is wrong, and what was expected.
         why: String,
     },
-    /// The server wants other credentials, or any.
+    /// The server requires other credentials, or any credentials.
     #[error("{}", protocol.authentication(resource))]
     Authentication {
-        /// Who refused.
+        /// The protocol of the server.
         protocol: Protocol,
-        /// What was asked for.
+        /// The requested resource.
         resource: String,
     },
     /// The credentials do not allow it.
     #[error("{}", protocol.denied(resource))]
     Denied {
-        /// Who refused.
+        /// The protocol of the server.
         protocol: Protocol,
-        /// What was asked for.
+        /// The requested resource.
         resource: String,
     },
-    /// There is no such thing.
+    /// The resource does not exist.
     #[error("{}", protocol.not_found(resource))]
     NotFound {
-        /// Who was asked.
+        /// The protocol of the server.
         protocol: Protocol,
-        /// What was asked for.
+        /// The requested resource.
         resource: String,
     },
-    /// The server does not answer, or not in the time there is.
+    /// The server does not answer, or not in time.
     #[error("{}: {why}", protocol.unreachable(resource))]
     Unreachable {
-        /// Who was asked.
+        /// The protocol of the server.
         protocol: Protocol,
-        /// What was asked for.
+        /// The requested resource.
         resource: String,
         /// The last failure.
         why: String,
     },
-    /// A status that says nothing more.
+    /// Another HTTP status.
     #[error("{}", protocol.status(resource, *status))]
     Status {
-        /// Who answered.
+        /// The protocol of the server.
         protocol: Protocol,
-        /// What was asked for.
+        /// The requested resource.
         resource: String,
         /// The HTTP status.
         status: u16,
     },
-    /// An answer that cannot be used.
+    /// A response that cannot be used.
     #[error("{protocol} error for '{resource}': {why}")]
     Answer {
-        /// Who answered.
+        /// The protocol of the server.
         protocol: Protocol,
-        /// What was asked for.
+        /// The requested resource.
         resource: String,
-        /// What is wrong with it.
+        /// What is wrong with the response.
         why: String,
     },
     /// The source has no file that the patterns select.
@@ -84,7 +84,7 @@ pub enum FetchError {
         /// The address, redacted.
         source_uri: String,
     },
-    /// A file of the source cannot have its name below the folder.
+    /// A file of the source has a name that cannot be used below the folder.
     #[error("refused file name `{name}` of the source: {why}")]
     Name {
         /// The name.
@@ -92,7 +92,7 @@ pub enum FetchError {
         /// What is wrong with it.
         why: String,
     },
-    /// What arrived is not what was announced.
+    /// The content differs from the one that the source announced.
     #[error("`{file}` is not what the source announced: {why}")]
     Content {
         /// The file.
@@ -110,7 +110,7 @@ pub enum FetchError {
         /// Bytes that are free.
         free: u64,
     },
-    /// An archive that cannot be unpacked, or must not.
+    /// An archive cannot be unpacked, or is not allowed.
     #[error("Failed to unpack archive file `{archive}`. {why}")]
     Archive {
         /// The archive.
@@ -118,7 +118,7 @@ pub enum FetchError {
         /// What is wrong with it.
         why: String,
     },
-    /// An environment variable, or a file that one names, cannot be used.
+    /// An environment variable cannot be used, or a file that it names.
     #[error("cannot use {name}: {why}")]
     Setting {
         /// The variable.
@@ -132,14 +132,16 @@ pub enum FetchError {
         /// The path.
         path: PathBuf,
     },
-    /// A path of a claim does not exist.
+    /// A path on a PersistentVolumeClaim does not exist.
     #[error("Cannot locate source uri {uri} for PVC")]
     NoClaimPath {
         /// The source.
         uri: String,
     },
     /// Offline, and nothing complete is here.
-    #[error("HF_HUB_OFFLINE is set and `{resource}` is not completely on this machine")]
+    #[error(
+        "the network must not be used (`--offline` or HF_HUB_OFFLINE), and `{resource}` is not completely on this machine"
+    )]
     Offline {
         /// The repository.
         resource: String,
@@ -147,21 +149,21 @@ pub enum FetchError {
     /// A file or folder cannot be read or written.
     #[error("cannot {action} `{}`: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The operating system's reason.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// The kinds of sources, for words in messages.
+/// The kinds of sources. They select the words of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// The Hugging Face hub.
     HuggingFace,
-    /// S3 and what speaks its protocol.
+    /// S3 and compatible stores.
     S3,
     /// Google Cloud Storage.
     Gcs,
@@ -206,7 +208,7 @@ impl Protocol {
 
     fn denied(self, resource: &str) -> String {
         match self {
-            Self::Http => format!("HTTP access denied for '{resource}'."),
+            Self::Http => format!("HTTP access denied for '{resource}'. Verify permissions."),
             _ => format!("Access denied to {self} resource '{resource}'. Verify permissions."),
         }
     }
@@ -233,7 +235,7 @@ impl Protocol {
 // === impl FetchError ===
 
 impl FetchError {
-    /// Names the file that an operation failed on.
+    /// Adds the operation and the path to an I/O error.
     pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { action, path, source }

@@ -1,4 +1,4 @@
-//! Fetching one file: in parts, into a private file, with a journal of what was written, and with its digest checked.
+//! Downloads one file: in parts, into a private file, with a journal of the written bytes and a check of the digest.
 
 use std::{
     fs::File,
@@ -29,12 +29,12 @@ use crate::{
     transfer::{Transfer, blocking},
 };
 
-/// Files above this are fetched in parts of this size, in bytes.
+/// Larger files are fetched in parts of this size, in bytes.
 const PART: u64 = 32 << 20;
-/// Bytes are gathered to blocks of this size, which are written and recorded as one.
+/// Received bytes are collected into blocks of this size, in bytes. Each block is written and recorded as one.
 const BLOCK: usize = 512 << 10;
 
-/// One file on its way.
+/// One file that is being downloaded.
 pub(crate) struct Fetching {
     source: Arc<dyn Source>,
     target: Arc<Target>,
@@ -44,15 +44,15 @@ pub(crate) struct Fetching {
     patience: Patience,
     revision: Option<Arc<str>>,
     file: Remote,
-    /// Set once its size is among the bytes that there are.
+    /// Set when the file's size has been added to the total.
     counted: OnceLock<u64>,
 }
 
-/// Why an attempt at a file ended.
+/// Why an attempt at a file failed.
 enum Ended {
-    /// For good.
+    /// The download has failed.
     Failed(FetchError),
-    /// What is there is of no use: everything once more, and parts only if the server knows them.
+    /// The bytes so far are useless. The file is fetched again; in parts only if `ranged`.
     Over { why: String, ranged: bool },
 }
 
@@ -79,7 +79,7 @@ impl Fetching {
         }
     }
 
-    /// Brings the file to its place. An archive stays a private file, whose name is returned.
+    /// Downloads the file and moves it to its place. An archive stays a private file, whose name is returned.
     pub(crate) async fn run(mut self) -> Result<Option<(Remote, String)>, FetchError> {
         let mut attempts = 0;
         let mut start_over = false;
@@ -103,13 +103,13 @@ impl Fetching {
     async fn attempt(&self, start_over: bool) -> Result<Option<String>, Ended> {
         let arriving = Arc::new(self.begin(start_over).await.map_err(Ended::Failed)?);
         let mut follower = Follower::start(arriving.clone());
-        // One that turned out to be damaged is not taken a second time.
+        // A local copy that turned out to be damaged is not used again.
         if !start_over
             && arriving.written.lock().ranges.total() == 0
             && let Some(path) = self.source.on_this_machine(&self.file)
         {
             let arriving = arriving.clone();
-            // Where that fails, the network is still there.
+            // If the copy fails, the file is fetched over the network.
             let copied = blocking(move || {
                 Ok(arriving.copy(&path).inspect_err(|error| {
                     tracing::debug!(path = %path.display(), %error, "A local copy could not be used.");
@@ -142,14 +142,14 @@ impl Fetching {
         Ended::Failed(FetchError::file(action, self.target.path().join(&*self.file.path))(error))
     }
 
-    /// Opens the private file, and finds out what of it is there.
+    /// Opens the private file, and finds the bytes that are already in it.
     async fn begin(&self, start_over: bool) -> Result<Arriving, FetchError> {
         let (target, ledger, file) = (self.target.clone(), self.ledger.clone(), self.file.clone());
         let counters = self.counters.clone();
         blocking(move || {
             let former = ledger.partial(&file.path).filter(|former| {
                 !start_over
-                    && file.identity.as_ref().is_none_or(|identity| **identity == former.identity)
+                    && file.identity().is_none_or(|identity| *identity == *former.identity)
                     && (file.size.is_none() || file.size == former.size)
             });
             let open = || -> io::Result<(File, u64, Ranges)> {
@@ -198,7 +198,7 @@ impl Fetching {
                 None => vec![(written.ranges.prefix(), u64::MAX)],
             }
         };
-        // Parts behind a hole in the middle: without ranges only the whole can be had.
+        // Bytes are missing before other bytes. Without range requests, only the whole file can be fetched.
         if !self.file.ranged
             && (parts.len() > 1
                 || parts
@@ -215,7 +215,7 @@ impl Fetching {
             .await
     }
 
-    /// Brings one part, however often its connection breaks.
+    /// Downloads one part, over several connections if they break.
     async fn part(&self, arriving: &Arc<Arriving>, start: u64, end: Option<u64>) -> Result<(), Ended> {
         let mut at = start;
         let (mut failures, mut last, mut since) = (0, start, Instant::now());
@@ -227,7 +227,7 @@ impl Fetching {
             let failure = match result {
                 Ok(()) => return Ok(()),
                 Err(Stopped::Ended(Ended::Over { why, ranged })) => {
-                    // Why the rest was asked for comes first.
+                    // The message first gives the failure that made this request necessary.
                     let before = broke_off.map(|before| format!("{before}; then ")).unwrap_or_default();
                     return Err(Ended::Over { why: format!("{before}{why}"), ranged });
                 }
@@ -258,9 +258,9 @@ impl Fetching {
     }
 
     async fn stream(&self, arriving: &Arc<Arriving>, at: &mut u64, end: Option<u64>) -> Result<(), Stopped> {
-        // To the end of the file and from its start is all of it, for which no range is needed.
+        // If the part ends at the end of the file, the request has no end. From the start of the file it then needs no range.
         let end_wanted = end.filter(|end| Some(end) != arriving.size.get());
-        let identity = arriving.identity.get().cloned().flatten().or_else(|| self.file.identity.clone());
+        let identity = arriving.identity.get().cloned().flatten().or_else(|| self.file.identity());
         let want = Want { start: *at, end: end_wanted, identity };
         let opened = self.source.open(&self.file, &want).await.map_err(Stopped::Failure)?;
         let over = |why: &str, ranged| Err(Stopped::Ended(Ended::Over { why: why.into(), ranged }));
@@ -273,7 +273,7 @@ impl Fetching {
             return over("its size is not the one that was announced", true);
         }
         if let (None, Some(size)) = (self.file.size, arriving.size.get()) {
-            // The list did not say it, so nobody has counted it.
+            // The listing did not contain the size, so it is not counted yet.
             self.counted.get_or_init(|| self.counters.bytes.fetch_add(*size, Relaxed));
         }
         if let Some(former) = arriving.identity.get_or_init(|| opened.identity.clone())
@@ -287,7 +287,8 @@ impl Fetching {
 
         let mut answer = opened.answer;
         let end = end.or(arriving.size.get().copied());
-        // One block for all that this connection brings: the client reads into the same memory again once a chunk is dropped.
+        // All chunks of a connection are copied into one block, so that the HTTP client can reuse its buffer when a chunk is
+        // dropped.
         let rest = end.map_or(u64::MAX, |end| end.saturating_sub(*at));
         let length = usize::try_from(rest).unwrap_or(BLOCK).clamp(1, BLOCK);
         let mut block = Vec::with_capacity(length);
@@ -335,7 +336,7 @@ impl Fetching {
         }
     }
 
-    /// Writes a block, and returns its memory.
+    /// Writes a block, and returns its buffer.
     async fn write(
         &self,
         arriving: &Arc<Arriving>,
@@ -354,7 +355,7 @@ impl Fetching {
         Ok(block)
     }
 
-    /// Gives the file its name, and records that it is complete.
+    /// Moves the file to its final name, and records that it is complete.
     async fn complete(
         &self,
         arriving: Arc<Arriving>,
@@ -372,7 +373,7 @@ impl Fetching {
                     return Ok(Some(private.clone()));
                 }
                 let stat = target.publish(&private, &file.path)?;
-                let identity = file.identity.clone().or_else(|| arriving.identity.get().cloned().flatten());
+                let identity = file.identity().or_else(|| arriving.identity.get().cloned().flatten());
                 let done = Done {
                     path: file.path.clone(),
                     size: stat.size,
@@ -382,7 +383,7 @@ impl Fetching {
                     revision,
                     archive: None,
                 };
-                arriving.ledger.append(&Record::Done(&Arc::new(done)))?;
+                arriving.ledger.append(&Record::Done(&done))?;
                 Ok(None)
             };
             let finished = finish().map_err(FetchError::file("write", target.path().join(&*file.path)))?;
@@ -396,8 +397,8 @@ impl Fetching {
 
 /// Why a stream stopped.
 enum Stopped {
-    /// It may go on.
+    /// Another attempt may succeed.
     Failure(Failure),
-    /// It must not.
+    /// The attempt at the file is over.
     Ended(Ended),
 }

@@ -1,8 +1,8 @@
-//! Which files of a source are wanted: the patterns of `STORAGE_ALLOW_PATTERNS` and `STORAGE_IGNORE_PATTERNS`.
+//! Selects the files of a source by the patterns of `STORAGE_ALLOW_PATTERNS` and `STORAGE_IGNORE_PATTERNS`.
 
 use serde_json::Value;
 
-/// The two lists of shell patterns; an empty list of allowed ones allows everything.
+/// Two lists of shell patterns. An empty list of allowed patterns allows all files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     allow: Vec<String>,
@@ -12,7 +12,7 @@ pub struct Filter {
 // === impl Filter ===
 
 impl Filter {
-    /// Reads both variables: a JSON list, one JSON text, or a list with commas.
+    /// Reads both variables: a JSON list, one JSON string, or a comma-separated list.
     pub fn new(allow: Option<&str>, ignore: Option<&str>) -> Self {
         Self { allow: patterns(allow.unwrap_or_default()), ignore: patterns(ignore.unwrap_or_default()) }
     }
@@ -23,7 +23,7 @@ impl Filter {
         (self.allow.is_empty() || any(&self.allow)) && !any(&self.ignore)
     }
 
-    /// As the hub's client reads patterns: one that ends in `/` is about everything in that folder.
+    /// Reads patterns like the hub's client: a pattern that ends in `/` matches everything in that folder.
     #[must_use]
     pub fn with_folders(mut self) -> Self {
         for pattern in self.allow.iter_mut().chain(&mut self.ignore) {
@@ -34,12 +34,12 @@ impl Filter {
         self
     }
 
-    /// The patterns as they are logged, allowed ones first; none where there are none.
+    /// Returns the patterns for the log: the allowed ones, then the ignored ones. `None` for an empty list.
     pub fn shown(&self) -> [Option<String>; 2] {
         [&self.allow, &self.ignore].map(|list| (!list.is_empty()).then(|| list.join(", ")))
     }
 
-    /// A text that is equal for equal filters.
+    /// Returns a text that is equal for equal filters.
     pub(crate) fn key(&self) -> String {
         if *self == Self::default() {
             return String::new();
@@ -62,11 +62,11 @@ fn scalar(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Shell matching with `*`, `?`, `[abc]`, `[a-z]` and `[!abc]`, in time proportional to the product of the lengths.
+/// Matches shell patterns with `*`, `?`, `[abc]`, `[a-z]` and `[!abc]`. The time is proportional to the product of the lengths.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what follows the last `*` does not fit.
+    // The positions to return to if the text after the last `*` does not match.
     let mut back: Option<(usize, usize)> = None;
     while t < text.len() {
         if pattern.get(p) == Some(&'*') {
@@ -86,14 +86,14 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-/// Where the pattern goes on if its next element fits the character.
+/// Returns the position after the next pattern element if the element matches the character.
 fn one(pattern: &[char], at: usize, c: char) -> Option<usize> {
     match pattern.get(at)? {
         '?' => Some(at + 1),
         '[' => {
             let negated = pattern.get(at + 1) == Some(&'!');
             let start = at + 1 + usize::from(negated);
-            // The first character is part of the set even where it is the closing bracket.
+            // The first character belongs to the set, even if it is the closing bracket.
             let Some(end) = (start + 1..pattern.len()).find(|i| pattern[*i] == ']') else {
                 return (c == '[').then_some(at + 1);
             };

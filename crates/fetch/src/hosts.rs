@@ -1,4 +1,4 @@
-//! Which hosts have ever answered: one that never does is given up sooner, where a person waits.
+//! Remembers which hosts have ever answered. If a person waits, a host that has never answered is given up sooner.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,20 +7,21 @@ use tokio::time::Instant;
 
 use crate::{http::Failure, retry::Cause};
 
-/// Hosts that are remembered. There are two or three; a server that redirects to ever new ones is no reason to remember more.
+/// The most hosts that are remembered. Usually there are two or three. The limit protects against a server that redirects to
+/// ever new hosts.
 const MOST: usize = 64;
 
-/// What is known of the hosts that were asked.
+/// The hosts that requests were sent to.
 #[derive(Debug)]
 pub(crate) struct Hosts {
-    /// Time that a host has for its first answer; none to treat all alike.
+    /// The time for a host's first answer. `None` treats all hosts alike.
     patience: Option<Duration>,
     known: Mutex<BTreeMap<String, Known>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Known {
-    /// It was first asked then, and has not answered.
+    /// The host has not answered yet. Its first request was sent at this time.
     Silent(Instant),
     Answers,
 }
@@ -32,7 +33,7 @@ impl Hosts {
         Self { patience, known: Mutex::default() }
     }
 
-    /// How long to wait for the answer to a request that is sent now, `usual` at most.
+    /// Returns how long to wait for the answer to a request that is sent now, at most `usual`.
     pub(crate) fn wait(&self, host: &str, usual: Duration) -> Duration {
         let Some(patience) = self.patience else { return usual };
         let mut known = self.known.lock();
@@ -45,14 +46,14 @@ impl Hosts {
         }
     }
 
-    /// It has answered, whatever it said.
+    /// Records that the host has answered, with any status.
     pub(crate) fn answered(&self, host: &str) {
         if let Some(known) = self.known.lock().get_mut(host) {
             *known = Known::Answers;
         }
     }
 
-    /// A request without an answer: of a host that never gave one, the last after some time.
+    /// Handles a request without an answer. If the host has never answered and its time is over, the returned failure is final.
     pub(crate) fn failed(&self, failure: Failure) -> Failure {
         let silent = match self.known.lock().get(&failure.host) {
             Some(Known::Silent(since)) => since.elapsed(),

@@ -1,4 +1,4 @@
-//! The one HTTP client: time limits, redirects by hand, and failures by structure.
+//! The HTTP client of all sources: timeouts, manual redirects, and structured failures.
 
 use std::{error::Error as _, io, sync::Arc, time::Duration};
 
@@ -15,38 +15,38 @@ use crate::{
     retry::{Cause, Patience, pause},
 };
 
-/// Redirects that are followed.
+/// The most redirects of a request.
 const REDIRECTS: u32 = 30;
-/// What is kept of the body of an error, in bytes.
+/// The most bytes that are kept of an error's body.
 const LONGEST_ERROR: usize = 16 << 10;
 
 /// Sends requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     inner: reqwest::Client,
-    /// Longest wait for an answer, and between two pieces of a body.
+    /// Longest wait for a response, and between two pieces of a body.
     read: Duration,
     patience: Patience,
     hosts: Arc<Hosts>,
 }
 
-/// How long to wait.
+/// The time limits of requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// For a connection.
+    /// For the connection.
     pub(crate) connect: Duration,
-    /// For an answer, and between two pieces of a body.
+    /// For the response, and between two pieces of a body.
     pub(crate) read: Duration,
-    /// For progress.
+    /// For progress over several attempts.
     pub(crate) patience: Patience,
 }
 
-/// Which redirects to follow.
+/// Which redirects are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
     /// All.
     All,
-    /// Those that stay on the host.
+    /// Redirects to the same host.
     SameHost,
     /// None.
     None,
@@ -58,13 +58,13 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
-    /// Headers that only the host and port of the address get.
+    /// Headers that are sent only to the host and port of the address.
     pub(crate) secrets: HeaderMap,
     pub(crate) follow: Follow,
     pub(crate) body: Option<Bytes>,
 }
 
-/// An answer whose body is still to be read.
+/// A response whose body is still to be read.
 #[derive(Debug)]
 pub(crate) struct Answer {
     response: Response,
@@ -74,19 +74,19 @@ pub(crate) struct Answer {
 /// A request that failed.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
-    /// Whether another attempt makes sense.
+    /// The cause, which decides whether another attempt makes sense.
     pub(crate) cause: Cause,
     /// What happened, without secrets.
     pub(crate) why: String,
     /// The status, if there was an answer.
     pub(crate) status: Option<u16>,
-    /// The headers of the answer.
+    /// The headers of the response.
     pub(crate) headers: Box<HeaderMap>,
-    /// The host that answered or did not.
+    /// The host that the request was sent to.
     pub(crate) host: String,
     /// The beginning of the body.
     pub(crate) body: String,
-    /// An error of ours that ends everything.
+    /// One of our own errors, which ends the download.
     pub(crate) error: Option<Arc<FetchError>>,
 }
 
@@ -103,7 +103,7 @@ impl Request {
         Self::new(Method::GET, url)
     }
 
-    /// Asks for bytes from `start` to before `end`, or to the end of the file.
+    /// Requests the bytes from `start` (inclusive) to `end` (exclusive), or to the end of the file.
     pub(crate) fn range(&mut self, start: u64, end: Option<u64>) {
         let text = match end {
             Some(end) => format!("bytes={start}-{}", end - 1),
@@ -112,7 +112,7 @@ impl Request {
         self.headers.insert(header::RANGE, ascii(&text));
     }
 
-    /// A secret header; a value that no header can have is refused without being shown.
+    /// Adds a secret header. A value that is not allowed in a header is refused without being shown.
     pub(crate) fn secret(&mut self, name: header::HeaderName, value: &str) -> Result<(), Failure> {
         let mut value = HeaderValue::from_str(value)
             .map_err(|_| Failure::last("a credential has characters that no header can have"))?;
@@ -126,7 +126,7 @@ impl Request {
     }
 }
 
-/// A header of texts that we make ourselves.
+/// Creates a header value from a text that we build ourselves.
 pub(crate) fn ascii(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
 }
@@ -134,7 +134,7 @@ pub(crate) fn ascii(text: &str) -> HeaderValue {
 // === impl Failure ===
 
 impl Failure {
-    /// One that another attempt will not change.
+    /// A failure that another attempt cannot change.
     pub(crate) fn last(why: impl Into<String>) -> Self {
         Self::new(Cause::Final, why)
     }
@@ -178,12 +178,12 @@ impl Failure {
         Self { host: host.to_owned(), ..Self::new(cause, innermost) }
     }
 
-    /// A header of the answer that is text.
+    /// Returns a header of the response if it is text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// What to say in the end: by structure, in the short texts.
+    /// Converts the failure to an error, by its structure and not by its text.
     pub(crate) fn into_error(self, protocol: Protocol, resource: &str) -> FetchError {
         if let Some(error) = self.error {
             return Arc::try_unwrap(error).unwrap_or_else(|error| FetchError::Answer {
@@ -237,8 +237,8 @@ impl Client {
         self.patience
     }
 
-    /// Sends a request once, following redirects. Anything but success, and a redirect that is not to be followed, is a failure
-    /// with the beginning of the body.
+    /// Sends a request once and follows redirects. Returns a success, or a redirect that must not be followed. Any other status
+    /// is a failure, which contains the beginning of the body.
     pub(crate) async fn send(&self, request: Request) -> Result<Answer, Failure> {
         let answer = self.ask(request).await?;
         if answer.status().is_success() || answer.status().is_redirection() {
@@ -247,7 +247,7 @@ impl Client {
         Err(answer.into_failure().await)
     }
 
-    /// Sends a request until it is answered, or patience ends.
+    /// Sends a request until it is answered, or until the patience is exhausted.
     pub(crate) async fn send_patiently(&self, request: &Request) -> Result<Answer, Failure> {
         patiently(self.patience, || self.send(request.clone())).await
     }
@@ -308,7 +308,7 @@ impl Client {
     }
 }
 
-/// A body that was read whole.
+/// A response with its whole body.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) headers: HeaderMap,
@@ -316,7 +316,7 @@ pub(crate) struct Document {
     pub(crate) body: Vec<u8>,
 }
 
-/// Tries until it works, or patience ends.
+/// Repeats attempts until one succeeds, or until the patience is exhausted.
 pub(crate) async fn patiently<T, F: Future<Output = Result<T, Failure>>>(
     patience: Patience,
     mut attempt: impl FnMut() -> F,
@@ -342,7 +342,7 @@ pub(crate) async fn patiently<T, F: Future<Output = Result<T, Failure>>>(
     }
 }
 
-/// Scheme, host and port.
+/// Returns scheme, host and port of an address.
 pub(crate) fn origin(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port_or_known_default().map_or_else(
@@ -366,17 +366,17 @@ impl Answer {
         self.response.url()
     }
 
-    /// A header that is text.
+    /// Returns a header if it is text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers().get(name)?.to_str().ok()
     }
 
-    /// The size that `Content-Length` announces; hyper's own count is 0 for answers to HEAD.
+    /// The size in `Content-Length`. hyper's own size is 0 for responses to HEAD.
     pub(crate) fn length(&self) -> Option<u64> {
         self.header("content-length")?.trim().parse().ok()
     }
 
-    /// Where a redirect leads.
+    /// Returns the target of a redirect. Returns `None` if the response is not a redirect.
     pub(crate) fn location(&self) -> Result<Option<Url>, Failure> {
         if !matches!(self.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Ok(None);
@@ -386,7 +386,7 @@ impl Answer {
         url.map(Some).ok_or_else(|| Failure::last("the server redirects to an address that cannot be read"))
     }
 
-    /// The next piece of the body; none at its end.
+    /// Returns the next piece of the body. Returns `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         let host = origin(self.url());
         match timeout(self.read, self.response.chunk()).await {
@@ -402,7 +402,7 @@ impl Answer {
         }
     }
 
-    /// The whole body, if it is not longer than this.
+    /// Returns the whole body. A longer body than `longest` is a failure.
     pub(crate) async fn body(mut self, longest: usize) -> Result<Vec<u8>, Failure> {
         let announced = self.length().and_then(|length| usize::try_from(length).ok());
         let mut body = Vec::with_capacity(announced.unwrap_or(0).min(longest));
@@ -415,17 +415,21 @@ impl Answer {
         Ok(body)
     }
 
-    /// The failure that this answer is.
+    /// Converts this response to a failure.
     pub(crate) async fn into_failure(mut self) -> Failure {
         let status = self.status();
         let after = self.header("retry-after").and_then(retry_after);
         let headers = Box::new(self.headers().clone());
         let host = origin(self.url());
-        let mut body = Vec::new();
-        while body.len() < LONGEST_ERROR {
-            let Ok(Some(chunk)) = self.chunk().await else { break };
-            body.extend_from_slice(&chunk);
-        }
+        let (mut body, longest) = (Vec::new(), self.read);
+        let read = async {
+            while body.len() < LONGEST_ERROR {
+                let Ok(Some(chunk)) = self.chunk().await else { break };
+                body.extend_from_slice(&chunk);
+            }
+        };
+        // What came until then is enough: an error that trickles in must not take hours.
+        let _ = timeout(longest, read).await;
         body.truncate(LONGEST_ERROR);
         Failure {
             status: Some(status.as_u16()),
@@ -437,7 +441,7 @@ impl Answer {
     }
 }
 
-/// The pause that a `Retry-After` header asks for: seconds, or a date.
+/// Returns the pause that a `Retry-After` header asks for. The header has a number of seconds or a date.
 fn retry_after(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.trim().parse() {
         return Some(Duration::from_secs(seconds));
@@ -447,7 +451,7 @@ fn retry_after(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(wait).unwrap_or(0)))
 }
 
-/// The range that a `Content-Range` header gives: first byte, byte after the last, size of the whole if it is known.
+/// Reads a `Content-Range` header. Returns the first byte, the byte after the last, and the total size if it is known.
 pub fn content_range(text: &str) -> Option<(u64, u64, Option<u64>)> {
     let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;

@@ -1,7 +1,7 @@
-//! The journal of a download: what is complete, and which bytes of unfinished files are there.
+//! The journal of a download: the complete files, and the written bytes of unfinished files.
 //!
-//! A journal is a text file of records, one a line, each with a sum of its own at the end; it is only ever appended to, so
-//! a process that is killed loses at most its last line. The kinds of records:
+//! A journal is a text file of records, one per line. Each record ends with its own checksum. Records are only appended, so a
+//! killed process loses at most the last line. The kinds of records:
 //!
 //! | first word | rest |
 //! |---|---|
@@ -12,37 +12,42 @@
 //! | `gone` | the path of a file that was removed, as JSON |
 //! | `complete` | revision and patterns of a source that was brought as a whole, as a JSON list |
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    io::{self, BufRead},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::{digest::Digest, index::Index};
 
 /// Longest line that is read, in bytes.
 pub(crate) const LONGEST_LINE: usize = 64 << 10;
 
 const HEADER: &str = "longboat-fetch 1";
 
-/// A complete file. There may be very many, so texts are shared.
+/// A complete file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     /// Path below the target.
     pub path: Arc<str>,
     /// Size in bytes.
     pub size: u64,
-    /// When it was last changed, in nanoseconds since 1970.
+    /// Time of the last modification, in nanoseconds since 1970.
     pub modified: i64,
-    /// What the source calls this content: an ETag, a generation, a digest.
+    /// The source's name for this content: an ETag, a generation or a digest.
     pub identity: Option<Arc<str>>,
-    /// The digest that was checked.
+    /// The verified digest.
     pub(crate) digest: Option<Digest>,
-    /// The revision of the source that it was brought of.
+    /// The revision of the source that the file was downloaded from.
     pub revision: Option<Arc<str>>,
-    /// The archive that it comes from.
+    /// The archive that contains the file.
     pub archive: Option<Arc<str>>,
 }
 
-/// A complete file, as the journal writes it.
+/// A complete file, as in the journal.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
@@ -69,42 +74,44 @@ pub struct Partial {
     pub path: String,
     /// Size in bytes, if it is known.
     pub size: Option<u64>,
-    /// What the source calls this content.
+    /// The source's name for this content.
     pub identity: String,
-    /// What was written: first byte, byte after the last, CRC-32.
+    /// The written blocks: first byte, byte after the last, CRC-32.
     pub blocks: Vec<(u64, u64, u32)>,
 }
 
-/// What a journal says.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What a journal says. There may be very many complete files: of them it is known where their records are.
+#[derive(Debug, Clone, Default)]
 pub struct Journal {
-    /// The source it is about.
+    /// The source.
     pub source: String,
-    /// Complete files by path.
-    pub done: BTreeMap<Arc<str>, Arc<Done>>,
+    /// Where the records of complete files begin.
+    pub(crate) done: Index,
+    /// Bytes that were taken in, which is where the next record begins.
+    pub(crate) length: u64,
     /// Unfinished files by path.
     pub partial: BTreeMap<String, Partial>,
-    /// Revision and patterns, if everything was brought.
+    /// Revision and patterns. `None` unless all files were downloaded.
     pub complete: Option<(Option<String>, String)>,
 }
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    /// Starts a journal.
+    /// The start of the journal.
     Header(&'a str),
-    /// Starts a file.
+    /// The start of a file.
     Partial {
         /// Number of the file.
         number: u64,
         /// Size in bytes, if it is known.
         size: Option<u64>,
-        /// What the source calls this content.
+        /// The source's name for this content.
         identity: &'a str,
         /// Path below the target.
         path: &'a str,
     },
-    /// Bytes that were written.
+    /// A written block.
     Block {
         /// Number of the file.
         number: u64,
@@ -116,14 +123,14 @@ pub(crate) enum Record<'a> {
         sum: u32,
     },
     /// Ends a file.
-    Done(&'a Arc<Done>),
+    Done(&'a Done),
     /// A file was removed.
     Gone(&'a str),
-    /// Ends the source.
+    /// The end of the source.
     Complete {
         /// Its revision.
         revision: Option<&'a str>,
-        /// The patterns that chose its files.
+        /// The patterns that selected its files.
         filter: &'a str,
     },
 }
@@ -131,7 +138,7 @@ pub(crate) enum Record<'a> {
 // === impl Record ===
 
 impl Record<'_> {
-    /// The line of this record, with its sum and line break.
+    /// Returns the line of this record, with its checksum and a line break.
     pub(crate) fn line(&self) -> String {
         let text = match self {
             Self::Header(source) => format!("{HEADER} {}", json(source)),
@@ -163,23 +170,27 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The file; texts that are those of the file before are shared with it.
-    fn into_done(self, before: Option<&Done>) -> Done {
-        let shared = |text: Option<Cow<'_, str>>, before: Option<&Arc<str>>| {
-            text.map(|text| match before.filter(|before| ***before == *text) {
-                Some(before) => before.clone(),
-                None => Arc::from(&*text),
-            })
-        };
+    fn into_done(self) -> Done {
+        let text = |text: Option<Cow<'_, str>>| text.map(|text| Arc::from(&*text));
         Done {
             path: Arc::from(&*self.path),
             size: self.size,
             modified: self.modified,
-            identity: self.identity.map(|identity| Arc::from(&*identity)),
+            identity: text(self.identity),
             digest: self.digest.as_deref().and_then(Digest::parse),
-            revision: shared(self.revision, before.and_then(|done| done.revision.as_ref())),
-            archive: shared(self.archive, before.and_then(|done| done.archive.as_ref())),
+            revision: text(self.revision),
+            archive: text(self.archive),
         }
+    }
+}
+
+// === impl Done ===
+
+impl Done {
+    /// Reads the record of a complete file; none where the line is anything else.
+    pub fn read(line: &[u8]) -> Option<Self> {
+        let text = checked(line)?.strip_prefix("done ")?;
+        Some(serde_json::from_str::<Line<'_>>(text).ok()?.into_done())
     }
 }
 
@@ -194,38 +205,56 @@ fn sum(bytes: &[u8]) -> u32 {
 // === impl Journal ===
 
 impl Journal {
-    /// Reads all records of a text, up to the first that is torn. None where the text is no journal of this format.
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        let mut lines = text.split_inclusive(|byte| *byte == b'\n');
-        let mut journal = Self::begin(lines.next()?)?;
-        for line in lines {
-            if journal.read(line).is_none() {
-                break;
+    /// A journal of a source of which nothing was brought yet.
+    pub(crate) fn new(source: &str) -> Self {
+        Self { source: source.to_owned(), ..Self::default() }
+    }
+
+    /// Reads all records, up to the first that is torn. None where it is no journal of this format.
+    pub fn parse(mut text: impl BufRead) -> io::Result<Option<Self>> {
+        let mut journal: Option<Self> = None;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            io::Read::take(&mut text, LONGEST_LINE as u64 + 1).read_until(b'\n', &mut line)?;
+            let understood = match &mut journal {
+                None => {
+                    journal = Self::begin(&line);
+                    journal.is_some()
+                }
+                Some(journal) => journal.read(&line).is_some(),
+            };
+            if !understood {
+                return Ok(journal);
             }
         }
-        Some(journal)
     }
 
     /// A journal that begins with this line.
-    pub fn begin(line: &[u8]) -> Option<Self> {
+    fn begin(line: &[u8]) -> Option<Self> {
         let source = checked(line)?.strip_prefix(HEADER)?.strip_prefix(' ')?;
-        Some(Self { source: serde_json::from_str(source).ok()?, ..Self::default() })
+        let source = serde_json::from_str(source).ok()?;
+        Some(Self { source, length: line.len() as u64, ..Self::default() })
     }
 
-    /// Takes in a complete file.
-    pub(crate) fn add(&mut self, done: Arc<Done>) {
-        self.partial.remove(&*done.path);
-        self.done.insert(done.path.clone(), done);
+    /// Number of complete files.
+    pub fn files(&self) -> usize {
+        self.done.len()
+    }
+
+    /// Where the records of complete files begin, the first one first.
+    pub fn offsets(&self) -> Vec<u64> {
+        self.done.by_offset().into_iter().map(|(offset, _)| offset).collect()
     }
 
     /// Takes in the next line; none where it is torn, after which nothing can be believed.
-    pub fn read(&mut self, line: &[u8]) -> Option<()> {
+    pub(crate) fn read(&mut self, line: &[u8]) -> Option<()> {
         let (kind, rest) = checked(line)?.split_once(' ')?;
         match kind {
             "partial" => {
                 let (number, size, identity, path): (u64, Option<u64>, String, String) =
                     serde_json::from_str(rest).ok()?;
-                self.done.remove(path.as_str());
+                self.done.remove(&path);
                 self.complete = None;
                 let partial = Partial { number, path: path.clone(), size, identity, blocks: vec![] };
                 self.partial.insert(path, partial);
@@ -235,7 +264,7 @@ impl Journal {
                 let mut number = || words.next()?.parse::<u64>().ok();
                 let (file, start, end) = (number()?, number()?, number()?);
                 let sum = u32::from_str_radix(words.next()?, 16).ok()?;
-                // The blocks of a file that is complete by now are of no use.
+                // If the file is complete by now, its blocks are ignored.
                 let partial = self.partial.values_mut().find(|partial| partial.number == file);
                 if let Some(partial) = partial.filter(|_| start < end) {
                     partial.blocks.push((start, end, sum));
@@ -243,22 +272,23 @@ impl Journal {
             }
             "done" => {
                 let line: Line<'_> = serde_json::from_str(rest).ok()?;
-                let before = self.done.last_key_value().map(|(_, done)| done.as_ref());
-                self.add(Arc::new(line.into_done(before)));
+                self.partial.remove(&*line.path);
+                self.done.insert(&line.path, self.length);
             }
             "gone" => {
-                self.done.remove(serde_json::from_str::<String>(rest).ok()?.as_str());
+                self.done.remove(&serde_json::from_str::<String>(rest).ok()?);
                 self.complete = None;
             }
             "complete" => self.complete = Some(serde_json::from_str(rest).ok()?),
-            // A newer build wrote it.
+            // A newer version wrote this record.
             _ => return None,
         }
+        self.length += line.len() as u64;
         Some(())
     }
 }
 
-/// The text of a whole line whose sum is right.
+/// Returns the text of a complete line if its checksum is right.
 fn checked(line: &[u8]) -> Option<&str> {
     let line = line.strip_suffix(b"\n").filter(|line| line.len() <= LONGEST_LINE)?;
     let (text, written) = line.split_at_checked(line.len().checked_sub(10)?)?;
@@ -272,8 +302,8 @@ mod tests {
     use super::*;
     use crate::digest::Algorithm;
 
-    fn done(path: &str) -> Arc<Done> {
-        Arc::new(Done {
+    fn done(path: &str) -> Done {
+        Done {
             path: path.into(),
             size: 3,
             modified: 7,
@@ -281,7 +311,20 @@ mod tests {
             digest: None,
             revision: None,
             archive: None,
-        })
+        }
+    }
+
+    fn parse(text: &[u8]) -> Option<Journal> {
+        Journal::parse(text).unwrap()
+    }
+
+    /// The complete files of a text.
+    fn complete(text: &[u8]) -> Vec<Done> {
+        let offsets = parse(text).unwrap().offsets();
+        let line = |offset: u64| {
+            text[usize::try_from(offset).unwrap()..].split_inclusive(|byte| *byte == b'\n').next().unwrap()
+        };
+        offsets.into_iter().map(|offset| Done::read(line(offset)).unwrap()).collect()
     }
 
     fn text() -> String {
@@ -301,39 +344,37 @@ mod tests {
 
     #[test]
     fn a_journal_says_what_is_there() {
-        let journal = Journal::parse(text().as_bytes()).unwrap();
-        assert_eq!(journal.source, "hf://o/m");
-        assert_eq!(journal.done.into_values().collect::<Vec<_>>(), [done("a")]);
+        let journal = parse(text().as_bytes()).unwrap();
+        assert_eq!((journal.source.as_str(), journal.length), ("hf://o/m", text().len() as u64));
+        assert_eq!(complete(text().as_bytes()), [done("a")]);
         assert_eq!(journal.partial.len(), 1);
         assert_eq!(journal.partial["w x\n"].blocks, [(0, 5, 9), (7, 9, 2)]);
     }
 
     #[test]
-    fn files_of_one_revision_share_its_name_and_keep_their_digests() {
-        let revision: Option<Arc<str>> = Some("c".repeat(40).into());
+    fn the_last_record_of_a_file_counts() {
         let digest = Some(Digest::of(Algorithm::Sha256, b"w"));
-        let file =
-            |path| Arc::new(Done { revision: revision.clone(), digest, ..done(path).as_ref().clone() });
-        let (one, other) = (file("a"), file("b"));
-        let lines = [Record::Header("hf://o/m"), Record::Done(&one), Record::Done(&other)]
-            .map(|record| record.line());
-        let read = Journal::parse(lines.concat().as_bytes()).unwrap().done;
-        assert_eq!(read.values().collect::<Vec<_>>(), [&one, &other]);
-        let name = |path| read[path].revision.clone().unwrap();
-        assert!(Arc::ptr_eq(&name("a"), &name("b")));
-        assert!(Arc::ptr_eq(read.get_key_value("a").unwrap().0, &read["a"].path));
+        let (old, other) = (done("a"), done("b"));
+        let new = Done { digest, revision: Some("c".repeat(40).into()), size: 4, ..done("a") };
+        let mut lines =
+            [Record::Header("hf://o/m"), Record::Done(&old), Record::Done(&other), Record::Done(&new)]
+                .map(|record| record.line())
+                .concat();
+        assert_eq!(complete(lines.as_bytes()), [other, new]);
+        lines.push_str(&Record::Gone("b").line());
+        assert_eq!(complete(lines.as_bytes()).len(), 1);
     }
 
     #[test]
     fn a_journal_cut_at_any_byte_says_nothing_that_was_not_written() {
         let text = text();
-        let whole = Journal::parse(text.as_bytes()).unwrap();
+        let whole = parse(text.as_bytes()).unwrap();
         for length in 0..text.len() {
-            let Some(journal) = Journal::parse(&text.as_bytes()[..length]) else { continue };
+            let Some(journal) = parse(&text.as_bytes()[..length]) else { continue };
             for partial in journal.partial.values().filter(|partial| partial.number == 1) {
                 assert!(partial.blocks.iter().all(|block| whole.partial["w x\n"].blocks.contains(block)));
             }
-            assert!(journal.done.is_empty() || journal.done == whole.done, "{length}");
+            assert!(journal.files() == 0 || journal.offsets() == whole.offsets(), "{length}");
         }
     }
 
@@ -342,7 +383,8 @@ mod tests {
         let mut text = text().into_bytes();
         let at = text.windows(6).position(|bytes| bytes == b"block ").unwrap();
         text[at + 6] ^= 1;
-        let journal = Journal::parse(&text).unwrap();
-        assert!(journal.done.is_empty() && journal.partial["w x\n"].blocks.is_empty());
+        let journal = parse(&text).unwrap();
+        assert!(journal.files() == 0 && journal.partial["w x\n"].blocks.is_empty());
+        assert_eq!(journal.length, at as u64);
     }
 }

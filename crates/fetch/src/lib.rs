@@ -1,11 +1,12 @@
 //! Model download into a folder: the storage initializer.
 //!
-//! The core is pure: addresses and what servers say of files (`source/*_wire`, `*_list`, `*_manifest`), names, patterns,
-//! digests, ranges, retries, and the journal's format. Around it are one HTTP client (`http`), the folder that is written to
-//! (`target`, `ledger`, `archive`), and the two that bring files (`transfer`, `file`, `arriving`).
+//! The core is pure: addresses and server responses (`source/*_wire`, `*_list`, `*_manifest`), names, patterns, digests,
+//! ranges, retries, and the journal's format. The other parts are one HTTP client (`http`), the target folder (`target`,
+//! `ledger`, `archive`), and the downloads themselves (`transfer`, `file`, `arriving`).
 //!
-//! Own state is in the folder `.longboat` of the target: a journal for each source, and unfinished files. It may be
-//! deleted at any time; then files whose digests the source offers are checked instead of fetched, and others are fetched again.
+//! The downloader keeps its state in the folder `.longboat` of the target: a journal for each source, and unfinished files. The
+//! folder may be deleted at any time. Then files are verified instead of fetched if the source reports their digests, and
+//! fetched again otherwise.
 
 mod archive;
 mod arriving;
@@ -18,6 +19,7 @@ mod file;
 mod filter;
 mod hosts;
 mod http;
+mod index;
 mod journal;
 mod ledger;
 mod local;
@@ -57,14 +59,14 @@ use self::{
     transfer::{Transfer, blocking},
 };
 
-/// Parsers of what others send, for the fuzz targets.
+/// Parsers of untrusted data, for the fuzz targets.
 #[doc(hidden)]
 pub mod parsers {
     pub use crate::{
         archive::{Problem, TarKind, TarReader, ZipEntry, zip_directory},
         filter::{Filter, matches},
         http::content_range,
-        journal::Journal,
+        journal::{Done, Journal},
         names::check,
         progress::Progress,
         source::{
@@ -73,7 +75,7 @@ pub mod parsers {
     };
 }
 
-/// Set by a node: to `skip` where the engine is the simulator, to `cache` where it is a real one, and to `offline` where that one must
+/// Set by the node: `skip` if the engine is the simulator, `cache` if it is a real engine, and `offline` if a real engine must
 /// not use the network.
 pub const MODE_VARIABLE: &str = "LONGBOAT_FETCH";
 
@@ -93,23 +95,27 @@ pub struct Args {
     pub mode: Option<String>,
 }
 
+/// Threads for the disk and for digests. Each takes some memory, and where threads are slow to wake up more and more are started. Each of
+/// the files that come at the same time, 64 at most, has one that waits for its bytes; others must be left that write them.
+const MOST_THREADS: usize = 96;
+
 /// What downloads run on: one thread for everything that waits for the network, others for the disk and for digests. What is received
 /// is freed where it was allocated; on several threads the allocator keeps a hundred megabytes of it.
 ///
 /// # Errors
 ///
-/// Where the system has no resources for it.
+/// If the system lacks the resources.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
+    tokio::runtime::Builder::new_current_thread().max_blocking_threads(MOST_THREADS).enable_all().build()
 }
 
-/// Brings each source to its destination, one after the other, with the settings of the environment. Where nobody watches,
+/// Downloads each source to its destination, one after the other, with the settings of the environment. Without a watcher, the
 /// progress is logged.
 pub async fn run(args: Args, watcher: Option<Watcher>) -> Result<(), FetchError> {
     run_with(args, &Settings::from_environment()?, watcher).await
 }
 
-/// The same with other settings.
+/// Like [`run`], with other settings.
 pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>) -> Result<(), FetchError> {
     let (pairs, rest) = args.pairs.as_chunks::<2>();
     if pairs.is_empty() || !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Models that are on this machine already: they are linked, not copied, since weights are large and nothing here changes them.
+//! Models that are already on this machine. They are linked, not copied, because weights are large and are never changed.
 
 use std::{
     fs::{self, File},
@@ -16,7 +16,7 @@ use crate::{
     target::Target,
 };
 
-/// The path that a source names, if it is a local one.
+/// Returns the path that a source names. Returns `None` if the source is not local.
 pub(crate) fn path_of(source: &str) -> Result<Option<PathBuf>, FetchError> {
     if source.starts_with("/mnt/pvc") && !Path::new(source).exists() {
         return Err(FetchError::NoClaimPath { uri: source.to_owned() });
@@ -34,7 +34,7 @@ pub(crate) fn path_of(source: &str) -> Result<Option<PathBuf>, FetchError> {
     Ok(None)
 }
 
-/// Links the visible entries of a folder, or a file, into a folder. An archive that is alone is unpacked.
+/// Links the visible entries of a folder, or a single file, into a folder. A single archive is unpacked.
 pub(crate) fn link(source: &Path, destination: &Path, filter: &Filter) -> Result<(), FetchError> {
     let source = std::path::absolute(source).map_err(FetchError::file("find", source))?;
     let entries = if source.is_dir() {
@@ -97,7 +97,7 @@ fn unpack(archive: &Path, destination: &Path) -> Result<(), FetchError> {
                 target.take(&at.join(&member.path), &member.path)?;
             }
         }
-        // Nothing is remembered of a local source.
+        // A local source needs no journal.
         fs::remove_dir_all(destination.join(OWN_FOLDER))
     };
     place().map_err(FetchError::file("write to", destination))

@@ -1,19 +1,19 @@
-//! What there is of a model before anything is fetched: on this machine, or at its source.
+//! Finds out what exists of a model before a download, on this machine or at its source.
 
 use std::path::PathBuf;
 
 use crate::{Cache, FetchError, Settings, local, source};
 
-/// What a source offers.
+/// The files of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     /// The files, by their paths below the model's folder.
     pub files: Vec<String>,
-    /// Their size together, in bytes; none where the source does not say the size of each.
+    /// Their total size in bytes. `None` if the source does not report the size of each file.
     pub bytes: Option<u64>,
 }
 
-/// Asks a remote source for its files, without fetching them. With [`Settings::offline`], only the hub's own cache can answer.
+/// Lists the files of a remote source without fetching them. With [`Settings::offline`], only the hub's own cache can answer.
 pub async fn offer(uri: &str, settings: &Settings) -> Result<Offer, FetchError> {
     let source = source::start(uri, settings)?;
     if settings.is_offline() && !source.is_offline() {
@@ -24,7 +24,7 @@ pub async fn offer(uri: &str, settings: &Settings) -> Result<Offer, FetchError> 
     Ok(Offer { files: listing.files.into_iter().map(|file| String::from(&*file.path)).collect(), bytes })
 }
 
-/// Where a model is on this machine: the local path that the address names, or a complete copy in the cache.
+/// Returns the path of a model on this machine: the local path in the address, or a complete copy in the cache.
 pub fn on_this_machine(uri: &str, settings: &Settings) -> Result<Option<PathBuf>, FetchError> {
     if let Some(path) = local::path_of(uri)? {
         return Ok(Some(path));

@@ -1,4 +1,4 @@
-//! How far a download is: for the log, for a bar on a terminal, and for other programs.
+//! The progress of a download, for the log, for a progress bar, and for other programs.
 
 use std::{
     collections::VecDeque,
@@ -16,44 +16,44 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// Time between two lines in the log.
+/// Time between two log lines.
 const LINES: Duration = Duration::from_secs(10);
-/// Time between two looks, which is also how often the file and the bar are written.
+/// Time between two updates of the progress file and the bar.
 const TICK: Duration = Duration::from_millis(500);
-/// The rate is that of so long a time.
+/// The time over which the rate is averaged.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The largest progress that is read, in bytes.
+/// The longest progress file that is read, in bytes.
 const LARGEST: usize = 4096;
 
-/// Type of the pod condition that shows how far the download of its model is, in the message. It is there and `False` while
-/// an init container downloads under a local node.
+/// The type of a pod condition whose message shows the progress of the model's download. The condition is present and `False`
+/// while an init container downloads on a local node.
 pub const PROGRESS_CONDITION: &str = "longboat.dev/ModelFetched";
 
-/// What is called with the latest progress about twice a second, for instance to draw a bar.
+/// A callback that receives the progress about twice a second, for example to draw a bar.
 pub type Watcher = Arc<dyn Fn(&Progress) + Send + Sync>;
 
-/// How far a download is. As JSON it is what the file of `LONGBOAT_FETCH_PROGRESS` holds; its text is
-/// `downloading 3.2/15.2 GB, 210 MB/s, 57 s left`.
+/// The progress of a download. Its JSON is the content of the file of `LONGBOAT_FETCH_PROGRESS`. Its text is `downloading
+/// 3.2/15.2 GB, 210 MB/s, 57 s left`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// Files that there are.
+    /// The number of files.
     pub files: u64,
     /// Files that are complete.
     pub files_done: u64,
-    /// Bytes that there are, as far as it is known.
+    /// The total size in bytes, as far as it is known.
     pub bytes: u64,
-    /// Bytes that are there.
+    /// Bytes that are complete.
     pub bytes_done: u64,
-    /// Bytes that arrive in a second.
+    /// The download rate in bytes per second.
     pub bytes_per_second: u64,
-    /// Seconds until the end, if they can be told.
+    /// Estimated seconds until the end. `None` if there is no estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_left: Option<u64>,
 }
 
-/// Counters that a download keeps.
+/// The counters of a download.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) files: AtomicU64,
@@ -68,14 +68,14 @@ pub(crate) struct Counters {
 // === impl Progress ===
 
 impl Progress {
-    /// Reads what a download wrote last to its file; none where there is no such file, or it holds something else.
+    /// Reads the progress file of a download. Returns `None` if the file does not exist or has another content.
     pub fn read(path: &Path) -> Option<Self> {
         let mut text = Vec::new();
         std::fs::File::open(path).ok()?.take(LARGEST as u64 + 1).read_to_end(&mut text).ok()?;
         Self::parse(&text)
     }
 
-    /// Reads what a download tells; none where it is something else, or longer than any progress.
+    /// Parses the progress of a download. Returns `None` if the text is something else or too long.
     pub fn parse(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text).ok().filter(|_| text.len() <= LARGEST)
     }
@@ -122,18 +122,18 @@ fn decimal(bytes: u64, unit: u64) -> String {
 // === impl Counters ===
 
 impl Counters {
-    /// Bytes that arrived.
+    /// Adds bytes that arrived.
     pub(crate) fn arrived(&self, bytes: u64) {
         self.bytes_done.fetch_add(bytes, Relaxed);
         self.arrived.fetch_add(bytes, Relaxed);
     }
 
-    /// Bytes that were there and are not any more.
+    /// Subtracts bytes that became useless.
     pub(crate) fn lost(&self, bytes: u64) {
         self.bytes_done.fetch_sub(bytes, Relaxed);
     }
 
-    /// How far it is now.
+    /// Returns the current progress.
     pub(crate) fn now(&self) -> Progress {
         self.look(Instant::now())
     }
@@ -141,7 +141,7 @@ impl Counters {
     fn look(&self, now: Instant) -> Progress {
         let arrived = self.arrived.load(Relaxed);
         let mut samples = self.samples.lock();
-        // Whoever asks more often than that makes no more samples.
+        // Calls in quick succession add no samples.
         if samples.back().is_none_or(|(then, _)| now.duration_since(*then) >= TICK / 2) {
             samples.push_back((now, arrived));
         }
@@ -165,7 +165,8 @@ impl Counters {
         }
     }
 
-    /// Tells of the progress until it is dropped: a line in the log every ten seconds, unless somebody watches.
+    /// Reports the progress until the future is dropped: to the file and the watcher, or, without a watcher, to the log every
+    /// ten seconds.
     pub(crate) async fn tell(&self, watcher: Option<&Watcher>, file: Option<&Path>) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -189,7 +190,7 @@ impl Counters {
         }
     }
 
-    /// Tells of the end.
+    /// Reports the end of the download.
     pub(crate) fn end(&self, watcher: Option<&Watcher>, file: Option<&Path>) {
         let progress = Progress { seconds_left: Some(0), ..self.look(Instant::now()) };
         if let Some(file) = file {
@@ -201,7 +202,7 @@ impl Counters {
     }
 }
 
-/// Readers see the old file or the new one. Nobody's download fails because nobody can read how far it is.
+/// Replaces the file atomically, so readers see the old content or the new one. If this fails, the download goes on.
 fn write(file: &Path, progress: &Progress) {
     let new = file.with_extension("new");
     let text = serde_json::to_vec(progress).unwrap_or_default();

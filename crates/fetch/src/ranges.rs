@@ -1,6 +1,6 @@
-//! Which bytes of a file are there.
+//! Sets of byte ranges.
 
-/// Sorted ranges of bytes that neither touch nor overlap, each from its start to before its end.
+/// Sorted byte ranges that neither touch nor overlap. Each range includes its start and excludes its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Ranges(Vec<(u64, u64)>);
 
@@ -22,17 +22,17 @@ impl Ranges {
         self.0.splice(from..to, [(low, high)]);
     }
 
-    /// Number of bytes.
+    /// The total number of bytes.
     pub(crate) fn total(&self) -> u64 {
         self.0.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// How many bytes are there from the beginning without a hole.
+    /// The number of bytes from the start of the file up to the first gap.
     pub(crate) fn prefix(&self) -> u64 {
         self.0.first().filter(|range| range.0 == 0).map_or(0, |range| range.1)
     }
 
-    /// What is missing of a file of this size, in pieces of at most `piece` bytes.
+    /// Returns the missing ranges of a file of this size, in pieces of at most `piece` bytes.
     pub(crate) fn missing(&self, size: u64, piece: u64) -> Vec<(u64, u64)> {
         let mut missing = Vec::new();
         let mut at = 0;

@@ -1,14 +1,15 @@
-//! Taking secrets out of addresses: user information and query strings, which carry passwords and signatures.
+//! Removes secrets from addresses: user information and query strings, which may contain passwords and signatures.
 
 use std::borrow::Cow;
 
-/// An address without its user information, query string and fragment. What is no address stays as it is.
+/// Returns an address without its user information, query string and fragment. A text that is not an address is returned
+/// unchanged.
 pub fn redacted(address: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = address.split_once("://") else { return Cow::Borrowed(address) };
     let end = rest.find(['?', '#']).unwrap_or(rest.len());
     let authority = rest.find('/').unwrap_or(rest.len()).min(end);
     let user = rest[..authority].rfind('@').map_or(0, |at| at + 1);
-    // Keys of buckets may hold these characters, and no secrets.
+    // In keys of buckets, these characters are allowed and hide no secrets.
     let has_query = end < rest.len() && matches!(scheme, "http" | "https");
     if user == 0 && !has_query {
         return Cow::Borrowed(address);

@@ -1,38 +1,39 @@
-//! Whether to try again, and when: a pure function of what happened so far.
+//! Decides whether and when to try again. A pure function of the failures so far.
 
 use std::time::Duration;
 
-/// How much patience there is.
+/// The limits of retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Patience {
     /// Attempts without any byte of progress.
     pub(crate) attempts: u32,
     /// Time without any byte of progress.
     pub(crate) time: Duration,
-    /// Time until a host has answered for the first time, where somebody waits in front of a screen.
+    /// Time for the first answer of a host. Set only if a person waits.
     pub(crate) first_answer: Option<Duration>,
 }
 
 /// Why an attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// A status, and how long the server asks to wait.
+    /// An HTTP status, and the pause that the server asks for.
     Status(u16, Option<Duration>),
-    /// No connection, or one that broke, stalled or ended early.
+    /// No connection, or a connection that broke, stalled or ended early.
     Connection,
-    /// The host has never answered, and there is no patience left for it.
+    /// The host has never answered, and its time is over.
     Unanswered,
-    /// Nothing that another attempt would change.
+    /// A failure that another attempt cannot change.
     Final,
 }
 
-/// The longest pause that we choose ourselves.
+/// The longest pause, unless the server asks for a longer one.
 const LONGEST: Duration = Duration::from_secs(30);
 /// The first pause.
 const FIRST: Duration = Duration::from_millis(500);
 
-/// The pause before the next attempt; none to give up. `attempt` counts failures since the last progress from 1,
-/// `waited` is the time since then, `random` is between 0 and 1: replicas that failed together do not come back together.
+/// Returns the pause before the next attempt. Returns `None` to give up. `attempt` counts the failures since the last progress,
+/// from 1. `waited` is the time since then. `random` is between 0 and 1 and spreads the retries, so that replicas that failed
+/// together do not retry together.
 pub(crate) fn pause(
     cause: Cause,
     attempt: u32,

@@ -1,4 +1,4 @@
-//! The environment, read once: every name that the storage initializer knows.
+//! The environment variables of the storage initializer, read once.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -8,22 +8,22 @@ use crate::{FetchError, filter::Filter, retry::Patience};
 
 /// Seconds without a byte of progress after which a download fails.
 pub const PATIENCE_VARIABLE: &str = "LONGBOAT_FETCH_PATIENCE";
-/// A file that always holds the latest progress, as JSON.
+/// The path of a file that contains the latest progress, as JSON.
 pub const PROGRESS_VARIABLE: &str = "LONGBOAT_FETCH_PROGRESS";
-/// A folder in which remote models are kept between runs.
+/// The folder that keeps remote models between runs.
 pub const CACHE_VARIABLE: &str = "LONGBOAT_CACHE";
 
-/// Set in our own settings only: no source may be asked.
+/// Only set internally: no source may be used.
 const OFFLINE_VARIABLE: &str = "LONGBOAT_FETCH_OFFLINE";
 
-/// Set in our own settings only: seconds until a host has to have answered for the first time.
+/// Only set internally: the seconds that a host has for its first answer.
 const FIRST_ANSWER_VARIABLE: &str = "LONGBOAT_FETCH_FIRST_ANSWER";
 
 const PATIENCE: u64 = 300;
 const FIRST_ANSWER: u64 = 5;
 const ATTEMPTS: u32 = 12;
 
-/// Variables of the environment, after the storage spec was applied.
+/// The environment variables, after the storage spec was applied.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     variables: BTreeMap<String, String>,
@@ -40,26 +40,26 @@ impl Settings {
         )
     }
 
-    /// The settings that these variables make. `STORAGE_CONFIG` overrides what is set.
+    /// Creates the settings from these variables. `STORAGE_CONFIG` overrides them.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, FetchError> {
         let mut settings = Self { variables: variables.into_iter().collect() };
         settings.apply_storage_spec()?;
         Ok(settings)
     }
 
-    /// A variable that is set and not empty.
+    /// Returns a variable that is set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The same settings, with the network forbidden.
+    /// Returns the same settings, with the network forbidden.
     #[must_use]
     pub fn offline(&self) -> Self {
         self.with(OFFLINE_VARIABLE, "1").with("HF_HUB_OFFLINE", "1")
     }
 
-    /// The same settings for a person who waits: a host that does not answer at all is given up after a few seconds, unless
-    /// more patience was asked for.
+    /// Returns the same settings for a person who waits. A host that does not answer is then given up after a few seconds,
+    /// unless the patience is configured.
     pub(crate) fn attended(&self) -> Self {
         if self.get(PATIENCE_VARIABLE).is_some() {
             return self.clone();
@@ -67,7 +67,7 @@ impl Settings {
         self.with(FIRST_ANSWER_VARIABLE, &FIRST_ANSWER.to_string())
     }
 
-    /// The same settings with one variable changed.
+    /// Returns the same settings with one variable changed.
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut changed = self.clone();
@@ -94,7 +94,7 @@ impl Settings {
         })
     }
 
-    /// A number of seconds, which may have a fraction.
+    /// Reads a number of seconds, which may have a fraction.
     pub(crate) fn seconds(&self, name: &str, default: u64) -> Result<Duration, FetchError> {
         let Some(text) = self.get(name) else { return Ok(Duration::from_secs(default)) };
         let seconds = text.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
@@ -104,7 +104,7 @@ impl Settings {
         })
     }
 
-    /// A count of at least 1.
+    /// Reads a count of at least 1.
     pub(crate) fn count(&self, name: &str, default: u32) -> Result<u32, FetchError> {
         let Some(text) = self.get(name) else { return Ok(default) };
         text.trim().parse().ok().filter(|count| *count > 0).ok_or_else(|| FetchError::Setting {
@@ -113,7 +113,7 @@ impl Settings {
         })
     }
 
-    /// How long to go on without progress.
+    /// Returns the limits of retries.
     pub(crate) fn patience(&self) -> Result<Patience, FetchError> {
         let first_answer = match self.get(FIRST_ANSWER_VARIABLE) {
             Some(_) => Some(self.seconds(FIRST_ANSWER_VARIABLE, FIRST_ANSWER)?),
@@ -122,19 +122,19 @@ impl Settings {
         Ok(Patience { attempts: ATTEMPTS, time: self.seconds(PATIENCE_VARIABLE, PATIENCE)?, first_answer })
     }
 
-    /// Which files are wanted.
+    /// Returns the patterns that select files.
     pub fn filter(&self) -> Filter {
         Filter::new(self.get("STORAGE_ALLOW_PATTERNS"), self.get("STORAGE_IGNORE_PATTERNS"))
     }
 
-    /// The certificates that are mounted for all sources.
+    /// Returns the path of the mounted certificate bundle for all sources.
     pub(crate) fn ca_bundle(&self) -> Option<PathBuf> {
         self.get("CA_BUNDLE_CONFIGMAP_NAME")?;
         let folder = self.get("CA_BUNDLE_VOLUME_MOUNT_POINT").unwrap_or("/etc/ssl/custom-certs");
         Some(PathBuf::from(folder).join("cabundle.crt"))
     }
 
-    /// The folder of a person's files.
+    /// The user's home folder.
     pub(crate) fn home(&self) -> Option<PathBuf> {
         self.get("HOME").map(PathBuf::from)
     }
@@ -178,7 +178,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The content is not shown: it holds keys.
+    /// Reads a JSON object. Errors do not show the content, because it contains keys.
     fn json_object(&self, name: &str) -> Result<serde_json::Map<String, Value>, FetchError> {
         let Some(text) = self.get(name) else { return Ok(serde_json::Map::new()) };
         match serde_json::from_str(text) {

@@ -1,4 +1,4 @@
-//! The folder that a model is brought into. Nothing is written outside of it, whatever the names and links in it are.
+//! The folder that a model is downloaded into. Nothing is written outside of it, whatever names and links it contains.
 
 use std::{
     fs::{self, File},
@@ -9,7 +9,10 @@ use std::{
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 
-use crate::{FetchError, names::OWN_FOLDER};
+use crate::{
+    FetchError,
+    names::{self, OWN_FOLDER},
+};
 
 /// An open folder.
 #[derive(Debug)]
@@ -17,16 +20,16 @@ pub(crate) struct Target {
     path: PathBuf,
     folder: OwnedFd,
     own: OwnedFd,
-    /// Held as long as this lives: one download at a time in a folder.
+    /// The lock of the folder, which allows only one download at a time.
     _lock: File,
 }
 
-/// What is known of a file in the folder.
+/// The size and time of a file in the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// Size in bytes.
     pub(crate) size: u64,
-    /// When it was last changed, in nanoseconds since 1970.
+    /// Time of the last modification, in nanoseconds since 1970.
     pub(crate) modified: i64,
 }
 
@@ -37,13 +40,13 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 // === impl Target ===
 
 impl Target {
-    /// Opens a folder that exists, and waits until no other download works in it.
+    /// Opens an existing folder, and waits until no other download uses it.
     pub(crate) fn open(path: &Path) -> Result<Self, FetchError> {
         let opened = || -> io::Result<(OwnedFd, OwnedFd, File)> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let folder = rustix::fs::open(path, flags, Mode::empty())?;
             make_folder(&folder, OWN_FOLDER)?;
-            let own = rustix::fs::openat(&folder, OWN_FOLDER, FOLDER, Mode::empty())?;
+            let own = open_folder(&folder, OWN_FOLDER)?;
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let lock = File::from(rustix::fs::openat(&own, "lock", flags, FILE_MODE)?);
             if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -60,13 +63,13 @@ impl Target {
         &self.path
     }
 
-    /// Bytes that are free for us.
+    /// Bytes that are free for this user.
     pub(crate) fn free(&self) -> Option<u64> {
         let stat = rustix::fs::fstatvfs(&self.folder).ok()?;
         Some(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Size and time of a regular file; none for anything else, and for what is behind a link.
+    /// Returns size and time of a regular file. Returns `None` for anything else. Links are not followed.
     pub(crate) fn stat(&self, path: &str) -> Option<Stat> {
         let (folder, name) = parent(&self.folder, path, false).ok()?;
         let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -80,18 +83,18 @@ impl Target {
         Ok(File::from(rustix::fs::openat(&folder, name, flags, Mode::empty())?))
     }
 
-    /// Opens a private file for reading and writing; it is made where it is missing.
+    /// Opens a private file for reading and writing. Creates it if it is missing.
     pub(crate) fn private(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.own, name, flags, FILE_MODE)?))
     }
 
-    /// The path of a private file or folder, for what can only work with paths.
+    /// Returns the path of a private file or folder, for callers that need a path.
     pub(crate) fn private_path(&self, name: &str) -> PathBuf {
         self.path.join(OWN_FOLDER).join(name)
     }
 
-    /// Gives a private file that is on the disk its final name, and says what it now is.
+    /// Moves a private file to its final name, and returns its size and time. The file's content must already be on disk.
     pub(crate) fn publish(&self, private: &str, path: &str) -> io::Result<Stat> {
         let (folder, name) = parent(&self.folder, path, true)?;
         rustix::fs::renameat(&self.own, private, &folder, name)?;
@@ -100,7 +103,7 @@ impl Target {
         Ok(of(&stat))
     }
 
-    /// Moves what is at a path elsewhere on the volume into the folder.
+    /// Moves a file from elsewhere on the same volume into the folder.
     pub(crate) fn take(&self, from: &Path, path: &str) -> io::Result<Stat> {
         let (folder, name) = parent(&self.folder, path, true)?;
         rustix::fs::renameat(rustix::fs::CWD, from, &folder, name)?;
@@ -114,7 +117,7 @@ impl Target {
         make_folder(&folder, name)
     }
 
-    /// Removes a file, and the folders that are empty without it. What is gone already is fine.
+    /// Removes a file, and the folders that become empty. A missing file is not an error.
     pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
         let mut path = path;
         let Ok((folder, name)) = parent(&self.folder, path, false) else { return Ok(()) };
@@ -146,13 +149,13 @@ impl Target {
         }
     }
 
-    /// Names of private files and folders.
+    /// Returns the names of private files and folders.
     pub(crate) fn private_names(&self) -> io::Result<Vec<String>> {
         let entries = fs::read_dir(self.path.join(OWN_FOLDER))?;
         entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 
-    /// Replaces a private file as a whole by what is written.
+    /// Replaces a private file atomically by the written content.
     pub(crate) fn replace_private(
         &self,
         name: &str,
@@ -177,7 +180,7 @@ fn of(stat: &rustix::fs::Stat) -> Stat {
     }
 }
 
-/// The folder of a path, without following links, and the last part of the path.
+/// Opens the folder of a path without following links. Returns it with the last part of the path.
 fn parent<'a>(root: &OwnedFd, path: &'a str, make: bool) -> io::Result<(OwnedFd, &'a str)> {
     let mut folder = root.try_clone()?;
     let Some((above, name)) = path.rsplit_once('/') else { return Ok((folder, path)) };
@@ -185,9 +188,21 @@ fn parent<'a>(root: &OwnedFd, path: &'a str, make: bool) -> io::Result<(OwnedFd,
         if make {
             make_folder(&folder, part)?;
         }
-        folder = rustix::fs::openat(&folder, part, FOLDER, Mode::empty())?;
+        folder = open_folder(&folder, part)?;
     }
     Ok((folder, name))
+}
+
+fn open_folder(above: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    rustix::fs::openat(above, name, FOLDER, Mode::empty()).map_err(|error| match error {
+        rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP => {
+            let name = names::shown(name);
+            io::Error::other(format!(
+                "`{name}` there is a link or a file; expected a folder, since links are not followed, so remove it"
+            ))
+        }
+        error => error.into(),
+    })
 }
 
 fn make_folder(above: &OwnedFd, name: &str) -> io::Result<()> {
@@ -217,7 +232,7 @@ mod tests {
         assert!(target.publish("p", "link/x").is_err());
         assert!(target.read("link/x").is_err() && target.read("file").is_err());
         assert_eq!(target.stat("file"), None);
-        // A link of the file's own name is replaced, and what it names stays.
+        // A symbolic link with the file's name is replaced. Its target stays unchanged.
         target.publish("p", "file").unwrap();
         assert_eq!(fs::read_to_string(outside.join("x")).unwrap(), "secret");
         assert_eq!(fs::read_to_string(inside.join("file")).unwrap(), "");

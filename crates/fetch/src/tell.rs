@@ -1,6 +1,6 @@
-//! Telling whoever asks how far a download is: one answer over HTTP, the same to every request.
+//! Serves the progress of a download over HTTP. Every request gets the same response.
 //!
-//! An init container has no right to write to the API server, and needs none: the controller asks it.
+//! An init container has no permission to write to the API server, and needs none: the controller fetches the progress from it.
 
 use std::{
     io,
@@ -16,17 +16,17 @@ use tokio::{
 
 use crate::{FetchError, progress::Counters, settings::Settings};
 
-/// The port at which a download tells how far it is, on every address of the pod. Unset, it listens nowhere.
+/// The port on which a download serves its progress, on every address of the pod. If unset, the download does not listen.
 pub const PORT_VARIABLE: &str = "LONGBOAT_FETCH_PORT";
 
-/// How long one connection may take: they are served one after another.
+/// The time limit of a connection. Connections are served one after the other.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest request, in bytes. Nothing of it is looked at but its end.
+/// The longest request, in bytes. Only the end of a request is examined.
 const LONGEST: usize = 4096;
 /// How long to wait when no connection can be accepted.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The port that the settings name, if they do.
+/// Returns the port in the settings, if there is one.
 pub(crate) fn port(settings: &Settings) -> Result<Option<u16>, FetchError> {
     let Some(text) = settings.get(PORT_VARIABLE) else { return Ok(None) };
     match text.trim().parse() {
@@ -38,7 +38,8 @@ pub(crate) fn port(settings: &Settings) -> Result<Option<u16>, FetchError> {
     }
 }
 
-/// Answers at that port until dropped. Nobody's download fails because nobody can be told of it: a port that is taken is logged.
+/// Serves the progress on this port until the future is dropped. If the port is taken, this logs a warning and the download
+/// goes on.
 pub(crate) async fn at(port: u16, counters: &Counters) {
     let listener = match listen(port).await {
         Ok(listener) => listener,
@@ -49,7 +50,7 @@ pub(crate) async fn at(port: u16, counters: &Counters) {
     };
     loop {
         match listener.accept().await {
-            // Who leaves early, or sends nothing, gets no answer.
+            // A client that closes early or sends nothing gets no response.
             Ok((stream, _)) => drop(timeout(PATIENCE, answer(stream, counters)).await),
             Err(error) => {
                 tracing::debug!(port, %error, "Cannot accept a connection.");
@@ -59,7 +60,7 @@ pub(crate) async fn at(port: u16, counters: &Counters) {
     }
 }
 
-/// Listens on all addresses. Some kernels have no IPv6, and with some this address takes both families.
+/// Listens on all addresses. The IPv6 address usually accepts IPv4 too. IPv4 is the fallback for kernels without IPv6.
 async fn listen(port: u16) -> io::Result<TcpListener> {
     match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
         Ok(listener) => Ok(listener),
@@ -108,7 +109,7 @@ mod tests {
         counters.bytes.store(3000, Relaxed);
         counters.arrived(1000);
         let asking = async {
-            // It listens a moment later.
+            // The server starts to listen a moment later.
             let said = loop {
                 match ask(port, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await {
                     Ok(said) => break said,

@@ -1,4 +1,4 @@
-//! Whom a source's connections trust.
+//! The certificates that a source's connections trust.
 
 use std::{path::Path, sync::Arc};
 
@@ -6,7 +6,7 @@ use rustls::ClientConfig;
 
 use crate::{FetchError, settings::Settings};
 
-/// The trust of all sources but S3: the system's certificates, those of `REQUESTS_CA_BUNDLE`, and the mounted bundle.
+/// The certificates for all sources but S3: those of the system, of `REQUESTS_CA_BUNDLE` and of the mounted bundle.
 pub(crate) fn usual(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError> {
     let mut pems = Vec::new();
     if let Some(bundle) = settings.ca_bundle() {
@@ -19,8 +19,8 @@ pub(crate) fn usual(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError
         .map_err(|error| FetchError::Setting { name: "the CA bundle".into(), why: error.to_string() })
 }
 
-/// The trust of S3: `AWS_CA_BUNDLE`, or the mounted bundle, in place of the system's; no check at all where
-/// `S3_VERIFY_SSL` is off.
+/// The certificates for S3: `AWS_CA_BUNDLE` or the mounted bundle replaces those of the system. If `S3_VERIFY_SSL` is off,
+/// nothing is verified.
 pub(crate) fn s3(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError> {
     if settings.is_off("S3_VERIFY_SSL") {
         tracing::warn!("S3_VERIFY_SSL is off: nobody checks who the S3 server is.");

@@ -1,5 +1,5 @@
-//! The kept corpus of the fuzz targets about downloads, replayed, and random changes of it. With `LONGBOAT_FUZZ_SECONDS` each
-//! target also runs for that long, which needs no nightly compiler.
+//! Replays the corpus of the download fuzz targets, unchanged and with random changes. With `LONGBOAT_FUZZ_SECONDS`, each
+//! target also runs for that long, without a nightly compiler.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -2,14 +2,14 @@
 
 use crate::{endpoint::Metrics, error::ConfigError, parameters::Parameters};
 
-/// Names an attribute.
+/// The name of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attribute(String);
 
-/// The only plugin whose attributes there are.
+/// The only plugin that produces attributes.
 const EXTRACTOR: &str = "core-metrics-extractor";
 
-/// Reads the two parameters that name an attribute; `field` is the name of the first.
+/// Reads the two parameters that name an attribute. `field` is the name of the first parameter.
 pub(crate) fn read(
     parameters: &Parameters<'_>,
     field: &str,
@@ -31,7 +31,7 @@ pub(crate) fn read(
 }
 
 impl Attribute {
-    /// Its value, where the endpoint has it.
+    /// Returns the attribute's value. Returns `None` if the endpoint does not have the attribute.
     pub(crate) fn of(&self, metrics: &Metrics) -> Option<f64> {
         metrics.custom.get(&self.0).copied()
     }

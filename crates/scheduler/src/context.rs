@@ -1,4 +1,4 @@
-//! What plugins see while a pick is made.
+//! The data that plugins can read during a pick.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,6 +7,7 @@ use rand::RngCore;
 use crate::{
     endpoint::{Endpoint, Metrics, Snapshot},
     latency::Outlook,
+    media::Encoded,
     prefix::Matches,
     request::Request,
     state::State,
@@ -15,20 +16,22 @@ use crate::{
 /// A candidate's position in the list that the pick was given.
 pub(crate) type Candidate = usize;
 
-/// Everything that a filter, scorer or decider may read.
+/// The data for filters, scorers and deciders.
 pub(crate) struct Context<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) candidates: &'a [Snapshot],
     pub(crate) state: &'a State,
-    /// One per prefix producer, over all candidates.
+    /// The matches of each prefix producer, for all candidates.
     pub(crate) prefixes: &'a [Matches],
+    /// One per producer of encoder caches: which of the request's media each candidate has encoded.
+    pub(crate) encoded: &'a [Encoded],
     /// What is predicted about each candidate; nothing where no predictor answered.
     pub(crate) outlooks: &'a [Option<Outlook>],
-    /// The endpoint that an earlier profile picked, for those that should be near it.
+    /// The endpoint that an earlier profile picked, for plugins that prefer endpoints near it.
     pub(crate) peer: Cell<Option<Candidate>>,
-    /// Milliseconds since some fixed moment, for what expires.
+    /// The current time in milliseconds since any fixed moment. Used for expiry.
     pub(crate) now: u64,
-    /// Filters and scorers take turns with it, so the cell is never borrowed twice.
+    /// Filters and scorers run one after the other, so the cell is never borrowed twice.
     pub(crate) random: RefCell<&'a mut dyn RngCore>,
 }
 
@@ -41,12 +44,12 @@ impl Context<'_> {
         &self.candidates[candidate].metrics
     }
 
-    /// What is predicted about a candidate.
+    /// Returns the predicted latency of a candidate.
     pub(crate) fn outlook(&self, candidate: Candidate) -> Option<&Outlook> {
         self.outlooks.get(candidate)?.as_ref()
     }
 
-    /// A number from 0 (inclusive) to 1.
+    /// Returns a random number from 0 (inclusive) to 1 (exclusive).
     pub(crate) fn chance(&self) -> f64 {
         use rand::Rng as _;
         self.random.borrow_mut().random()

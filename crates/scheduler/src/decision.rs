@@ -6,75 +6,76 @@ use crate::{
     context::Candidate,
     endpoint::{Metrics, Slot},
     handlers::disagg::{ENCODE_HEADER, PREFILL_HEADER},
+    media::{EncoderLookup, Sent},
     prefix::Matches,
     scheduler::PREFILL,
 };
 
-/// What one profile made of the candidates.
+/// The result of one profile.
 #[derive(Debug, Clone)]
 pub struct ProfileRun {
     /// The profile's name.
     pub name: String,
-    /// Who was picked: positions in the candidate list, best first; at least one.
+    /// The picked endpoints as positions in the candidate list, best first. Has at least one entry.
     pub targets: Vec<Candidate>,
-    /// Weighted totals of the candidates that passed the filters.
+    /// The weighted totals of the candidates that passed the filters.
     pub totals: Vec<(Candidate, f64)>,
-    /// What each filter left, where that was asked for.
+    /// The candidates that each filter kept. Empty unless traces are on.
     pub filtered: Vec<FilterTrace>,
-    /// Each scorer's own scores, where they were asked for.
+    /// The scores of each scorer. Empty unless traces are on.
     pub trace: Vec<ScorerTrace>,
 }
 
-/// Who does what for a request: positions in the candidate list.
+/// The endpoints of each stage, as positions in the candidate list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stages {
-    /// Who answers.
+    /// The endpoint that decodes.
     pub decode: Option<Candidate>,
-    /// Who computes the prompt, if that is another.
+    /// The endpoint that computes the prompt, if it is another one.
     pub prefill: Option<Candidate>,
 }
 
-/// Which stages a request goes through before it is decoded.
+/// The stages that other endpoints do before the decode endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disaggregation {
-    /// Its prompt is computed elsewhere.
+    /// Whether another endpoint computes the prompt.
     pub prefill: bool,
-    /// Its images are encoded elsewhere.
+    /// Whether other endpoints encode the images.
     pub encode: bool,
 }
 
-/// What one filter left.
+/// The candidates that one filter kept.
 #[derive(Debug, Clone)]
 pub struct FilterTrace {
-    /// The plugin's name, or what else dropped candidates.
+    /// The plugin's name, or the name of a built-in rule that dropped candidates.
     pub plugin: String,
     /// The candidates that passed.
     pub kept: Vec<Candidate>,
 }
 
-/// The scores of one scorer, before they are clamped and weighed.
+/// The scores of one scorer, before they are clamped and weighted.
 #[derive(Debug, Clone)]
 pub struct ScorerTrace {
     /// The plugin's name.
     pub plugin: String,
-    /// What its scores are multiplied with.
+    /// The factor of the scores.
     pub weight: f64,
     /// Score per candidate.
     pub scores: Vec<(Candidate, f64)>,
 }
 
-/// What a profile handler made of its profiles' results.
+/// The result that a profile handler makes from its profiles' results.
 pub(crate) struct Picked {
-    /// Index of the run whose targets are the destination.
+    /// The index of the run whose targets are the destination.
     pub(crate) primary: usize,
-    /// The destination, where it is not simply the primary run's targets.
+    /// The destination, if it differs from the primary run's targets.
     pub(crate) destination: Option<Vec<String>>,
     pub(crate) set: Vec<(&'static str, String)>,
     pub(crate) remove: Vec<&'static str>,
 }
 
 impl Picked {
-    /// A run's targets as they are.
+    /// The result with a run's targets unchanged.
     pub(crate) fn plain(primary: usize) -> Self {
         Self { primary, destination: None, set: Vec::new(), remove: Vec::new() }
     }
@@ -100,40 +101,43 @@ pub(crate) struct Remember {
 /// A pick that can be committed.
 #[derive(Debug, Clone)]
 pub struct Decision {
-    /// The profiles that ran and found something, in that order.
+    /// The profiles that ran and found an endpoint, in the order in which they ran.
     pub runs: Vec<ProfileRun>,
-    /// Which of them decides where the request goes.
+    /// The index of the run that decides the destination.
     pub primary: usize,
-    /// The endpoints for the proxy to try, `ip:port`, best first; at least one.
+    /// The endpoints for the proxy to try, as `ip:port`, best first. Has at least one entry.
     pub destination: Vec<String>,
     /// Request headers to set for the model server.
     pub set_headers: Vec<(&'static str, String)>,
-    /// Request headers to remove: only we may set them.
+    /// Request headers to remove, because only the picker may set them.
     pub remove_headers: Vec<&'static str>,
     /// Response headers to set.
     pub response_headers: Vec<(String, String)>,
+    /// What producers of encoder caches found, where the request has media.
+    pub encoder_lookups: Vec<EncoderLookup>,
     pub(crate) remember: Vec<Remember>,
+    pub(crate) sent: Sent,
     pub(crate) prefixes: Vec<Matches>,
-    /// When it was made.
+    /// The time of the decision.
     pub(crate) now: u64,
-    /// First targets of the primary run and of the one named `prefill`: they will hold the prompt.
+    /// The first targets of the primary run and of the run named `prefill`. These endpoints will hold the prompt.
     pub(crate) learners: Vec<Learner>,
-    /// Every run's first target: its slot, whether it prefills only, and its uncached prompt tokens.
+    /// The first target of every run: its slot, whether it only prefills, and the request's uncached prompt tokens there.
     pub(crate) reserve: Vec<(Slot, bool, u64)>,
-    /// The time for a token that the primary target is asked for, in milliseconds; 0: none.
+    /// The requested time per token for the primary target, in milliseconds. 0 if none is requested.
     pub(crate) tpot_ms: f64,
 }
 
 impl Decision {
-    /// Which stages were decided on, where the profile handler knows such stages.
+    /// Returns the stages of the request. Returns `None` if the profile handler does not know such stages.
     pub fn disaggregation(&self) -> Option<Disaggregation> {
         let set = |header: &str| self.set_headers.iter().any(|(name, _)| *name == header);
-        // Such a handler says something about each header, if only that it must not be there.
+        // A handler that knows the stages sets or removes each of their headers.
         let knows = set(PREFILL_HEADER) || self.remove_headers.contains(&PREFILL_HEADER);
         knows.then(|| Disaggregation { prefill: set(PREFILL_HEADER), encode: set(ENCODE_HEADER) })
     }
 
-    /// The endpoints that compute the prompt and that decode, where those are two.
+    /// Returns the endpoint that decodes, and the endpoint that computes the prompt if a `prefill` profile ran.
     pub fn stages(&self) -> Stages {
         let first = |run: &ProfileRun| run.targets.first().copied();
         let prefill = self.runs.iter().find(|run| run.name == PREFILL).and_then(first);
@@ -145,15 +149,15 @@ impl Decision {
         &self.runs[self.primary]
     }
 
-    /// Whether any candidate held a prefix of the prompt, and how many blocks of how many the primary target held.
-    /// `None` when nothing in the configuration looks at prefixes.
+    /// Returns the number of prompt blocks that the primary target held, and the number of all blocks. Returns `None` if the
+    /// configuration does not use prefixes.
     pub fn prefix_hit(&self) -> Option<(u32, u32)> {
         let matches = Matches::cached(&self.prefixes)?;
         let target = *self.primary_run().targets.first()?;
         Some((matches.matched(target), matches.total()))
     }
 
-    /// Bytes of the prompt that the primary target held, at four bytes for a token.
+    /// Returns the bytes of the prompt that the primary target held, at four bytes per token.
     pub fn prefix_hit_bytes(&self) -> u32 {
         let found = Matches::cached(&self.prefixes).zip(self.primary_run().targets.first());
         found.map_or(0, |(matches, target)| {

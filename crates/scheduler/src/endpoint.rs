@@ -1,19 +1,20 @@
-//! What is known about an endpoint: who it is, and what was scraped from it.
+//! The identity and the scraped metrics of an endpoint.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
-/// A small number that stands for an endpoint while it exists; given out by [`Slots`].
+/// A small number that identifies an endpoint while it exists. Assigned by [`Slots`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
-/// Gives each endpoint a number, the lowest that is free, so that sets of endpoints are a few words of bits.
+/// Assigns to each endpoint the lowest free number, so that a set of endpoints needs only a few words of bits.
 #[derive(Debug, Default)]
 pub struct Slots {
     taken: Vec<bool>,
 }
 
 impl Slots {
-    /// The lowest free slot. [`State::forget`](crate::State::forget) what its last owner left before using it.
+    /// Takes the lowest free slot. Before the slot is used, [`State::forget`](crate::State::forget) must remove the state of
+    /// its last owner.
     pub fn take(&mut self) -> Slot {
         let index = self.taken.iter().position(|taken| !taken).unwrap_or(self.taken.len());
         if index == self.taken.len() {
@@ -41,7 +42,7 @@ pub struct Endpoint {
     pub namespace: String,
     /// `<pod>-rank-<index of the target port>`, or the name in a discovery file.
     pub name: String,
-    /// Where it serves.
+    /// The address on which it serves.
     pub address: SocketAddr,
     /// `address` as it is written into headers: `ip:port`, IPv6 in brackets.
     pub host_port: String,
@@ -56,7 +57,7 @@ impl Endpoint {
     }
 }
 
-/// What an endpoint's model server last said about itself.
+/// The metrics that an endpoint's model server last reported.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics {
     /// Requests waiting in its queue.
@@ -78,9 +79,9 @@ pub struct Metrics {
 /// The LoRA adapters of a model server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoraAdapters {
-    /// Loaded and in use.
+    /// The adapters that are loaded and in use.
     pub active: Vec<String>,
-    /// Waiting for room.
+    /// The adapters that wait to be loaded.
     pub waiting: Vec<String>,
     /// How many can be loaded at once.
     pub max: u32,
@@ -89,11 +90,11 @@ pub struct LoraAdapters {
 /// An endpoint at the moment of a pick.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Who it is.
+    /// The endpoint.
     pub endpoint: Arc<Endpoint>,
-    /// What was scraped last.
+    /// The metrics of the last scrape.
     pub metrics: Arc<Metrics>,
-    /// Whether that is recent. Endpoints that were never scraped, or not lately, rank last: no metrics look like no
-    /// load, and would attract every request.
+    /// Whether the metrics are recent. Endpoints without recent metrics rank last: missing metrics look like an idle endpoint,
+    /// which would attract every request.
     pub fresh: bool,
 }

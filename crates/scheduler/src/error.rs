@@ -1,15 +1,15 @@
-//! What can be wrong with a configuration, and why no endpoint was found.
+//! Errors of a configuration, and the reasons why no endpoint was picked.
 
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A field that does not fit, by path.
+    /// A field has a wrong shape. The message has its path.
     #[error("the endpoint picker configuration: {0}")]
     Shape(String),
-    /// It is not YAML.
+    /// The text is not YAML.
     #[error("the endpoint picker configuration cannot be read: {0}")]
     Syntax(String),
-    /// Another document.
+    /// The document is not an `EndpointPickerConfig`.
     #[error(
         "expected kind EndpointPickerConfig with apiVersion llm-d.ai/v1alpha1 (or \
          inference.networking.x-k8s.io/v1alpha1), found kind \"{kind}\" with apiVersion \"{api_version}\""
@@ -35,15 +35,15 @@ pub enum ConfigError {
         /// What it would need.
         needs: &'static str,
     },
-    /// Plugins of types that we do not have.
+    /// Plugins of unknown types.
     #[error("{}; known types are {known}", listed(missing))]
     Types {
-        /// Each of them.
+        /// The plugins.
         missing: Vec<MissingType>,
-        /// All types that we have, comma separated.
+        /// All known types, separated by commas.
         known: String,
     },
-    /// An alpha plugin without the flag.
+    /// An alpha plugin is declared without the flag that allows it.
     #[error(
         "plugin type \"{plugin_type}\" of plugin \"{name}\" is experimental; allow it with --allow-experimental-plugins"
     )]
@@ -53,10 +53,10 @@ pub enum ConfigError {
         /// Its type.
         plugin_type: String,
     },
-    /// Two plugins of one name.
+    /// Two plugins have the same name.
     #[error("plugin name \"{0}\" is used twice")]
     DuplicatePlugin(String),
-    /// Parameters that the plugin does not understand.
+    /// The plugin does not accept its parameters.
     #[error("parameters of plugin \"{name}\": {message}")]
     Parameters {
         /// The plugin's name.
@@ -64,24 +64,24 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
-    /// A reference to a plugin that is not declared, or not of the needed sort.
+    /// A reference to a plugin that is not declared, or not of the needed kind.
     #[error("{from} refers to plugin \"{reference}\", which is not {expected}{hint}")]
     Reference {
-        /// What refers.
+        /// The place of the reference.
         from: String,
-        /// To which name.
+        /// The name that it refers to.
         reference: String,
-        /// What it should be.
+        /// The expected kind of plugin.
         expected: &'static str,
-        /// The declared name that was probably meant, as a sentence; often empty.
+        /// A sentence with the declared name that was probably meant. May be empty.
         hint: String,
     },
-    /// A plugin needs what no plugin provides.
+    /// A plugin needs data that no declared plugin provides.
     #[error("plugin \"{name}\" needs {needs}, which no declared plugin provides; declare \"{declare}\"")]
     MissingProducer {
         /// The plugin's name.
         name: String,
-        /// What it consumes.
+        /// The needed data.
         needs: &'static str,
         /// The plugin type that provides it.
         declare: &'static str,
@@ -89,10 +89,10 @@ pub enum ConfigError {
     /// More than one plugin decides which profiles run.
     #[error("there may be one profile handler, found \"{0}\" and \"{1}\"")]
     ProfileHandlers(String, String),
-    /// Several profiles, and nothing to choose between them.
+    /// There is not exactly one profile for a handler that runs a single profile.
     #[error("single-profile-handler needs exactly one scheduling profile, found {0}")]
     SingleProfile(usize),
-    /// Two profiles of one name.
+    /// Two profiles have the same name.
     #[error("scheduling profile \"{0}\" is declared twice")]
     DuplicateProfile(String),
     /// A profile that a handler runs is missing.
@@ -103,13 +103,13 @@ pub enum ConfigError {
         /// The profile's name.
         profile: String,
     },
-    /// Two pickers in a profile.
+    /// A profile has two pickers.
     #[error("scheduling profile \"{0}\" has more than one picker")]
     Pickers(String),
 }
 
 impl ConfigError {
-    /// A reference that leads nowhere, with the known name that was probably meant.
+    /// Creates an error for a reference to an unknown plugin, with a hint at the name that was probably meant.
     pub(crate) fn reference<'a>(
         from: impl Into<String>,
         reference: &str,
@@ -121,16 +121,16 @@ impl ConfigError {
     }
 }
 
-/// A plugin of a type that we do not have.
+/// A plugin of an unknown type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingType {
     /// The plugin's name.
     pub name: String,
     /// Its type.
     pub plugin_type: String,
-    /// What it would need, where it is a type of the reference that is refused here.
+    /// What the type would need, if it is a type of the reference that this picker refuses.
     pub needs: Option<&'static str>,
-    /// The type that was probably meant.
+    /// The known type that was probably meant.
     pub meant: Option<&'static str>,
 }
 
@@ -146,13 +146,13 @@ fn listed(missing: &[MissingType]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// Why no endpoint was picked. The texts are those of the reference: they reach the client in a 429.
+/// Why no endpoint was picked. The texts are those of the reference, because they reach the client in a 429.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// There was nothing to choose from.
+    /// There were no candidates.
     #[error("failed to find endpoint candidates for serving the request")]
     NoCandidates,
-    /// The filters of the only profile left nothing.
+    /// The filters of the only profile dropped all candidates.
     #[error("failed to find target endpoint: failed to run scheduler profile '{0}'")]
     Profile(String),
     /// No profile ran.
@@ -161,10 +161,10 @@ pub enum ScheduleError {
     /// The pool is too full for a request of this priority.
     #[error("system saturated, sheddable request dropped")]
     NotAdmitted,
-    /// No endpoint is predicted to answer a request that may be dropped in the time that it asks for.
+    /// The request may be dropped, and no endpoint is predicted to answer it in the requested time.
     #[error("no valid endpoint available to serve the request")]
     TooSlow,
-    /// Nothing can decode.
+    /// No endpoint can decode.
     #[error("failed to find target endpoint: failed to find available decode workers")]
     NoDecodeWorkers,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::endpoint::Slot;
 
-/// Counts per endpoint.
+/// The counts of each endpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {
     by_slot: Vec<Counted>,
@@ -13,9 +13,10 @@ pub(crate) struct InFlight {
 #[derive(Debug, Clone, Default)]
 struct Counted {
     load: Load,
-    /// How many requests ask for which time for a token. Positive numbers are in the order of their bits.
+    /// The number of requests per requested time per token. The keys are the bits of positive floats, which sort like the
+    /// numbers.
     tpots: BTreeMap<u64, u32>,
-    /// How many owners the slot had: what an earlier owner held is not the present one's to give back.
+    /// Counts the owners of the slot. A reservation for an earlier owner must not reduce the counts of the present owner.
     owner: u32,
 }
 
@@ -25,13 +26,13 @@ pub(crate) struct Load {
     pub(crate) tokens: u64,
 }
 
-/// What a committed decision holds. Give it back with [`State::release`](crate::State::release); in part already
-/// when the response begins. It is keyed by itself, not by `x-request-id`: clients repeat those.
+/// The load of a committed decision. Release it with [`State::release`](crate::State::release). A part is already released when
+/// the response begins. Reservations are not looked up by `x-request-id`, because clients can repeat ids.
 #[derive(Debug, Default)]
 #[must_use = "what is reserved must be released"]
 pub struct Reservation {
     held: Vec<Held>,
-    /// The time for a token that the request asks of its first target, if it does.
+    /// The requested time per token at the first target, if there is one.
     tpot: Option<Tpot>,
 }
 
@@ -56,14 +57,14 @@ impl InFlight {
         self.by_slot.get(slot.0 as usize).map(|counted| counted.load).unwrap_or_default()
     }
 
-    /// The shortest time for a token that is asked for, in milliseconds.
+    /// Returns the shortest requested time per token of the requests in flight, in milliseconds.
     pub(crate) fn strictest_tpot(&self, slot: Slot) -> Option<f64> {
         let (bits, _) = self.by_slot.get(slot.0 as usize)?.tpots.first_key_value()?;
         Some(f64::from_bits(*bits))
     }
 
-    /// One request per target; `tokens` are its uncached prompt tokens. `tpot` is the time in milliseconds that it asks of an
-    /// endpoint for each token.
+    /// Adds one request per target. `tokens` are the uncached prompt tokens of the request there. `tpot` is the requested time
+    /// per token in milliseconds.
     pub(crate) fn reserve(
         &mut self,
         targets: impl Iterator<Item = (Slot, bool, u64)>,
@@ -88,7 +89,7 @@ impl InFlight {
         Reservation { held, tpot }
     }
 
-    /// The first part of the response came: prefill is over, everywhere.
+    /// Records that the response has begun, so prefill is over on all targets.
     pub(crate) fn first_chunk(&mut self, reservation: &mut Reservation) {
         for held in &mut reservation.held {
             let requests = if held.prefill { std::mem::take(&mut held.requests) } else { 0 };

@@ -1,7 +1,7 @@
-//! Predicted latency: what a predictor is asked about each candidate, and what its answers mean for a request.
+//! Predicted latency: the features of each candidate for the predictor, and the use of its predictions.
 //!
-//! A request may say how soon it wants its first token, and how fast the others. What is left of that time after a prediction
-//! is the headroom of an endpoint; below 0, the endpoint would be too slow.
+//! A request may specify the time to its first token and the time per further token. An endpoint's headroom is the requested
+//! time minus the predicted time. A negative headroom means that the endpoint would be too slow.
 
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ use crate::{
     state::State,
 };
 
-/// `predicted-latency-producer`: when a predictor is asked and taught, and how its answers are read.
+/// `predicted-latency-producer`: when the predictor is called and trained, and how its predictions are used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencySettings {
     /// The plugin's name.
     pub name: String,
-    /// Whether the time to the first token and that for each further one are told apart. Otherwise the time of the whole
-    /// response stands for the first token.
+    /// Whether the time to the first token and the time per further token are separate. Otherwise the time of the whole
+    /// response counts as the time to the first token.
     pub streaming: bool,
-    /// Whether predictions are asked for. Otherwise the predictor only learns.
+    /// Whether predictions are requested. Otherwise the predictor is only trained.
     pub predict: bool,
-    /// A response that takes longer teaches nothing.
+    /// A response that takes longer is not used for training.
     pub longest: Duration,
-    /// What the wanted time for a token is multiplied with before it is compared.
+    /// The factor for the requested time per token, before the comparison.
     pub(crate) slo_buffer: f64,
     /// The label of pods that says whether they prefill or decode.
     pub(crate) role_label: Option<String>,
-    /// Which prefix producer says how much of a prompt is cached.
+    /// The index of the prefix producer that says how much of a prompt is cached.
     pub(crate) prefix: usize,
 }
 
-/// What a predictor is told about a request on an endpoint.
+/// The features of a request on an endpoint, for the predictor.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Features {
     /// Share of the KV cache in use, 0 to 1.
@@ -41,17 +41,17 @@ pub struct Features {
     pub input_tokens: u64,
     /// Requests that wait at the endpoint.
     pub waiting: u64,
-    /// Requests in flight there.
+    /// Requests in flight at the endpoint, as this picker counts them.
     pub running: u64,
-    /// Share of the prompt that is cached there, 0 to 1.
+    /// Share of the prompt that is cached at the endpoint, 0 to 1.
     pub prefix_ratio: f64,
-    /// What the pod does: `prefill`, `decode`, or nothing where it does both.
+    /// The pod's role: `prefill`, `decode`, or empty if it does both.
     pub role: String,
-    /// Uncached tokens of prompts that the endpoint works on.
+    /// Uncached prompt tokens that the endpoint works on.
     pub prefill_tokens: u64,
 }
 
-/// A predictor's answer about a request on an endpoint.
+/// A prediction for a request on an endpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Prediction {
     /// Milliseconds until the first token.
@@ -60,7 +60,7 @@ pub struct Prediction {
     pub tpot_ms: f64,
 }
 
-/// The times that a request asks for, in milliseconds; 0: it asks for none.
+/// The times that a request asks for, in milliseconds. 0 means that it asks for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Wanted {
     /// Until the first token.
@@ -70,7 +70,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Reads the headers, under their present and their former names. What is no number asks for nothing.
+    /// Reads the headers, under their present and their former names. A header that is not a number is ignored.
     pub fn of(headers: &dyn HeaderLookup) -> Self {
         let read = |names: [&str; 2]| {
             let text = names.into_iter().find_map(|name| headers.header(name));
@@ -83,29 +83,29 @@ impl Wanted {
         }
     }
 
-    /// Whether it asks for anything.
+    /// Whether the request asks for any time.
     pub fn any(self) -> bool {
         self.ttft_ms > 0.0 || self.tpot_ms > 0.0
     }
 }
 
-/// What a prediction means for a request.
+/// A prediction compared with the times that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Outlook {
     /// Milliseconds until the first token.
     pub(crate) ttft_ms: f64,
-    /// What is left of the wanted time until the first token, in milliseconds.
+    /// The requested time to the first token minus the predicted one, in milliseconds.
     pub(crate) ttft_headroom: f64,
-    /// What is left of the wanted time for a token, in milliseconds.
+    /// The requested time per token minus the predicted one, in milliseconds.
     pub(crate) tpot_headroom: f64,
-    /// Whether both times are kept.
+    /// Whether both requested times are met.
     pub(crate) valid: bool,
-    /// Requests in flight there.
+    /// Requests in flight at the endpoint.
     pub(crate) dispatched: u64,
 }
 
 impl Features {
-    /// Replaces what was scraped by what was scraped later.
+    /// Replaces the scraped features by later ones.
     pub fn load(&mut self, metrics: &Metrics) {
         self.kv_usage = share(metrics.kv_usage);
         self.waiting = whole(metrics.waiting);
@@ -113,7 +113,7 @@ impl Features {
 }
 
 impl LatencySettings {
-    /// What to tell the predictor about each candidate.
+    /// Returns the features of each candidate.
     pub(crate) fn features(
         &self,
         state: &State,
@@ -141,7 +141,7 @@ impl LatencySettings {
         snapshot.endpoint.labels.get(self.role_label.as_ref()?).map(String::as_str)
     }
 
-    /// What the predictions mean, for each candidate that has one.
+    /// Returns the outlook of each candidate. `None` for a candidate without a prediction.
     pub(crate) fn outlooks(
         &self,
         state: &State,
@@ -153,7 +153,7 @@ impl LatencySettings {
             let slot = snapshot.endpoint.slot;
             let (_, prediction) = request.predictions.iter().find(|(known, _)| *known == slot)?;
             let prefills = self.role(snapshot) == Some("prefill");
-            // Only decoding produces further tokens, and only streams show how fast they come.
+            // Only decode endpoints produce further tokens, and only streams show how fast they come.
             let (tpot_headroom, tpot_ok) = if self.streaming && !prefills {
                 let own = wanted.tpot_ms * self.slo_buffer;
                 let limit = match state.strictest_tpot(slot) {
@@ -177,20 +177,20 @@ impl LatencySettings {
 }
 
 impl State {
-    /// The shortest time for a token that any request in flight at an endpoint asks for, in milliseconds.
+    /// Returns the shortest requested time per token of the requests in flight at an endpoint, in milliseconds.
     pub(crate) fn strictest_tpot(&self, slot: Slot) -> Option<f64> {
         self.in_flight.strictest_tpot(slot)
     }
 }
 
-/// A share as predictors take it: from 0 to 1.
+/// Clamps a share to 0 to 1, as predictors require.
 fn share(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) }
 }
 
-/// A count as predictors take it.
+/// Rounds a count down to a whole number, as predictors require.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what is no count is cut to one")]
 fn whole(value: f64) -> u64 {
-    // The cast saturates. More than 2^53 requests are nobody's.
+    // The cast saturates, and the limit keeps the number exact in a float.
     (value.max(0.0) as u64).min(1 << 53)
 }

@@ -1,16 +1,16 @@
 //! Endpoint picking as pure data: pool state, filters, scorers, profiles, pickers and the prefix index.
 //!
-//! A [`Scheduler`] is built from an [`EndpointPickerConfig`](config::EndpointPickerConfig) and never changes. What
-//! requests leave behind (which prefixes an endpoint has seen, what is in flight there) is [`State`], which the
-//! caller owns. A pick has two halves:
+//! A [`Scheduler`] is built from an [`EndpointPickerConfig`](config::EndpointPickerConfig) and never changes. The effects of
+//! earlier requests (the prefixes that an endpoint has seen, its requests in flight) are in [`State`], which the caller owns. A
+//! pick has two steps:
 //!
-//! * [`Scheduler::schedule`] *scores*: it reads the state, the candidates and the request, and returns a
-//!   [`Decision`] without changing anything;
-//! * [`Scheduler::commit`] *learns*: it records the decision in the state, and returns a [`Reservation`] to give
-//!   back when the response is done.
+//! * [`Scheduler::schedule`] *scores*: it reads the state, the candidates and the request, and returns a [`Decision`]. It
+//!   changes nothing.
+//! * [`Scheduler::commit`] *learns*: it records the decision in the state, and returns a [`Reservation`] to release when the
+//!   response is complete.
 //!
-//! There is no clock and no source of randomness here: callers pass both in. Behaviour is that of llm-d-router
-//! v0.10.0 unless a comment says otherwise.
+//! This crate has no clock and no source of randomness: callers provide both. The behaviour is that of llm-d-router v0.10.0
+//! unless a comment says otherwise.
 //!
 //! Each plugin type is one file under `filters/`, `scorers/`, `pickers/`, `handlers/`, `deciders/` or `producers/`,
 //! and one line in `registry.rs`.
@@ -29,6 +29,7 @@ pub mod flow;
 mod handlers;
 mod inflight;
 mod latency;
+mod media;
 mod pairing;
 mod parameters;
 mod pickers;
@@ -54,9 +55,13 @@ pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
 pub use inflight::Reservation;
 pub use latency::{Features, LatencySettings, Prediction, Wanted};
+pub use media::{EncoderLookup, Media, Modality};
 pub use pairing::REVISION_LABEL;
 pub use precise::{EndpointEvents, EventSource, Holdings, ListenForEvents, PreciseSettings};
-pub use producers::tokens::TokenizerSettings;
+pub use producers::{
+    attribute_reporter::{Report, Tokens},
+    tokens::TokenizerSettings,
+};
 pub use registry::{REFUSED, known_types};
 pub use request::{HeaderLookup, NoHeaders, Prompt, Request};
 pub use scheduler::{Handler, Options, Scheduler};

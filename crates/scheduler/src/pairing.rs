@@ -1,14 +1,14 @@
-//! Which prefill and decode endpoints can exchange KV cache: those of one revision.
+//! Keeps the endpoints that can exchange KV cache between prefill and decode: those of the same revision.
 //!
-//! While prefill and decode are rolled out, pods of two revisions live at once. A cache of another model, layout or
-//! connector is of no use to its reader, or breaks it.
+//! During a rollout of prefill and decode, pods of two revisions exist. A KV cache of another model, layout or connector is
+//! useless to its reader, or makes it fail.
 
 use crate::context::{Candidate, Context};
 
-/// The label that names what must be equal on both sides. Pods without it go with all others.
+/// The label whose value must be equal on both sides. Pods without the label match all others.
 pub const REVISION_LABEL: &str = "longboat.dev/kv-revision";
 
-/// Leaves the candidates that can exchange KV cache with this one.
+/// Keeps the candidates that can exchange KV cache with `peer`.
 pub(crate) fn keep(context: &Context<'_>, peer: Candidate, candidates: &mut Vec<Candidate>) {
     let revision = |candidate: Candidate| context.endpoint(candidate).labels.get(REVISION_LABEL);
     if let Some(wanted) = revision(peer) {

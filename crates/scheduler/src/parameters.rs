@@ -1,4 +1,4 @@
-//! Plugin parameters: strict, so that a misspelt or misplaced key is an error and not silence.
+//! Plugin parameters. Unknown keys are errors, so that a misspelt or misplaced key is not silently ignored.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(crate) struct Parameters<'a> {
 }
 
 impl Parameters<'_> {
-    /// Reads them into a type that denies unknown fields and has defaults.
+    /// Reads the parameters into a type that denies unknown fields and has defaults.
     pub(crate) fn read<T: DeserializeOwned + Default>(&self) -> Result<T, ConfigError> {
         match self.value {
             None | Some(Value::Null) => Ok(T::default()),
@@ -26,7 +26,7 @@ impl Parameters<'_> {
     }
 }
 
-/// For plugins without parameters.
+/// The type for plugins without parameters.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoParameters {}

@@ -1,4 +1,4 @@
-//! The roles a plugin can play.
+//! The roles that a plugin can have.
 
 use std::sync::Arc;
 
@@ -11,32 +11,32 @@ use crate::{
     sessions::SessionSource,
 };
 
-/// Drops candidates. The order of those kept may change.
+/// Drops candidates. May change the order of the others.
 pub(crate) trait Filter: Send + Sync {
     fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>);
 }
 
-/// Scores candidates; 1 is best, values outside 0 to 1 are clamped before they are weighed.
+/// Scores candidates; 1 is best. Values outside 0 to 1 are clamped before they are weighted.
 pub(crate) trait Scorer: Send + Sync {
-    /// `scores` has one place per candidate, and starts at 0.
+    /// `scores` has one entry per candidate, which starts at 0.
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]);
 }
 
-/// Chooses from scored candidates, best first. There is at least one.
+/// Chooses from scored candidates, best first. There is at least one candidate.
 pub(crate) trait Picker: Send + Sync {
     fn pick(&self, context: &Context<'_>, scored: Vec<(Candidate, f64)>) -> Vec<Candidate>;
 }
 
-/// Decides which profiles run, and what their results mean.
+/// Decides which profiles run, and combines their results.
 pub(crate) trait ProfileHandler: Send + Sync {
     fn run(&self, run: &mut Run<'_, '_>) -> Result<Picked, ScheduleError>;
 
-    /// The names of the profiles that it runs by name, to check that they exist.
+    /// Returns the names of the profiles that it runs by name, so that their existence can be checked.
     fn profiles(&self) -> Vec<&str> {
         Vec::new()
     }
 
-    /// Checks against the number of profiles declared.
+    /// Checks the number of declared profiles.
     fn check(&self, profiles: usize) -> Result<(), ConfigError> {
         let _ = profiles;
         Ok(())
@@ -45,7 +45,7 @@ pub(crate) trait ProfileHandler: Send + Sync {
 
 /// Decides whether a further stage (prefill, encode) runs for a request.
 pub(crate) trait Decider: Send + Sync {
-    /// `decode`: the decode stage's result, where that ran first.
+    /// `decode` is the result of the decode stage, if that ran first.
     fn decide(&self, context: &Context<'_>, decode: Option<&ProfileRun>) -> bool;
 }
 
@@ -54,7 +54,7 @@ pub(crate) trait Admitter: Send + Sync {
     fn admit(&self, context: &Context<'_>) -> Result<(), ScheduleError>;
 }
 
-/// A plugin instance: the roles it plays.
+/// A plugin instance with its roles.
 #[derive(Clone, Default)]
 pub(crate) struct Plugin {
     pub(crate) filter: Option<Arc<dyn Filter>>,
@@ -63,18 +63,18 @@ pub(crate) struct Plugin {
     pub(crate) handler: Option<Arc<dyn ProfileHandler>>,
     pub(crate) decider: Option<Arc<dyn Decider>>,
     pub(crate) admitter: Option<Arc<dyn Admitter>>,
-    /// How a pod is found that has more of a prompt than the one that computes it.
+    /// Finds a pod that has cached more of a prompt than the pod that computes it.
     pub(crate) peer_source: Option<PeerSource>,
-    /// The session affinity to write into responses and learn from requests.
+    /// How the endpoint of a session is remembered.
     pub(crate) affinity: Option<Affinity>,
 }
 
-/// What is done with sessions after a pick.
+/// The way in which a session's endpoint is remembered after a pick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Affinity {
-    /// The endpoint's name goes into this response header.
+    /// The name of the endpoint is written into this response header.
     Header(String),
-    /// The endpoint is remembered under the session of a request, which stands in the first of these places that has one.
+    /// The endpoint is stored under the session's id. The id comes from the first source that has one.
     Sessions { sources: Vec<SessionSource>, ttl_ms: u64, profile: Option<String>, state: usize },
 }
 

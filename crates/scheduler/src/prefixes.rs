@@ -1,4 +1,4 @@
-//! What prefix producers remember, whichever way they know it.
+//! The knowledge of prefix producers, from any source.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::{
     request::Request,
 };
 
-/// How a prefix producer knows who holds what.
+/// The source of a prefix producer's knowledge.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PrefixSource {
-    /// From where requests were sent.
+    /// The destinations of earlier requests.
     Guessed(Settings),
-    /// From the engines.
+    /// The events of the engines.
     Told(PreciseSettings),
-    /// From which requests came at once: where they should go together.
+    /// The placement of requests that arrive together.
     Planned(BurstSettings),
 }
 
 impl PrefixSource {
-    /// How many bytes of text it looks at.
+    /// The most bytes of text that are read.
     pub(crate) fn text_limit(&self) -> usize {
         match self {
             Self::Guessed(settings) => settings.text_limit(),
@@ -32,13 +32,13 @@ impl PrefixSource {
     }
 }
 
-/// What a prefix producer knows.
+/// The knowledge of a prefix producer.
 #[derive(Debug, Clone)]
 pub(crate) enum Prefixes {
     Guessed(PrefixIndex),
-    /// Shared with whoever follows the engines.
+    /// Shared with the tasks that receive the engines' events.
     Told(Arc<Holdings>),
-    /// Nothing: each request says where it should go.
+    /// Nothing: each request says itself where it should go.
     Planned(BurstSettings),
 }
 
@@ -53,7 +53,7 @@ impl From<PrefixSource> for Prefixes {
 }
 
 impl Prefixes {
-    /// How many prefixes are known, over all endpoints.
+    /// The number of known prefixes, over all endpoints.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Guessed(index) => index.len(),
@@ -62,7 +62,7 @@ impl Prefixes {
         }
     }
 
-    /// How many prefixes an endpoint holds.
+    /// The number of prefixes that an endpoint holds.
     pub(crate) fn held(&self, slot: Slot) -> usize {
         match self {
             Self::Guessed(index) => index.held(slot),
@@ -79,14 +79,14 @@ impl Prefixes {
         }
     }
 
-    /// A request leaves what is known somewhere. What engines say has no forks.
+    /// Counts the forks of a request. Only guessed prefixes have forks.
     pub(crate) fn fork(&mut self, matches: &Matches) {
         if let Self::Guessed(index) = self {
             index.fork(matches);
         }
     }
 
-    /// An endpoint was sent a request.
+    /// Records that a request was sent to an endpoint.
     pub(crate) fn learn(&mut self, slot: Slot, matches: &Matches, metrics: &Metrics, now: u64) {
         match self {
             Self::Guessed(index) => index.learn(slot, matches, metrics),

@@ -2,10 +2,10 @@
 
 use longboat_quantity::Quantity;
 
-/// Reads a number of bytes; a trailing `B` is tolerated.
+/// Reads a number of bytes. A trailing `B` is allowed.
 ///
 /// # Errors
-/// A sentence for the user, where the text is no quantity.
+/// A sentence for the user if the text is not a quantity.
 pub fn parse(text: &str) -> Result<usize, String> {
     let invalid = || format!("\"{text}\" is not a quantity of bytes such as 4Mi");
     let bare = text.trim();

@@ -1,4 +1,4 @@
-//! Values of a configuration read into types, with errors that say where, what was found, and what was meant.
+//! Reads values of a configuration into types. Errors name the path, the value that was found, and the expected value.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(crate) fn read<T: de::DeserializeOwned>(value: &Value) -> Result<T, Misread>
 /// Why a value cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Misread {
-    /// Where; `None` until that is known.
+    /// The path of the value. `None` until it is known.
     path: Option<String>,
     message: String,
 }
@@ -42,7 +42,7 @@ impl Misread {
         Self { path: None, message }
     }
 
-    /// The innermost place counts.
+    /// Sets the path, unless it is set already: the innermost path is reported.
     fn at(mut self, path: &Path<'_>) -> Self {
         self.path.get_or_insert_with(|| path.to_string());
         self
@@ -88,7 +88,7 @@ impl de::Error for Misread {
     }
 }
 
-/// What was expected, without names of Rust's types.
+/// The expected value, without the names of Rust types.
 struct Wanted<'a>(&'a dyn Expected);
 
 impl fmt::Display for Wanted<'_> {
@@ -107,7 +107,7 @@ impl fmt::Display for Wanted<'_> {
     }
 }
 
-/// What was found.
+/// The value that was found.
 struct Found<'a>(Unexpected<'a>);
 
 impl fmt::Display for Found<'_> {
@@ -126,7 +126,7 @@ impl fmt::Display for Found<'_> {
     }
 }
 
-/// Where a value is.
+/// The path of a value.
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Top,
@@ -145,7 +145,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// A value at its place.
+/// A value with its path.
 #[derive(Clone, Copy)]
 struct At<'a> {
     value: &'a Value,
@@ -176,7 +176,7 @@ impl<'de> Deserializer<'de> for At<'_> {
         if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    /// Fields have names: a list of values in the right order is none.
+    /// Fields are read by name only. A list of values is refused.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -262,7 +262,7 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     }
 }
 
-/// A variant that has a value.
+/// An enum variant with a value.
 struct Variant<'a> {
     name: &'a str,
     value: &'a Value,

@@ -1,10 +1,10 @@
-//! What the scheduler needs to know about a request.
+//! The data about a request that the scheduler needs.
 
-use crate::{endpoint::Slot, latency::Prediction};
+use crate::{endpoint::Slot, latency::Prediction, media::Media};
 
 /// Reads request headers by lower-case name.
 pub trait HeaderLookup {
-    /// The first value of this header, if it is text.
+    /// Returns the first value of this header, if it is text.
     fn header(&self, name: &str) -> Option<&str>;
 }
 
@@ -18,25 +18,25 @@ impl HeaderLookup for NoHeaders {
     }
 }
 
-/// One prompt as the little-endian bytes of its 32-bit tokens. Text becomes pseudo-tokens of four bytes each, so it is
-/// its own UTF-8 bytes; the last token may be short and counts as if padded with zeros.
+/// One prompt as the little-endian bytes of its 32-bit tokens. For text, each four bytes of UTF-8 count as one token. A last
+/// token with fewer bytes counts as if padded with zeros.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompt {
-    /// The tokens, or as many from the first as prefixes are compared by.
+    /// The tokens from the start, up to the length by which prefixes are compared.
     pub bytes: Vec<u8>,
-    /// How many bytes more there are.
+    /// The number of further bytes that are not in `bytes`.
     pub cut: usize,
 }
 
 impl From<Vec<u8>> for Prompt {
-    /// A prompt of which nothing is cut.
+    /// Creates a prompt of which all bytes are kept.
     fn from(bytes: Vec<u8>) -> Self {
         Self { bytes, cut: 0 }
     }
 }
 
 impl Prompt {
-    /// How many tokens these are.
+    /// Returns the number of tokens.
     pub fn tokens(&self) -> usize {
         (self.bytes.len() + self.cut).div_ceil(4)
     }
@@ -44,30 +44,32 @@ impl Prompt {
 
 /// A parsed inference request.
 pub struct Request<'a> {
-    /// For messages about it.
+    /// The request's id, for messages about it.
     pub id: &'a str,
-    /// The model asked of the server, after any rewrite.
+    /// The model of the request to the server, after any rewrite.
     pub model: &'a str,
-    /// Separates prefix caches of different tenants; empty when not given.
+    /// Separates the prefix caches of different tenants. Empty if not given.
     pub cache_salt: &'a str,
     /// Its prompts: one for chat, several for a list of completions.
     pub prompts: &'a [Prompt],
-    /// Whether the prompts are the model's own tokens. Text stands for them otherwise.
+    /// Whether the prompts are the model's own tokens. Otherwise they are text.
     pub exact: bool,
     /// Whether it has images, audio or video.
     pub multimodal: bool,
     /// Its priority, from its objective. Requests below 0 may be dropped.
     pub priority: i32,
-    /// How long it is predicted to take, on the endpoints that a predictor was asked about.
+    /// The predicted latency on each endpoint, if a predictor answered.
     pub predictions: &'a [(Slot, Prediction)],
-    /// The endpoint that requests with its prompt were given, where they came at once.
+    /// The endpoint that was chosen together with other requests with the same prompt.
     pub together: Option<Slot>,
+    /// Its images, audio and videos, each once; nothing where no plugin looks at them.
+    pub media: &'a [Media],
     /// Its headers.
     pub headers: &'a dyn HeaderLookup,
 }
 
 impl Request<'_> {
-    /// Tokens of all prompts, estimated.
+    /// The number of tokens of all prompts. An estimate if the prompts are text.
     pub fn tokens(&self) -> usize {
         self.prompts.iter().map(Prompt::tokens).sum()
     }

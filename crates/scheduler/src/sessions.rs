@@ -1,8 +1,8 @@
-//! Where the session of a request stands: in a header, in a cookie, or in what coding agents send.
+//! Finds the session of a request: in a header, in a cookie, or in the headers of coding agents.
 
 use crate::request::HeaderLookup;
 
-/// One place.
+/// A source of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionSource {
     /// A header, by its lower-case name.
@@ -12,7 +12,7 @@ pub(crate) enum SessionSource {
 }
 
 impl SessionSource {
-    /// The session that stands there; empty is none.
+    /// Returns the session from this source. Returns `None` if there is none or it is empty.
     pub(crate) fn read<'h>(&self, headers: &'h dyn HeaderLookup) -> Option<&'h str> {
         let found = match self {
             Self::Header(name) => headers.header(name)?,
@@ -26,17 +26,17 @@ impl SessionSource {
     }
 }
 
-/// The first of several places that has one.
+/// Returns the session from the first source that has one.
 pub(crate) fn first<'h>(sources: &[SessionSource], headers: &'h dyn HeaderLookup) -> Option<&'h str> {
     sources.iter().find_map(|source| source.read(headers))
 }
 
-/// `agent-identity`: the headers in which agents name their session, in the order in which they count.
+/// `agent-identity`: the headers in which agents name their session, in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agents(pub(crate) Vec<SessionSource>);
 
 impl Agents {
-    /// The agent's session of a request.
+    /// Returns the agent session of a request.
     pub fn of<'h>(&self, headers: &'h dyn HeaderLookup) -> Option<&'h str> {
         first(&self.0, headers)
     }

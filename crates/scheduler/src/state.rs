@@ -1,4 +1,4 @@
-//! What requests leave behind. Owned by the caller; changed only by commits and releases.
+//! The state that requests leave behind. The caller owns it. Only commits and releases change it.
 
 use std::sync::Arc;
 
@@ -7,30 +7,38 @@ use ahash::AHashMap;
 use crate::{
     endpoint::Slot,
     inflight::InFlight,
+    media::EncoderCaches,
     precise::Holdings,
     prefixes::{PrefixSource, Prefixes},
 };
 
-/// The memory of a scheduler. Made by [`Scheduler::state`](crate::Scheduler::state).
+/// The state of a scheduler. Created by [`Scheduler::state`](crate::Scheduler::state).
 #[derive(Debug, Clone)]
 pub struct State {
     pub(crate) prefixes: Vec<Prefixes>,
     pub(crate) idle: Vec<IdleOrder>,
     pub(crate) sessions: Vec<Sessions>,
+    pub(crate) encoder_caches: Vec<EncoderCaches>,
     pub(crate) in_flight: InFlight,
 }
 
 impl State {
-    pub(crate) fn new(prefixes: &[PrefixSource], idle: &[usize], sessions: usize) -> Self {
+    pub(crate) fn new(
+        prefixes: &[PrefixSource],
+        idle: &[usize],
+        sessions: usize,
+        encoder_caches: &[usize],
+    ) -> Self {
         Self {
             prefixes: prefixes.iter().cloned().map(Prefixes::from).collect(),
             idle: idle.iter().map(|&capacity| IdleOrder::new(capacity)).collect(),
             sessions: (0..sessions).map(|_| Sessions::default()).collect(),
+            encoder_caches: encoder_caches.iter().map(|&items| EncoderCaches::new(items)).collect(),
             in_flight: InFlight::default(),
         }
     }
 
-    /// An endpoint is gone: nothing of it remains, so its slot can be given to another.
+    /// Removes all state of an endpoint that is gone, so that its slot can be given to another endpoint.
     pub fn forget(&mut self, slot: Slot) {
         for prefixes in &mut self.prefixes {
             prefixes.forget(slot);
@@ -39,17 +47,20 @@ impl State {
             idle.order.retain(|&used| used != slot);
         }
         for sessions in &mut self.sessions {
-            sessions.by_id.retain(|_, session| session.slot != slot);
+            sessions.forget(slot);
+        }
+        for caches in &mut self.encoder_caches {
+            caches.forget(slot);
         }
         self.in_flight.forget(slot);
     }
 
-    /// Prompt prefixes remembered, over all endpoints.
+    /// The number of remembered prompt prefixes, over all endpoints.
     pub fn prefix_blocks(&self) -> usize {
         self.prefixes.iter().map(Prefixes::len).sum()
     }
 
-    /// What precise prefix producers know, to be kept up to date by the caller.
+    /// The indexes of the precise prefix producers. The caller keeps them up to date.
     pub fn holdings(&self) -> Vec<Arc<Holdings>> {
         let told = self.prefixes.iter().filter_map(|prefixes| match prefixes {
             Prefixes::Guessed(_) | Prefixes::Planned(_) => None,
@@ -58,18 +69,18 @@ impl State {
         told.collect()
     }
 
-    /// Requests in flight and uncached prompt tokens being worked on at an endpoint.
+    /// Returns the requests in flight at an endpoint, and their uncached prompt tokens.
     pub fn in_flight(&self, slot: Slot) -> (u64, u64) {
         let load = self.in_flight.get(slot);
         (load.requests, load.tokens)
     }
 }
 
-/// Which endpoints took cold requests, in order of use.
+/// The endpoints that took cold requests, in order of use.
 #[derive(Debug, Clone)]
 pub(crate) struct IdleOrder {
     capacity: usize,
-    /// Longest ago first.
+    /// The endpoint that was used longest ago comes first.
     pub(crate) order: Vec<Slot>,
 }
 
@@ -87,12 +98,19 @@ impl IdleOrder {
     }
 }
 
-/// Where sessions went.
+/// Where sessions went. Clients choose their names, so there are two generations of them: when the younger is full, it becomes the
+/// older, and what was older is forgotten. A session in use moves to the younger.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sessions {
-    pub(crate) by_id: AHashMap<String, Session>,
+    younger: AHashMap<String, Session>,
+    older: AHashMap<String, Session>,
     swept: u64,
 }
+
+/// Sessions of a generation.
+const MAX_SESSIONS: usize = 50_000;
+/// A longer name is none.
+const MAX_NAME: usize = 1024;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Session {
@@ -100,19 +118,63 @@ pub(crate) struct Session {
     pub(crate) expires: u64,
 }
 
-/// How often expired sessions are swept out, in milliseconds.
+/// How often expired sessions are removed, in milliseconds.
 const SWEEP_MS: u64 = 10_000;
 
 impl Sessions {
     pub(crate) fn get(&self, id: &str, now: u64) -> Option<Slot> {
-        self.by_id.get(id).filter(|session| session.expires > now).map(|session| session.slot)
+        let known = self.younger.get(id).or_else(|| self.older.get(id));
+        known.filter(|session| session.expires > now).map(|session| session.slot)
+    }
+
+    /// How many there are.
+    pub(crate) fn live(&self, now: u64) -> usize {
+        let older = self.older.iter().filter(|(id, _)| !self.younger.contains_key(*id));
+        let all = self.younger.iter().chain(older);
+        all.filter(|(_, session)| session.expires > now).count()
+    }
+
+    fn forget(&mut self, slot: Slot) {
+        self.younger.retain(|_, session| session.slot != slot);
+        self.older.retain(|_, session| session.slot != slot);
     }
 
     pub(crate) fn remember(&mut self, id: String, slot: Slot, expires: u64, now: u64) {
+        if id.len() > MAX_NAME {
+            return;
+        }
         if now.saturating_sub(self.swept) > SWEEP_MS {
-            self.by_id.retain(|_, session| session.expires > now);
+            self.younger.retain(|_, session| session.expires > now);
+            self.older.retain(|_, session| session.expires > now);
             self.swept = now;
         }
-        self.by_id.insert(id, Session { slot, expires });
+        if self.younger.len() >= MAX_SESSIONS && !self.younger.contains_key(&id) {
+            self.older = std::mem::take(&mut self.younger);
+        }
+        self.younger.insert(id, Session { slot, expires });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_bounded_and_one_that_is_used_stays() {
+        let mut sessions = Sessions::default();
+        for number in 0..3 * MAX_SESSIONS {
+            sessions.remember(number.to_string(), Slot(1), 100, 0);
+            if number % 1000 == 0 {
+                sessions.remember("used".to_owned(), Slot(2), 100, 0);
+            }
+        }
+        assert!(sessions.younger.len() <= MAX_SESSIONS && sessions.older.len() <= MAX_SESSIONS);
+        assert_eq!(sessions.get("used", 50), Some(Slot(2)));
+        assert_eq!(sessions.get("0", 50), None, "it was used longest ago");
+        assert_eq!(sessions.get("used", 100), None, "its time is over");
+        sessions.remember("x".repeat(MAX_NAME + 1), Slot(1), 100, 0);
+        assert_eq!(sessions.get(&"x".repeat(MAX_NAME + 1), 50), None);
+        sessions.forget(Slot(1));
+        assert_eq!(sessions.live(50), 1);
     }
 }

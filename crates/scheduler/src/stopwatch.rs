@@ -1,4 +1,4 @@
-//! How long plugins work, for callers that want to know. The clock is the caller's.
+//! Measures how long plugins work. The caller provides the clock.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ pub struct Role {
     pub plugin_name: String,
 }
 
-/// Does a plugin's work, and takes the time.
+/// Runs a plugin's work and measures its time.
 pub trait Stopwatch: Send + Sync {
     /// Calls `work` once.
     fn time(&self, work: &mut dyn FnMut());
 }
 
-/// A plugin whose work is timed.
+/// A plugin whose work is measured.
 pub(crate) struct Timed<P: ?Sized> {
     pub(crate) plugin: Arc<P>,
     pub(crate) watch: Arc<dyn Stopwatch>,

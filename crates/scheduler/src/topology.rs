@@ -1,4 +1,4 @@
-//! Where endpoints are: host, rack, zone and region, as `topology-extractor` reads them from labels.
+//! The location of endpoints: host, rack, zone and region, as `topology-extractor` reads them from labels.
 
 use serde::Deserialize;
 
@@ -11,7 +11,7 @@ use crate::{
     registry::Builder,
 };
 
-/// How near two endpoints are, nearest first.
+/// The distance between two endpoints, nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
@@ -19,12 +19,12 @@ pub(crate) enum Level {
     Rack,
     Zone,
     Region,
-    /// They share nothing that is known.
+    /// The endpoints share no known location.
     #[serde(skip)]
     Apart,
 }
 
-/// The labels that say where an endpoint is, nearest first.
+/// The labels with an endpoint's location, nearest level first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Topology {
     labels: [String; 4],
@@ -62,8 +62,8 @@ impl Topology {
             .map(|label| endpoint.labels.get(label).map(String::as_str).filter(|value| !value.is_empty()))
     }
 
-    /// How near a candidate is to the endpoint that was picked before it, for each candidate. `None`: nothing was picked
-    /// before, or it is not known where that is.
+    /// Returns the distance of each candidate from the endpoint that was picked before. Returns `None` if no endpoint was
+    /// picked before, or if its location is not known.
     pub(crate) fn levels(&self, context: &Context<'_>, candidates: &[Candidate]) -> Option<Vec<Level>> {
         let peer = self.place(context.endpoint(context.peer.get()?));
         peer.iter().any(Option::is_some).then(|| {

@@ -1,7 +1,7 @@
-//! Which endpoints prompts may be sent to: the pods of an InferencePool, on their ports.
+//! The endpoints that prompts may be sent to: the pods of an InferencePool, on their ports.
 //!
-//! A pod's ports are those that its containers declare, and those of the pool. Where a pod declares none, nothing is known
-//! about its ports, and any will do.
+//! The ports of a pod are those that its containers declare, and those of the pool. If a pod declares no ports, any port is
+//! allowed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,14 +23,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::settings::Pool;
 
-/// Names and addresses of the pool's pods with their ports, as last seen. Nothing is allowed before the pods are known.
+/// Names and addresses of the pool's pods with their ports, as last seen. Nothing is allowed until the pods are known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Allowlist(Arc<RwLock<BTreeMap<String, Ports>>>);
 
-/// The ports of a pod; none: any.
+/// The ports of a pod. Empty means any port.
 type Ports = BTreeSet<u16>;
 
-/// How much of what the list is made of has been read.
+/// How much of the pool has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Known {
     Nothing,
@@ -41,8 +41,8 @@ pub(crate) enum Known {
 // === impl Allowlist ===
 
 impl Allowlist {
-    /// Whether an endpoint is one of the pool's. An entry of the header without a port names no endpoint, and is refused
-    /// later: here only its host counts.
+    /// Whether an endpoint belongs to the pool. Without a port, only the host is checked: an entry without a port is not a
+    /// valid endpoint and is refused later.
     pub(crate) fn allows(&self, host: &str, port: Option<u16>) -> bool {
         let allowed = self.0.read();
         allowed
@@ -51,12 +51,21 @@ impl Allowlist {
     }
 }
 
+#[cfg(test)]
+impl Allowlist {
+    /// A list of these endpoints, each a host with one port.
+    pub(crate) fn of(endpoints: &[(&str, u16)]) -> Self {
+        let listed = endpoints.iter().map(|(host, port)| ((*host).to_owned(), Ports::from([*port])));
+        Self(Arc::new(RwLock::new(listed.collect())))
+    }
+}
+
 /// The two groups that have had InferencePools, newest first.
 const GROUPS: [(&str, &str); 2] =
     [("inference.networking.k8s.io", "v1"), ("inference.networking.x-k8s.io", "v1alpha2")];
 
-/// The pool in the group that was asked for, or in the other one where the cluster serves only that: a pool keeps its name
-/// and its pods when it moves.
+/// Returns the pool in the configured group, or in the other group if the cluster serves only that one. A pool keeps its name
+/// and its pods when it moves to the other group.
 async fn served(client: &Client, mut pool: Pool) -> Pool {
     for (group, version) in GROUPS.into_iter().filter(|(group, _)| *group != pool.group) {
         let is_missing =
@@ -84,7 +93,7 @@ fn version_of(group: &str) -> &'static str {
     GROUPS.iter().find(|(name, _)| *name == group).map_or("v1", |(_, version)| version)
 }
 
-/// Follows the pool and its pods until shutdown; `known` says how much has been read once.
+/// Follows the pool and its pods until shutdown. `known` reports how much has been read.
 pub(crate) async fn follow(
     client: Client,
     pool: Pool,
@@ -118,7 +127,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// A pod's names, and the ports that it declares.
+/// The names of a pod, and the ports that it declares.
 type Listed = (Vec<String>, Ports);
 
 struct Follower {
@@ -127,12 +136,12 @@ struct Follower {
     allowlist: Allowlist,
     known: watch::Sender<Known>,
     selector: Option<String>,
-    /// Those of the pool.
+    /// The ports of the pool.
     ports: Ports,
     events: Events<Pod>,
-    /// What each pod adds to the list.
+    /// The list entry of each pod.
     pods: BTreeMap<String, Listed>,
-    /// The same for a list that is not complete.
+    /// The list entries of a list that is not complete yet.
     listing: BTreeMap<String, Listed>,
     pool_listed: bool,
 }
@@ -167,7 +176,7 @@ impl Follower {
         }
     }
 
-    /// Follows other pods, where the selector changed.
+    /// Watches other pods if the selector has changed.
     fn select(&mut self, selector: Option<String>) {
         if self.selector == selector && selector.is_some() {
             return;
@@ -227,7 +236,7 @@ impl Follower {
     }
 }
 
-/// Makes the list exactly these pods.
+/// Replaces the allow-list by these pods.
 fn list<'a>(allowlist: &Allowlist, pods: impl IntoIterator<Item = &'a Listed>, pool: &Ports) {
     let mut allowed: BTreeMap<String, Ports> = BTreeMap::new();
     for (names, declared) in pods {
@@ -238,7 +247,8 @@ fn list<'a>(allowlist: &Allowlist, pods: impl IntoIterator<Item = &'a Listed>, p
     *allowlist.0.write() = allowed;
 }
 
-/// A pod can be meant by its address, or, once it has one, by its name.
+/// Returns the list entry of a pod. The header may name the pod by its address or by its name. A pod without an address is not
+/// listed.
 fn listed(pod: &Pod) -> Listed {
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty());
     let names = ip.map(|ip| vec![ip, pod.name_any()]).unwrap_or_default();
@@ -249,7 +259,7 @@ fn listed(pod: &Pod) -> Listed {
     (names, declared.filter_map(|port| u16::try_from(port.container_port).ok()).collect())
 }
 
-/// The ports of a pool of either generation.
+/// Returns the ports of a pool of either version.
 fn ports(pool: &Value) -> Ports {
     let Some(spec) = pool.get("spec") else { return Ports::new() };
     let listed = spec.get("targetPorts").and_then(Value::as_array).into_iter().flatten();
@@ -257,7 +267,7 @@ fn ports(pool: &Value) -> Ports {
     numbers.filter_map(|number| u16::try_from(number.as_u64()?).ok()).collect()
 }
 
-/// The pool's selector: flat in the older group.
+/// Returns the pool's selector. In the older group, the selector has no `matchLabels`.
 fn selector(group: &str, pool: &Value) -> Option<String> {
     let selector = pool.get("spec")?.get("selector")?;
     let labels = if group == "inference.networking.k8s.io" { selector.get("matchLabels")? } else { selector };

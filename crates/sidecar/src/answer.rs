@@ -1,4 +1,4 @@
-//! Answers of the sidecar's own, in the form of vLLM's errors.
+//! The sidecar's own responses, in the form of vLLM's errors.
 
 use http::{HeaderValue, Response, StatusCode, header};
 use longboat_accept::Ambiguity;
@@ -9,7 +9,7 @@ use crate::body::{ProxyBody, full};
 /// Clients and dashboards look for this text.
 const NOT_READY: &str = "The decode node is not ready. Please check that the vLLM service is running and the port configuration is correct.";
 
-/// The reference's body, to the byte.
+/// The same body as in the reference, byte for byte.
 const NO_CACHE_IN_TIME: &str = r#"{"error":"decode aborted: prefill did not complete within the MoRI-IO parallel-dispatch KV-wait timeout"}"#;
 
 #[derive(Serialize)]
@@ -22,14 +22,16 @@ struct ErrorBody<'a> {
     code: u16,
 }
 
-/// An error as vLLM words them.
+/// An error in vLLM's form.
 pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
     let kind = match status {
         StatusCode::BAD_REQUEST => "BadRequestError",
         StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
+        StatusCode::REQUEST_TIMEOUT => "RequestTimeout",
         StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
         StatusCode::BAD_GATEWAY => "BadGateway",
         StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
+        StatusCode::GATEWAY_TIMEOUT => "GatewayTimeout",
         _ => "InternalServerError",
     };
     let body = ErrorBody { object: "error", message, kind, param: "", code: status.as_u16() };
@@ -39,14 +41,14 @@ pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
     response
 }
 
-/// The request can be read in several ways; what follows it on the connection is not certain either.
+/// The refusal of an ambiguous request. The connection is closed, because the start of the next request is uncertain too.
 pub(crate) fn ambiguous(why: &Ambiguity) -> Response<ProxyBody> {
     let mut response = error(StatusCode::BAD_REQUEST, &why.to_string());
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// Leaves an answer its status, its body and the type of that.
+/// Removes all headers of a response except `Content-Type`.
 pub(crate) fn bare(response: &mut Response<ProxyBody>) {
     let kind = response.headers_mut().remove(header::CONTENT_TYPE);
     response.headers_mut().clear();
@@ -60,7 +62,7 @@ pub(crate) fn decoder_not_ready() -> Response<ProxyBody> {
     error(StatusCode::SERVICE_UNAVAILABLE, NOT_READY)
 }
 
-/// The cache that the decoder waits for did not come.
+/// The response when the cache that the decoder waits for does not arrive in time.
 pub(crate) fn no_cache_in_time() -> Response<ProxyBody> {
     let body = full(NO_CACHE_IN_TIME);
     let mut response = Response::new(body);
@@ -81,7 +83,7 @@ pub(crate) fn forbidden() -> Response<ProxyBody> {
     response
 }
 
-/// The sidecar lives; its engine is not asked.
+/// The response of the health check. It does not depend on the engine.
 pub(crate) fn healthy() -> Response<ProxyBody> {
     Response::new(full(""))
 }

@@ -1,28 +1,28 @@
-//! The APIs whose requests generate, and where each of them bounds the number of tokens.
+//! The APIs that generate tokens, and the fields of each that limit the number of tokens.
 
 use crate::object::Object;
 
-/// The field that holds the bounds of `/inference/v1/generate`.
+/// The field of `/inference/v1/generate` that contains the limits.
 pub(crate) const SAMPLING: &str = "sampling_params";
 
-/// The path of the chat API, which encoders answer too.
+/// The path of the chat API. Encoders serve it too.
 pub(crate) const CHAT: &str = "/v1/chat/completions";
 
-/// An API, by where it bounds the number of tokens.
+/// An API, by the fields that limit the number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Api {
     /// Chat, completions and messages.
     Completions,
     /// `/v1/responses`.
     Responses,
-    /// `/inference/v1/generate`, which has its bounds in `sampling_params`.
+    /// `/inference/v1/generate`. Its limits are in `sampling_params`.
     Generate,
 }
 
 // === impl Api ===
 
 impl Api {
-    /// The API of a path, where requests to it generate.
+    /// Returns the API of a path. Returns `None` if requests to the path do not generate tokens.
     pub(crate) fn of(path: &str) -> Option<Self> {
         match path {
             CHAT | "/v1/completions" | "/v1/messages" => Some(Self::Completions),
@@ -32,7 +32,7 @@ impl Api {
         }
     }
 
-    /// Asks for exactly one token, in every field that the API has for it.
+    /// Sets every limit of the API to exactly one token.
     pub(crate) fn one_token(self, body: &mut Object<'_>) {
         match self {
             Self::Completions => {
@@ -48,8 +48,8 @@ impl Api {
         }
     }
 
-    /// Asks for one token in one field, and in the others only where the client set them: an engine refuses a request
-    /// whose `min_tokens` is above its `max_tokens`.
+    /// Sets `max_tokens` to one, and the other limits only if the client has set them. An engine refuses a request whose
+    /// `min_tokens` is above its `max_tokens`.
     pub(crate) fn at_most_one_token(self, body: &mut Object<'_>) {
         let lower = |body: &mut Object<'_>, limits: &[&str]| {
             body.set_value("max_tokens", &1);
@@ -67,13 +67,13 @@ impl Api {
     }
 }
 
-/// A prefill answers at once; nobody reads a stream of it.
+/// Turns streaming off. The sidecar reads a prefill's response as a whole.
 pub(crate) fn no_stream(body: &mut Object<'_>) {
     body.set_value("stream", &false);
     body.remove("stream_options");
 }
 
-/// The bounds of the generate API, where they are an object.
+/// Returns the `sampling_params` of the generate API, if they are an object.
 pub(crate) fn sampling<'a>(request: &'a Object<'_>) -> Option<Object<'a>> {
     Object::parse(request.get(SAMPLING)?.get().as_bytes()).ok()
 }

@@ -1,4 +1,4 @@
-//! Bodies on their way through.
+//! The bodies of requests and responses.
 
 use std::{
     pin::Pin,
@@ -11,37 +11,40 @@ use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 
 use crate::pieces::Pieces;
 
-/// Why a body ended before its end.
+/// Why a body ended early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body in either direction.
 pub(crate) type ProxyBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Why a body could not be read whole.
+/// Why a body could not be read completely.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ReadError {
+pub(crate) enum ReadError<E> {
     /// More than is held.
     #[error("it is longer than {0} bytes")]
     TooLong(usize),
+    /// Who counts what is held said no.
+    #[error("there is no room for it")]
+    Full,
     /// The sender stopped, or went away.
     #[error("it ended early")]
-    Cut(#[source] BodyError),
+    Cut(#[source] E),
 }
 
-/// Memory that is taken for a body at once.
+/// The most memory that is reserved for a body before its bytes arrive.
 const PROMISED: usize = 1 << 20;
 
-/// Bytes that are at hand.
+/// Creates a body from bytes in memory.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> ProxyBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The same, in several pieces.
+/// Creates a body from several pieces in memory.
 pub(crate) fn pieces(pieces: Pieces) -> ProxyBody {
     pieces.map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body that is passed on as it comes.
+/// Creates a body that is passed on as it arrives.
 pub(crate) fn passed<B>(body: B) -> ProxyBody
 where
     B: Body<Data = Bytes> + Send + 'static,
@@ -51,8 +54,8 @@ where
     Flushed { body, error: None }.boxed_unsync()
 }
 
-/// A body whose error comes a turn later than what was before it: the server closes the connection at an error, and what
-/// it has not written by then is lost.
+/// A body that delays its error by one poll. The server closes the connection at an error, and would lose the data that it has
+/// not written yet.
 struct Flushed<B> {
     body: Pin<Box<B>>,
     error: Option<BodyError>,
@@ -91,26 +94,38 @@ impl<B: Body<Data = Bytes, Error = BodyError>> Body for Flushed<B> {
 }
 
 /// Reads a body of at most `limit` bytes.
-pub(crate) async fn read<B>(body: B, limit: usize) -> Result<Bytes, ReadError>
+pub(crate) async fn read<B>(body: B, limit: usize) -> Result<Bytes, ReadError<B::Error>>
 where
     B: Body<Data = Bytes>,
-    B::Error: Into<BodyError>,
+{
+    read_counted(body, limit, |_| Some(())).await
+}
+
+/// The same; `count` is told how many bytes more are held, and may say no.
+pub(crate) async fn read_counted<B>(
+    body: B,
+    limit: usize,
+    mut count: impl FnMut(usize) -> Option<()>,
+) -> Result<Bytes, ReadError<B::Error>>
+where
+    B: Body<Data = Bytes>,
 {
     if body.size_hint().lower() > limit as u64 {
         return Err(ReadError::TooLong(limit));
     }
-    // A length is only a promise: memory for more than this is taken when the bytes come.
+    // The length is only announced: memory for more than this is reserved when the bytes arrive.
     let promised = usize::try_from(body.size_hint().lower()).unwrap_or(limit).min(PROMISED);
     let mut body = std::pin::pin!(body);
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| ReadError::Cut(error.into()))?.into_data() else {
+        let Ok(data) = frame.map_err(ReadError::Cut)?.into_data() else {
             continue;
         };
         if first.len() + whole.len() + data.len() > limit {
             return Err(ReadError::TooLong(limit));
         }
+        count(data.len()).ok_or(ReadError::Full)?;
         if first.is_empty() && whole.is_empty() {
             first = data;
         } else {
@@ -126,15 +141,17 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use futures::stream;
     use http_body::Frame;
     use http_body_util::StreamBody;
 
     use super::*;
 
-    fn pieces(pieces: Vec<&'static str>) -> impl Body<Data = Bytes, Error = BodyError> {
+    fn pieces(pieces: Vec<&'static str>) -> impl Body<Data = Bytes, Error = Infallible> {
         StreamBody::new(stream::iter(
-            pieces.into_iter().map(|piece| Ok::<_, BodyError>(Frame::data(Bytes::from(piece)))),
+            pieces.into_iter().map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::from(piece)))),
         ))
     }
 
@@ -143,6 +160,6 @@ mod tests {
         assert_eq!(read(pieces(vec!["ab", "cd", "e"]), 5).await.unwrap(), "abcde");
         assert_eq!(read(pieces(vec![]), 0).await.unwrap(), "");
         assert!(matches!(read(pieces(vec!["ab", "cd"]), 3).await, Err(ReadError::TooLong(3))));
-        assert!(matches!(read(full("abcd"), 3).await, Err(ReadError::TooLong(3))));
+        assert!(matches!(read(Full::from("abcd"), 3).await, Err(ReadError::TooLong(3))));
     }
 }

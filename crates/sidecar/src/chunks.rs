@@ -1,4 +1,4 @@
-//! A chat request that is decoded in chunks: each asks for a few tokens more, with what was said so far as its last message.
+//! A chat request that is decoded in chunks. Each chunk requests a few more tokens, with the answer so far as the last message.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::{connectors::TRANSFER, object::Object};
 
-/// Fields of requests whose answers cannot be cut and continued: several answers, calls of tools, forms and probabilities.
+/// Fields of requests whose answers cannot be divided: tool calls, structured outputs, log probabilities and others.
 const WHOLE: [&str; 9] = [
     "tools",
     "logprobs",
@@ -19,12 +19,12 @@ const WHOLE: [&str; 9] = [
     "continue_final_message",
 ];
 
-/// A request, and what the engine has said to it.
+/// A request, and the engine's answers to its chunks.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     body: Bytes,
     size: u64,
-    /// The most tokens that the client wants.
+    /// The client's limit of tokens.
     limit: Option<u64>,
     minimum: u64,
     said: Vec<String>,
@@ -46,7 +46,7 @@ enum Message<'a> {
 // === impl Chunks ===
 
 impl Chunks {
-    /// A request that is to be decoded in chunks of `size` tokens; none: it fits in one, or cannot be cut.
+    /// Divides a request into chunks of `size` tokens. Returns `None` if the answer fits into one chunk or cannot be divided.
     pub(crate) fn of(body: &Bytes, size: u64, cached_tokens: Option<u64>) -> Option<Self> {
         let request = Object::parse(body).ok()?;
         let count = |name| request.get(name).and_then(|value| value.get().parse::<u64>().ok());
@@ -73,13 +73,13 @@ impl Chunks {
         })
     }
 
-    /// Whether the client wants a stream.
+    /// Whether the client asks for a stream.
     pub(crate) fn is_stream(&self) -> bool {
         let request = Object::parse(&self.body).unwrap_or_default();
         request.get("stream").is_some_and(|value| value.get() == "true")
     }
 
-    /// What the engine is asked next; none: the answer is complete.
+    /// Returns the body of the next chunk's request. Returns `None` if the answer is complete.
     pub(crate) fn next(&self) -> Option<Bytes> {
         if self.is_over {
             return None;
@@ -103,7 +103,7 @@ impl Chunks {
             let given = given.into_iter().map(Message::Given);
             let said = self.said.iter().map(|content| Message::Said { role: "assistant", content });
             body.set_value("messages", &given.chain(said).collect::<Vec<_>>());
-            // The cache was fetched for the first chunk.
+            // The cache was transferred for the first chunk.
             body.remove(TRANSFER);
             body.set_value("continue_final_message", &true);
             body.set_value("add_generation_prompt", &false);
@@ -111,7 +111,7 @@ impl Chunks {
         Some(body.to_vec().into())
     }
 
-    /// Takes the engine's answer to what it was asked last.
+    /// Takes the engine's answer to the last chunk.
     pub(crate) fn take(&mut self, answer: &[u8]) -> Result<(), serde_json::Error> {
         let answer: Map<String, Value> = serde_json::from_slice(answer)?;
         let usage = |name: &str| answer.get("usage").and_then(|usage| usage.get(name)?.as_u64());
@@ -122,7 +122,7 @@ impl Chunks {
         let choice = answer.get("choices").and_then(|choices| choices.get(0));
         let text = choice.map(said).unwrap_or_default().to_owned();
         let reason = choice.and_then(|choice| choice.get("finish_reason")?.as_str());
-        // An engine that says nothing more would be asked for ever.
+        // An answer without text ends the request, because otherwise the same chunk would be requested forever.
         self.is_over = reason.is_some_and(|reason| reason != "length") || text.is_empty();
         self.used = self.used.saturating_add(tokens);
         self.said.push(text);
@@ -130,7 +130,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// What was taken last, as an event of a stream.
+    /// Returns the last chunk as an event of a stream.
     pub(crate) fn event(&self) -> Value {
         let mut event = self.last.clone();
         event.remove("usage");
@@ -146,12 +146,12 @@ impl Chunks {
         Value::Object(event)
     }
 
-    /// The last event of a stream: what all chunks took.
+    /// Returns the last event of a stream, with the usage of all chunks.
     pub(crate) fn usage_event(&self) -> Value {
         json!({ "choices": [], "usage": self.usage() })
     }
 
-    /// All chunks as one answer.
+    /// Returns all chunks as one answer.
     pub(crate) fn answer(mut self) -> Value {
         let usage = self.usage();
         self.last.insert("usage".into(), usage);

@@ -5,35 +5,35 @@ use std::net::SocketAddr;
 /// Why the sidecar cannot start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A flag, or a combination of flags, that cannot be.
+    /// An invalid flag, or an invalid combination of flags.
     #[error("--{flag}: {message}")]
     Flag {
         /// The flag without dashes.
         flag: &'static str,
-        /// What is wrong with its value, and what to give instead.
+        /// What is wrong with the value, and what is expected.
         message: String,
     },
-    /// The document given by `--configuration` or `--configuration-file`.
+    /// The document of `--configuration` or `--configuration-file` cannot be used.
     #[error("--{flag}: {message}")]
     Configuration {
-        /// Which of the two.
+        /// The flag.
         flag: &'static str,
         /// What is wrong with it.
         message: String,
     },
-    /// The address is taken or not ours.
+    /// The address is in use or not on this machine.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Where it was to listen.
+        /// The address.
         address: SocketAddr,
-        /// The operating system's reason.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
     /// The certificate cannot be used.
     #[error("cannot serve TLS")]
     Tls(#[from] longboat_tls::TlsError),
-    /// The allow-list needs a cluster.
+    /// The allow-list needs a connection to a cluster.
     #[error("--enable-ssrf-protection needs the API server: run in a pod, or set KUBECONFIG")]
     Cluster(#[source] kube::Error),
 }

@@ -1,27 +1,27 @@
-//! Header hygiene between the client and the engines (RFC 9110 §7.6), and the headers that steer the sidecar.
+//! Filters headers between the client and the engines (RFC 9110 §7.6), and defines the headers that control the sidecar.
 
 use std::net::SocketAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use uuid::Uuid;
 
-/// Where the prompt is to be computed: a list of endpoints.
+/// The endpoints that may compute the prompt.
 pub(crate) const PREFILLER: HeaderName = HeaderName::from_static("x-prefiller-host-port");
-/// Which of this pod's engines decodes.
+/// The engine of this pod that decodes.
 pub(crate) const RANK: HeaderName = HeaderName::from_static("x-data-parallel-host-port");
-/// Where images, videos and sounds are encoded: a list of endpoints.
+/// The endpoints that encode images, videos and audio.
 pub(crate) const ENCODERS: HeaderName = HeaderName::from_static("x-encoder-hosts-ports");
-/// An engine that has a part of the prompt cached.
+/// An engine that has cached a part of the prompt.
 pub(crate) const SOURCE: HeaderName = HeaderName::from_static("x-kv-cache-source-host-port");
-/// Which of an engine's ranks takes the request, where they share a port.
+/// The rank that takes the request, if the ranks of an engine share a port.
 pub(crate) const ENGINE_RANK: HeaderName = HeaderName::from_static("x-data-parallel-rank");
-/// By which both engines know the request.
+/// The id of the request, which is the same for both engines.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Headers that steer the sidecar, and which nobody behind it may take for its own.
+/// Headers that control this sidecar. They are removed, so that another sidecar behind it does not obey them.
 const STEERING: [HeaderName; 3] = [PREFILLER, HeaderName::from_static("x-encoder-hosts-ports"), SOURCE];
 
-/// Fields that speak of one connection, not of the message.
+/// Headers that belong to a connection and not to the message.
 const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
     header::EXPECT,
@@ -33,7 +33,7 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
-/// A client's headers as an engine may see them.
+/// Changes a client's headers to those that an engine may see.
 pub(crate) fn for_engine(headers: &mut HeaderMap, peer: SocketAddr, authority: Option<&str>) {
     strip(headers);
     let accepts_trailers = headers.get(header::TE).is_some_and(|value| {
@@ -46,7 +46,7 @@ pub(crate) fn for_engine(headers: &mut HeaderMap, peer: SocketAddr, authority: O
     for name in &STEERING {
         headers.remove(name);
     }
-    // HTTP/2 has the host in its own place; HTTP/1.1 towards the engine needs the field.
+    // HTTP/2 has the host in the `:authority` pseudo-header. The HTTP/1.1 request to the engine needs `Host`.
     if let Some(host) = authority.and_then(|authority| HeaderValue::from_str(authority).ok()) {
         headers.entry(header::HOST).or_insert(host);
     }
@@ -60,12 +60,12 @@ pub(crate) fn for_engine(headers: &mut HeaderMap, peer: SocketAddr, authority: O
     }
 }
 
-/// An engine's headers as the client may see them.
+/// Changes an engine's headers to those that the client may see.
 pub(crate) fn for_client(headers: &mut HeaderMap) {
     strip(headers);
 }
 
-/// Both engines must know the request by one name: the client's, or else this one.
+/// Sets the request id for both engines: the client's id, or else this one.
 pub(crate) fn identify(headers: &mut HeaderMap, id: Uuid) {
     let given = headers.get(&REQUEST_ID).filter(|id| !id.is_empty()).cloned();
     if let Some(id) = given.or_else(|| HeaderValue::from_str(&id.to_string()).ok()) {
@@ -73,7 +73,7 @@ pub(crate) fn identify(headers: &mut HeaderMap, id: Uuid) {
     }
 }
 
-/// Gives a request this name, whatever the client calls it.
+/// Sets this request id, and replaces the client's.
 pub(crate) fn name(headers: &mut HeaderMap, id: Uuid) {
     headers.remove(&REQUEST_ID);
     identify(headers, id);

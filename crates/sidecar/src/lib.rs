@@ -1,8 +1,8 @@
-//! The routing sidecar of a decode pod: it listens on the service's port, and where the picker named a
-//! prefill endpoint, lets that one compute the prompt before the engine beside it decodes.
+//! The routing sidecar of a decode pod. It listens on the service's port. If the picker names a prefill endpoint, the sidecar
+//! lets this endpoint compute the prompt before the engine beside it decodes.
 //!
-//! How the cache gets from one to the other is the matter of a connector (`connectors`, one module each); in which order
-//! the engines are asked is that of a flow (`flow`, one module an order).
+//! A connector transfers the KV cache from one engine to the other (`connectors`, one module each). A flow decides the order of
+//! the requests (`flow`, one module per order).
 
 mod allowlist;
 mod answer;
@@ -25,6 +25,7 @@ mod runtime;
 mod server;
 mod settings;
 mod target;
+mod upload;
 mod upstream;
 mod usage;
 

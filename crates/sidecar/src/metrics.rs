@@ -1,4 +1,4 @@
-//! What the sidecar counts.
+//! The sidecar's metrics.
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeLabelValue},
@@ -6,22 +6,22 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub(crate) enum Outcome {
-    /// Passed to the engine as it came.
+    /// Passed to the engine unchanged.
     Passed,
-    /// Answered by the decoder that was asked first.
+    /// Answered by the decoder before any prefill.
     DecodedFirst,
-    /// Prefilled elsewhere, decoded here.
+    /// Prefilled by another endpoint and decoded here.
     Disaggregated,
     /// An encoder failed.
     EncodeFailed,
-    /// The prefiller failed, and its answer went to the client.
+    /// The prefiller failed, and the client received its response.
     PrefillFailed,
-    /// The prefiller failed, and the engine did both.
+    /// The prefiller failed, and the engine beside the sidecar did both.
     FellBack,
-    /// Refused before any engine saw it.
+    /// Refused before a request was sent to any engine.
     Refused,
 }
 
@@ -30,7 +30,7 @@ struct Labels {
     outcome: Outcome,
 }
 
-/// The counters, and how to say them.
+/// The counters and their registry.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -51,7 +51,7 @@ impl Metrics {
         self.requests.get_or_create(&Labels { outcome }).inc();
     }
 
-    /// The page in OpenMetrics' text format.
+    /// Returns the page in OpenMetrics' text format.
     pub(crate) fn page(&self) -> String {
         let mut page = String::new();
         // writing to a string does not fail

@@ -1,4 +1,4 @@
-//! A JSON object whose values stay text: what is not looked at leaves as it came, to the byte.
+//! A JSON object whose values stay as text, so that unread values are sent on unchanged byte for byte.
 
 use std::{borrow::Cow, fmt};
 
@@ -12,26 +12,26 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::pieces::Pieces;
 
-/// A value that is longer than this is shared instead of copied.
+/// Longer values are shared instead of copied.
 const LONG: usize = 16 << 10;
 
-/// An object's entries in their order; of several with one name, the last counts.
+/// An object's entries in their order. If several entries have the same name, the last one counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Object<'a> {
     entries: Vec<(String, Cow<'a, RawValue>)>,
-    /// What it was read from, where values may be shared.
+    /// The text that the object was read from, if its values may be shared.
     source: Option<&'a Bytes>,
 }
 
 // === impl Object ===
 
 impl<'a> Object<'a> {
-    /// Reads an object; the error says where and what, as serde_json does.
+    /// Reads an object. The error is serde_json's, with the place of the error.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(text)
     }
 
-    /// The same, of a text whose long values are shared with what is made of the object.
+    /// Like [`Self::parse`], but long values are shared with the text instead of copied.
     pub(crate) fn of(text: &'a Bytes) -> Result<Self, serde_json::Error> {
         Ok(Self { source: Some(text), ..Self::parse(text)? })
     }
@@ -51,7 +51,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Sets what is a constant or a number.
+    /// Sets a value that always serializes.
     pub(crate) fn set_value(&mut self, name: &str, value: &impl Serialize) {
         if let Ok(value) = to_raw_value(value) {
             self.set(name, Cow::Owned(value));
@@ -66,7 +66,7 @@ impl<'a> Object<'a> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The object as text, which shares long values with what it was read from.
+    /// Returns the object as text. Long values are shared with the source text.
     pub(crate) fn to_pieces(&self) -> Pieces {
         let mut pieces = Pieces::default();
         let mut text = Vec::with_capacity(1 << 10);

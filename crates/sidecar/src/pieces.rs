@@ -1,4 +1,4 @@
-//! A body in pieces: a large value of a request that is asked again in other words is not copied.
+//! A body in pieces, so that a large value of a request is not copied when other values change.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
-/// The pieces, in order.
+/// The pieces in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pieces(VecDeque<Bytes>);
 
@@ -24,7 +24,7 @@ impl Pieces {
         }
     }
 
-    /// All of them as one; where there are several, this copies.
+    /// Returns all pieces as one. Copies if there are several.
     pub(crate) fn whole(&self) -> Bytes {
         match self.0.as_slices() {
             ([], _) => Bytes::new(),

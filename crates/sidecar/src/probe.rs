@@ -1,4 +1,4 @@
-//! The readers of outside bytes, for fuzzing.
+//! Fuzzing entry points for the code that reads untrusted bytes.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -12,10 +12,10 @@ use crate::{
     usage::{self, Events},
 };
 
-/// A header value names endpoints, or none.
+/// Parses a header value with endpoints.
 ///
 /// # Panics
-/// When an endpoint is more than a host and a port.
+/// If an endpoint is more than a host and a port.
 pub fn header(value: &str) {
     for entry in target::entries(&[value]) {
         let _ = target::named_host(entry);
@@ -27,10 +27,10 @@ pub fn header(value: &str) {
     }
 }
 
-/// A body is what a client, a prefiller or an engine may send.
+/// Handles a body as that of a client, of a prefiller and of an engine.
 ///
 /// # Panics
-/// When a leg's body is no object, or when a stream depends on how it is cut.
+/// If the body of an engine's request is not an object, or if the result of a stream depends on its pieces.
 pub fn body(bytes: &[u8]) {
     parts(bytes);
     if let Ok(request) = Object::parse(bytes) {
@@ -65,7 +65,7 @@ pub fn body(bytes: &[u8]) {
     assert_eq!(stream(bytes.len()), stream(7), "the stream depends on how it is cut");
 }
 
-/// Whatever the client sends, each connector asks engines with objects.
+/// Checks that each connector sends objects to engines, for any body of a client.
 fn parts(bytes: &[u8]) {
     let (Ok(request), Some(prefiller)) = (Object::parse(bytes), Target::parse("10.0.0.1:8000")) else {
         return;

@@ -1,4 +1,4 @@
-//! The decoder's answer with the prefiller's cached tokens, as it streams.
+//! Replaces the cached token count in the decoder's response by the prefiller's count, while the response streams.
 
 use std::{
     pin::Pin,
@@ -15,10 +15,10 @@ use crate::{
     usage::{self, Events},
 };
 
-/// An answer that is longer than this leaves unchanged instead of being held.
+/// A longer response is passed on unchanged, because it is not held.
 const LONGEST_ANSWER: usize = 16 << 20;
 
-/// Replaces the cached tokens of an answer, where it is of a kind that can say them.
+/// Replaces the cached token count in a response, if its content type can contain one.
 pub(crate) fn with_cached_tokens(response: Response<Incoming>, cached_tokens: u64) -> Response<ProxyBody> {
     let (mut head, body) = response.into_parts();
     let Some(kind) = Kind::of(&head.headers, cached_tokens) else {

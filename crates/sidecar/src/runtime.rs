@@ -4,14 +4,15 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::Args;
 
-/// Reading a pod nests deeply, and debug builds have large frames. Pages that are not touched cost nothing.
+/// Deserializing a pod recurses deeply, and debug builds have large stack frames. Unused stack pages need no memory.
 const STACK: usize = 8 << 20;
 
-/// The runtime that [`crate::run`] is for: one thread, which moves far more tokens than an engine makes, and which need not
-/// wake another one for every piece of a stream; with several engines beside the sidecar, up to one for each.
+/// Creates the runtime for [`crate::run`]. One thread handles far more tokens than an engine generates, and needs no
+/// communication with other threads for each piece of a stream. With several engines beside the sidecar, there is up to one
+/// thread for each.
 ///
 /// # Errors
-/// When the system gives no thread or no event queue.
+/// If the system cannot create a thread or an event queue.
 pub fn runtime(args: &Args) -> std::io::Result<Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     match usize::from(args.data_parallel_size).min(cores) {

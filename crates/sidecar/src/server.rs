@@ -1,4 +1,4 @@
-//! The process: listening, TLS, and an end without cutting answers short.
+//! The server: listening, TLS, and a shutdown that does not cut responses off.
 
 use std::{
     convert::Infallible,
@@ -39,25 +39,25 @@ use crate::{
 
 const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
 
-/// A client that has connected must send its request's head within this time, so that idle sockets do not pile up.
+/// How long a client may take to send the head of a request. The limit prevents idle connections from accumulating.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Clients at once: far more than the engine behind works for.
+/// The most connections at once. This is far more than the engine can serve.
 const CONNECTIONS: usize = 8192;
 
-/// How long running requests may go on after a stop was asked for: what upstream means to give them.
+/// How long running requests may continue after shutdown. The reference intends the same time.
 const DRAIN: Duration = Duration::from_mins(1);
 
-/// How long the list of the pool's pods may take before requests are served without it.
+/// How long to wait for the list of the pool's pods before requests are served without it.
 const PODS: Duration = Duration::from_secs(2);
 
-/// Head of a request, at most; agents send long cookies and traces.
+/// The longest head of a request. Agents send long cookies and traces.
 const LONGEST_HEAD: usize = 1 << 20;
 
-/// Days until the self-signed certificate expires, of which nobody takes notice.
+/// The lifetime of the self-signed certificate in days. No client checks it.
 const SELF_SIGNED_DAYS: u32 = 3650;
 
-/// Serves until `shutdown`, then takes no new request and lets running ones finish.
+/// Serves until `shutdown`. Then no new requests are accepted, and running requests may finish.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     let settings = Settings::try_from(args)?;
     let tls = acceptor(&settings, &shutdown).await?;
@@ -71,8 +71,8 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
             let following =
                 allowlist::follow(client, pool, allowlist.clone(), publish, shutdown.child_token());
             background.spawn(following);
-            // Until the pods have been read once, everything is forbidden. Where that takes long, as without the right to
-            // read them, the engine is reached all the same.
+            // Until the pods have been read, every target is forbidden. Reading may take long, for example without the
+            // permission to read pods. Then the engine beside the sidecar is served all the same.
             let reading = async {
                 let _ = known.wait_for(|known| *known >= Known::Pool).await;
                 let pods = known.wait_for(|known| *known >= Known::Pods);
@@ -143,7 +143,7 @@ async fn listen(address: Option<IpAddr>, port: u16) -> Result<TcpListener, Error
     listener.map_err(|source| Error::Listen { address: wanted, source })
 }
 
-/// What is answered on a port.
+/// The content of a port.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Rank(usize),

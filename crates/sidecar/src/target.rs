@@ -1,10 +1,10 @@
-//! Where a prompt is sent to.
+//! An endpoint that prompts are sent to.
 
 use std::net::Ipv6Addr;
 
 use http::uri::Authority;
 
-/// A host and a port; nothing that could change a path or name another host.
+/// A host and a port. The text contains nothing that could change the path or the host of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     authority: Authority,
@@ -13,7 +13,7 @@ pub(crate) struct Target {
 // === impl Target ===
 
 impl Target {
-    /// Reads one entry of the header; upstream's picker may write `http://` before it.
+    /// Reads one entry of the header. The reference's picker may write `http://` before the entry.
     pub(crate) fn parse(entry: &str) -> Option<Self> {
         let entry = entry.strip_prefix("http://").unwrap_or(entry);
         if entry.contains('@') {
@@ -25,7 +25,7 @@ impl Target {
             Some(bracketed) => bracketed.strip_suffix(']').is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok()),
             None => !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)),
         };
-        // Numbers may have a sign where they are only parsed.
+        // Only digits are allowed, because the parser would also accept a sign.
         let is_port = authority.port().is_some_and(|port| port.as_str().bytes().all(|c| c.is_ascii_digit()));
         (is_host && is_port && authority.port_u16().is_some()).then_some(Self { authority })
     }
@@ -44,12 +44,13 @@ fn host(text: &str) -> &str {
     text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text)
 }
 
-/// The entries of a header, by its lines: one line is a list, and of several lines each is an entry.
+/// Returns the entries of a header. A single line is a comma-separated list. If there are several lines, each is one entry.
 pub(crate) fn entries<T: AsRef<str>>(lines: &[T]) -> Vec<&str> {
     listed(lines).filter(|entry| !entry.is_empty()).collect()
 }
 
-/// The entry that counts where none is chosen at random: the first. An empty one before a comma says that nobody prefills.
+/// Returns the first entry, which counts if the choice is not random. Returns `None` if it is empty, as before a leading comma:
+/// then there is no prefill.
 pub(crate) fn first<T: AsRef<str>>(lines: &[T]) -> Option<&str> {
     listed(lines).next().filter(|entry| !entry.is_empty())
 }
@@ -62,7 +63,7 @@ fn listed<T: AsRef<str>>(lines: &[T]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The host that an entry names, for entries that are no [`Target`] because they lack a port.
+/// Returns the host of an entry without a port, which is not a [`Target`].
 pub(crate) fn named_host(entry: &str) -> Option<&str> {
     let entry = entry.strip_prefix("http://").unwrap_or(entry);
     let plain = |text: &&str| {

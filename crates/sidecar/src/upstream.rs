@@ -8,12 +8,12 @@ use std::{
 };
 
 use futures::future::{BoxFuture, FutureExt};
-use http::{Request, Response, Uri, Version, uri::Authority};
+use http::{Request, Response, StatusCode, Uri, Version, uri::Authority};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{
-        Client, Error,
+        Client, Error as ClientError,
         connect::{
             HttpConnector,
             dns::{GaiResolver, Name},
@@ -29,14 +29,26 @@ use crate::{
     settings::{Leg, Settings},
 };
 
-/// An address in the cluster answers a connection attempt soon or not at all.
+/// The time limit of a connection attempt. An address in the cluster answers soon or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The same for a TLS handshake, which a server that speaks no TLS may never answer.
+/// The time limit of a TLS handshake. A server without TLS may never answer it.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server may close an idle connection at any time; vLLM's does after 5 seconds. Ours gives it up before.
+/// How long an idle connection is kept. A server may close an idle connection at any time, and vLLM does so after 5 seconds, so
+/// the sidecar closes it earlier.
 const IDLE: Duration = Duration::from_secs(4);
+
+/// Why an engine gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendError {
+    /// It cannot be reached, or broke off.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// It left HTTP.
+    #[error("it answers with 101, and nobody asked for another protocol")]
+    Switched,
+}
 
 /// Pooled connections of one stage.
 #[derive(Clone)]
@@ -48,22 +60,22 @@ pub(crate) struct Upstream {
 // === impl Upstream ===
 
 impl Upstream {
-    /// To prefillers, wherever they are.
+    /// Creates the client for prefillers.
     pub(crate) fn prefiller(settings: &Settings, trusted: Option<&FollowedRoots>) -> Self {
         Self::new(settings.prefiller, settings, trusted, None)
     }
 
-    /// To encoders, wherever they are.
+    /// Creates the client for encoders.
     pub(crate) fn encoder(settings: &Settings, trusted: Option<&FollowedRoots>) -> Self {
         Self::new(settings.encoders, settings, trusted, None)
     }
 
-    /// To ports that never speak TLS.
+    /// Creates a client for ports without TLS.
     pub(crate) fn plain(settings: &Settings) -> Self {
         Self::new(Leg { tls: false, verify: true }, settings, None, None)
     }
 
-    /// To the engines beside the sidecar.
+    /// Creates the client for the engines beside the sidecar.
     pub(crate) fn decoder(settings: &Settings, trusted: Option<&FollowedRoots>) -> Self {
         Self::new(settings.decoder, settings, trusted, settings.address)
     }
@@ -99,21 +111,26 @@ impl Upstream {
         Self { client, scheme: if leg.tls { "https" } else { "http" } }
     }
 
-    /// Sends a request to a host and port; its path and query stay.
+    /// Sends a request to a host and port. Keeps the request's path and query.
     pub(crate) async fn send(
         &self,
         authority: &Authority,
         mut request: Request<ProxyBody>,
-    ) -> Result<Response<Incoming>, Error> {
+    ) -> Result<Response<Incoming>, SendError> {
         let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
         let uri = Uri::builder().scheme(self.scheme).authority(authority.clone()).path_and_query(path);
         *request.uri_mut() = uri.build().unwrap_or_default();
         *request.version_mut() = Version::HTTP_11;
-        self.client.request(request).await
+        let response = self.client.request(request).await?;
+        // Nobody asked for that: `Upgrade` is not passed on.
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(SendError::Switched);
+        }
+        Ok(response)
     }
 }
 
-/// A connector that gives up.
+/// A connector with a time limit.
 #[derive(Clone)]
 struct Timed<C> {
     connector: C,
@@ -140,7 +157,7 @@ where
     }
 }
 
-/// The system's resolver, but for `localhost` on a node where each pod has an address of its own.
+/// The system's resolver. On a local node, where each pod has its own address, `localhost` resolves to the pod's address.
 #[derive(Clone)]
 struct Resolver {
     localhost: Option<IpAddr>,

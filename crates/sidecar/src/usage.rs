@@ -1,5 +1,5 @@
-//! The decoder did not compute the prompt, so what it says about the prompt's cache hits is replaced by what the prefiller
-//! said.
+//! Replaces the decoder's count of cached prompt tokens by the prefiller's count, because the decoder did not compute the
+//! prompt.
 
 use std::borrow::Cow;
 
@@ -11,20 +11,20 @@ use crate::{connectors::number, object::Object};
 const USAGE: &str = "usage";
 const CACHED: &str = "cached_tokens";
 
-/// Where chat and completions say it.
+/// The object with the count in the chat and completions APIs.
 const DETAILS: &str = "prompt_tokens_details";
-/// Where the Responses API says it.
+/// The object with the count in the Responses API.
 const RESPONSES_DETAILS: &str = "input_tokens_details";
-/// What the Messages API calls it.
+/// The count in the Messages API.
 const MESSAGES_CACHED: &str = "cache_read_input_tokens";
 
-/// In events of the Responses API and of the Messages API, the object that has the usage.
+/// The objects with the usage in events of the Responses API and of the Messages API.
 const INNER: [&str; 2] = ["response", "message"];
 
-/// A line of a stream that is longer than this is no usage report; it is passed on instead of held.
+/// A longer line of a stream cannot be a usage report, so it is passed on instead of held.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// Replaces the cached tokens in an answer, where it has a usage object.
+/// Replaces the cached token count in a response. Returns `None` if the response has no usage object.
 pub(crate) fn rewritten(answer: &[u8], cached_tokens: u64) -> Option<Vec<u8>> {
     let mut object = Object::parse(answer).ok()?;
     let (name, value) = if let Some(usage) = object.get(USAGE) {
@@ -40,7 +40,7 @@ pub(crate) fn rewritten(answer: &[u8], cached_tokens: u64) -> Option<Vec<u8>> {
     Some(object.to_vec())
 }
 
-/// A usage object with this number in the place where it says it; none: it has no such place.
+/// Sets the count in a usage object. Returns `None` if the object has no place for it.
 fn told(mut usage: Object<'_>, cached_tokens: u64) -> Option<Object<'_>> {
     let has = |name: &str| usage.get(name).is_some();
     let place = if has("prompt_tokens") || has(DETAILS) {
@@ -67,7 +67,7 @@ fn raw(text: Vec<u8>) -> Option<Cow<'static, RawValue>> {
     Some(Cow::Owned(RawValue::from_string(String::from_utf8(text).ok()?).ok()?))
 }
 
-/// Tokens of the prompt that an engine says it had cached; none of them where it does not say.
+/// Returns the cached prompt tokens that an engine reports. Returns 0 if the engine does not report them.
 pub(crate) fn cached_tokens(answer: &Object<'_>) -> u64 {
     let cached = || {
         let usage = Object::parse(answer.get(USAGE)?.get().as_bytes()).ok()?;
@@ -79,13 +79,13 @@ pub(crate) fn cached_tokens(answer: &Object<'_>) -> u64 {
     cached().unwrap_or_default()
 }
 
-/// Does so in a stream of server-sent events, line by line; lines that say nothing about usage leave as they came.
+/// Replaces the count in a stream of server-sent events, line by line. Lines without usage are passed on unchanged.
 #[derive(Debug)]
 pub(crate) struct Events {
     cached_tokens: u64,
-    /// The begin of a line whose end has not come.
+    /// The start of an incomplete line.
     partial: BytesMut,
-    /// Whether the current line is too long to be held.
+    /// Whether the current line is too long and is passed on.
     passing: bool,
 }
 
@@ -96,7 +96,7 @@ impl Events {
         Self { cached_tokens, partial: BytesMut::new(), passing: false }
     }
 
-    /// Takes a piece of the stream and gives what can be passed on.
+    /// Takes a piece of the stream, and returns the bytes that can be passed on.
     pub(crate) fn push(&mut self, piece: &Bytes) -> Bytes {
         let mut rest = &piece[..];
         let mut out = BytesMut::with_capacity(self.partial.len() + piece.len());
@@ -125,7 +125,7 @@ impl Events {
         out.freeze()
     }
 
-    /// What is left when the stream ends without a line feed.
+    /// Returns the rest if the stream ends without a line feed.
     pub(crate) fn finish(&mut self) -> Bytes {
         let mut out = BytesMut::new();
         let partial = std::mem::take(&mut self.partial);

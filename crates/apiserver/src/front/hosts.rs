@@ -6,7 +6,8 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, Request, Uri, Version, header, uri::Authority};
+use http::{Request, Uri, header, uri::Authority};
+use longboat_accept::Ambiguity;
 
 use crate::status::ApiError;
 
@@ -38,12 +39,7 @@ impl Hosts {
     /// Refuses a request whose host is not this server, whose host is ambiguous, or that a page of another site sent.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         let headers = request.headers();
-        if longboat_accept::is_ambiguous(headers) {
-            return Err(ApiError::bad_request(
-                "a request has either Transfer-Encoding or Content-Length, not both",
-            ));
-        }
-        let host = host(request.version(), request.uri(), headers)?;
+        let host = host(request)?;
         if !self.knows(host.host()) {
             return Err(forbidden(format!(
                 "the Host {:?} is not known here: use 127.0.0.1, localhost or kubernetes.default.svc, or configure the \
@@ -97,32 +93,17 @@ fn default_port(origin: &Uri) -> Option<u16> {
     }
 }
 
-/// Returns the one host that a request names.
-fn host(version: Version, uri: &Uri, headers: &HeaderMap) -> Result<Authority, ApiError> {
-    let mut lines = headers.get_all(header::HOST).iter();
-    let (first, second) = (lines.next(), lines.next());
-    if second.is_some() {
-        return Err(ApiError::bad_request("too many Host headers"));
-    }
-    let named = match first {
-        None => None,
-        Some(line) => Some(
-            line.to_str()
-                .ok()
-                .and_then(|line| line.parse::<Authority>().ok())
-                .filter(|host| !host.as_str().contains('@'))
-                .ok_or_else(|| ApiError::bad_request("malformed Host header"))?,
-        ),
+/// The one host that a request names. HTTP/1.0 may name none, which is no name of this server.
+fn host<B>(request: &Request<B>) -> Result<Authority, ApiError> {
+    let named = longboat_accept::host(request.version(), request.uri(), request.headers());
+    let message = match named {
+        Ok(Some(host)) => return Ok(host),
+        Ok(None) | Err(Ambiguity::NoHost) => "missing required Host header".to_owned(),
+        Err(Ambiguity::Hosts) => "too many Host headers".to_owned(),
+        Err(Ambiguity::Host(_)) => "malformed Host header".to_owned(),
+        Err(other @ (Ambiguity::Length | Ambiguity::OtherHost)) => other.to_string(),
     };
-    match (named, uri.authority()) {
-        (Some(named), Some(asked)) if !named.as_str().eq_ignore_ascii_case(asked.as_str()) => {
-            Err(ApiError::bad_request("the Host header and the address of the request name different hosts"))
-        }
-        (Some(host), _) => Ok(host),
-        // HTTP/2 has a pseudo-header instead
-        (None, Some(asked)) if version == Version::HTTP_2 => Ok(asked.clone()),
-        (None, _) => Err(ApiError::bad_request("missing required Host header")),
-    }
+    Err(ApiError::bad_request(message))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::{
     request::decode::{self, Document},
+    schema,
     status::ApiError,
 };
 
@@ -93,8 +94,8 @@ pub(super) fn apply_patch(body: &[u8]) -> Result<Document, ApiError> {
     }
 }
 
-/// Returns why the result of a strategic merge patch does not fit the Go type, in the words of the converter that
-/// kube-apiserver uses only for these patches.
+/// Why an object that was patched strategically or applied cannot be of its type, in the words of the converter that the
+/// reference uses for these patches only.
 pub(super) fn unrestorable(object: &Value, def: &'static TypeDef) -> Option<String> {
     object.as_object()?.iter().find_map(|(key, value)| unrestorable_field(value, &def.field(key)?.shape))
 }
@@ -147,6 +148,10 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
             map.values().find_map(|child| unrestorable_field(child, inner))
         }
         (Shape::Map { .. }, _) => Some(format!("cannot restore map from {kind}")),
+        (Shape::IntOrString, value) => schema::unread_int_or_string(value),
+        (Shape::Quantity, value) => schema::unread_quantity(value),
+        (Shape::Time, Value::String(text)) => schema::unread_time(text, false),
+        (Shape::MicroTime, Value::String(text)) => schema::unread_time(text, true),
         _ => None,
     }
 }

@@ -254,7 +254,23 @@ fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value) -> Result<Valu
     let ignored = ignored_fields(write);
     let now = clock::seconds(write.now);
     let options = managed_write(write, &api_version, &write.resource.kind, &now, &ignored);
-    managed::apply(&options, &kinds, live, config).map(|applied| applied.object).map_err(refusal)
+    let object = managed::apply(&options, &kinds, live, config).map_err(refusal)?.object;
+    let resource = write.resource;
+    if resource.custom().is_none()
+        && let Some(def) = table::type_of_kind(&api_version, &resource.kind)
+        && let Some(why) = body::unrestorable(&object, def)
+    {
+        let kind = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
+        let text = |field: &str| {
+            config["metadata"].get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let (namespace, name) = (text("namespace"), text("name"));
+        return Err(ApiError::unforeseen(format!(
+            "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert \
+             unstructured object to {kind}: {why}"
+        )));
+    }
+    Ok(object)
 }
 
 fn managed_write<'a>(

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, pod};
+use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, names, pod};
 use crate::status::Cause;
 
 /// Controllers of pods.
@@ -43,7 +43,14 @@ impl Strategy for Workload {
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
-        pod::warnings(&value["spec"]["template"]["spec"], "spec.template.spec")
+        let mut warnings = match self {
+            Self::Deployment | Self::ReplicaSet => {
+                Vec::from_iter(names::host_warning(value, "Pod names and hostnames"))
+            }
+            Self::StatefulSet | Self::DaemonSet => Vec::new(),
+        };
+        warnings.extend(pod::warnings(&value["spec"]["template"]["spec"], "spec.template.spec"));
+        warnings
     }
 
     fn is_new_generation(&self, value: &Value, live: &Value) -> bool {
@@ -292,7 +299,7 @@ fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
 /// Returns all validation errors of a pod template.
 pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str]) -> Vec<Cause> {
     let mut causes = Vec::new();
-    metadata::labels(&template["metadata"]["labels"], &format!("{path}.metadata.labels"), &mut causes);
+    metadata::labels(&template["metadata"]["labels"], &format!("{path}.labels"), &mut causes);
     metadata::annotations(
         &template["metadata"]["annotations"],
         &format!("{path}.metadata.annotations"),

@@ -26,6 +26,12 @@ impl Strategy for Batch {
         }
     }
 
+    fn settle(&self, value: &mut Value) {
+        if *self == Self::Job && value["metadata"]["labels"].is_null() {
+            value["metadata"]["labels"] = value["spec"]["template"]["metadata"]["labels"].clone();
+        }
+    }
+
     fn prepare_status(&self, value: &mut Value, live: &Value) {
         keep_labels(value, live);
     }
@@ -36,13 +42,15 @@ impl Strategy for Batch {
 
     fn warnings(&self, value: &Value) -> Vec<String> {
         let spec = &value["spec"];
-        match self {
+        let mut warnings = Vec::from_iter(names::host_warning(value, "Pod names and hostnames"));
+        warnings.extend(match self {
             Self::Job => pod::warnings(&spec["template"]["spec"], "spec.template.spec"),
             Self::CronJob => {
                 let template = &spec["jobTemplate"]["spec"]["template"];
                 pod::warnings(&template["spec"], "spec.jobTemplate.spec.template.spec")
             }
-        }
+        });
+        warnings
     }
 
     fn selectable(&self) -> &'static [&'static str] {
@@ -98,17 +106,14 @@ fn tie_pods(value: &mut Value) {
         return;
     }
     let uid = value["metadata"]["uid"].clone();
-    let name = value["metadata"]["name"].clone();
-    let labels = [
-        ("batch.kubernetes.io/controller-uid", &uid),
-        ("batch.kubernetes.io/job-name", &name),
-        ("controller-uid", &uid),
-        ("job-name", &name),
-    ];
+    let labels = ties(value).map(|(key, content)| (key, Value::from(content)));
+    // a job without labels has those of its template, where there are any
+    let shares =
+        value["metadata"]["labels"].is_null() && value["spec"]["template"]["metadata"]["labels"].is_object();
     for (key, content) in labels {
-        value["spec"]["template"]["metadata"]["labels"][key] = content.clone();
+        value["spec"]["template"]["metadata"]["labels"][key] = content;
     }
-    if value["metadata"]["labels"].is_null() {
+    if shares {
         value["metadata"]["labels"] = value["spec"]["template"]["metadata"]["labels"].clone();
     }
     value["spec"]["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
@@ -145,10 +150,40 @@ fn validate(kind: Batch, value: &Value, live: Option<&Value>) -> Vec<Cause> {
             }
         }
     }
+    tied(value, &mut causes);
     causes
 }
 
-/// Validates the spec of a Job except for its template.
+/// The labels that tie a job to its pods, unless their selector is the user's.
+fn tied(value: &Value, causes: &mut Vec<Cause>) {
+    let spec = &value["spec"];
+    if spec["manualSelector"] == true || !spec["selector"].is_object() {
+        return;
+    }
+    let labels = &spec["template"]["metadata"]["labels"];
+    for (key, wanted) in ties(value) {
+        let path = format!("spec.template.metadata.labels[{key}]");
+        let detail = format!("must be '{wanted}'");
+        match &labels[key] {
+            Value::Null => causes.push(Cause::required(path, detail)),
+            found if *found == wanted => {}
+            _ => causes.push(Cause::invalid(path, labels, detail)),
+        }
+    }
+}
+
+/// The labels of a job's pods.
+fn ties(value: &Value) -> [(&'static str, &str); 4] {
+    let (uid, name) = (checks::text(&value["metadata"], "uid"), checks::text(&value["metadata"], "name"));
+    [
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+        ("controller-uid", uid),
+        ("job-name", name),
+    ]
+}
+
+/// Everything wrong with what a job says besides its template.
 fn job(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     for key in
         ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"]

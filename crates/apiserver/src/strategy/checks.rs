@@ -64,7 +64,7 @@ pub(super) fn port_name(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     if name.len() > 15 {
         wrong("must be no more than 15 characters");
     }
-    if !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
         wrong("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
     }
     if name.contains("--") {
@@ -73,7 +73,7 @@ pub(super) fn port_name(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     if name.starts_with('-') || name.ends_with('-') {
         wrong("must not begin or end with a hyphen");
     }
-    if !name.is_empty() && !name.chars().any(|c| c.is_ascii_lowercase()) && name.len() <= 15 {
+    if !name.chars().any(|c| c.is_ascii_lowercase()) {
         wrong("must contain at least one letter (a-z)");
     }
 }

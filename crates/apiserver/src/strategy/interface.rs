@@ -20,7 +20,10 @@ pub(crate) trait Strategy: Debug + Sync {
     /// Sets the fields that the server controls in a new object.
     fn prepare_create(&self, _value: &mut Value) {}
 
-    /// Restores the fields that an update cannot change.
+    /// Sets in a new object what the reference sets when it reads a stored one: nothing validates it.
+    fn settle(&self, _value: &mut Value) {}
+
+    /// Restores what an update cannot change.
     fn prepare_update(&self, _value: &mut Value, _live: &Value) {}
 
     /// Restores the fields that an update of the status cannot change, beyond spec, data and rules.

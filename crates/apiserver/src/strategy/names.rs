@@ -133,7 +133,19 @@ pub(crate) fn label_value_problem(value: &str) -> Option<String> {
     (!value.is_empty() && !is_name_part(value)).then(|| LABEL_VALUE.to_owned())
 }
 
-/// Returns why a key of a ConfigMap or Secret is invalid.
+/// What is said of a name that is fine for an object, but not for the host that a pod calls itself.
+pub(crate) fn host_warning(object: &serde_json::Value, used_in: &str) -> Option<String> {
+    let found = problems(NameRule::Label, object["metadata"]["name"].as_str().unwrap_or_default());
+    (!found.is_empty()).then(|| {
+        format!(
+            "metadata.name: this is used in {used_in}, which can result in surprising behavior; a DNS label is \
+             recommended: [{}]",
+            found.join(" ")
+        )
+    })
+}
+
+/// Why a key of a ConfigMap or Secret is wrong.
 pub(crate) fn config_key_problem(key: &str) -> Option<String> {
     if key.len() > 253 {
         return Some(too_long(253));

@@ -33,6 +33,10 @@ impl Strategy for Claim {
         validate_claim(value, live)
     }
 
+    fn warnings(&self, value: &Value) -> Vec<String> {
+        Vec::from_iter(half_a_byte(&value["spec"]["resources"]["requests"], "spec.resources.requests"))
+    }
+
     fn shows_deleted(&self) -> bool {
         true
     }
@@ -90,7 +94,15 @@ fn protect(value: &mut Value, finalizer: &str) {
     value["metadata"]["finalizers"] = Value::Array(finalizers);
 }
 
-/// Drops a data source that is neither a claim nor a snapshot, because no controller could use it.
+/// What is said of storage that is no whole number of bytes.
+fn half_a_byte(amounts: &Value, path: &str) -> Option<String> {
+    let size = amounts["storage"].as_str()?;
+    let is_whole = Quantity::parse(size)?.milli() % 1000 == 0;
+    (!is_whole)
+        .then(|| format!("{path}[storage]: fractional byte value {size:?} is invalid, must be an integer"))
+}
+
+/// Drops a source of data that is neither a claim nor a snapshot: it could not be followed.
 fn default_claim(value: &mut Value) {
     let source = &value["spec"]["dataSource"];
     let known = match text(source, "kind") {

@@ -112,6 +112,7 @@ async fn attempt(
         return Err(ApiError::invalid(resource.about_kind(&name), &causes));
     }
     call.warnings.extend(strategy::warnings(resource, &value, None));
+    strategy::settle(resource, &mut value);
     admit::validate(call.state, &review, Some(&value), &mut call.warnings).await?;
     let key = Key::new(namespace.clone(), name.clone());
     let exists = |call: &Call<'_>| {

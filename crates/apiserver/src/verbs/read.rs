@@ -46,9 +46,11 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     let namespace = call.path.namespace.as_deref();
     let table = &call.resource.table;
     let limit = limit.and_then(|l| usize::try_from(l).ok()).filter(|l| *l > 0);
+    let token = continues.map(Token::decode).transpose()?;
     let asked = match query.get("resourceVersion").filter(|v| !v.is_empty()) {
         None => None,
-        Some(_) if continues.is_some() => {
+        Some("0") if token.is_some() => None,
+        Some(_) if token.is_some() => {
             return Err(ApiError::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
@@ -58,9 +60,10 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
                 .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?,
         ),
     };
-    let (snapshot, after) = match continues {
+    // any version will do, so the reference answers from its cache, which knows no pages
+    let limit = limit.filter(|_| asked != Some(0));
+    let (snapshot, after) = match token {
         Some(token) => {
-            let token = Token::decode(token)?;
             let snapshot = call
                 .state
                 .store

@@ -10,8 +10,8 @@ use crate::{
 };
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// The path of the custom objects.
-const CUSTOM: &str = "/apis/diff.example/v1/namespaces/diff/empties";
+/// Where the custom objects are.
+pub(crate) const CUSTOM: &str = "/apis/diff.example/v1/namespaces/diff/empties";
 
 /// The definition of a kind whose fields may be empty in every way that a schema allows.
 fn definition() -> Value {

@@ -1,4 +1,4 @@
-//! Which blocks are taken, which are free, and which free ones still hold a prefix that somebody may want again.
+//! Manages the blocks of the KV cache: the used ones, the free ones, and the free ones that still hold a cached prefix.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,7 +13,7 @@ use xxhash_rust::xxh64::xxh64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block(u32);
 
-/// The tokens of a full block and of everything before it, as a number.
+/// Hash of the tokens of a full block and of all tokens before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Hash(u64);
 
@@ -21,31 +21,31 @@ pub(crate) struct Hash(u64);
 struct State {
     users: u32,
     hash: Option<Hash>,
-    /// Where the block is among the free ones.
+    /// The key of the block in `Blocks::free`.
     freed: u64,
 }
 
-/// All blocks.
+/// All blocks of the cache.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     states: Vec<State>,
-    /// Free blocks, the one that was freed first in front.
+    /// The free blocks. The one that was freed first comes first.
     free: BTreeMap<u64, Block>,
     by_hash: HashMap<Hash, Block>,
     clock: u64,
     size: usize,
     caches_prefixes: bool,
-    /// Who is told what can be found from now on, and what cannot any more.
+    /// Publishes which blocks are cached and which are evicted.
     events: Option<Arc<Publisher>>,
 }
 
-/// Where all blocks are, as vLLM's events call an engine's own memory.
+/// The medium of all blocks in KV cache events. vLLM uses this name for an engine's own memory.
 const MEDIUM: &str = "gpu";
 
 // === impl Block ===
 
 impl Block {
-    /// All blocks of a cache that serves one sequence at a time.
+    /// All blocks of a cache that serves only one sequence at a time.
     pub(crate) fn all(count: usize) -> Vec<Self> {
         (0..u32::try_from(count).unwrap_or(u32::MAX)).map(Self).collect()
     }
@@ -58,12 +58,13 @@ impl Block {
 // === impl Hash ===
 
 impl Hash {
-    /// What blocks follow that an adapter computed: another root for each adapter, and none for the model alone.
+    /// Returns the parent hash of the first block. Each adapter has its own, and the model alone has none, so their blocks are
+    /// never mixed up.
     pub(crate) fn root(adapter: Option<u64>) -> Option<Self> {
         adapter.map(|number| Self(xxh64(b"adapter", number)))
     }
 
-    /// The hash of a full block after the blocks of `parent`.
+    /// Computes the hash of a full block that follows `parent`.
     pub(crate) fn of(parent: Option<Self>, tokens: &[u32]) -> Self {
         let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
         Self(xxh64(&bytes, parent.map_or(0, |parent| parent.0)))
@@ -73,7 +74,7 @@ impl Hash {
 // === impl Blocks ===
 
 impl Blocks {
-    /// So many blocks of `size` tokens.
+    /// Creates `count` free blocks of `size` tokens.
     pub(crate) fn new(
         count: usize,
         size: usize,
@@ -92,25 +93,25 @@ impl Blocks {
         }
     }
 
-    /// Tokens of a block.
+    /// The number of tokens per block.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Blocks that nobody uses.
+    /// The number of free blocks.
     pub(crate) fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// How much is in use, from 0 to 1.
+    /// The used share of the blocks, from 0 to 1.
     #[expect(clippy::cast_precision_loss, reason = "a share for a graph")]
     pub(crate) fn usage(&self) -> f64 {
         let all = self.states.len().max(1) as f64;
         1.0 - self.free.len() as f64 / all
     }
 
-    /// The cached blocks that these tokens, after `root`, begin with. One token at least is left to compute, or nothing could be
-    /// predicted.
+    /// Returns the cached blocks at the start of these tokens, which follow `root`. At least one token is left to compute,
+    /// because the last token predicts the next one.
     pub(crate) fn cached(&self, root: Option<Hash>, tokens: &[u32]) -> Vec<Block> {
         let mut found = Vec::new();
         let mut parent = root;
@@ -126,7 +127,7 @@ impl Blocks {
         found
     }
 
-    /// Uses a block once more.
+    /// Adds a user to a block.
     pub(crate) fn share(&mut self, block: Block) {
         let state = &mut self.states[block.index()];
         if state.users == 0 {
@@ -135,7 +136,7 @@ impl Blocks {
         state.users += 1;
     }
 
-    /// Takes the block that nobody has used for longest, and forgets what it held.
+    /// Takes the block that has been free for longest, and evicts its content.
     pub(crate) fn take(&mut self) -> Option<Block> {
         let (_, block) = self.free.pop_first()?;
         let state = &mut self.states[block.index()];
@@ -149,7 +150,7 @@ impl Blocks {
         Some(block)
     }
 
-    /// Uses a block once less. What it holds can be found until it is taken.
+    /// Removes a user from a block. The content of a free block stays cached until the block is taken.
     pub(crate) fn release(&mut self, block: Block) {
         let state = &mut self.states[block.index()];
         state.users -= 1;
@@ -160,8 +161,8 @@ impl Blocks {
         }
     }
 
-    /// Says that consecutive blocks hold these tokens, which follow the block `parent`. Gives the hash of the last one. The first
-    /// block with a prefix is the one that is found.
+    /// Records that consecutive blocks, after the block `parent`, hold these tokens. Returns the hash of the last block. If
+    /// several blocks hold the same prefix, only the first one is found later.
     pub(crate) fn filled(&mut self, parent: Option<Hash>, blocks: &[Block], tokens: &[u32]) -> Option<Hash> {
         let mut last = parent;
         let mut runs: Vec<Stored> = Vec::new();

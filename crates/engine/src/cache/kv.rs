@@ -1,15 +1,15 @@
-//! Keys and values in blocks of tokens.
+//! Stores keys and values in blocks of tokens.
 
 use super::Block;
 use crate::transfer::Shape;
 
-/// The blocks of one sequence, in the order of its tokens.
+/// The blocks of a sequence, in the order of its tokens.
 #[derive(Clone, Copy)]
 pub(crate) struct Table<'a>(pub(crate) &'a [Block]);
 
-/// Keys and values of all blocks. The operating system gives memory to a block when it is first written.
+/// The keys and values of all blocks. The operating system allocates the memory of a block when it is first written.
 pub(crate) struct Kv {
-    /// For each layer: keys, then values.
+    /// For each layer: the keys, then the values.
     layers: Vec<[Vec<f32>; 2]>,
     block_size: usize,
     heads: usize,
@@ -35,7 +35,7 @@ impl Kv {
         self.head_width
     }
 
-    /// What its blocks look like, for a model of this digest.
+    /// Returns the shape of the blocks, for a model with this digest.
     pub(crate) fn shape(&self, model: String) -> Shape {
         Shape {
             model,
@@ -47,22 +47,22 @@ impl Kv {
         }
     }
 
-    /// Bytes of all blocks.
+    /// The total size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.layers.iter().flatten().map(|numbers| size_of_val(numbers.as_slice())).sum()
     }
 
-    /// Bytes of one block, all layers.
+    /// The size of one block over all layers, in bytes.
     pub(crate) fn block_bytes(&self) -> usize {
         2 * self.layers.len() * self.side_numbers() * size_of::<f32>()
     }
 
-    /// Numbers of one block, in one layer: keys or values.
+    /// The number of keys (or values) of one block in one layer.
     fn side_numbers(&self) -> usize {
         self.block_size * self.heads * self.head_width
     }
 
-    /// Appends all numbers of a block, layer by layer, in little-endian bytes.
+    /// Appends all numbers of a block, layer by layer, as little-endian bytes.
     pub(crate) fn read(&self, block: Block, bytes: &mut Vec<u8>) {
         let start = self.start(block, 0);
         for numbers in self.layers.iter().flatten() {
@@ -71,7 +71,7 @@ impl Kv {
         }
     }
 
-    /// Puts numbers of a block, in the order of [`Self::read`], into a block.
+    /// Writes numbers, in the order of [`Self::read`], to a block.
     pub(crate) fn write(&mut self, block: Block, numbers: &[f32]) {
         let (start, length) = (self.start(block, 0), self.side_numbers());
         for (mine, numbers) in self.layers.iter_mut().flatten().zip(numbers.chunks_exact(length)) {
@@ -79,7 +79,7 @@ impl Kv {
         }
     }
 
-    /// Stores keys and values of all heads of one token.
+    /// Stores the keys and values of one token for all heads.
     pub(crate) fn store(
         &mut self,
         layer: usize,
@@ -139,7 +139,7 @@ impl Kv {
             .take(length)
     }
 
-    /// A block holds its tokens head by head, so that a head's keys lie side by side.
+    /// A block is ordered by head first, so that the keys of a head are adjacent.
     fn start(&self, block: Block, head: usize) -> usize {
         (block.index() * self.heads + head) * self.block_size * self.head_width
     }

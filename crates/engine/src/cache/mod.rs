@@ -1,4 +1,4 @@
-//! The KV cache: memory in blocks, and who has which of them.
+//! The KV cache: its memory in blocks, and the users of the blocks.
 
 mod blocks;
 mod kv;

@@ -1,25 +1,25 @@
-//! Rows of activations as 8-bit numbers.
+//! Quantizes rows of activations to 8-bit numbers.
 
 use pulp::x86::V3;
 
 use super::BLOCK;
 
-/// Adding this much to a number moves its whole part, rounded, into the lowest bits.
+/// Adding this number rounds a float to a whole number and moves it into the lowest bits.
 const ROUND: f32 = 12_582_912.0;
 
 /// Numbers of one row that share a scale.
 #[derive(Clone, Copy)]
 pub(super) struct Block {
-    /// Four numbers each, as one word that all lanes of a register get.
+    /// Four numbers per word. A word is broadcast to all lanes of a register.
     pub(super) words: [i32; BLOCK / 4],
     pub(super) scale: f32,
-    /// The sum of all numbers, scaled.
+    /// The scaled sum of all numbers.
     pub(super) sum: f32,
 }
 
 struct Quantise<'a>(&'a [f32]);
 
-/// The blocks of rows whose length is a multiple of a block's.
+/// Quantizes rows whose length is a multiple of the block length.
 pub(super) fn quantise(simd: V3, rows: &[f32]) -> Vec<Block> {
     simd.vectorize(Quantise(rows))
 }

@@ -1,4 +1,4 @@
-//! Weights of 8 bits, with a scale for each block: GGUF's Q8_0.
+//! Weights of 8 bits with a scale per block: GGUF's Q8_0.
 
 use std::arch::x86_64::{__m256, __m256i};
 
@@ -6,12 +6,12 @@ use pulp::{cast, x86::V3};
 
 use super::{BLOCK, ROWS, activations, packed};
 
-/// A block of each of eight rows.
+/// One block of each of eight rows.
 #[derive(Clone, Copy)]
 pub(super) struct Block {
     /// 16-bit floating-point numbers.
     pub(super) scales: [u16; ROWS],
-    /// Four numbers, with signs, of each row at once.
+    /// Four signed numbers of each row per entry.
     pub(super) bytes: [[u8; 4 * ROWS]; BLOCK / 4],
 }
 
@@ -30,7 +30,7 @@ impl packed::Kernel for Block {
             let weights: __m256i = cast(*bytes);
             let magnitudes = simd.avx2._mm256_abs_epi8(weights);
             for (row, all) in rows.iter().zip(&mut all) {
-                // The instruction wants one side without signs: they go to the other one.
+                // The instruction needs one unsigned operand, so the signs of the weights move to the activations.
                 let numbers =
                     simd.avx2._mm256_sign_epi8(simd.avx._mm256_set1_epi32(row.words[part]), weights);
                 let pairs = simd.avx2._mm256_maddubs_epi16(magnitudes, numbers);

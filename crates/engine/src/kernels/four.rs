@@ -1,4 +1,4 @@
-//! Weights of 4 bits, with a scale and a least value for each block: GGUF's Q4_1, of which Q4_0 is a case.
+//! Weights of 4 bits with a scale and a minimum per block: GGUF's Q4_1. Q4_0 is a special case of it.
 
 use std::arch::x86_64::{__m256, __m256i};
 
@@ -6,13 +6,14 @@ use pulp::{cast, x86::V3};
 
 use super::{BLOCK, ROWS, activations, packed};
 
-/// A block of each of eight rows.
+/// One block of each of eight rows.
 #[derive(Clone, Copy)]
 pub(super) struct Block {
     /// 16-bit floating-point numbers.
     pub(super) scales: [u16; ROWS],
     pub(super) least: [u16; ROWS],
-    /// Four bytes of each row at once: numbers of the first half in the lower bits, those of the second in the upper.
+    /// Four bytes of each row per entry. The lower bits hold the numbers of the first half, and the upper bits those of the
+    /// second half.
     pub(super) bytes: [[u8; 4 * ROWS]; 4],
 }
 
@@ -29,7 +30,8 @@ impl packed::Kernel for Block {
         let ones = simd.avx._mm256_set1_epi16(1);
         let mut first = [low; 4];
         let mut second = [low; 4];
-        // No closures around instructions: they must become part of this function, in every build.
+        // There are no closures around instructions, because the instructions must be inlined into this function in every
+        // build.
         for part in 0..4 {
             let bytes: __m256i = cast(self.bytes[part]);
             first[part] = simd.avx2._mm256_and_si256(bytes, low);
@@ -37,7 +39,7 @@ impl packed::Kernel for Block {
         }
         let (scales, least) = (packed::half(simd, self.scales), packed::half(simd, self.least));
         for (row, sum) in rows.iter().zip(sums) {
-            // Sums of eight products of two numbers each stay below 2^15: 8 · 2 · 15 · 127.
+            // The sums of eight products of two numbers each stay below 2^15: 8 · 2 · 15 · 127.
             let mut all = simd.avx._mm256_setzero_si256();
             for part in 0..4 {
                 for (weights, word) in [(first[part], row.words[part]), (second[part], row.words[part + 4])] {

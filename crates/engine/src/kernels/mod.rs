@@ -1,11 +1,11 @@
-//! Matrices of 4-bit and 8-bit weights, multiplied with the instructions that the processor has.
+//! Multiplies matrices of 4-bit and 8-bit weights with the vector instructions of the processor.
 //!
-//! Eight rows of a matrix lie side by side (`four`, `eight`), so that a register holds a number of each of them and no sum
-//! crosses its lanes. Rows of activations become 8-bit numbers first (`activations`), and four of them meet each block of
-//! weights while it is in registers (`packed`). What becomes of a row does not depend on the rows beside it.
+//! Eight rows of a matrix are interleaved (`four`, `eight`), so that a register holds a number of each row and no sum crosses
+//! its lanes. Rows of activations are first quantized to 8 bits (`activations`). Four of them are multiplied with each block of
+//! weights while it is in registers (`packed`). The result of a row does not depend on the other rows.
 //!
-//! The instructions are AVX2's, called through `pulp`, whose tokens prove that the processor has them. Where it lacks them,
-//! and for other formats, candle multiplies.
+//! The instructions are AVX2, called through `pulp`, whose tokens prove that the processor has them. Without AVX2, and for
+//! other formats, candle multiplies.
 
 #![expect(
     clippy::inline_always,
@@ -26,7 +26,7 @@ mod packed;
 
 pub(crate) use self::packed::Packed;
 
-/// Formats of GGUF files that can be packed.
+/// The GGUF formats that the kernels support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Q4_0,
@@ -34,9 +34,9 @@ pub(crate) enum Format {
     Q8_0,
 }
 
-/// Numbers that share a scale.
+/// The numbers per block, which share a scale.
 #[cfg(target_arch = "x86_64")]
 const BLOCK: usize = 32;
-/// Rows of a matrix that lie side by side.
+/// The rows of a matrix that are interleaved.
 #[cfg(target_arch = "x86_64")]
 const ROWS: usize = 8;

@@ -1,14 +1,14 @@
-//! Packed matrices of a processor without kernels: there are none.
+//! A placeholder for processors without kernels.
 
 use super::Format;
 
-/// A matrix of weights, which cannot be made here.
+/// A matrix of weights. It cannot be created on this processor.
 pub(crate) enum Packed {}
 
 // === impl Packed ===
 
 impl Packed {
-    /// Whether matrices can be packed.
+    /// Whether the kernels can be used.
     pub(crate) fn is_available() -> bool {
         false
     }

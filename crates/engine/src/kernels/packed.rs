@@ -1,4 +1,4 @@
-//! A matrix in the layout of the kernels.
+//! A matrix in the interleaved layout of the kernels.
 
 use std::arch::x86_64::{__m128i, __m256};
 
@@ -8,9 +8,9 @@ use rayon::prelude::*;
 
 use super::{BLOCK, Format, ROWS, activations, eight, four};
 
-/// Rows of activations that meet a block of weights at once.
+/// The rows of activations that are multiplied with a block of weights at once.
 const TOGETHER: usize = 4;
-/// Products of blocks below which threads would wait for each other longer than they compute.
+/// With fewer products of blocks than this, threads would wait for each other longer than they compute.
 const WORTH_SHARING: usize = 8192;
 
 /// A matrix of weights.
@@ -21,30 +21,30 @@ pub(crate) struct Packed {
     outputs: usize,
 }
 
-/// Groups of rows, each of them block by block. Rows that complete the last group are zero.
+/// Groups of eight rows, each stored block by block. The last group is filled up with rows of zeros.
 enum Blocks {
     Four(Vec<four::Block>),
     Eight(Vec<eight::Block>),
 }
 
-/// A block of each of eight rows.
+/// One block of each of eight rows.
 pub(super) trait Kernel: Copy + Sync {
     const EMPTY: Self;
 
-    /// Four bytes of each row at once.
+    /// Four bytes of each row per entry.
     fn bytes_mut(&mut self) -> &mut [[u8; 4 * ROWS]];
 
-    /// Adds what the block makes of `N` rows of activations.
+    /// Adds the products of the block with `N` rows of activations to `sums`.
     fn multiply<const N: usize>(&self, simd: V3, rows: [&activations::Block; N], sums: &mut [__m256; N]);
 
-    /// The numbers of one row.
+    /// Returns the numbers of one row.
     fn row(&self, row: usize) -> [f32; BLOCK];
 }
 
 // === impl Format ===
 
 impl Format {
-    /// Bytes of a block: its scale, then for Q4_1 its least value, then its numbers.
+    /// The bytes of a block in a GGUF file: its scale, for Q4_1 also its minimum, and its numbers.
     fn block_bytes(self) -> usize {
         match self {
             Self::Q4_0 => 18,
@@ -57,13 +57,13 @@ impl Format {
 // === impl Packed ===
 
 impl Packed {
-    /// Whether matrices can be packed: whether the processor has AVX2.
+    /// Whether the kernels can be used, which need AVX2.
     pub(crate) fn is_available() -> bool {
         V3::is_available()
     }
 
-    /// Packs the bytes of a GGUF tensor, whose rows are a multiple of a block long. None where the processor lacks the
-    /// instructions.
+    /// Converts the bytes of a GGUF tensor to the interleaved layout. The length of a row must be a multiple of the block
+    /// length. Returns `None` if the processor has no AVX2.
     pub(crate) fn new(format: Format, data: &[u8], outputs: usize, inputs: usize) -> Option<Self> {
         let simd = V3::try_new()?;
         let word = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
@@ -80,7 +80,7 @@ impl Packed {
             })),
             Format::Q4_0 => Blocks::Four(pack(format, data, outputs, inputs, |row, bytes, block| {
                 let block: &mut four::Block = block;
-                // Numbers go from -8 to 7.
+                // The numbers of Q4_0 range from -8 to 7, so the minimum is -8 times the scale.
                 (block.scales[row], block.least[row]) = (word(bytes), minus_eight_times(word(bytes)));
                 &bytes[2..]
             })),
@@ -88,7 +88,7 @@ impl Packed {
         Some(Self { simd, blocks, inputs, outputs })
     }
 
-    /// How many bytes the matrix takes.
+    /// The size of the matrix in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match &self.blocks {
             Blocks::Four(blocks) => size_of_val(blocks.as_slice()),
@@ -136,7 +136,7 @@ impl Packed {
             products.truncate(self.outputs);
             return products;
         }
-        // From group by group to row by row.
+        // Reorders the products from groups to rows.
         let mut ordered = vec![0.0; count * self.outputs];
         for (group, products) in products.chunks_exact(count * ROWS).enumerate() {
             let width = ROWS.min(self.outputs - group * ROWS);
@@ -149,7 +149,7 @@ impl Packed {
     }
 }
 
-/// Lays rows side by side. `head` takes what stands before the numbers of a row's block, and gives the rest.
+/// Interleaves rows. `head` reads the scale and the minimum of a row's block, and returns the bytes of the numbers.
 fn pack<K: Kernel>(
     format: Format,
     data: &[u8],
@@ -172,7 +172,7 @@ fn pack<K: Kernel>(
     packed
 }
 
-/// Eight rows of weights and all rows of activations.
+/// The multiplication of eight rows of weights with all rows of activations.
 struct Group<'a, K> {
     simd: V3,
     weights: &'a [K],
@@ -210,26 +210,27 @@ impl<K: Kernel> pulp::NullaryFnOnce for Group<'_, K> {
     }
 }
 
-/// Eight 16-bit floating-point numbers as 32-bit ones. Infinities, which no scale is, become large numbers.
+/// Converts eight 16-bit floats to 32-bit floats. Infinities become large numbers, which does not matter because scales are
+/// finite.
 #[inline(always)]
 pub(super) fn half(simd: V3, numbers: [u16; ROWS]) -> __m256 {
     let numbers: __m128i = cast(numbers);
-    // Sign, exponent and fraction move to their places; then only the exponent's offset is wrong.
+    // The shift moves sign, exponent and fraction to their places. Then only the bias of the exponent is wrong.
     let wide = simd.avx2._mm256_slli_epi32::<13>(simd.avx2._mm256_cvtepi16_epi32(numbers));
     let wide = simd.avx2._mm256_and_si256(wide, simd.avx._mm256_set1_epi32(0x8fff_e000_u32.cast_signed()));
     simd.avx._mm256_mul_ps(simd.avx._mm256_castsi256_ps(wide), simd.avx._mm256_set1_ps(OFFSET))
 }
 
-/// The same for one number.
+/// Converts one number like [`half`].
 pub(super) fn single(number: u16) -> f32 {
     let sign = u32::from(number & 0x8000) << 16;
     f32::from_bits(sign | u32::from(number & 0x7fff) << 13) * OFFSET
 }
 
-/// 2^112: what the exponents of 32-bit numbers are ahead of those of 16-bit numbers.
+/// 2^112: the difference between the exponent biases of 32-bit and 16-bit floats.
 const OFFSET: f32 = f32::from_bits((127 + 112) << 23);
 
-/// A 16-bit number times -8.
+/// Multiplies a 16-bit float by -8.
 fn minus_eight_times(number: u16) -> u16 {
     f16::from_f32(-8.0 * single(number)).to_bits()
 }
@@ -245,14 +246,14 @@ mod tests {
     use super::*;
 
     const INPUTS: usize = 96;
-    /// One more than a multiple of a group.
+    /// One row more than a multiple of the group size.
     const OUTPUTS: usize = 25;
 
     fn numbers(random: &mut StdRng, count: usize) -> Vec<f32> {
         (0..count).map(|_| random.random_range(-1.0..1.0)).collect()
     }
 
-    /// A random matrix in a format, packed and as plain numbers.
+    /// A random matrix in this format, both in the interleaved layout and as plain numbers.
     fn matrix(random: &mut StdRng, format: Format) -> Option<(Packed, Vec<f32>)> {
         let kind = match format {
             Format::Q4_0 => GgmlDType::Q4_0,
@@ -287,7 +288,7 @@ mod tests {
             for (row, products) in rows.chunks(INPUTS).zip(products.chunks(OUTPUTS)) {
                 for (weights, product) in plain.chunks(INPUTS).zip(products) {
                     let exact: f32 = weights.iter().zip(row).map(|(a, b)| a * b).sum();
-                    // Each number is off by half a step of 1/127 at most.
+                    // Each number has an error of at most half a step of 1/127.
                     let most: f32 = weights.iter().map(|weight| weight.abs()).sum::<f32>() / 254.0 + 1e-4;
                     assert!((product - exact).abs() < most, "{format:?}: {product} instead of {exact}");
                 }
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn extreme_weights_do_not_overflow() {
-        // Scale 1, least 0, all numbers 15; then scale 1, all numbers -128.
+        // First scale 1, minimum 0 and all numbers 15; then scale 1 and all numbers -128.
         for (format, head, byte, number) in [
             (Format::Q4_1, &[0x00, 0x3c, 0, 0][..], 0xff, 15.0),
             (Format::Q8_0, &[0x00, 0x3c][..], 0x80, -128.0),

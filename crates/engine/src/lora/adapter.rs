@@ -17,7 +17,7 @@ use crate::{
 const SETTINGS: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter_model.safetensors";
 
-/// A matrix of a layer that an adapter can add to.
+/// A matrix of a layer that adapters can modify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     Query,
@@ -32,17 +32,17 @@ pub(crate) enum Target {
 /// A loaded adapter.
 pub(crate) struct Adapter {
     pub(crate) name: String,
-    /// Another one for each adapter that was ever loaded: what is cached belongs to it.
+    /// A number that is unique for each load of an adapter. Cached blocks belong to this number.
     pub(crate) number: u64,
-    /// For each layer, what is added to which matrix.
+    /// For each layer, the modified matrices with their additions.
     layers: Vec<BTreeMap<Target, LowRank>>,
 }
 
-/// The product of two small matrices, which is added to a large one.
+/// The product of two small matrices, which is added to a large matrix.
 pub(crate) struct LowRank {
-    /// `rank` rows as long as the input.
+    /// `rank` rows with the length of the input.
     down: Vec<f32>,
-    /// `rank` rows as long as the output, scaled.
+    /// `rank` rows with the length of the output, already scaled.
     up: Vec<f32>,
     inputs: usize,
     outputs: usize,
@@ -61,7 +61,7 @@ impl Target {
         (Self::Down, "mlp.down_proj"),
     ];
 
-    /// The lengths of an input and of an output.
+    /// The lengths of the input and of the output.
     fn shape(self, config: &Config) -> (usize, usize) {
         let Config { width, feed_forward, .. } = *config;
         let (queries, keys) = (config.heads * config.head_width, config.kv_heads * config.head_width);
@@ -78,12 +78,12 @@ impl Target {
 // === impl Adapter ===
 
 impl Adapter {
-    /// Whether a folder holds an adapter.
+    /// Whether a folder contains an adapter.
     pub(crate) fn is_in(folder: &Path) -> bool {
         folder.join(SETTINGS).is_file()
     }
 
-    /// Reads the adapter in a folder, for a model of this shape, of at most this rank.
+    /// Reads the adapter in a folder. Its shape must match the model, and its rank must not be above `most_rank`.
     pub(crate) fn load(
         name: &str,
         number: u64,
@@ -153,7 +153,7 @@ impl Adapter {
         Ok(Self { name: name.to_owned(), number, layers })
     }
 
-    /// What is added to a matrix of a layer.
+    /// Returns the addition to a matrix of a layer.
     pub(crate) fn of(&self, layer: usize, target: Target) -> Option<&LowRank> {
         self.layers.get(layer)?.get(&target)
     }
@@ -162,7 +162,8 @@ impl Adapter {
 // === impl LowRank ===
 
 impl LowRank {
-    /// From matrices as PEFT has them: `rank` rows of inputs, and a row of `rank` numbers for each output.
+    /// Converts matrices from PEFT's layout: `down` has `rank` rows of inputs, and `up` has a row of `rank` numbers for each
+    /// output.
     fn new(down: Vec<f32>, up: &[f32], rank: usize, scale: f32) -> Self {
         let (inputs, outputs) = (down.len() / rank, up.len() / rank);
         let up =
@@ -170,7 +171,7 @@ impl LowRank {
         Self { up: up.collect(), down, inputs, outputs }
     }
 
-    /// Adds to products what the adapter makes of rows of activations.
+    /// Adds the adapter's product with rows of activations to `products`.
     pub(crate) fn add(&self, rows: &[f32], products: &mut [f32]) {
         Arch::new().dispatch(|| {
             for (row, products) in rows.chunks_exact(self.inputs).zip(products.chunks_exact_mut(self.outputs))
@@ -187,7 +188,7 @@ impl LowRank {
     }
 }
 
-/// The layer, the matrix and the side (0 for A, 1 for B) that a tensor's name means.
+/// Reads a tensor's name: the layer, the matrix and the side (0 for A, 1 for B).
 fn place(name: &str) -> Option<(usize, Target, usize)> {
     let name = name.strip_prefix("base_model.model.")?;
     let name = name.strip_prefix("model.").unwrap_or(name).strip_prefix("layers.")?;
@@ -200,8 +201,8 @@ fn place(name: &str) -> Option<(usize, Target, usize)> {
     Some((layer.parse().ok()?, target, side))
 }
 
-/// Rows of queries or keys in the order of GGUF files of Llama: a number of each head's first half, then its partner in the
-/// second half.
+/// Reorders the rows of queries or keys as in Llama's GGUF files: each row of a head's first half is followed by its partner in
+/// the second half.
 fn neighbours(rows: &[f32], rank: usize, head_width: usize) -> Vec<f32> {
     let half = head_width / 2;
     rows.chunks_exact(head_width * rank)
@@ -240,7 +241,7 @@ mod tests {
 
     #[test]
     fn products_are_added_scaled() {
-        // Rank 2, from 2 numbers to 3.
+        // Rank 2, from 2 inputs to 3 outputs.
         let low = LowRank::new(vec![1.0, 2.0, 0.0, 1.0], &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], 2, 0.5);
         let mut products = [10.0, 10.0, 10.0];
         low.add(&[1.0, 1.0], &mut products);

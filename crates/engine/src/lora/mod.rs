@@ -1,4 +1,4 @@
-//! LoRA adapters: small matrices that are added to those of the model, for the requests that name them.
+//! LoRA adapters: small matrices that are added to the model's matrices for requests that name the adapter.
 
 mod adapter;
 mod registry;

@@ -1,4 +1,4 @@
-//! The adapters that are loaded.
+//! The loaded adapters.
 
 use std::{path::Path, sync::Arc};
 
@@ -11,34 +11,34 @@ use crate::{LoadError, model::Config};
 /// The most adapters that are loaded at once.
 const MOST: usize = 256;
 
-/// The adapters that are loaded.
+/// The loaded adapters.
 pub(crate) struct Adapters {
     config: Config,
     most_rank: usize,
-    /// How many keep their matrices in memory while no answer uses them.
+    /// The most adapters whose matrices stay in memory while no request uses them.
     most_kept: usize,
     loaded: Mutex<Loaded>,
-    /// The number of the next one that is read. One is read at a time.
+    /// The number of the next adapter. The lock also makes sure that only one adapter is read at a time.
     next: Mutex<u64>,
 }
 
 #[derive(Default)]
 struct Loaded {
     entries: Vec<Entry>,
-    /// Counts uses.
+    /// A counter that orders uses.
     clock: u64,
 }
 
 /// An adapter that requests may name.
 struct Entry {
     card: Card,
-    /// None while its matrices are not in memory.
+    /// `None` while the matrices are not in memory.
     adapter: Option<Arc<Adapter>>,
-    /// When it was used last.
+    /// The value of the counter at the last use.
     used: u64,
 }
 
-/// An adapter cannot be loaded.
+/// Why an adapter cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AdapterError {
     #[error(
@@ -56,29 +56,30 @@ pub(crate) enum AdapterError {
 // === impl Adapters ===
 
 impl Adapters {
-    /// None yet, for a model of this shape, of at most this rank. Without `most_kept` all stay in memory.
+    /// Creates an empty registry for a model of this shape. Without `most_kept`, all adapters stay in memory.
     pub(crate) fn new(config: Config, most_rank: usize, most_kept: Option<usize>) -> Self {
         let most_kept = most_kept.unwrap_or(MOST);
         Self { config, most_rank, most_kept, loaded: Mutex::default(), next: Mutex::new(1) }
     }
 
-    /// The adapter of this name. Blocks while it is read again, where it was given up.
+    /// Returns the adapter with this name. If its memory was released, this blocks while the adapter is read again.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Arc<Adapter>>, AdapterError> {
         if let Some(adapter) = self.loaded.lock().take(name) {
             return Ok(Some(adapter));
         }
         let mut next = self.next.lock();
-        // It may have been read while this one waited.
+        // Another caller may have read the adapter while this one waited for the lock.
         if let Some(adapter) = self.loaded.lock().take(name) {
             return Ok(Some(adapter));
         }
         let card = self.cards().into_iter().find(|card| card.name == name);
         let Some(card) = card else { return Ok(None) };
-        // Its files may have changed, so that it has a new number, and nothing cached belongs to it.
+        // The files may have changed. So the adapter gets a new number, and blocks that were cached before are not used with
+        // it.
         let adapter = self.read(&card, &mut next)?;
         tracing::info!(name, path = card.path, "Read a LoRA adapter again.");
         let mut loaded = self.loaded.lock();
-        // It may have been unloaded meanwhile.
+        // The adapter may have been unloaded in the meantime.
         if let Some(entry) = loaded.entries.iter_mut().find(|entry| entry.card == card) {
             entry.adapter = Some(Arc::clone(&adapter));
             loaded.take(name);
@@ -87,12 +88,12 @@ impl Adapters {
         Ok(Some(adapter))
     }
 
-    /// All of them, in the order in which they were loaded.
+    /// Returns all adapters in the order in which they were loaded.
     pub(crate) fn cards(&self) -> Vec<Card> {
         self.loaded.lock().entries.iter().map(|entry| entry.card.clone()).collect()
     }
 
-    /// Loads one. With `in_place` it takes the place of the one of its name; answers that use that one go on with it.
+    /// Loads an adapter. With `in_place`, it replaces the adapter of the same name. Running answers keep the old one.
     pub(crate) fn load(&self, card: Card, in_place: bool) -> Result<(), AdapterError> {
         let mut next = self.next.lock();
         let cards = self.cards();
@@ -107,7 +108,7 @@ impl Adapters {
         let name = card.name.clone();
         let entry = Entry { card, adapter, used: 0 };
         let mut loaded = self.loaded.lock();
-        // It may have been unloaded meanwhile.
+        // The adapter may have been unloaded in the meantime.
         match loaded.entries.iter_mut().find(|known| known.card.name == name) {
             Some(known) => *known = entry,
             None => loaded.entries.push(entry),
@@ -127,7 +128,7 @@ impl Adapters {
         Ok(Arc::new(adapter))
     }
 
-    /// Forgets one; answers that use it go on with it. Says whether it was there.
+    /// Unloads an adapter. Running answers keep it. Returns whether it was loaded.
     pub(crate) fn unload(&self, name: &str) -> bool {
         let entries = &mut self.loaded.lock().entries;
         let before = entries.len();
@@ -139,7 +140,7 @@ impl Adapters {
 // === impl Loaded ===
 
 impl Loaded {
-    /// Uses the adapter of this name, if it is in memory.
+    /// Returns the adapter with this name if it is in memory, and records the use.
     fn take(&mut self, name: &str) -> Option<Arc<Adapter>> {
         let entry = self.entries.iter_mut().find(|entry| entry.card.name == name)?;
         let adapter = entry.adapter.clone()?;
@@ -148,7 +149,7 @@ impl Loaded {
         Some(adapter)
     }
 
-    /// Gives up the matrices that were not used for longest, until so many adapters have theirs.
+    /// Releases the memory of the least recently used adapters, until at most `most` adapters are in memory.
     fn give_up(&mut self, most: usize) {
         let mut kept: Vec<&mut Entry> =
             self.entries.iter_mut().filter(|entry| entry.adapter.is_some()).collect();

@@ -1,4 +1,4 @@
-//! `adapter_config.json` as PEFT writes it.
+//! `adapter_config.json`, as PEFT writes it.
 
 use std::{fs::File, io::Read, path::Path};
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::LoadError;
 
-/// The most bytes of the file, which usually has one thousand.
+/// The longest file, in bytes. Usual files have about one thousand.
 const LONGEST: u64 = 1 << 20;
 
-/// What an adapter's file says.
+/// The settings of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Settings {
     pub(super) rank: usize,
-    /// What products are multiplied by.
+    /// The factor of the products.
     pub(super) scale: f32,
 }
 
@@ -106,7 +106,7 @@ impl Settings {
     }
 }
 
-/// Reads settings for the fuzz target.
+/// Parses settings, for the fuzz target.
 pub(crate) fn probe(bytes: &[u8]) {
     let _ = Settings::read(bytes);
 }

@@ -1,4 +1,4 @@
-//! Which adapters run, and which ones wait.
+//! Counts the adapters of running and waiting sequences.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 
 use super::Adapter;
 
-/// How many sequences of each adapter wait, and how many run.
+/// The numbers of waiting and of running sequences for each adapter.
 #[derive(Default)]
 pub(crate) struct Usage(Mutex<BTreeMap<String, [usize; 2]>>);
 
-/// An adapter in use by one sequence.
+/// An adapter that a sequence uses.
 pub(crate) struct Used {
     pub(crate) adapter: Arc<Adapter>,
     runs: bool,
@@ -20,13 +20,13 @@ pub(crate) struct Used {
 // === impl Usage ===
 
 impl Usage {
-    /// Uses an adapter for a sequence that waits.
+    /// Counts an adapter for a waiting sequence.
     pub(crate) fn wait(self: &Arc<Self>, adapter: Arc<Adapter>) -> Used {
         self.0.lock().entry(adapter.name.clone()).or_default()[0] += 1;
         Used { adapter, runs: false, usage: Arc::clone(self) }
     }
 
-    /// The names of those that run, and of those that wait, with commas between them.
+    /// Returns the comma-separated names of the running and of the waiting adapters.
     pub(crate) fn names(&self) -> [String; 2] {
         let usage = self.0.lock();
         [1, 0].map(|state| {
@@ -39,7 +39,7 @@ impl Usage {
 // === impl Used ===
 
 impl Used {
-    /// Notes whether the sequence runs.
+    /// Records whether the sequence runs.
     pub(crate) fn runs(&mut self, runs: bool) {
         if let Some(counts) = self.usage.0.lock().get_mut(&self.adapter.name) {
             counts[usize::from(self.runs)] -= 1;

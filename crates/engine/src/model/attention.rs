@@ -1,4 +1,4 @@
-//! Attention of one token over everything before it.
+//! Attention of one token over all tokens before it.
 #![expect(
     clippy::inline_always,
     reason = "what is inlined uses the instructions that its caller says there are"
@@ -9,12 +9,12 @@ use pulp::Arch;
 use super::exponential::exp;
 use crate::cache::{Kv, Table};
 
-/// Sums that are kept side by side, so that the compiler can use wide registers.
+/// The number of partial sums, so that the compiler can use wide registers.
 const LANES: usize = 16;
-/// Numbers of a head whose sums stay in registers.
+/// The numbers of a head whose sums are held in registers at once.
 const COLUMNS: usize = 32;
 
-/// What queries of one token, all heads, find among the keys and values of `length` tokens.
+/// Computes the attention of one token's queries, for all heads, over the keys and values of `length` tokens.
 pub(super) fn attend(
     queries: &[f32],
     kv: &Kv,
@@ -43,7 +43,7 @@ pub(super) fn attend(
     }
 }
 
-/// Makes weights positive, with the sum 1.
+/// Softmax: makes weights positive, with the sum 1.
 #[inline(always)]
 fn soften(weights: &mut [f32]) {
     let most = weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -56,7 +56,7 @@ fn soften(weights: &mut [f32]) {
     }
 }
 
-/// Sums values by their weights, some columns at a time.
+/// Adds up the values with their weights, several columns at a time.
 #[inline(always)]
 fn gather<'a, I: Iterator<Item = &'a [f32]>>(weights: &[f32], found: &mut [f32], values: impl Fn() -> I) {
     let whole = found.len() / COLUMNS * COLUMNS;
@@ -82,7 +82,7 @@ fn gather<'a, I: Iterator<Item = &'a [f32]>>(weights: &[f32], found: &mut [f32],
     }
 }
 
-/// The sum of the products of two rows. Inlined, since its caller says which instructions there are.
+/// The dot product of two rows. It is inlined because its caller decides which instructions are used.
 #[inline(always)]
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let (a, a_rest) = a.as_chunks::<LANES>();

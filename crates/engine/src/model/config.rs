@@ -8,16 +8,16 @@ use crate::{
     weights::{Gguf, Safetensors, Value, Weights},
 };
 
-/// Limits of everything that memory is reserved by before any tensor was read.
+/// Limits of the dimensions. They bound all allocations that are made before a tensor has been read.
 const WIDEST: usize = 1 << 16;
 const DEEPEST: usize = 1 << 10;
 
-/// Which pairs of numbers a rotary embedding turns.
+/// The pairs of numbers that a rotary embedding rotates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pairs {
-    /// Neighbours, as GGUF files of Llama have them.
+    /// Neighbouring numbers, as in Llama's GGUF files.
     Neighbours,
-    /// A number of the first half and its partner in the second.
+    /// A number of the first half with its partner in the second half.
     Halves,
 }
 
@@ -25,29 +25,29 @@ pub(crate) enum Pairs {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     pub(crate) architecture: String,
-    /// Numbers of a token's vector.
+    /// The length of a token's vector.
     pub(crate) width: usize,
     pub(crate) layers: usize,
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) head_width: usize,
     pub(crate) feed_forward: usize,
-    /// Tokens of the vocabulary.
+    /// The number of tokens in the vocabulary.
     pub(crate) vocabulary: usize,
-    /// Tokens of a prompt and its answer together.
+    /// The most tokens of a prompt with its answer.
     pub(crate) context: usize,
     pub(crate) rope_base: f64,
     pub(crate) rope_pairs: Pairs,
     pub(crate) rope_scaling: Scaling,
     pub(crate) epsilon: f32,
-    /// Whether queries and keys are normalised head by head.
+    /// Whether the queries and keys of each head are normalized.
     pub(crate) normalises_heads: bool,
 }
 
 // === impl Config ===
 
 impl Config {
-    /// Reads the shape of a model and refuses what the engine does not compute.
+    /// Reads the shape of a model. Refuses models that the engine does not support.
     pub(crate) fn of(weights: &Weights) -> Result<Self, LoadError> {
         let (path, read) = (
             weights.path(),
@@ -102,7 +102,7 @@ impl Config {
             context: size("context_length")?,
             rope_base: number("rope.freq_base").unwrap_or(10_000.0),
             rope_pairs,
-            // A file of Llama 3 has its factors as a tensor.
+            // A Llama 3 file has its factors in a tensor.
             rope_scaling: Scaling::None,
             epsilon: epsilon(number("attention.layer_norm_rms_epsilon").unwrap_or(1e-5)),
             normalises_heads,
@@ -174,7 +174,7 @@ impl Config {
                 self.heads, self.head_width, self.kv_heads
             ));
         }
-        // A block of weights holds 32 of them.
+        // A block of weights has 32 numbers.
         for (name, value) in [
             ("the width", self.width),
             ("the width of all heads", self.heads * self.head_width),
@@ -187,7 +187,7 @@ impl Config {
         Ok(())
     }
 
-    /// Numbers that the KV cache holds for a token: keys and values of all layers.
+    /// The numbers per token in the KV cache: the keys and values of all layers.
     pub(crate) fn cached_numbers(&self) -> usize {
         2 * self.layers * self.kv_heads * self.head_width
     }
@@ -209,7 +209,7 @@ fn epsilon(value: f64) -> f32 {
     value as f32
 }
 
-/// A value about rotary embeddings, which newer files have in an object of its own.
+/// Returns a setting of the rotary embedding. Newer files have these settings in an object of their own.
 fn rope<'a>(config: &'a Json, name: &str) -> &'a Json {
     match &config["rope_parameters"][name] {
         Json::Null => &config[name],

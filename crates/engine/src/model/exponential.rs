@@ -1,17 +1,17 @@
-//! The exponential function of many numbers at once.
+//! The exponential function, for vector code.
 
 use std::f32::consts::LOG2_E;
 
-/// The natural logarithm of 2 in two parts, so that multiples of it stay exact.
+/// ln 2 in two parts, so that its multiples are exact.
 const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 /// 1/n! for n from 6 down to 0.
 const SERIES: [f32; 7] = [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0];
-/// Adding this much to a number moves its whole part, rounded, into the lowest bits.
+/// Adding this number rounds a float to a whole number and moves it into the lowest bits.
 const ROUND: f32 = 12_582_912.0;
-/// Beyond these, results are next to 0, or next to the greatest number.
+/// Outside of this range, the result is almost 0 or almost the greatest number.
 const RANGE: [f32; 2] = [-87.0, 88.0];
 
-/// e to the power of a number, to within a few units of the last place, without branches: loops over it become vector code.
+/// Computes e^x to within a few units in the last place. It has no branches, so that loops over it become vector code.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "its caller says which instructions there are")]
 pub(super) fn exp(number: f32) -> f32 {
@@ -20,7 +20,7 @@ pub(super) fn exp(number: f32) -> f32 {
     let whole = shifted - ROUND;
     let rest = number - whole * LN_2[0] - whole * LN_2[1];
     let series = SERIES.into_iter().fold(0.0, |sum, factor| sum * rest + factor);
-    // The lowest bits of the sum are the power of two.
+    // The lowest bits of `shifted` are the exponent.
     let power = shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23;
     series * f32::from_bits(power)
 }

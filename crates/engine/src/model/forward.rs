@@ -1,4 +1,4 @@
-//! One pass of several sequences through the model.
+//! The forward pass of several sequences through the model.
 
 use std::path::Path;
 
@@ -28,17 +28,17 @@ pub(crate) struct Transformer {
     rope: Rope,
 }
 
-/// Tokens of one sequence that are computed in one pass.
+/// Tokens of one sequence that are computed in one forward pass.
 pub(crate) struct Span<'a> {
-    /// At least one.
+    /// Has at least one entry.
     pub(crate) tokens: &'a [u32],
-    /// The position of the first of them. Everything before it is in the cache.
+    /// The position of the first token. All tokens before it are in the cache.
     pub(crate) start: usize,
-    /// Where the sequence's keys and values are, with room for these tokens.
+    /// The blocks of the sequence, with space for these tokens.
     pub(crate) table: Table<'a>,
-    /// Whether the weights of the next token are wanted.
+    /// Whether the logits of the next token are needed.
     pub(crate) predicts: bool,
-    /// What is added to the model's matrices.
+    /// The adapter, if the sequence uses one.
     pub(crate) adapter: Option<&'a Adapter>,
 }
 
@@ -57,7 +57,7 @@ impl Transformer {
         let embedding = Embedding::new(&reader.required(Part::Embedding)?, vocabulary, width, as_shipped)?;
         let output = match reader.raw(Part::Output)? {
             Some(raw) => Matrix::new(&raw, vocabulary, width, as_shipped)?,
-            // The output shares the vectors of the vocabulary.
+            // The output matrix is the embedding table.
             None => embedding.as_matrix().map_err(|error| unusable(weights.path(), &error))?,
         };
         let factors = reader.raw(Part::RopeFactors)?.map(|raw| raw.numbers(&[head_width / 2])).transpose()?;
@@ -84,14 +84,13 @@ impl Transformer {
         &self.config
     }
 
-    /// How many bytes the weights take.
+    /// The size of the weights in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let layers: usize = self.layers.iter().map(Layer::bytes).sum();
         layers + self.embedding.bytes() + self.output.bytes()
     }
 
-    /// Computes the spans and stores their keys and values. Gives, for each span that predicts, a weight for each token of
-    /// the vocabulary.
+    /// Computes the spans and stores their keys and values. Returns the logits for each span that predicts.
     pub(crate) fn compute(&self, spans: &[Span<'_>], kv: &mut Kv) -> candle_core::Result<Vec<Vec<f32>>> {
         let rows = self.rows(spans, kv)?;
         let width = self.config.width;
@@ -111,7 +110,7 @@ impl Transformer {
         Ok(weights.chunks_exact(self.config.vocabulary).map(<[f32]>::to_vec).collect())
     }
 
-    /// Computes a span and stores its keys and values. Gives what the model makes of each of its tokens.
+    /// Computes a span and stores its keys and values. Returns the final hidden state of each of its tokens.
     pub(crate) fn states(&self, span: Span<'_>, kv: &mut Kv) -> candle_core::Result<Vec<f32>> {
         let mut rows = self.rows(&[span], kv)?;
         normalise(&mut rows, &self.output_norm, self.config.epsilon);
@@ -149,7 +148,7 @@ impl Transformer {
         let mut found = vec![0.0; queries.len()];
         let mut row = 0;
         for span in spans {
-            // All keys of the span first: its tokens see each other.
+            // The keys of the whole span are stored first, because its tokens attend to each other.
             for offset in 0..span.tokens.len() {
                 let position = span.start + offset;
                 let keys = &mut keys[(row + offset) * key_width..][..key_width];

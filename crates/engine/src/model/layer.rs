@@ -1,4 +1,4 @@
-//! The weights of one layer, and the arithmetic that needs no cache.
+//! The weights of one layer, and the operations that need no cache.
 
 use pulp::Arch;
 
@@ -14,7 +14,7 @@ use crate::{
     weights::{Matrix, Weights},
 };
 
-/// A matrix with what is added to its products.
+/// A matrix with an optional bias.
 pub(super) struct Linear {
     matrix: Matrix,
     bias: Option<Vec<f32>>,
@@ -27,7 +27,7 @@ pub(super) struct Layer {
     pub(super) key: Linear,
     pub(super) value: Linear,
     pub(super) attention_output: Linear,
-    /// Norms of each head of the queries and of the keys.
+    /// The norms of each head's queries and keys.
     pub(super) head_norms: Option<(Vec<f32>, Vec<f32>)>,
     pub(super) feed_forward_norm: Vec<f32>,
     pub(super) gate: Linear,
@@ -35,13 +35,13 @@ pub(super) struct Layer {
     pub(super) down: Linear,
 }
 
-/// The spans of a pass in one layer, each with its adapter.
+/// The spans of a forward pass in one layer, each with its adapter.
 pub(super) struct Adapted<'a> {
     pub(super) layer: usize,
     pub(super) spans: &'a [Span<'a>],
 }
 
-/// Reads tensors of a model by what they are.
+/// Reads tensors of a model by their role.
 pub(super) struct Reader<'a> {
     pub(super) weights: &'a Weights,
     pub(super) as_shipped: bool,
@@ -101,7 +101,7 @@ impl Reader<'_> {
 // === impl Adapted ===
 
 impl Adapted<'_> {
-    /// Adds to products what the adapter of each span makes of its rows.
+    /// Adds the products of each span's adapter to `products`.
     fn add(&self, target: Target, rows: &[f32], products: &mut [f32]) {
         let tokens: usize = self.spans.iter().map(|span| span.tokens.len()).sum();
         let (inputs, outputs) = (rows.len() / tokens, products.len() / tokens);
@@ -120,7 +120,7 @@ impl Adapted<'_> {
 // === impl Linear ===
 
 impl Linear {
-    /// Multiplies rows of activations, and adds what adapters make of them.
+    /// Multiplies rows of activations, and adds the bias and the products of adapters.
     pub(super) fn apply(
         &self,
         rows: &[f32],
@@ -141,14 +141,14 @@ impl Linear {
 // === impl Layer ===
 
 impl Layer {
-    /// How many bytes the matrices take.
+    /// The size of the matrices in bytes.
     pub(super) fn bytes(&self) -> usize {
         let all =
             [&self.query, &self.key, &self.value, &self.attention_output, &self.gate, &self.up, &self.down];
         all.iter().map(|linear| linear.matrix.bytes()).sum()
     }
 
-    /// What the feed-forward part adds to rows that were normalised.
+    /// Computes the feed-forward part for normalized rows. The caller adds the result to the residual.
     pub(super) fn feed_forward(&self, rows: &[f32], adapted: &Adapted<'_>) -> candle_core::Result<Vec<f32>> {
         let mut gate = self.gate.apply(rows, adapted, Target::Gate)?;
         let up = self.up.apply(rows, adapted, Target::Up)?;
@@ -161,21 +161,21 @@ impl Layer {
     }
 }
 
-/// Adds numbers to others.
+/// Adds numbers element by element.
 pub(super) fn add(to: &mut [f32], numbers: &[f32]) {
     for (to, number) in to.iter_mut().zip(numbers) {
         *to += number;
     }
 }
 
-/// Each row divided by its root mean square, times the weights.
+/// RMS norm: divides each row by its root mean square and multiplies it by the weights.
 pub(super) fn normalised(rows: &[f32], weights: &[f32], epsilon: f32) -> Vec<f32> {
     let mut normalised = rows.to_vec();
     normalise(&mut normalised, weights, epsilon);
     normalised
 }
 
-/// Normalises rows in place.
+/// Normalizes rows in place.
 #[expect(clippy::cast_precision_loss, reason = "rows are short")]
 pub(super) fn normalise(rows: &mut [f32], weights: &[f32], epsilon: f32) {
     for row in rows.chunks_exact_mut(weights.len()) {
@@ -187,7 +187,7 @@ pub(super) fn normalise(rows: &mut [f32], weights: &[f32], epsilon: f32) {
     }
 }
 
-/// The sum of all squares, some of them side by side, so that the compiler can use wide registers.
+/// The sum of all squares, with several partial sums, so that the compiler can use wide registers.
 fn square_sum(row: &[f32]) -> f32 {
     let (lanes, rest) = row.as_chunks::<8>();
     let mut sums = [0.0; 8];

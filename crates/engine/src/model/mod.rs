@@ -1,4 +1,4 @@
-//! A transformer of the Llama family: its shape, its weights, and one pass through them.
+//! A transformer of the Llama family: its shape, its weights, and its forward pass.
 
 mod attention;
 mod config;

@@ -1,4 +1,4 @@
-//! What tensors are called in each format.
+//! The names of tensors in each format.
 
 use crate::weights::Weights;
 
@@ -8,7 +8,7 @@ pub(super) enum Part {
     Embedding,
     OutputNorm,
     Output,
-    /// Factors that divide rotary frequencies.
+    /// Divisors of the rotary frequencies.
     RopeFactors,
     AttentionNorm(usize),
     Query(usize),
@@ -23,13 +23,13 @@ pub(super) enum Part {
     Down(usize),
 }
 
-/// The name of a tensor, without `.weight` or `.bias`.
+/// Returns the name of a tensor, without `.weight` or `.bias`.
 pub(super) fn name(weights: &Weights, part: Part) -> String {
     match weights {
         Weights::Gguf(_) => gguf(part),
         Weights::Safetensors(files) => {
             let name = safetensors(part);
-            // Models that were saved without what predicts tokens, as those for embeddings are, leave the prefix out.
+            // Models that were saved without an output head, such as embedding models, have names without the prefix.
             match name.strip_prefix("model.") {
                 Some(short) if files.has("embed_tokens.weight") => short.to_owned(),
                 _ => name,

@@ -4,25 +4,25 @@ use std::f64::consts::TAU;
 
 use super::config::Pairs;
 
-/// How frequencies are changed for contexts that are longer than the one of training.
+/// The change of frequencies for contexts that are longer than in training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scaling {
-    /// They are not.
+    /// No change.
     None,
-    /// Low ones are divided, with a smooth way between low and high.
+    /// Low frequencies are divided, with a smooth transition between low and high ones.
     Llama3 {
         factor: f64,
         low: f64,
         high: f64,
-        /// The context of training, in tokens.
+        /// The context length of training, in tokens.
         context: f64,
     },
 }
 
-/// The angles of all positions.
+/// The rotation angles of all positions.
 pub(crate) struct Rope {
     pairs: Pairs,
-    /// For each position, the cosine and the sine of each pair.
+    /// The cosine and the sine of each pair, for each position.
     angles: Vec<(f32, f32)>,
     half: usize,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Rope {
 // === impl Rope ===
 
 impl Rope {
-    /// Angles for positions up to `context`. `factors` divide the frequencies one by one.
+    /// Computes the angles for positions up to `context`. `factors` are divisors, one for each frequency.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
@@ -62,7 +62,7 @@ impl Rope {
         Self { pairs, angles: angles.collect(), half }
     }
 
-    /// Turns one head's numbers to their position.
+    /// Rotates the numbers of one head by its position's angles.
     pub(crate) fn turn(&self, head: &mut [f32], position: usize) {
         let angles = &self.angles[position * self.half..(position + 1) * self.half];
         for (pair, (cosine, sine)) in angles.iter().enumerate() {

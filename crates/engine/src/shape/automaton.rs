@@ -1,24 +1,25 @@
-//! What may follow the bytes of an answer so far.
+//! An automaton that decides which bytes may follow the bytes of an answer so far.
 //!
-//! A state is a set of stacks, since a byte may fit several alternatives. The top of a stack says what its next byte may be;
-//! what lies below comes after that. Stacks share their lower parts.
+//! A state is a set of stacks, because a byte may fit several alternatives. The symbol on top of a stack decides which byte may
+//! come next. The symbols below it follow later. Stacks share their lower parts.
 
 use std::sync::Arc;
 
 use super::schema::{Id, Node, Nodes};
 
-/// Stacks of one state. Where there would be more, some forms of an answer are given up, never its shape.
+/// The most stacks of a state. Beyond this number, some valid answers can no longer be produced, but no invalid answer becomes
+/// possible.
 const MOST_STACKS: usize = 256;
-/// Levels of values within values, times the symbols of a level.
+/// The depth of nested values, times the symbols per level.
 const DEEPEST: usize = 256;
-/// Steps without a byte: a schema may refer to itself and to nothing else.
+/// The most expansion steps without a byte. The limit is needed for a schema that only refers to itself.
 const MOST_STEPS: usize = 4096;
-/// White space in one place, so that an answer cannot consist of it.
+/// The most white space in one place, so that an answer cannot consist of white space only.
 const MOST_SPACE: u8 = 20;
-/// Digits of each part of a number.
+/// The most digits in each part of a number.
 const MOST_DIGITS: u8 = 18;
 
-/// A state: where an answer can be.
+/// The state of an answer.
 #[derive(Debug, Clone)]
 pub(super) struct State(Vec<Stack>);
 
@@ -35,31 +36,32 @@ struct Cell {
 enum Symbol {
     /// A value that has not begun.
     Value(Id),
-    /// Bytes of a node's literal from here on.
+    /// The bytes of a literal, from this position on.
     Literal(Id, usize),
-    /// Bytes of the name of a property, from here on.
+    /// The bytes of a property's name, from this position on.
     Name(Id, usize, usize),
     /// One byte.
     Byte(u8),
-    /// So much white space at most.
+    /// White space of at most this length.
     Space(u8),
-    /// The rest of a string: how many characters may and must come, and its closing quote.
+    /// The rest of a string: the limits for its remaining characters, and the closing quote.
     Text {
         least: usize,
         most: usize,
     },
-    /// What follows a backslash.
+    /// The character after a backslash.
     Escape,
-    /// Hexadecimal digits.
+    /// This many hexadecimal digits.
     Hex(u8),
-    /// Bytes that complete a character.
+    /// The remaining bytes of a UTF-8 character.
     Continuation(u8),
     Number {
         whole: bool,
         part: Part,
         digits: u8,
     },
-    /// What follows `[` or `{`, or a member: how many members there are, or which properties (as bits).
+    /// The rest of an array or object after `[`, `{` or a member. It contains the number of members, or the used properties as
+    /// bits.
     List {
         node: Id,
         count: usize,
@@ -74,7 +76,7 @@ enum Symbol {
     },
 }
 
-/// Where in a number.
+/// The position in a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Sign,
@@ -94,7 +96,7 @@ fn push(below: Stack, top: Symbol) -> Stack {
     Some(Arc::new(Cell { top, below, depth }))
 }
 
-/// Puts symbols on a stack so that the first of them is on top.
+/// Pushes symbols onto a stack, so that the first one is on top.
 fn push_all<const N: usize>(below: &Stack, symbols: [Symbol; N]) -> Stack {
     symbols.into_iter().rev().fold(below.clone(), push)
 }
@@ -102,7 +104,7 @@ fn push_all<const N: usize>(below: &Stack, symbols: [Symbol; N]) -> Stack {
 // === impl State ===
 
 impl State {
-    /// Before the first byte.
+    /// The state before the first byte.
     pub(super) fn start(nodes: &Nodes) -> Self {
         Self::closed(nodes, vec![push(None, Symbol::Value(nodes.root()))])
     }
@@ -112,12 +114,12 @@ impl State {
         self.0.iter().any(Option::is_none)
     }
 
-    /// Whether nothing can follow.
+    /// Whether the answer must end here.
     pub(super) fn must_end(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
 
-    /// After one more byte; none where it fits nothing.
+    /// Returns the state after one more byte. Returns `None` if the byte is not allowed.
     pub(super) fn after(&self, nodes: &Nodes, byte: u8) -> Option<Self> {
         let next: Vec<Stack> = self.0.iter().flatten().filter_map(|cell| step(nodes, cell, byte)).collect();
         if next.is_empty() {
@@ -127,7 +129,7 @@ impl State {
         }
     }
 
-    /// Replaces what takes no byte by what does.
+    /// Expands the symbols on top of the stacks until each can consume a byte.
     fn closed(nodes: &Nodes, mut open: Vec<Stack>) -> Self {
         let mut closed = Vec::new();
         let mut steps = 0;
@@ -150,7 +152,7 @@ impl State {
     }
 }
 
-/// Adds what a stack may become without a byte. Whether it also takes a byte as it is.
+/// Adds the expansions of a stack that need no byte. Returns whether the stack itself can also consume a byte.
 fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
     let below = &cell.below;
     let comma = [Symbol::Byte(b','), Symbol::Space(MOST_SPACE)];
@@ -260,7 +262,7 @@ fn expand(nodes: &Nodes, cell: &Cell, open: &mut Vec<Stack>) -> bool {
     }
 }
 
-/// A stack after a byte; none where the byte does not fit its top.
+/// Returns the stack after a byte. Returns `None` if the byte does not match the top symbol.
 fn step(nodes: &Nodes, cell: &Cell, byte: u8) -> Option<Stack> {
     let below = &cell.below;
     let again = |symbol: Symbol| Some(push(below.clone(), symbol));
@@ -300,7 +302,8 @@ fn step(nodes: &Nodes, cell: &Cell, byte: u8) -> Option<Stack> {
         },
         Symbol::Hex(left) => {
             let rest = || if *left > 1 { push(below.clone(), Symbol::Hex(left - 1)) } else { below.clone() };
-            // Halves of a pair, which begin with d, would each need the other.
+            // Escapes that begin with `d` may be halves of surrogate pairs, and each half would need the other one. So they are
+            // not allowed.
             let fits = byte.is_ascii_hexdigit() && !(*left == 4 && matches!(byte, b'd' | b'D'));
             fits.then(rest)
         }
@@ -317,12 +320,12 @@ fn step(nodes: &Nodes, cell: &Cell, byte: u8) -> Option<Stack> {
             }
             again(Symbol::Number { whole: *whole, part, digits })
         }
-        // `expand` has replaced these.
+        // `expand` has already replaced these symbols.
         Symbol::Value(_) | Symbol::List { .. } | Symbol::Map { .. } | Symbol::Object { .. } => None,
     }
 }
 
-/// After one byte of a text that is known: `rest`, or what is below where it is complete.
+/// Consumes one byte of a fixed text. Returns the stack with `rest`, or the stack below when the text is complete.
 fn spelled(bytes: &[u8], at: usize, byte: u8, below: &Stack, rest: Symbol) -> Option<Stack> {
     if bytes.get(at) != Some(&byte) {
         return None;
@@ -330,7 +333,7 @@ fn spelled(bytes: &[u8], at: usize, byte: u8, below: &Stack, rest: Symbol) -> Op
     Some(if at + 1 == bytes.len() { below.clone() } else { push(below.clone(), rest) })
 }
 
-/// The next part of a number, and whether the byte is a further digit of it.
+/// Returns the next part of a number, and whether the byte is a further digit of it.
 fn number(part: Part, whole: bool, byte: u8) -> Option<(Part, bool)> {
     match (part, byte) {
         (Part::Sign, b'-') => Some((Part::Start, false)),

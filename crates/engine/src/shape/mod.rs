@@ -1,7 +1,7 @@
-//! Answers in a form that the request sets: JSON of a schema, one of several texts, or the call of a tool.
+//! Answers in a form that the request requires: JSON of a schema, one of several texts, or a tool call.
 //!
-//! The form becomes nodes (`schema`), and an automaton over bytes (`automaton`) says after each token which tokens may follow
-//! (`words`). All other tokens are not chosen, so whatever the model says has the form.
+//! The form is converted to nodes (`schema`). After each token, an automaton over bytes (`automaton`) finds the tokens that may
+//! follow (`words`). All other tokens are excluded, so the answer always has the form.
 
 mod automaton;
 mod schema;
@@ -14,7 +14,7 @@ use longboat_serving::{Shape, Tool};
 pub(crate) use self::words::Words;
 use self::{automaton::State, schema::Nodes};
 
-/// An answer that grows in a form.
+/// The form of an answer, and the answer's current state in it.
 pub(crate) struct Form {
     nodes: Nodes,
     state: State,
@@ -24,12 +24,12 @@ pub(crate) struct Form {
 // === impl Form ===
 
 impl Form {
-    /// The form before the first token. The error says what of it cannot be kept.
+    /// Creates the form of an answer. The error names the part of the form that is not supported.
     pub(crate) fn new(shape: &Shape, words: Arc<Words>) -> Result<Self, String> {
         Nodes::new(shape).map(|nodes| Self::begin(nodes, words))
     }
 
-    /// A call of one of these tools. The error says which of them takes what cannot be kept.
+    /// Creates the form of a call of one of these tools. The error names the tool whose arguments are not supported.
     pub(crate) fn call(tools: &[&Tool], words: Arc<Words>) -> Result<Self, String> {
         Nodes::call(tools).map(|nodes| Self::begin(nodes, words))
     }
@@ -39,8 +39,8 @@ impl Form {
         Self { nodes, state, words }
     }
 
-    /// Takes the weight of every token that may not follow away. Ends may follow where the form is complete. False where no
-    /// token may follow, as the vocabulary cannot spell what would have to.
+    /// Excludes every token that may not follow. End tokens are allowed if the form is complete. Returns `false` if no token is
+    /// allowed, because the vocabulary cannot express the required bytes.
     pub(crate) fn restrict(&self, weights: &mut [f32], ends: impl Iterator<Item = u32>) -> bool {
         let mut allowed = vec![false; weights.len()];
         self.words.following(&self.nodes, &self.state, &mut allowed);
@@ -57,10 +57,10 @@ impl Form {
         allowed.contains(&true)
     }
 
-    /// Goes on after a token. Whether the answer is complete and nothing can follow.
+    /// Adds a token to the answer. Returns whether the answer is complete and nothing can follow.
     pub(crate) fn take(&mut self, token: u32) -> bool {
         for byte in self.words.bytes(token) {
-            // Only tokens that fit are chosen.
+            // Only allowed tokens are chosen.
             let Some(state) = self.state.after(&self.nodes, *byte) else { return true };
             self.state = state;
         }
@@ -78,7 +78,7 @@ mod tests {
         Nodes::new(&Shape::Json(schema.clone()))
     }
 
-    /// Whether a text has a form, and whether it is only the beginning of one.
+    /// Whether a text has the form, and whether it is at least the beginning of a text with the form.
     fn judged(nodes: &Nodes, text: &str) -> (bool, bool) {
         let mut state = State::start(nodes);
         for byte in text.bytes() {
@@ -239,7 +239,7 @@ mod tests {
             let error = nodes(&schema).unwrap_err();
             assert!(error.starts_with(words), "{error}");
         }
-        // It refers to nothing but itself: nothing fits, and that ends.
+        // The schema only refers to itself. No value matches it, and the expansion must end.
         assert!(State::start(&nodes(&json!({"anyOf": [{"$ref": "#"}]})).unwrap()).must_end());
     }
 }

@@ -1,4 +1,4 @@
-//! JSON schemas, as far as an automaton can keep them. What cannot be kept is refused by name.
+//! JSON schemas, as far as the automaton supports them. Unsupported keywords are refused by name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,20 +7,20 @@ use serde_json::{Map, Value};
 
 use crate::text::{CLOSE, OPEN};
 
-/// What a value may be, as a place in the list of all nodes.
+/// The index of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Id(usize);
 
-/// What a value may be.
+/// A set of allowed values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
-    /// One of several.
+    /// One of several nodes.
     Either(Vec<Id>),
-    /// These bytes.
+    /// Exactly these bytes.
     Literal(Vec<u8>),
-    /// All of these, one after another.
+    /// All of these nodes, one after the other.
     Sequence(Vec<Id>),
-    /// A string of so many characters.
+    /// A string with a limited number of characters.
     Text {
         least: usize,
         most: usize,
@@ -28,7 +28,7 @@ pub(super) enum Node {
     Number {
         whole: bool,
     },
-    /// An array of so many values.
+    /// An array with a limited number of values.
     List {
         items: Id,
         least: usize,
@@ -38,26 +38,26 @@ pub(super) enum Node {
     Map {
         values: Id,
     },
-    /// An object with these properties, in any order: their names as JSON, and whether they must be there.
+    /// An object with these properties in any order. Each has its name as JSON, and whether it is required.
     Object {
         properties: Vec<(Vec<u8>, Id, bool)>,
     },
 }
 
-/// A form in nodes.
+/// A form as a graph of nodes.
 #[derive(Debug, Clone)]
 pub(super) struct Nodes {
     all: Vec<Node>,
     root: Id,
 }
 
-/// Nodes of one schema.
+/// The most nodes of a schema.
 const MOST_NODES: usize = 4096;
-/// Properties of one object: each has its bit in a word.
+/// The most properties of an object, because the used ones are bits of a word.
 const MOST_PROPERTIES: usize = 64;
-/// Alternatives of one place.
+/// The most alternatives in one place.
 const MOST_ALTERNATIVES: usize = 1024;
-/// Words that only describe.
+/// Keywords without an effect on validation.
 const ANNOTATIONS: [&str; 12] = [
     "title",
     "description",
@@ -76,7 +76,7 @@ const ANNOTATIONS: [&str; 12] = [
 // === impl Nodes ===
 
 impl Nodes {
-    /// The form that an answer must have; the error says what cannot be kept.
+    /// Creates the nodes of a form. The error names the part that is not supported.
     pub(super) fn new(shape: &Shape) -> Result<Self, String> {
         let mut builder = Builder { all: Vec::new(), known: HashMap::new(), schema: &Value::Null };
         let root = match shape {
@@ -98,7 +98,8 @@ impl Nodes {
         Ok(Self { all: builder.all, root })
     }
 
-    /// A call of one of these tools, written as `text::Calls` reads it; the error says which tool has what cannot be kept.
+    /// Creates the nodes of a call of one of these tools, in the form that `text::Calls` parses. The error names the tool and
+    /// the part that is not supported.
     pub(super) fn call(tools: &[&Tool]) -> Result<Self, String> {
         let mut builder = Builder { all: Vec::new(), known: HashMap::new(), schema: &Value::Null };
         let mut calls = Vec::with_capacity(tools.len());
@@ -142,11 +143,11 @@ impl<'a> Builder<'a> {
         Ok(Id(self.all.len() - 1))
     }
 
-    /// What a tool takes. References of its schema lead into its schema.
+    /// Returns the node of a tool's arguments. References are resolved in the tool's own schema.
     fn arguments(&mut self, tool: &'a Tool) -> Result<Id, String> {
         self.known.clear();
         self.schema = &tool.parameters;
-        // Arguments are an object, also where the schema says nothing about values.
+        // Arguments are always an object, even if the schema does not restrict them.
         let says_nothing =
             |map: &Map<String, Value>| map.keys().all(|key| ANNOTATIONS.contains(&key.as_str()));
         if tool.parameters.as_object().is_some_and(says_nothing) {
@@ -160,12 +161,12 @@ impl<'a> Builder<'a> {
         Ok(id)
     }
 
-    /// Whether each value that fits is an object.
+    /// Whether every matching value is an object.
     fn are_objects(&self, id: Id, seen: &mut HashSet<usize>) -> bool {
         match &self.all[id.0] {
             Node::Map { .. } | Node::Object { .. } => true,
             Node::Literal(bytes) => bytes.starts_with(b"{"),
-            // What leads back to itself adds nothing.
+            // A node that leads back to itself adds no values.
             Node::Either(ids) => !seen.insert(id.0) || ids.iter().all(|id| self.are_objects(*id, seen)),
             _ => false,
         }
@@ -195,7 +196,7 @@ impl<'a> Builder<'a> {
             Value::Object(map) => map,
             _ => return Err(format!("{place}: no value fits this schema")),
         };
-        // Its place is taken first: it may hold itself.
+        // The node is registered before it is read, because it may contain itself.
         let id = self.add(Node::Either(Vec::new()))?;
         self.known.insert(place.to_owned(), id);
         let inner = self.alternatives(map, place)?;
@@ -266,7 +267,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A value of one type.
+    /// Returns the node of a value of one type.
     fn kind(&mut self, kind: &str, map: Option<&'a Map<String, Value>>, place: &str) -> Result<Id, String> {
         let words: &[&str] = match kind {
             "object" => &["properties", "required", "additionalProperties"],
@@ -285,7 +286,7 @@ impl<'a> Builder<'a> {
             "maxLength",
         ];
         let get = |key: &str| map.and_then(|map| map.get(key));
-        // A list of types may have words for each of them.
+        // A list of types may have the keywords of each type.
         let several = get("type").is_some_and(Value::is_array);
         let fits = |key: &str| {
             key == "type"
@@ -352,7 +353,7 @@ impl<'a> Builder<'a> {
             return Err(format!("{place}: more than {MOST_PROPERTIES} properties"));
         }
         match (declared, get("additionalProperties")) {
-            // Objects without other properties fit as well.
+            // Objects without additional properties satisfy the schema too.
             (Some(declared), _) if !declared.is_empty() => {
                 let mut properties = Vec::new();
                 for (name, schema) in declared {
@@ -371,7 +372,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A name as a part of a JSON pointer.
+/// Escapes a name for a JSON pointer.
 fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

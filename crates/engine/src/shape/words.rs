@@ -2,17 +2,17 @@
 
 use super::{automaton::State, schema::Nodes};
 
-/// The bytes of every token, in alphabetical order, so that tokens with the same beginning share the work for it.
+/// The bytes of every token in alphabetical order, so that tokens with the same beginning share the work for it.
 pub(crate) struct Words {
     bytes: Vec<Vec<u8>>,
-    /// Tokens by their bytes; those without bytes are left out.
+    /// The tokens sorted by their bytes, without tokens that have none.
     order: Vec<u32>,
 }
 
 // === impl Words ===
 
 impl Words {
-    /// Takes the bytes of each token; special tokens have none.
+    /// Creates the table from the bytes of each token. Special tokens have none.
     pub(crate) fn new(bytes: Vec<Vec<u8>>) -> Self {
         let mut order: Vec<u32> =
             (0..).zip(&bytes).filter(|(_, bytes)| !bytes.is_empty()).map(|(token, _)| token).collect();
@@ -27,7 +27,7 @@ impl Words {
 
     /// Marks the tokens that may follow a state.
     pub(super) fn following(&self, nodes: &Nodes, state: &State, allowed: &mut [bool]) {
-        // The states after each byte of the token before, up to the first byte that does not fit.
+        // The states after each byte of the previous token, up to its first byte that is not allowed.
         let mut states: Vec<State> = vec![state.clone()];
         let mut before: &[u8] = &[];
         for token in &self.order {
@@ -35,7 +35,7 @@ impl Words {
             let shared = bytes.iter().zip(before).take_while(|(a, b)| a == b).count();
             before = bytes;
             if shared >= states.len() {
-                // It begins with what did not fit.
+                // The token begins with bytes that are not allowed.
                 continue;
             }
             states.truncate(shared + 1);

@@ -1,26 +1,26 @@
-//! Calls of tools in an answer, as Hermes and Qwen models write them: JSON between `<tool_call>` and `</tool_call>`.
+//! Parses tool calls in an answer, as Hermes and Qwen models write them: JSON between `<tool_call>` and `</tool_call>`.
 
 use longboat_serving::{Choice, Token, Tools};
 use serde::Deserialize;
 use serde_json::{Deserializer, value::RawValue};
 
-/// What a call begins with.
+/// The text before a call.
 pub(crate) const OPEN: &str = "<tool_call>";
-/// What a call ends with.
+/// The text after a call.
 pub(crate) const CLOSE: &str = "</tool_call>";
 
-/// Reads an answer token by token, and tells text from calls.
+/// Reads an answer token by token, and separates text from calls.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// Tokens that may be the beginning of a call, or are part of one.
+    /// Tokens that may be the beginning of a call, or that belong to a call.
     held: Vec<Token>,
     inside: bool,
-    /// Bytes of what is held in which no call ends: an ending in them is part of a string.
+    /// The number of held bytes in which the call does not end: an end marker in them belongs to a string.
     searched: usize,
     count: usize,
     /// Whether the request names the tool.
     is_named: bool,
-    /// Whether the answer is a call and nothing else.
+    /// Whether the answer must be a call and nothing else.
     is_forced: bool,
 }
 
@@ -28,9 +28,9 @@ pub(crate) struct Calls {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Said {
     Text(Token),
-    /// A whole call.
+    /// A complete call.
     Call {
-        /// Which one, counted from 0.
+        /// The index of the call, from 0.
         index: usize,
         /// The tool.
         name: String,
@@ -49,18 +49,19 @@ struct Written<'a> {
 // === impl Calls ===
 
 impl Calls {
-    /// Before the first token of an answer that these tools are for.
+    /// Creates a parser for an answer to a request with these tools.
     pub(crate) fn new(tools: &Tools) -> Self {
         let is_named = matches!(tools.choice, Choice::Named(_));
         Self { is_named, is_forced: tools.forced().is_some(), ..Self::default() }
     }
 
-    /// Why the answer ended, as clients are told. As in vLLM, a call that the request names is no reason.
+    /// Returns the finish reason for the client. As in vLLM, a call of a tool that the request names does not change the
+    /// reason.
     pub(crate) fn reason(&self, reason: &'static str) -> &'static str {
         if self.count > 0 && !self.is_named && reason == "stop" { "tool_calls" } else { reason }
     }
 
-    /// Takes the next token. Each token comes out again, with what it says or, within a call, with an empty text.
+    /// Adds the next token. Each token is returned again later. Within a call, its text is empty.
     pub(crate) fn push(&mut self, token: Token) -> Vec<Said> {
         self.held.push(token);
         let mut said = Vec::new();
@@ -72,13 +73,13 @@ impl Calls {
                 let call = text.get(OPEN.len()..end).unwrap_or_default();
                 let Written { name, arguments } = match serde_json::from_str(call.trim()) {
                     Ok(written) => written,
-                    // The call goes on behind it: it stands in a string.
+                    // The end marker is inside a string, so the call continues after it.
                     Err(error) if error.is_eof() && !call.trim().is_empty() => {
                         self.searched = end + CLOSE.len();
                         continue;
                     }
                     Err(_) => {
-                        // No call after all: it is text, as it stands.
+                        // This is not a call, so the text stays unchanged.
                         (self.inside, self.searched) = (false, 0);
                         said.extend(self.held.drain(..).map(Said::Text));
                         return said;
@@ -103,8 +104,8 @@ impl Calls {
         }
     }
 
-    /// What was held back, at the end of the answer. A call that is not complete is text, unless the answer had to be one: then it
-    /// is as much of the call as there is.
+    /// Returns the held tokens at the end of the answer. An incomplete call becomes text, unless the answer had to be a call:
+    /// then its existing part is returned as a call.
     pub(crate) fn rest(&mut self) -> Vec<Said> {
         let held: Vec<Token> = self.held.drain(..).collect();
         if self.is_forced && self.count == 0 {
@@ -129,12 +130,12 @@ impl Calls {
         said
     }
 
-    /// Text beside calls. Before the first one it is the answer's; after it, vLLM drops it.
+    /// Returns text outside of calls. The text before the first call is a part of the answer. vLLM drops the text after a call.
     fn outside(&self, token: Token) -> Said {
         Said::Text(if self.count == 0 { token } else { Token { text: String::new(), ..token } })
     }
 
-    /// Takes so many bytes of what is held. A token that lies on both sides is cut, and counts on the first.
+    /// Removes this many bytes from the held tokens. A token on the boundary is divided, and counts with the first part.
     fn cut(&mut self, mut length: usize) -> Vec<Token> {
         let mut taken = Vec::new();
         while length > 0
@@ -157,8 +158,8 @@ impl Calls {
     }
 }
 
-/// The name and the arguments, as far as they go, of a call that was forced and cut; none where its name is not complete. Its form
-/// is that of `shape::Form::call`.
+/// Returns the name and the available arguments of an incomplete forced call. Returns `None` if the name is incomplete. The
+/// call has the form of `shape::Form::call`.
 fn begun(text: &str) -> Option<(String, String)> {
     let call = text.strip_prefix(OPEN)?.trim_start().strip_prefix("{\"name\": ")?;
     let mut names = Deserializer::from_str(call).into_iter::<String>();
@@ -172,7 +173,7 @@ fn begun(text: &str) -> Option<(String, String)> {
 mod tests {
     use super::*;
 
-    /// The text, and the calls, of an answer in these pieces.
+    /// Reads an answer in these pieces. Returns its text and its calls.
     fn read(pieces: &[&str]) -> (String, Vec<(String, String)>) {
         read_by(Calls::default(), pieces)
     }

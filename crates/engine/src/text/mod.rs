@@ -1,4 +1,4 @@
-//! Between texts and tokens.
+//! Conversion between texts and tokens.
 
 mod calls;
 mod pieces;

@@ -1,27 +1,27 @@
-//! An answer's text as it grows, token by token.
+//! The text of an answer as it grows token by token.
 
 use super::Tokenizer;
 
-/// Stands for bytes that are no text yet: the next token may complete a character.
+/// Stands for bytes of an incomplete character, which the next token may complete.
 const INCOMPLETE: char = '\u{fffd}';
 
-/// The text of the tokens so far, and how much of it was given.
+/// The tokens so far, and the part whose text was already returned.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     tokens: Vec<u32>,
-    /// Tokens before this one are not decoded again.
+    /// Tokens before this index are not decoded again.
     from: usize,
-    /// The text of the tokens up to this one was given.
+    /// The text of the tokens before this index was already returned.
     given: usize,
 }
 
 // === impl Pieces ===
 
 impl Pieces {
-    /// The text that a token adds; empty while a character is incomplete.
+    /// Returns the text that a token adds. Returns an empty text while a character is incomplete.
     pub(crate) fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> String {
         self.tokens.push(token);
-        // How a token reads depends on the one before it.
+        // The text of a token depends on the token before it.
         let before = tokenizer.text(&self.tokens[self.from..self.given]);
         let text = tokenizer.text(&self.tokens[self.from..]);
         if text.len() <= before.len() || text.ends_with(INCOMPLETE) {

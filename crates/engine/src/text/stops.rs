@@ -1,4 +1,4 @@
-//! Texts that end an answer, which may come in pieces.
+//! Detects stop texts, which may be spread over several tokens.
 
 use std::collections::VecDeque;
 
@@ -12,19 +12,19 @@ pub(crate) struct Stops {
     held: VecDeque<Token>,
 }
 
-/// What a token leads to.
+/// The result of a token.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Ending {
-    /// Tokens that belong to the answer for certain.
+    /// Tokens that certainly belong to the answer.
     pub(crate) tokens: Vec<Token>,
-    /// The text that ended the answer.
+    /// The stop text that ended the answer.
     pub(crate) stop: Option<String>,
 }
 
 // === impl Stops ===
 
 impl Stops {
-    /// With `keeps`, the text that ends an answer is part of it.
+    /// With `keeps`, the stop text is a part of the answer.
     pub(crate) fn new(texts: Vec<String>, keeps: bool) -> Self {
         Self { texts, keeps, held: VecDeque::new() }
     }
@@ -47,12 +47,12 @@ impl Stops {
         Ending { tokens: self.release(text.len() - open, false), stop: None }
     }
 
-    /// The tokens that are still held, when the answer ends otherwise.
+    /// Returns the held tokens when the answer ends for another reason.
     pub(crate) fn rest(&mut self) -> Vec<Token> {
         self.held.drain(..).collect()
     }
 
-    /// The held tokens within the first `length` bytes. With `cuts`, what lies behind is dropped.
+    /// Returns the held tokens within the first `length` bytes. With `cuts`, drops the text after them.
     fn release(&mut self, length: usize, cuts: bool) -> Vec<Token> {
         let mut released = Vec::new();
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! Chat templates: Jinja, as Hugging Face's tokenizers render them.
+//! Chat templates in Jinja, rendered like Hugging Face's tokenizers.
 
 use std::path::Path;
 
@@ -13,20 +13,20 @@ use crate::{
 };
 
 const NAME: &str = "chat";
-/// The work that one conversation may take, so that no template runs for ever.
+/// The limit of work for one conversation, so that no template runs forever.
 const FUEL: u64 = 50_000_000;
 
 /// The chat template of a model.
 pub(crate) struct Template {
     environment: Environment<'static>,
-    /// Whether it lays tools out.
+    /// Whether the template renders tools.
     pub(crate) knows_tools: bool,
 }
 
 // === impl Template ===
 
 impl Template {
-    /// The template of a model; none where it has none, as base models do.
+    /// Returns the template of a model. Returns `None` if the model has none, like base models.
     pub(crate) fn load(folder: &Path, weights: &Weights) -> Result<Option<Self>, LoadError> {
         let (path, source) = match weights {
             Weights::Gguf(file) => {
@@ -53,7 +53,7 @@ impl Template {
             .transpose()
     }
 
-    /// A template in a file of its own.
+    /// Reads a template from a file.
     pub(crate) fn read(file: &Path) -> Result<Self, LoadError> {
         Self::new(files::template(file)?)
             .map_err(|reason| LoadError::Malformed { path: file.to_owned(), reason })
@@ -75,7 +75,7 @@ impl Template {
         Ok(Self { environment, knows_tools })
     }
 
-    /// A conversation as one text, up to where the model goes on.
+    /// Renders a conversation as one text, up to the start of the model's answer.
     pub(crate) fn render(
         &self,
         tokenizer: &Tokenizer,
@@ -110,7 +110,7 @@ fn message(message: &Message) -> serde_json::Value {
     let mut value = json!({"role": message.role.name(), "content": message.text});
     if !message.calls.is_empty() {
         let calls = message.calls.iter().map(|call| {
-            // Templates print arguments as JSON, so they must not be a text already.
+            // Templates print arguments as JSON, so the arguments must be a value and not a text.
             let arguments: serde_json::Value =
                 serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.clone().into());
             json!({"type": "function", "function": {"name": call.name, "arguments": arguments}})

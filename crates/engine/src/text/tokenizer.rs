@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct Tokenizer {
     inner: Inner,
     ends: BTreeSet<u32>,
-    /// The texts of the first and the last token of a text, for templates.
+    /// The texts of the begin-of-text and end-of-text tokens, for templates.
     pub(crate) begin: String,
     pub(crate) end: String,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Tokenizer {
 // === impl Tokenizer ===
 
 impl Tokenizer {
-    /// The tokenizer of a model: `tokenizer.json` beside the weights, or the vocabulary of a GGUF file.
+    /// Loads the tokenizer of a model, from `tokenizer.json` beside the weights or from the vocabulary of a GGUF file.
     pub(crate) fn load(folder: &Path, weights: &Weights) -> Result<Self, LoadError> {
         let file = folder.join("tokenizer.json");
         match weights {
@@ -53,7 +53,7 @@ impl Tokenizer {
 
     pub(super) fn new(inner: Inner, ends: BTreeSet<u32>, begin: String, end: String) -> Self {
         let mut tokenizer = Self { inner, ends, begin, end };
-        // Chat models end a turn with a token that is not always said to end an answer.
+        // Chat models end a turn with a token that is not always declared as an end token.
         for text in [tokenizer.end.as_str(), "<|im_end|>", "<|eot_id|>", "<|endoftext|>"] {
             if let Some(token) = tokenizer.inner.token_to_id(text) {
                 tokenizer.ends.insert(token);
@@ -62,19 +62,20 @@ impl Tokenizer {
         tokenizer
     }
 
-    /// The tokens of a text, in which special tokens may be written out. What the model expects at the beginning of a text is
-    /// added, unless a chat template has written it already.
+    /// Returns the tokens of a text. The text may contain special tokens. The model's begin token is added, unless a chat
+    /// template has already written it.
     pub(crate) fn tokens(&self, text: &str) -> Vec<u32> {
         let begins = self.begin.is_empty() || !text.starts_with(&self.begin);
         self.inner.encode_fast(text, begins).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
     }
 
-    /// The text of tokens, without special ones.
+    /// Returns the text of tokens, without special tokens.
     pub(crate) fn text(&self, tokens: &[u32]) -> String {
         self.inner.decode(tokens, true).unwrap_or_default()
     }
 
-    /// The bytes of every token; none for special ones, which no text has. None where tokens are not made of bytes.
+    /// Returns the bytes of every token. Special tokens have no bytes, because they are never part of a text. Returns `None` if
+    /// the tokens do not consist of bytes.
     pub(crate) fn words(&self) -> Option<Vec<Vec<u8>>> {
         if !matches!(self.inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_))) {
             return None;
@@ -107,7 +108,7 @@ impl Tokenizer {
     }
 }
 
-/// The letters that stand for bytes in vocabularies: bytes that can be printed are themselves, the others come after them.
+/// The letters that represent bytes in vocabularies. Printable bytes represent themselves, and the others follow after them.
 fn letters() -> BTreeMap<char, u8> {
     let is_printed = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let mut others = (0x100..).filter_map(char::from_u32);
@@ -127,7 +128,7 @@ fn numbers(value: &Value) -> BTreeSet<u32> {
     }
 }
 
-/// A special token, which is a text or an object with the text.
+/// Returns the text of a special token, which is a string or an object with the text.
 fn special(value: &Value) -> String {
     value.as_str().or(value["content"].as_str()).unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! The tokenizer of a GGUF file, which has its vocabulary and the name of its rules.
+//! Builds the tokenizer of a GGUF file, which contains a vocabulary and the name of the splitting rules.
 
 use std::collections::BTreeSet;
 
@@ -21,16 +21,15 @@ use crate::{
     weights::{Gguf, Value},
 };
 
-/// Types of tokens that are written out in texts and are no words: control tokens, which answers do not show, and those that a
-/// user defined, which they show.
+/// The types of special tokens in texts. Control tokens are not shown in answers. User-defined tokens are shown.
 const CONTROL: usize = 3;
 const USER_DEFINED: usize = 4;
 
-/// Splits of Qwen2 and of Llama 3, which differ in how many digits stay together.
+/// The patterns that split texts for Qwen2 and for Llama 3. They differ in the number of digits that stay together.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Makes the tokenizer.
+/// Builds the tokenizer.
 pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
     let malformed = |reason: String| LoadError::Malformed { path: file.path().to_owned(), reason };
     let unsupported = |what: String| LoadError::Unsupported { path: file.path().to_owned(), what };
@@ -76,7 +75,7 @@ pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
     };
     let begin = named("tokenizer.ggml.bos_token_id");
     let end = named("tokenizer.ggml.eos_token_id");
-    // What is added to a text on each side.
+    // The tokens that are added before and after a text.
     let added = |flag: &str, key: &str, text: &String| {
         let is_added = matches!(file.get(flag), Some(Value::Flag(true))) && !text.is_empty();
         id(key).filter(|_| is_added).map(|token| (text.clone(), number(token)))
@@ -103,7 +102,7 @@ pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
     Ok(Tokenizer::new(inner, ends, begin, end))
 }
 
-/// How a text is split before its parts are merged from bytes.
+/// Returns the rule that splits a text before byte-pair merging.
 fn splitter(rules: &str) -> Option<PreTokenizerWrapper> {
     let bytes = |splits: bool| PreTokenizerWrapper::ByteLevel(ByteLevel::new(false, true, splits));
     let split = |pattern: &str| {

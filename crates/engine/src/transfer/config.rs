@@ -1,23 +1,23 @@
-//! vLLM's `--kv-transfer-config` and the variables that belong to it.
+//! vLLM's `--kv-transfer-config`, and the environment variables that belong to it.
 
 use std::{fmt, net::IpAddr, net::SocketAddr, str::FromStr, time::Duration};
 
 use longboat_serving::ArgsError;
 use serde_json::Value;
 
-/// The one connector that this engine speaks.
+/// The only connector that this engine supports.
 const CONNECTOR: &str = "NixlConnector";
-/// Where others ask for blocks: vLLM's variables.
+/// vLLM's variables for the address on which other engines request blocks.
 const HOST: &str = "VLLM_NIXL_SIDE_CHANNEL_HOST";
 const PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
-/// How many seconds blocks are kept for a decoder that does not come: vLLM's variable.
+/// vLLM's variable for the seconds that blocks are kept for a decoder.
 const PATIENCE: &str = "VLLM_NIXL_ABORT_REQUEST_TIMEOUT";
-/// A secret that engines share which exchange caches. A local node sets it.
+/// The variable with a secret that the engines share. A local node sets it.
 const TOKEN: &str = "LONGBOAT_KV_TOKEN";
-/// A shorter secret can be guessed.
+/// The shortest allowed secret. A shorter one could be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
-/// Which halves of a request an engine takes.
+/// The halves of a request that an engine may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Producer,
@@ -25,22 +25,22 @@ pub(crate) enum Role {
     Both,
 }
 
-/// What becomes of a request whose cache does not come.
+/// The handling of a request whose blocks cannot be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnFailure {
-    /// It fails, as it does in vLLM unless something else is said.
+    /// The request fails. This is vLLM's default.
     Fail,
     /// The prompt is computed here.
     Recompute,
 }
 
-/// What `--kv-transfer-config` says.
+/// The settings in `--kv-transfer-config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Connector {
     pub(crate) role: Role,
     pub(crate) on_failure: OnFailure,
     pub(crate) engine_id: Option<String>,
-    /// Fields that vLLM takes and that have no effect here.
+    /// Fields that vLLM knows and that have no effect here.
     pub(crate) ignored: Vec<String>,
 }
 
@@ -48,11 +48,11 @@ pub(crate) struct Connector {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(pub(crate) String);
 
-/// A connector with its place and its secret.
+/// A connector with its address and its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) connector: Connector,
-    /// Where others ask for blocks: a loopback address.
+    /// The address on which other engines request blocks. It is a loopback address.
     pub(crate) address: SocketAddr,
     pub(crate) token: Token,
     /// How long blocks are kept.
@@ -132,7 +132,7 @@ impl FromStr for Connector {
 // === impl Settings ===
 
 impl Settings {
-    /// Takes the rest from variables. `host` is where the engine itself listens.
+    /// Reads the remaining settings from variables. `host` is the address of the engine's server.
     pub(crate) fn new(
         connector: Connector,
         host: IpAddr,

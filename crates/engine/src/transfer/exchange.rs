@@ -1,4 +1,4 @@
-//! One engine's side of shared requests: which half it takes, and what it tells and asks the other one.
+//! One engine's part in divided requests: which half it computes, and its communication with the other engine.
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
@@ -22,15 +22,15 @@ use crate::{
     weights::Weights,
 };
 
-/// An engine that shares requests with others.
+/// The connector of an engine that divides requests with other engines.
 pub(crate) struct Exchange {
     settings: Settings,
     host: Arc<Host>,
     block_tokens: usize,
     block_numbers: usize,
-    /// A permit for each MiB of blocks that come in and are not in the cache yet.
+    /// One permit for each MiB of fetched blocks that are not in the cache yet.
     room: Arc<Semaphore>,
-    /// A permit for each request that waits for its blocks.
+    /// One permit for each request that waits for its blocks.
     queue: Semaphore,
     transfers: Transfers,
 }
@@ -39,28 +39,28 @@ pub(crate) struct Exchange {
 pub(crate) struct Handing {
     name: Name,
     prompt: u64,
-    /// Is told where the blocks are kept.
+    /// Receives the numbers of the blocks when they are kept.
     kept: oneshot::Sender<Vec<usize>>,
 }
 
-/// Blocks of a whole prompt that another engine has computed.
+/// The blocks of a prompt that another engine has computed.
 pub(crate) struct Imported {
     pub(crate) numbers: Vec<f32>,
     _room: OwnedSemaphorePermit,
 }
 
-/// An engine's share of a request.
+/// This engine's part of a request.
 #[derive(Default)]
 pub(crate) struct Share {
-    /// Goes with the first sequence.
+    /// Moves to the first sequence.
     pub(crate) handing: Option<Handing>,
-    /// Goes with every sequence.
+    /// Is cloned for every sequence.
     pub(crate) given: Option<Arc<Imported>>,
-    /// Where the prompt's blocks will be, once they are there.
+    /// The transfer parameters, and the receiver of the kept blocks.
     kept: Option<(Value, oneshot::Receiver<Vec<usize>>)>,
 }
 
-/// What an engine has to do of a request. Without a connector it does all of it, as vLLM does.
+/// Decides which part of a request this engine computes. Without a connector, it computes the whole request, like vLLM.
 pub(crate) async fn share(exchange: Option<&Exchange>, job: &Job) -> Result<Share, Refusal> {
     if let Some(exchange) = exchange {
         return exchange.share(job).await;
@@ -77,10 +77,10 @@ pub(crate) async fn share(exchange: Option<&Exchange>, job: &Job) -> Result<Shar
 // === impl Share ===
 
 impl Share {
-    /// What the other engine has to know, once the prompt's blocks are kept for it.
+    /// Waits until the prompt's blocks are kept, and returns the parameters for the other engine.
     pub(crate) async fn params(self) -> Option<Value> {
         let (mut params, kept) = self.kept?;
-        // Without an answer the prompt was not computed to its end, and there is nothing to fetch.
+        // If the sender was dropped, the prompt was not computed completely, and there is nothing to fetch.
         params["remote_block_ids"] = json!([kept.await.ok()?]);
         Some(params)
     }
@@ -89,11 +89,11 @@ impl Share {
 // === impl Handing ===
 
 impl Handing {
-    /// Keeps the blocks for the other engine. Gives how many older prompts had to go.
+    /// Keeps the blocks for the other engine. Returns the number of older prompts that were dropped.
     pub(crate) fn keep(self, on: &Shelf, blocks: Vec<Block>) -> usize {
         let numbers = blocks.iter().map(|block| block.index()).collect();
         let forgotten = on.keep(self.name, self.prompt, blocks, Instant::now());
-        // Who has gone away fetches nothing; the blocks go when their time is over.
+        // The send fails if the client has left. The blocks are released when their time is over.
         let _ = self.kept.send(numbers);
         forgotten
     }
@@ -102,7 +102,7 @@ impl Handing {
 // === impl Exchange ===
 
 impl Exchange {
-    /// An engine with these weights and this cache. Requests that wait for blocks are at most `most_waiting`.
+    /// Creates the connector of an engine with these weights and this cache. At most `most_waiting` requests wait for blocks.
     pub(crate) fn new(
         settings: &Settings,
         weights: &Weights,
@@ -114,14 +114,14 @@ impl Exchange {
             let kv = kv.read();
             (kv.shape(weights.digest()?), kv.bytes(), kv.block_bytes())
         };
-        // The other half is for prompts that are being computed.
+        // The other half of the cache is left for prompts that are being computed.
         let most_kept = cache_bytes / block_bytes / 2;
         let engine = settings.connector.engine_id.clone();
         let engine = engine.unwrap_or_else(|| format!("{:032x}", rand::random::<u128>()));
         Ok(Self {
             block_tokens: shape.block_tokens,
             block_numbers: block_bytes / size_of::<f32>(),
-            // A whole prompt always fits, since it fits into the cache.
+            // A whole prompt always fits, because it also fits into the cache.
             room: Arc::new(Semaphore::new(mebibytes(cache_bytes) as usize)),
             queue: Semaphore::new(most_waiting),
             host: Arc::new(Host {
@@ -136,18 +136,18 @@ impl Exchange {
         })
     }
 
-    /// Where blocks are kept for others.
+    /// The blocks that are kept for other engines.
     pub(crate) fn shelf(&self) -> Arc<Shelf> {
         Arc::clone(&self.host.shelf)
     }
 
-    /// Who serves blocks and where, if this engine computes prompts for others.
+    /// Returns the server of blocks and its address. Returns `None` if this engine does not compute prompts for others.
     pub(super) fn host(&self) -> Option<(Arc<Host>, SocketAddr)> {
         let produces = self.settings.connector.role.produces();
         produces.then(|| (Arc::clone(&self.host), self.settings.address))
     }
 
-    /// What this engine has to do of a request. Fetches the prompt's blocks where another engine has computed them.
+    /// Decides which part of a request this engine computes. If another engine has computed the prompt, fetches its blocks.
     async fn share(&self, job: &Job) -> Result<Share, Refusal> {
         let role = self.settings.connector.role;
         match job.part {
@@ -216,7 +216,7 @@ impl Exchange {
         Ok(Imported { numbers, _room: room })
     }
 
-    /// What the other engine has to know about a prompt that is kept for it, except its blocks.
+    /// Returns the transfer parameters of a kept prompt, without its blocks.
     fn params(&self, name: Name) -> Value {
         json!({
             "do_remote_prefill": true,
@@ -229,13 +229,13 @@ impl Exchange {
         })
     }
 
-    /// Counts prompts that were forgotten before anybody fetched them.
+    /// Counts prompts that were dropped before they were fetched.
     pub(crate) fn expired(&self, prompts: usize) {
         self.transfers.expired.inc_by(prompts as u64);
     }
 }
 
-/// Stands for the tokens of a job's prompt.
+/// Returns a hash of the tokens of a job's prompt.
 fn digest(job: &Job) -> u64 {
     let tokens = job.prompts.iter().flat_map(|prompt| &prompt.tokens);
     xxh64(&tokens.flat_map(|token| token.to_le_bytes()).collect::<Vec<u8>>(), 0)
@@ -248,12 +248,12 @@ fn wrong_role(role: &str, field: &str) -> Refusal {
     )
 }
 
-/// At least one, so that every prompt holds a permit.
+/// Returns the size in MiB, at least 1, so that every prompt holds a permit.
 fn mebibytes(bytes: usize) -> u32 {
     u32::try_from(bytes >> 20).unwrap_or(u32::MAX >> 4).max(1)
 }
 
-/// An error with its reasons.
+/// Formats an error with its causes.
 fn sentence(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(reason) => format!("{error}: {}", sentence(reason)),

@@ -1,4 +1,4 @@
-//! Blocks from the engine that has computed a prompt.
+//! Fetches blocks from the engine that has computed a prompt.
 
 use std::{
     io,
@@ -14,7 +14,7 @@ use super::{
     wire::{Answer, Hello, Key, Shape, Thanks, receive, send},
 };
 
-/// Why blocks do not come.
+/// Why blocks cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("`{0}` is no loopback address, and caches come from such only")]
@@ -33,24 +33,24 @@ pub(super) enum FetchError {
     Blocks { place: SocketAddr, found: usize, expected: usize },
 }
 
-/// What is fetched.
+/// The blocks to fetch.
 pub(super) struct Wanted {
     pub(super) shape: Shape,
-    /// Stands for the tokens of the prompt.
+    /// The hash of the prompt's tokens.
     pub(super) prompt: u64,
     pub(super) blocks: usize,
-    /// Numbers of a block.
+    /// The number of floats per block.
     pub(super) block_numbers: usize,
 }
 
-/// What has come.
+/// The fetched blocks.
 pub(super) struct Fetched {
     pub(super) numbers: Vec<f32>,
-    /// Until the other engine agreed.
+    /// The time until the other engine agreed.
     pub(super) agreed: Duration,
-    /// From there until everything was here.
+    /// The time from then until all blocks had arrived.
     pub(super) moved: Duration,
-    /// Whether the other engine was told.
+    /// Whether the other engine was told that the blocks have arrived.
     pub(super) told: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Prefill and decode apart: the keys and values of a prompt leave the engine that computed them and enter another one.
+//! Disaggregated prefill and decode: the keys and values of a prompt move from the engine that computed them to another engine.
 //!
-//! Who has computed a prompt keeps its blocks (`shelf`), and its answer says where they are, in the words of vLLM's NIXL
-//! connector. Who goes on fetches them over TCP (`fetch`, `serve`). Before anything moves, both prove that they know the same
-//! secret and say what their blocks look like (`wire`); blocks of another model are refused.
+//! The engine that has computed a prompt keeps its blocks (`shelf`). Its response contains their location, in the fields of
+//! vLLM's NIXL connector. The other engine fetches them over TCP (`fetch`, `serve`). Before the transfer, both engines prove
+//! that they know the same secret, and exchange the shapes of their blocks (`wire`). Blocks of another model are refused.
 
 mod config;
 mod exchange;

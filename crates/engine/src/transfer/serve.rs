@@ -1,4 +1,4 @@
-//! Blocks for engines that ask.
+//! Serves blocks to other engines.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -18,14 +18,14 @@ use super::{
 };
 use crate::cache::{Block, Kv};
 
-/// How long a peer may say nothing, or take nothing.
+/// How long a peer may neither send nor receive.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-/// Engines that ask at once.
+/// The most peers at once.
 const CONNECTIONS: usize = 64;
-/// Bytes that are copied at once: the engine computes nothing meanwhile.
+/// The bytes that are copied at once. The engine cannot compute during a copy.
 const CHUNK: usize = 4 << 20;
 
-/// An engine whose blocks may be asked for.
+/// The parts that serve blocks.
 pub(crate) struct Host {
     pub(super) key: Arc<Key>,
     pub(super) engine: String,
@@ -34,8 +34,8 @@ pub(crate) struct Host {
     pub(super) kv: Arc<RwLock<Kv>>,
 }
 
-/// Hands blocks over to whoever asks and may have them, until shutdown or until what it returns is dropped. Nothing is bound
-/// where this engine computes no prompts for others.
+/// Serves blocks to authorized engines until shutdown, or until the returned tasks are dropped. Binds nothing if this engine
+/// does not compute prompts for others.
 pub(crate) async fn serve(
     exchange: &Exchange,
     shutdown: &CancellationToken,
@@ -55,7 +55,7 @@ pub(crate) async fn serve(
 // === impl Host ===
 
 impl Host {
-    /// Serves one engine that asks once.
+    /// Serves one connection.
     async fn connection(self: Arc<Self>, mut stream: TcpStream) {
         if let Err(error) = self.serve(&mut stream).await {
             tracing::warn!(%error, "Another engine did not get the KV cache of a prompt.");
@@ -102,8 +102,8 @@ impl Host {
         Ok((name, blocks))
     }
 
-    /// The bytes of some of a prompt's blocks; none where they are not kept any more. What is kept does not change while the
-    /// cache is locked for reading.
+    /// Returns the bytes of a part of a prompt's blocks. Returns `None` if the blocks are no longer kept. Kept blocks do not
+    /// change while the cache is locked for reading.
     fn copy(&self, name: Name, prompt: u64, part: std::ops::Range<usize>) -> Option<Vec<u8>> {
         let kv = self.kv.read();
         let blocks = self.shelf.find(name, prompt)?;
@@ -115,7 +115,7 @@ impl Host {
     }
 }
 
-/// Waits for a peer as long as peers are waited for.
+/// Waits for a peer, for at most [`PATIENCE`].
 pub(super) async fn patiently<T>(waiting: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     timeout(PATIENCE, waiting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }

@@ -1,4 +1,4 @@
-//! Blocks of prompts that were computed for other engines, until those have fetched them.
+//! Keeps the blocks of prompts that were computed for other engines, until these have fetched them.
 
 use std::{
     collections::VecDeque,
@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 
 use crate::cache::Block;
 
-/// The name of a prompt's blocks. Who knows it may fetch them.
+/// The name of a prompt's blocks. An engine that knows the name may fetch them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name(u128);
 
 #[derive(Debug)]
 struct Kept {
     name: Name,
-    /// Stands for the tokens.
+    /// The hash of the prompt's tokens.
     prompt: u64,
     blocks: Vec<Block>,
     until: Instant,
@@ -26,13 +26,13 @@ struct Kept {
 
 #[derive(Debug, Default)]
 struct Contents {
-    /// The oldest in front.
+    /// The oldest comes first.
     kept: VecDeque<Kept>,
-    /// Blocks that nobody waits for any more.
+    /// Blocks that can be released.
     unwanted: Vec<Block>,
 }
 
-/// The blocks, and who may have them.
+/// The kept blocks, by the names under which they may be fetched.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     contents: Mutex<Contents>,
@@ -44,7 +44,7 @@ pub(crate) struct Shelf {
 // === impl Name ===
 
 impl Name {
-    /// A name that nobody can guess.
+    /// Creates a name that cannot be guessed.
     pub(crate) fn new() -> Self {
         Self(rand::random())
     }
@@ -67,7 +67,7 @@ impl FromStr for Name {
 // === impl Shelf ===
 
 impl Shelf {
-    /// Keeps each prompt for so long, and at most so many blocks together.
+    /// Creates a shelf that keeps each prompt for `patience`, and at most `most` blocks.
     pub(crate) fn new(patience: Duration, most: usize) -> Self {
         Self { contents: Mutex::default(), patience, most }
     }
@@ -77,7 +77,8 @@ impl Shelf {
         contents.kept.is_empty() && contents.unwanted.is_empty()
     }
 
-    /// Keeps the blocks of a prompt. Where they are too many together, the oldest prompts are forgotten; gives how many.
+    /// Keeps the blocks of a prompt. If there are too many blocks, drops the oldest prompts. Returns the number of dropped
+    /// prompts.
     pub(crate) fn keep(&self, name: Name, prompt: u64, blocks: Vec<Block>, now: Instant) -> usize {
         let contents = &mut *self.contents.lock();
         contents.kept.push_back(Kept { name, prompt, blocks, until: now + self.patience });
@@ -90,14 +91,14 @@ impl Shelf {
         forgotten
     }
 
-    /// The blocks of a prompt, if they are here.
+    /// Returns the blocks of a prompt if they are kept.
     pub(crate) fn find(&self, name: Name, prompt: u64) -> Option<Vec<Block>> {
         let contents = self.contents.lock();
         let kept = contents.kept.iter().find(|kept| kept.name == name && kept.prompt == prompt)?;
         Some(kept.blocks.clone())
     }
 
-    /// Nobody wants the blocks of this prompt any more.
+    /// Drops a prompt, because its blocks are no longer needed.
     pub(crate) fn forget(&self, name: Name) {
         let contents = &mut *self.contents.lock();
         if let Some(place) = contents.kept.iter().position(|kept| kept.name == name)
@@ -107,7 +108,7 @@ impl Shelf {
         }
     }
 
-    /// Forgets the oldest prompt to make room. Whether there was one.
+    /// Drops the oldest prompt to make room. Returns whether there was one.
     pub(crate) fn forget_oldest(&self) -> bool {
         let contents = &mut *self.contents.lock();
         let oldest = contents.kept.pop_front();
@@ -116,8 +117,8 @@ impl Shelf {
         found
     }
 
-    /// Takes the blocks that nobody waits for, with those of prompts that were not fetched in time. Gives how many such
-    /// prompts there were, too.
+    /// Takes the blocks that can be released, including those of prompts that were not fetched in time. Also returns the number
+    /// of such prompts.
     pub(crate) fn unwanted(&self, now: Instant) -> (Vec<Block>, usize) {
         let contents = &mut *self.contents.lock();
         let mut expired = 0;

@@ -1,8 +1,8 @@
-//! What two engines say to each other before blocks move.
+//! The handshake of two engines before blocks are transferred.
 //!
-//! The engine that has the blocks says hello; the other one asks, with a proof that it knows the secret; the first one answers
-//! with a proof of its own and sends the blocks as numbers; the other one says that it has them. Each message is JSON behind its
-//! length in four bytes.
+//! The engine that has the blocks sends `Hello`. The other engine sends `Ask` with a proof that it knows the secret. The first
+//! engine sends `Answer` with its own proof, and then the numbers of the blocks. The other engine sends `Thanks` when it has
+//! received them. Each message is JSON after its length in four bytes.
 
 use std::io;
 
@@ -12,17 +12,17 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::config::Token;
 
-/// The version of what is said here.
+/// The version of this protocol.
 const PROTOCOL: u32 = 1;
-/// The most bytes of a message.
+/// The longest message, in bytes.
 const LONGEST: usize = 4096;
 
-/// What the blocks of an engine look like.
+/// The shape of an engine's blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shape {
-    /// Tells one model's weights from another's.
+    /// The digest of the model's weights.
     pub(crate) model: String,
-    /// The format of a number.
+    /// The format of the numbers.
     pub(crate) numbers: String,
     pub(crate) block_tokens: usize,
     pub(crate) layers: usize,
@@ -30,16 +30,16 @@ pub(crate) struct Shape {
     pub(crate) head_width: usize,
 }
 
-/// The first message, of the engine that has blocks.
+/// The first message, from the engine that has the blocks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) protocol: u32,
-    /// The engine's id, another one at each start.
+    /// The engine's id. It is new at each start.
     pub(super) engine: String,
     nonce: String,
 }
 
-/// What the other engine asks for.
+/// The request for blocks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Ask {
     nonce: String,
@@ -47,32 +47,32 @@ pub(super) struct Ask {
     pub(super) shape: Shape,
     /// The name under which the blocks are kept.
     pub(super) request: String,
-    /// Stands for the tokens of the prompt.
+    /// The hash of the prompt's tokens.
     pub(super) prompt: u64,
 }
 
-/// What it is answered.
+/// The answer to the request.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// So many blocks follow.
+    /// This many blocks follow.
     Granted { proof: String, blocks: usize },
-    /// Why there are none.
+    /// The reason of the refusal.
     Refused { reason: String },
 }
 
-/// The last message: the blocks have come.
+/// The last message: the blocks have arrived.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Thanks {
     pub(super) blocks: usize,
 }
 
-/// The secret, ready for proofs.
+/// The secret as a key for proofs.
 pub(super) struct Key(hmac::Key);
 
 // === impl Shape ===
 
 impl Shape {
-    /// Why blocks of this shape are of no use where the other one is at home.
+    /// Returns why blocks of this shape cannot be used with the other shape. Returns `None` if they can.
     pub(super) fn misfit(&self, other: &Self) -> Option<String> {
         let Self { model, numbers, block_tokens, layers, heads, head_width } = self;
         let differ = |what: &str, ours: &dyn std::fmt::Display, theirs: &dyn std::fmt::Display| {
@@ -114,24 +114,24 @@ impl Key {
         hmac::verify(&self.0, format!("{who} {first} {second}").as_bytes(), &proof).is_ok()
     }
 
-    /// An engine asks.
+    /// Creates a request for blocks.
     pub(super) fn ask(&self, hello: &Hello, shape: Shape, request: String, prompt: u64) -> Ask {
         let nonce = nonce();
         let proof = self.proof("ask", &hello.nonce, &nonce);
         Ask { nonce, proof, shape, request, prompt }
     }
 
-    /// Whether who asks knows the secret.
+    /// Whether the sender of the request knows the secret.
     pub(super) fn trusts_ask(&self, hello: &Hello, ask: &Ask) -> bool {
         self.proves(&ask.proof, "ask", &hello.nonce, &ask.nonce)
     }
 
-    /// An engine grants what was asked for.
+    /// Creates the answer that grants a request.
     pub(super) fn grant(&self, hello: &Hello, ask: &Ask, blocks: usize) -> Answer {
         Answer::Granted { proof: self.proof("grant", &ask.nonce, &hello.nonce), blocks }
     }
 
-    /// Whether who grants knows the secret.
+    /// Whether the sender of the answer knows the secret.
     pub(super) fn trusts_grant(&self, hello: &Hello, asked: &str, proof: &str) -> bool {
         self.proves(proof, "grant", asked, &hello.nonce)
     }
@@ -183,7 +183,7 @@ fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
     serde_json::from_slice(text).map_err(|error| format!("a message that cannot be read: {error}"))
 }
 
-/// Reads a message as each of those that there are, for the fuzz target.
+/// Parses a message as every type of message, for the fuzz target.
 pub(crate) fn probe(bytes: &[u8]) {
     let key = Key::new(&Token("a secret for nothing".into()));
     let hello = read::<Hello>(bytes).unwrap_or_else(|_| Hello::new("e"));

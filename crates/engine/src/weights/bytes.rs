@@ -1,15 +1,15 @@
-//! Reading numbers and texts from a header that anybody may have written.
+//! Reads numbers and texts from an untrusted header.
 
-/// The part of a header that has not been read yet.
+/// The unread part of a header.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Elements of lists that may still come.
+    /// The number of list elements that are still allowed.
     elements: usize,
 }
 
-/// The most elements of all lists together. An element takes 32 times the memory that it takes in a file, and vocabularies
-/// of 256 thousand tokens have 1.3 million.
+/// The most elements of all lists together. An element needs 32 times its size in the file. Vocabularies of 256 thousand tokens
+/// have 1.3 million elements.
 const ELEMENTS: usize = 1 << 23;
 
 /// Why a header cannot be read.
@@ -17,7 +17,7 @@ const ELEMENTS: usize = 1 << 23;
 pub(super) enum Broken {
     /// The bytes end too early.
     Truncated,
-    /// What is there makes no sense.
+    /// The content is invalid.
     Invalid(String),
 }
 
@@ -26,7 +26,7 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0, elements: ELEMENTS }
     }
 
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     pub(super) fn position(&self) -> usize {
         self.at
     }
@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
-    /// A number of things of which each takes at least `least` bytes, so that no more can be announced than can follow.
+    /// Reads a count of items that have at least `least` bytes each. Fails if so many items cannot follow in the header.
     pub(super) fn count(&mut self, least: usize) -> Result<usize, Broken> {
         let count = self.u64()?;
         usize::try_from(count)
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
             .ok_or(Broken::Truncated)
     }
 
-    /// The number of elements of a list.
+    /// Reads the number of elements of a list.
     pub(super) fn elements(&mut self) -> Result<usize, Broken> {
         let count = self.count(1)?;
         self.elements = self
@@ -92,7 +92,8 @@ impl<'a> Cursor<'a> {
         Ok(count)
     }
 
-    /// A text with its length before it. Vocabularies hold bytes that are no UTF-8, which become replacement characters.
+    /// Reads a text with its length before it. Vocabularies contain bytes that are not UTF-8. These become replacement
+    /// characters.
     pub(super) fn text(&mut self) -> Result<String, Broken> {
         let length = self.count(1)?;
         Ok(String::from_utf8_lossy(self.take(length)?).into_owned())

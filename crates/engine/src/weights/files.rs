@@ -1,4 +1,4 @@
-//! The text files of a model, none of which is read whatever its size.
+//! Reads the text files of a model, with a limit for the size of each.
 
 use std::{fs::File, io::Read, path::Path};
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::LoadError;
 
-/// Most bytes of a file of settings, or of a chat template. Those of known models have at most some hundred kilobytes.
+/// The longest settings file or chat template, in bytes. Those of known models have at most a few hundred kilobytes.
 const SETTINGS: u64 = 16 << 20;
-/// Most bytes of a tokenizer. The largest known ones have some 35 MB.
+/// The longest tokenizer file, in bytes. The largest known ones have about 35 MB.
 const TOKENIZER: u64 = 256 << 20;
 
-/// Reads a JSON file of settings.
+/// Reads a JSON settings file.
 pub(crate) fn json(path: &Path) -> Result<Value, LoadError> {
     serde_json::from_slice(&bytes(path, SETTINGS)?)
         .map_err(|error| LoadError::Malformed { path: path.to_owned(), reason: error.to_string() })

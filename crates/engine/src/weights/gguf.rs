@@ -15,9 +15,9 @@ use super::{
 };
 use crate::LoadError;
 
-/// The most bytes that metadata and the table of tensors may take; vocabularies of 256 thousand tokens take 12 MiB.
+/// The longest header, in bytes. With a vocabulary of 256 thousand tokens, a header has 12 MiB.
 const HEADER: usize = 128 << 20;
-/// Nested arrays of metadata.
+/// The deepest nesting of arrays in the metadata.
 const DEPTH: usize = 4;
 
 /// A value of the metadata.
@@ -111,7 +111,7 @@ impl Gguf {
                 Ok(Header { metadata, tensors }) => {
                     return Ok(Self { path: path.to_owned(), file, metadata, tensors });
                 }
-                // The header is longer than what was read of it.
+                // The header is longer than the part that was read.
                 Err(Broken::Truncated) if (length as u64) < size && length < HEADER => {
                     length =
                         length.saturating_mul(8).min(HEADER).min(usize::try_from(size).unwrap_or(HEADER));
@@ -133,12 +133,12 @@ impl Gguf {
         &self.path
     }
 
-    /// A value of the metadata.
+    /// Returns a value of the metadata.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         self.metadata.get(key)
     }
 
-    /// The name of every tensor, sorted.
+    /// The sorted names of all tensors.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
@@ -163,7 +163,7 @@ impl Gguf {
     }
 }
 
-/// Reads a header of a file that has no tensors, for the fuzz target.
+/// Parses the header of a file without tensors, for the fuzz target.
 pub(crate) fn probe(bytes: &[u8]) {
     let _ = Header::read(bytes, bytes.len() as u64);
 }
@@ -174,7 +174,7 @@ struct Header {
 }
 
 impl Header {
-    /// Reads the header of a file of `size` bytes. Each tensor lies within the file.
+    /// Reads the header of a file of `size` bytes. Each tensor must be within the file.
     fn read(bytes: &[u8], size: u64) -> Result<Self, Broken> {
         let mut cursor = Cursor::new(bytes);
         if cursor.take(4)? != b"GGUF" {
@@ -184,7 +184,7 @@ impl Header {
         if !(2..=3).contains(&version) {
             return Err(Broken::Invalid(format!("GGUF version {version}; expected 2 or 3")));
         }
-        // The smallest tensor takes 24 bytes of the table, the smallest value of the metadata 13.
+        // The smallest tensor needs 24 bytes in the table, and the smallest metadata value 13.
         let (tensor_count, value_count) = (cursor.count(24)?, cursor.count(13)?);
         let mut metadata = BTreeMap::new();
         for _ in 0..value_count {
@@ -232,7 +232,7 @@ impl TensorInfo {
             let length = cursor.u64()?;
             shape.push(usize::try_from(length).map_err(|_| invalid(format!("a dimension of {length}")))?);
         }
-        // The file has the innermost dimension first.
+        // The file lists the innermost dimension first.
         shape.reverse();
         let format = cursor.u32()?;
         let format = format_of(format).ok_or_else(|| invalid(format!("the unknown format {format}")))?;
@@ -245,7 +245,7 @@ impl TensorInfo {
     }
 }
 
-/// The formats that the engine multiplies or converts.
+/// Returns the format of a number in the file. Returns `None` for formats that the engine neither multiplies nor converts.
 fn format_of(number: u32) -> Option<GgmlDType> {
     Some(match number {
         0 => GgmlDType::F32,

@@ -1,4 +1,4 @@
-//! Matrices of weights: multiplied as quantized blocks, read as numbers row by row.
+//! Matrices of weights. They are multiplied as quantized blocks, and read as numbers row by row.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use candle_core::{
     quantized::{GgmlDType, QMatMul, QTensor, ggml_file::qtensor_from_ggml},
 };
 
-/// A matrix that rows of activations are multiplied by.
+/// A matrix for the multiplication with rows of activations.
 pub(crate) struct Matrix {
     weights: Weights,
     inputs: usize,
@@ -20,14 +20,14 @@ pub(crate) struct Matrix {
     bytes: usize,
 }
 
-/// The vectors of the vocabulary, which may also be the output matrix.
+/// The embedding table, which may also be the output matrix.
 pub(crate) struct Embedding {
     table: Table,
     width: usize,
     rows: usize,
 }
 
-/// Weights that are multiplied.
+/// Weights for multiplication.
 enum Weights {
     /// By the crate's own kernels.
     Packed(Arc<Packed>),
@@ -35,7 +35,7 @@ enum Weights {
     Blocks(QMatMul),
 }
 
-/// Weights that are read, and may be multiplied.
+/// Weights that can be read row by row, and also multiplied.
 enum Table {
     Packed(Arc<Packed>),
     Blocks(Arc<QTensor>),
@@ -57,7 +57,7 @@ impl Raw {
         Err(self.malformed(format!("it is {}, expected {}", text(&self.shape), text(shape))))
     }
 
-    /// Its numbers.
+    /// Returns the numbers of the tensor.
     pub(crate) fn numbers(&self, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
         self.expect(shape)?;
         let tensor = qtensor_from_ggml(self.format, &self.data, self.shape.clone(), &Device::Cpu)
@@ -79,7 +79,7 @@ impl Raw {
             .map_err(|error| self.malformed(error))
     }
 
-    /// The tensor in the format in which it is multiplied.
+    /// Converts the tensor to the format in which it is multiplied.
     fn table(&self, shape: [usize; 2], as_shipped: bool) -> Result<Table, LoadError> {
         let wanted = multiplied_as(self.format, as_shipped);
         if let Some(format) = packable(wanted).filter(|_| Packed::is_available()) {
@@ -100,7 +100,7 @@ impl Raw {
     }
 }
 
-/// The format in which a tensor is multiplied: its own where that is fast (or wanted), else Q8_0.
+/// Returns the format in which a tensor is multiplied: its own if that is fast or wanted, or else Q8_0.
 fn multiplied_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
     use GgmlDType::{Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
     match format {
@@ -111,10 +111,10 @@ fn multiplied_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
     }
 }
 
-/// The format whose size a tensor has in memory.
+/// Returns the format whose size the tensor has in memory.
 pub(super) fn kept_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
     match multiplied_as(format, as_shipped) {
-        // A packed block has a least value too.
+        // In the interleaved layout, a block of Q4_0 also has a minimum.
         GgmlDType::Q4_0 if Packed::is_available() => GgmlDType::Q4_1,
         format => format,
     }
@@ -150,14 +150,14 @@ impl Table {
 // === impl Matrix ===
 
 impl Matrix {
-    /// Takes a tensor of `outputs` rows. With `as_shipped`, its format stays even where it is slow.
+    /// Creates a matrix from a tensor with `outputs` rows. With `as_shipped`, the tensor keeps its format even if that is slow.
     pub(crate) fn new(raw: &Raw, outputs: usize, inputs: usize, as_shipped: bool) -> Result<Self, LoadError> {
         let table = raw.table([outputs, inputs], as_shipped)?;
         let weights = table.weights().map_err(|error| raw.malformed(error))?;
         Ok(Self { weights, inputs, outputs, bytes: table.bytes() })
     }
 
-    /// How many bytes the weights take.
+    /// The size of the weights in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -179,22 +179,23 @@ impl Matrix {
 // === impl Embedding ===
 
 impl Embedding {
-    /// Takes a tensor of `rows` vectors. With `as_shipped`, its format stays even where it is slow.
+    /// Creates the table from a tensor with `rows` vectors. With `as_shipped`, the tensor keeps its format even if that is
+    /// slow.
     pub(crate) fn new(raw: &Raw, rows: usize, width: usize, as_shipped: bool) -> Result<Self, LoadError> {
         Ok(Self { table: raw.table([rows, width], as_shipped)?, width, rows })
     }
 
-    /// The same table as the output matrix.
+    /// Returns the same table as an output matrix.
     pub(crate) fn as_matrix(&self) -> candle_core::Result<Matrix> {
         Ok(Matrix { weights: self.table.weights()?, inputs: self.width, outputs: self.rows, bytes: 0 })
     }
 
-    /// How many bytes the table takes.
+    /// The size of the table in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.table.bytes()
     }
 
-    /// The vectors of tokens, one after another.
+    /// Returns the vectors of tokens, one after the other.
     pub(crate) fn rows(&self, tokens: &[u32]) -> candle_core::Result<Vec<f32>> {
         if let Some(token) = tokens.iter().find(|token| **token as usize >= self.rows) {
             candle_core::bail!("token {token} is outside of the vocabulary of {} tokens", self.rows);

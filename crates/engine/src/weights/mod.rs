@@ -1,4 +1,4 @@
-//! Weights from files, in the form in which they are multiplied.
+//! Reads weights from files and converts them to the form in which they are multiplied.
 
 mod bytes;
 pub(crate) mod files;
@@ -17,22 +17,22 @@ use crate::LoadError;
 use candle_core::quantized::GgmlDType;
 use xxhash_rust::xxh64::xxh64;
 
-/// A tensor as its file has it.
+/// A tensor as in its file.
 pub(crate) struct Raw {
     /// The file, for messages.
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) format: GgmlDType,
-    /// The outermost dimension first.
+    /// Outermost dimension first.
     pub(crate) shape: Vec<usize>,
     pub(crate) data: Vec<u8>,
 }
 
-/// Where the tensors of a model are.
+/// The files with a model's tensors.
 pub(crate) enum Weights {
-    /// One file with everything.
+    /// A single file with all data.
     Gguf(Gguf),
-    /// Files beside a `config.json`.
+    /// Safetensors files with a `config.json`.
     Safetensors(Safetensors),
 }
 
@@ -65,7 +65,7 @@ impl Weights {
         }
     }
 
-    /// Bytes of memory that loading takes: all tensors as they are kept, and the largest one while it is converted.
+    /// The memory in bytes for loading: all tensors in their final form, and the largest one during its conversion.
     pub(crate) fn memory(&self, as_shipped: bool) -> u64 {
         let tensors: Vec<(GgmlDType, &[usize])> = match self {
             Self::Gguf(file) => file.tensors().collect(),
@@ -75,7 +75,7 @@ impl Weights {
         for (format, shape) in tensors {
             let numbers: u64 = shape.iter().map(|length| *length as u64).product();
             let bytes = |format: GgmlDType| numbers / format.block_size() as u64 * format.type_size() as u64;
-            // Vectors are kept as numbers.
+            // Vectors are kept as plain numbers.
             let as_kept = if shape.len() < 2 { GgmlDType::F32 } else { matrix::kept_as(format, as_shipped) };
             kept += bytes(as_kept);
             let converts = as_kept != format;
@@ -84,8 +84,8 @@ impl Weights {
         kept + most
     }
 
-    /// Tells these weights from others: a number over the names, formats and bytes of all tensors, in hexadecimal. It is no
-    /// protection against weights that were made to have the same one.
+    /// Returns a digest of these weights: a hash over the names, formats and bytes of all tensors, in hexadecimal. It does not
+    /// protect against weights that were crafted to have the same digest.
     pub(crate) fn digest(&self) -> Result<String, LoadError> {
         let names: Vec<&str> = match self {
             Self::Gguf(file) => file.names().collect(),
@@ -100,7 +100,7 @@ impl Weights {
         Ok(format!("{digest:016x}"))
     }
 
-    /// Reads a tensor; none where the model has no such tensor.
+    /// Reads a tensor. Returns `None` if the model has no such tensor.
     pub(crate) fn tensor(&self, name: &str) -> Result<Option<Raw>, LoadError> {
         match self {
             Self::Gguf(file) => file.tensor(name),

@@ -1,4 +1,4 @@
-//! Safetensors: a JSON header with the place of each tensor, then the tensors.
+//! Safetensors files: a JSON header with the place of each tensor, then the tensors.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{Raw, files};
 use crate::LoadError;
 
-/// The most bytes of a header, as the format itself limits it.
+/// The longest header, in bytes, as the format defines.
 const HEADER: u64 = 100_000_000;
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ impl Safetensors {
         Self::described_by(&folder.join("config.json"), paths)
     }
 
-    /// Reads the file that describes tensors, and the headers of the files that hold them.
+    /// Reads a settings file and the headers of the files with the tensors.
     pub(crate) fn described_by(config_path: &Path, paths: &[PathBuf]) -> Result<Self, LoadError> {
         let config_path = config_path.to_owned();
         let config = files::json(&config_path)?;
@@ -65,7 +65,7 @@ impl Safetensors {
         &self.config_path
     }
 
-    /// What `config.json` says.
+    /// The content of `config.json`.
     pub(crate) fn config(&self) -> &Value {
         &self.config
     }
@@ -75,7 +75,7 @@ impl Safetensors {
         self.tensors.values().map(|place| (place.format, place.shape.as_slice()))
     }
 
-    /// The name of every tensor, sorted.
+    /// The sorted names of all tensors.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
@@ -124,12 +124,12 @@ fn read_header(
     Ok(())
 }
 
-/// Reads a header for the fuzz target.
+/// Parses a header, for the fuzz target.
 pub(crate) fn probe(bytes: &[u8]) {
     let _ = places(bytes, 0, 8 + 2 * bytes.len() as u64);
 }
 
-/// The places that a header gives to tensors, all of them within its file of `size` bytes.
+/// Returns the places of the tensors in a header. Each must be within the file of `size` bytes.
 fn places(header: &[u8], number: usize, size: u64) -> Result<BTreeMap<String, TensorInfo>, String> {
     let entries: BTreeMap<String, Value> =
         serde_json::from_slice(header).map_err(|error| error.to_string())?;
@@ -142,7 +142,7 @@ fn places(header: &[u8], number: usize, size: u64) -> Result<BTreeMap<String, Te
             "F32" => GgmlDType::F32,
             "F16" => GgmlDType::F16,
             "BF16" => GgmlDType::BF16,
-            // Such as masks: nothing that is multiplied.
+            // Such tensors, for example masks, are never multiplied.
             "BOOL" | "U8" | "I8" | "I16" | "U16" | "I32" | "U32" | "I64" | "U64" => continue,
             other => return Err(wrong(format!("the format {other}; expected F32, F16 or BF16"))),
         };

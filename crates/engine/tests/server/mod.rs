@@ -1,4 +1,4 @@
-//! The engine on a port of its own, in this process.
+//! The engine on its own port, in the test's process.
 
 use std::net::SocketAddr;
 
@@ -15,12 +15,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts with these arguments. Requests wait until the model is loaded.
+    /// Starts the server with these arguments. Requests wait until the model is loaded.
     pub(crate) async fn start(arguments: &[&str]) -> Self {
         Self::start_in(arguments, |_| None).await
     }
 
-    /// The same, with environment variables.
+    /// Like [`Self::start`], with environment variables.
     pub(crate) async fn start_in(arguments: &[&str], variable: impl Fn(&str) -> Option<String>) -> Self {
         longboat_tls::install_default_provider();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

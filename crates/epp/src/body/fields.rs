@@ -1,5 +1,5 @@
-//! The fields of request bodies, read leniently: a field of an unexpected type counts as absent, as it does where
-//! the reference looks into its generic map.
+//! The fields of request bodies, read leniently: a field of an unexpected type counts as absent, as in the reference, which
+//! looks fields up in a generic map.
 
 use std::{borrow::Cow, fmt, ops::Range};
 
@@ -11,11 +11,12 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
+    MAX_ELEMENTS,
     scalars::{Flag, Number, Text, skip_map, skip_null, skip_scalars},
     words::{Collected, Words},
 };
 
-/// What any API may have at the top level.
+/// The top-level fields of all APIs.
 #[derive(Debug, Default)]
 pub(super) struct Fields<'a> {
     model: Option<&'a RawValue>,
@@ -32,7 +33,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads a whole body; the error is in the words of the reference where that is easy.
+    /// Reads a whole body. Where it is easy, the error has the words of the reference.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, String> {
         let kind = match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
             None => return Err("unexpected end of JSON input".to_owned()),
@@ -55,11 +56,20 @@ impl<'a> Fields<'a> {
             .map_err(|error| reworded(&error))
     }
 
+    /// Whether a list had more elements than are kept.
+    pub(super) fn is_too_long(&self) -> bool {
+        let lists = [&self.messages, &self.items].into_iter().flatten();
+        let fields = [&self.prompt, &self.input, &self.token_ids].into_iter().flatten();
+        lists.into_iter().any(|list| list.too_long)
+            || fields.into_iter().any(|field| matches!(&field.0, Input::List(list) if list.too_long))
+            || self.system.as_ref().is_some_and(|content| content.too_long)
+    }
+
     /// The model, and where its value is.
     pub(super) fn model(&self, body: &[u8]) -> Option<(String, Range<usize>)> {
         let raw = self.model?.get();
         let name = serde_json::from_str::<String>(raw).ok()?;
-        // A raw value is a slice of what it was read from.
+        // `raw` is a slice of `body`, so its address gives the offset.
         let start = (raw.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
         let range = start..start + raw.len();
         (body.get(range.clone()) == Some(raw.as_bytes())).then_some((name, range))
@@ -116,7 +126,7 @@ impl PromptField<'_> {
         !matches!(self.0, Input::Other)
     }
 
-    /// Whether all of it is tokens, in one list or several.
+    /// Whether the whole prompt is tokens, in one list or in several.
     pub(super) fn is_tokens(&self) -> bool {
         let Input::List(list) = &self.0 else { return false };
         match list.entries.as_slice() {
@@ -127,7 +137,7 @@ impl PromptField<'_> {
         }
     }
 
-    /// One prompt per string or token list; `None`: not a prompt.
+    /// Returns one prompt per string or token list. Returns `None` if the field is not a prompt.
     pub(super) fn prompts(&self, limit: usize) -> Option<Vec<Prompt>> {
         match &self.0 {
             Input::Other => None,
@@ -157,7 +167,7 @@ impl PromptField<'_> {
         }
     }
 
-    /// All of it as one text.
+    /// Appends the whole field as one text.
     pub(super) fn append_to(&self, text: &mut Collected) {
         match &self.0 {
             Input::Other => {}
@@ -191,6 +201,8 @@ pub(super) struct MessageList<'a> {
     /// Numbers directly in the list: tokens, as little-endian bytes.
     tokens: Vec<u8>,
     pub(super) multimodal: bool,
+    /// There were more than are kept.
+    too_long: bool,
 }
 
 #[derive(Debug)]
@@ -226,11 +238,13 @@ impl Entry<'_> {
     }
 }
 
-/// A message's content: text, or parts of which some are text.
+/// A message's content: a text, or a list of parts, some of which are text.
 #[derive(Debug, Default)]
 pub(super) struct Content<'a> {
     texts: Vec<Words<'a>>,
     multimodal: bool,
+    /// There were more parts than are kept.
+    too_long: bool,
 }
 
 impl Content<'_> {
@@ -261,7 +275,7 @@ impl<'de> Deserialize<'de> for Input<'de> {
                 f.write_str("any value")
             }
 
-            /// Strings that may be prompts are not read like this, but stay as they are.
+            /// Strings that may be prompts do not come here: they are taken from the raw value, without unescaping.
             fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
                 Ok(Input::Other)
             }
@@ -271,9 +285,11 @@ impl<'de> Deserialize<'de> for Input<'de> {
                 while let Some(element) = seq.next_element::<Element<'de>>()? {
                     match element {
                         Element::Token(token) => list.tokens.extend_from_slice(&token.to_le_bytes()),
+                        Element::Entry(_) if list.entries.len() >= MAX_ELEMENTS => list.too_long = true,
                         Element::Entry(entry) => {
                             if let Entry::Message { content, .. } = &entry {
                                 list.multimodal |= content.multimodal;
+                                list.too_long |= content.too_long;
                             }
                             list.entries.push(entry);
                         }
@@ -355,17 +371,43 @@ impl<'de> Deserialize<'de> for Content<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
         if let Some(words) = Words::of(raw) {
-            return Ok(Self { texts: vec![words], multimodal: false });
+            return Ok(Self { texts: vec![words], ..Self::default() });
         }
-        let mut content = Self::default();
-        if raw.get().starts_with('[') {
-            let parts: Vec<Part<'de>> = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
-            for part in parts {
-                content.multimodal |= part.media;
-                content.texts.extend(part.text);
+        if !raw.get().starts_with('[') {
+            return Ok(Self::default());
+        }
+        serde_json::from_str::<Parts<'de>>(raw.get()).map(|parts| parts.0).map_err(D::Error::custom)
+    }
+}
+
+/// A content that is a list of parts, of which those are kept that say something.
+struct Parts<'a>(Content<'a>);
+
+impl<'de> Deserialize<'de> for Parts<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Parts<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut content = Content::default();
+                while let Some(part) = seq.next_element::<Part<'de>>()? {
+                    content.multimodal |= part.media;
+                    let Some(text) = part.text.filter(|text| !text.is_empty()) else { continue };
+                    if content.texts.len() < MAX_ELEMENTS {
+                        content.texts.push(text);
+                    } else {
+                        content.too_long = true;
+                    }
+                }
+                Ok(Parts(content))
             }
         }
-        Ok(content)
+        deserializer.deserialize_seq(List)
     }
 }
 
@@ -392,7 +434,7 @@ impl<'de> Deserialize<'de> for Part<'de> {
     }
 }
 
-/// A part that says of what kind it is.
+/// A part with a type.
 struct Fielded<'a>(Part<'a>);
 
 impl<'de> Deserialize<'de> for Fielded<'de> {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::metrics::Usage;
 
-/// Reads a body of this API, which is one over gRPC. Without a model in it, the model is empty: the server has one.
+/// Reads a body of a gRPC API. A body without a model gives an empty model name: the server has only one model.
 pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyError> {
     let message = message(body)?;
     match api {
@@ -19,7 +19,7 @@ pub(super) fn read(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyEr
     }
 }
 
-/// `GenerateRequest`: its prompt is text or tokens, whichever comes last.
+/// `GenerateRequest`. Its prompt is text or tokens; if both are there, the last one counts.
 fn generate(message: &[u8]) -> Result<Parsed, BodyError> {
     let mut parsed = Parsed::default();
     let mut prompt = None;
@@ -28,7 +28,7 @@ fn generate(message: &[u8]) -> Result<Parsed, BodyError> {
             (2, value) => prompt = Some((tokens(value)?, true)),
             (3, value) => prompt = Some((value.text()?.as_bytes().to_vec(), false)),
             (5, value) => parsed.stream = value.number() != 0,
-            // Placeholders stand where images are.
+            // The request has placeholders where the prompt contains images.
             (7, value) => parsed.multimodal = has_placeholders(value)?,
             _ => {}
         }
@@ -39,7 +39,7 @@ fn generate(message: &[u8]) -> Result<Parsed, BodyError> {
     Ok(parsed)
 }
 
-/// `EmbedRequest`. Nothing of an embedding stays in a prefix cache that another request could use.
+/// `EmbedRequest`. Embeddings leave nothing in a prefix cache for other requests, so this returns no prompts.
 fn embed(message: &[u8]) -> Result<Parsed, BodyError> {
     let mut found = false;
     for field in Fields::of(message) {
@@ -55,7 +55,7 @@ fn embed(message: &[u8]) -> Result<Parsed, BodyError> {
     }
 }
 
-/// `TokenizedInput`: little-endian bytes of its tokens.
+/// Reads a `TokenizedInput` as the little-endian bytes of its tokens.
 fn tokens(value: Value<'_>) -> Result<Vec<u8>, ProtobufError> {
     let mut tokens = Vec::new();
     for field in Fields::of(value.bytes()) {
@@ -74,7 +74,7 @@ fn has_placeholders(value: Value<'_>) -> Result<bool, ProtobufError> {
     Ok(found)
 }
 
-/// A message with an `HttpBody`, whose data is the JSON of a request.
+/// Reads a message with an `HttpBody`, whose data is a JSON request.
 fn wrapped(message: &[u8], api: Api, limit: usize) -> Result<Parsed, BodyError> {
     let mut json = None;
     for field in Fields::of(message) {
@@ -88,14 +88,14 @@ fn wrapped(message: &[u8], api: Api, limit: usize) -> Result<Parsed, BodyError> 
     }
     let json = json.ok_or(BodyError::Grpc("the message has no HttpBody"))?;
     match parse(api, json, limit) {
-        // The name is for metrics; the message is sent on as it is.
+        // The model's name serves metrics only. The message is sent on unchanged, so the name has no place to be replaced at.
         Ok(parsed) => Ok(Parsed { model_at: 0..0, ..parsed }),
         Err(BodyError::NoModel) => Ok(Parsed::default()),
         Err(error) => Err(error),
     }
 }
 
-/// The usage in a message of a response, if it has one: of `GenerateResponse` or `EmbedResponse`.
+/// Returns the usage in a `GenerateResponse` or an `EmbedResponse`. Returns `None` if the message has none.
 pub(crate) fn usage(api: Api, message: &[u8]) -> Option<Usage> {
     if api == Api::VllmEmbed {
         let input = number(message, 2)?;
@@ -104,7 +104,7 @@ pub(crate) fn usage(api: Api, message: &[u8]) -> Option<Usage> {
     let mut found = None;
     for field in Fields::of(message) {
         let (number_of, value) = field.ok()?;
-        // A piece of a stream, or the whole; the latter has a reason first.
+        // Field 1 is a piece of a stream. Field 2 is the whole response, which has the finish reason before the counts.
         let first = match number_of {
             1 => 2,
             2 => 3,

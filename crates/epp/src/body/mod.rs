@@ -1,24 +1,25 @@
-//! What a picker needs from a request body, read in one pass without building a document.
+//! Reads the parts of a request body that the picker needs, in one pass and without building a document.
 //!
-//! Strings are borrowed from the body where they have no escapes; fields that nobody asks about are skipped. The
-//! body itself is sent on as it came.
+//! Strings without escapes are borrowed from the body, and unneeded fields are skipped. The body itself is sent on unchanged.
 
 use std::ops::Range;
 
-use longboat_scheduler::{Prompt, config::Parser};
+use longboat_scheduler::{Media, Prompt, config::Parser};
 
 mod fields;
 mod grpc;
+mod media;
 mod protobuf;
 mod scalars;
 mod words;
 
 use fields::{Fields, MessageList, PromptField};
 pub(crate) use grpc::usage as grpc_usage;
+pub(crate) use media::{media, rendered};
 pub(crate) use protobuf::{HEADER, ProtobufError, length};
 use words::Collected;
 
-/// Which API a path belongs to.
+/// The API that a path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Api {
     ChatCompletions,
@@ -34,11 +35,11 @@ pub(crate) enum Api {
     VllmEmbed,
     VertexChat,
     VertexRaw,
-    /// Any other: nothing is known about the body, and nothing is asked of it.
+    /// Any other path. The picker does not read the body.
     Opaque,
 }
 
-/// Path suffixes in the order in which they are tried, and the parser that knows them; the first that fits wins.
+/// Path suffixes, each with the parser that it belongs to. They are tried in this order, and the first match wins.
 const PATHS: &[(&str, Parser, Api)] = &[
     ("chat/completions", Parser::OpenAi, Api::ChatCompletions),
     ("completions", Parser::OpenAi, Api::Completions),
@@ -59,7 +60,7 @@ const PATHS: &[(&str, Parser, Api)] = &[
 ];
 
 impl Api {
-    /// By the path's suffix, among those of the configured parsers; the query does not count.
+    /// Finds the API by the path's suffix, among the APIs of the configured parsers. The query is ignored.
     pub(crate) fn of(path: &str, parsers: &[Parser]) -> Option<Self> {
         let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
         let known = PATHS
@@ -69,30 +70,38 @@ impl Api {
         known.or_else(|| parsers.contains(&Parser::Passthrough).then_some(Self::Opaque))
     }
 
-    /// Whether its bodies are messages of protobuf, in frames.
+    /// Whether bodies of this API are framed protobuf messages.
     pub(crate) fn is_grpc(self) -> bool {
         matches!(self, Self::VllmGenerate | Self::VllmEmbed | Self::VertexChat | Self::VertexRaw)
     }
 }
 
+/// The longest name of a model: names outlive their request, in series and decisions.
+const MAX_MODEL: usize = 4096;
+
+/// The most messages, prompts and parts of a message: each takes far more memory than it may have bytes.
+const MAX_ELEMENTS: usize = 1 << 16;
+
 /// What a body says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Parsed {
-    /// The model asked for; empty where bodies are not read.
+    /// The requested model. Empty if bodies are not read.
     pub(crate) model: String,
-    /// Where its JSON value is in the body.
+    /// The range of the model's JSON value in the body.
     pub(crate) model_at: Range<usize>,
-    /// Whether the response is asked for as a stream.
+    /// Whether the client asks for a streamed response.
     pub(crate) stream: bool,
     /// The prompts, for prefix hashing.
     pub(crate) prompts: Vec<Prompt>,
-    /// Whether the prompts are the model's own tokens. Text stands for them otherwise.
+    /// Whether the prompts are the model's own tokens. Otherwise they are text.
     pub(crate) exact: bool,
     pub(crate) cache_salt: String,
     pub(crate) multimodal: bool,
+    /// Its images, audio and videos, where a plugin looks at them.
+    pub(crate) media: Vec<Media>,
 }
 
-/// Why a body is refused, in the reference's words: clients see them.
+/// Why a body is refused. Clients see the messages, so they have the words of the reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("error unmarshaling request bodyMap: {0}")]
@@ -105,9 +114,13 @@ pub(crate) enum BodyError {
     Grpc(&'static str),
     #[error("model not found in request body")]
     NoModel,
+    #[error("the name of the model has {0} bytes, and may have {MAX_MODEL}")]
+    LongModel(usize),
+    #[error("more than {MAX_ELEMENTS} messages, prompts or parts in one list")]
+    Elements,
 }
 
-/// Reads a body of this API, and keeps so many bytes of a text.
+/// Reads a body of this API. Of each text, at most `limit` bytes are kept.
 pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyError> {
     if api == Api::Opaque {
         return Ok(Parsed::default());
@@ -116,9 +129,15 @@ pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyE
         return grpc::read(api, body, limit);
     }
     let fields = Fields::read(body).map_err(BodyError::Json)?;
+    if fields.is_too_long() {
+        return Err(BodyError::Elements);
+    }
     let prompts = prompts(api, &fields, limit)?;
     let (model, model_at) =
         fields.model(body).filter(|(model, _)| !model.is_empty()).ok_or(BodyError::NoModel)?;
+    if model.len() > MAX_MODEL {
+        return Err(BodyError::LongModel(model.len()));
+    }
     let given = match api {
         Api::Completions => fields.prompt.as_ref(),
         Api::Generate => fields.token_ids.as_ref(),
@@ -132,6 +151,7 @@ pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyE
         prompts,
         cache_salt: fields.cache_salt.as_deref().unwrap_or_default().to_owned(),
         multimodal: fields.messages.as_ref().is_some_and(|messages| messages.multimodal),
+        media: Vec::new(),
     })
 }
 
@@ -156,7 +176,7 @@ fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, B
             .as_ref()
             .and_then(|prompt| prompt.prompts(limit))
             .ok_or(BodyError::Field("images generations", "prompt")),
-        // Nothing of an embedding stays in a prefix cache that another request could use.
+        // Embeddings leave nothing in a prefix cache for other requests.
         Api::Embeddings => fields
             .input
             .as_ref()
@@ -207,7 +227,7 @@ fn prompts(api: Api, fields: &Fields<'_>, limit: usize) -> Result<Vec<Prompt>, B
             .as_ref()
             .and_then(|prompt| prompt.prompts(limit))
             .ok_or(BodyError::Field("generate", "token_ids")),
-        // Bodies that are no JSON are read elsewhere.
+        // `parse` returns earlier for bodies that are not JSON.
         Api::Opaque | Api::VllmGenerate | Api::VllmEmbed | Api::VertexChat | Api::VertexRaw => Ok(Vec::new()),
     }
 }

@@ -1,5 +1,5 @@
-//! As much of protobuf as requests over gRPC need: their frames, and the fields of a message one after the other. Nothing is
-//! copied, and a message inside of a message is read only where somebody asks for it.
+//! The part of protobuf that gRPC requests need: frames, and the fields of a message one after the other. Nothing is copied,
+//! and a nested message is read only if the caller asks for it.
 
 /// Why a message cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -16,10 +16,10 @@ pub(crate) enum ProtobufError {
     Text,
 }
 
-/// The bytes before each message: whether it is compressed, and its length.
+/// The length of the header before each message. The header says whether the message is compressed, and how long it is.
 pub(crate) const HEADER: usize = 5;
 
-/// The length of the message behind a header of [`HEADER`] bytes.
+/// Returns the length of the message after this header.
 pub(crate) fn length(header: [u8; HEADER]) -> Result<usize, ProtobufError> {
     let [compressed, a, b, c, d] = header;
     if compressed == 1 {
@@ -28,7 +28,7 @@ pub(crate) fn length(header: [u8; HEADER]) -> Result<usize, ProtobufError> {
     usize::try_from(u32::from_be_bytes([a, b, c, d])).map_err(|_| ProtobufError::Short)
 }
 
-/// The first message of a body.
+/// Returns the first message of a body.
 pub(crate) fn message(body: &[u8]) -> Result<&[u8], ProtobufError> {
     let (header, rest) = body.split_first_chunk::<HEADER>().ok_or(ProtobufError::Short)?;
     rest.get(..length(*header)?).ok_or(ProtobufError::Short)
@@ -37,11 +37,11 @@ pub(crate) fn message(body: &[u8]) -> Result<&[u8], ProtobufError> {
 /// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
-    /// A number, or a truth.
+    /// A number or a boolean.
     Number(u64),
     /// Text, bytes, a message, or packed numbers.
     Bytes(&'a [u8]),
-    /// What nothing here asks for: numbers of fixed length.
+    /// A number of fixed length. No caller needs one.
     Fixed,
 }
 
@@ -101,14 +101,14 @@ impl<'a> Iterator for Fields<'a> {
         }
         let field = self.field();
         if field.is_err() {
-            // There is no way on after an error.
+            // Reading cannot go on after an error.
             self.0 = &[];
         }
         Some(field)
     }
 }
 
-/// Numbers of a repeated field, packed or one by one, as little-endian bytes of 32 bits each.
+/// Appends the numbers of a repeated field, packed or single, as little-endian bytes of 32 bits each.
 pub(crate) fn append_numbers(value: Value<'_>, to: &mut Vec<u8>) -> Result<(), ProtobufError> {
     match value {
         Value::Number(number) => append_number(number, to),
@@ -123,7 +123,7 @@ pub(crate) fn append_numbers(value: Value<'_>, to: &mut Vec<u8>) -> Result<(), P
 }
 
 fn append_number(number: u64, to: &mut Vec<u8>) {
-    // A number of 32 bits keeps its lowest ones, as in every reader.
+    // Like other protobuf readers, this keeps the lowest 32 bits.
     let low = u32::try_from(number & u64::from(u32::MAX)).unwrap_or_default();
     to.extend_from_slice(&low.to_le_bytes());
 }

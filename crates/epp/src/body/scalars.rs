@@ -1,4 +1,4 @@
-//! Single values of request bodies, read leniently: of any other type, a value counts as absent.
+//! Single values of request bodies, read leniently: a value of an unexpected type counts as absent.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,7 +7,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-/// Values that are skipped, each in its own way, when they are not what is looked for.
+/// Generates visitor methods that accept values of an unexpected type and return `$skipped`.
 macro_rules! skip_scalars {
     ($skipped:expr; $($method:ident: $kind:ty),*) => {
         $(fn $method<E>(self, _: $kind) -> Result<Self::Value, E> { Ok($skipped) })*
@@ -43,7 +43,7 @@ macro_rules! skip_null {
 }
 pub(super) use skip_null;
 
-/// A string, or anything else.
+/// A string. `None` for any other value.
 #[derive(Debug, Default)]
 pub(super) struct Text<'a>(pub(super) Option<Cow<'a, str>>);
 
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// `true`, or anything else.
+/// Whether the value is `true`.
 pub(super) struct Flag(pub(super) bool);
 
 impl<'de> Deserialize<'de> for Flag {
@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for Flag {
     }
 }
 
-/// A token, or anything else.
+/// A token. `None` for any other value.
 pub(super) struct Number(pub(super) Option<u32>);
 
 impl<'de> Deserialize<'de> for Number {

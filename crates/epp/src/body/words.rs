@@ -1,33 +1,37 @@
-//! The text of a prompt, put together without holding any of it twice.
+//! Collects the text of a prompt without holding any part of it twice.
 //!
-//! A string of JSON stays as it stands in the body until it is appended: an escape in it would otherwise make two copies of it. Of
-//! a long text only its beginning is kept, as much as prefixes are compared by, and its length.
+//! A JSON string stays in the body, still escaped, until it is appended: unescaping it earlier would copy it twice. Only the
+//! beginning of a long text is kept, up to the length that prefixes are compared by, and the text's length.
 
 use longboat_scheduler::Prompt;
 use serde_json::value::RawValue;
 
-/// A string as it stands in a body, between its quotes.
+/// A JSON string as it is in the body, without its quotes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Words<'a>(&'a str);
 
 impl<'a> Words<'a> {
+    pub(super) fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
     /// `None`: it is no string.
     pub(super) fn of(raw: &'a RawValue) -> Option<Self> {
         raw.get().strip_prefix('"')?.strip_suffix('"').map(Self)
     }
 }
 
-/// A prompt that grows.
+/// A prompt that is being collected.
 #[derive(Debug)]
 pub(super) struct Collected {
     bytes: Vec<u8>,
-    /// Bytes that count and are not kept.
+    /// The number of bytes that count for the length and are not kept.
     cut: usize,
     limit: usize,
 }
 
 impl Collected {
-    /// Keeps so many bytes.
+    /// Creates an empty prompt that keeps at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), cut: 0, limit }
     }
@@ -38,7 +42,7 @@ impl Collected {
         self.cut += bytes.len() - kept;
     }
 
-    /// Appends what a string of JSON means. A surrogate without its other half becomes the replacement character, as in Go.
+    /// Appends the unescaped JSON string. An unpaired surrogate becomes the replacement character, as in Go.
     pub(super) fn push_words(&mut self, Words(raw): Words<'_>) {
         let mut rest = raw;
         while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
@@ -55,8 +59,8 @@ impl Collected {
     }
 }
 
-/// The character that an escape means, which begins after its backslash, and what follows it. The reader of the body has seen to
-/// it that escapes are whole.
+/// Reads an escape after its backslash. Returns its character and the text after it. The JSON reader has already checked that
+/// escapes are complete.
 fn escaped(text: &str) -> (char, &str) {
     let mut characters = text.chars();
     let character = match characters.next() {
@@ -83,7 +87,7 @@ fn from_hex(text: &str) -> (char, &str) {
     (char::from_u32(u32::from(first)).unwrap_or(char::REPLACEMENT_CHARACTER), rest)
 }
 
-/// Four hexadecimal digits.
+/// Reads four hexadecimal digits.
 fn unit(text: &str) -> Option<(u16, &str)> {
     let (digits, rest) = text.split_at_checked(4)?;
     u16::from_str_radix(digits, 16).ok().map(|unit| (unit, rest))

@@ -1,7 +1,7 @@
-//! Servers that help the picker: a tokenizer, a predictor of latencies. Requests wait for what they say, but not long.
+//! Servers that help the picker: a tokenizer and a latency predictor. Requests wait for their answers, but only briefly.
 //!
-//! A companion that does not answer must not slow every request down by its whole patience: after some failures in a row it is
-//! left alone for a while, and requests go on without it.
+//! A companion that does not answer must not delay every request by the full timeout. After some failures in a row, the picker
+//! stops calling it for a while, and requests go on without it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,15 +19,15 @@ mod names;
 
 use names::Names;
 
-/// Failures in a row after which a companion is left alone.
+/// Failures in a row after which the picker pauses its calls to a companion.
 pub(crate) const FAILURES: u32 = 3;
-/// For how long.
+/// The length of this pause.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Asks companions over HTTP, and over TLS where they are trusted as the environment says.
+/// The HTTP client for companions. Over TLS, it trusts the certificates that the environment names.
 pub(crate) type CompanionClient = Client<HttpsConnector<HttpConnector<Names>>, Full<Bytes>>;
 
-/// A client in a pod of this namespace.
+/// Creates a client for a pod of this namespace.
 pub(crate) fn client(namespace: &str) -> CompanionClient {
     let mut http = HttpConnector::new_with_resolver(Names { namespace: namespace.into() });
     http.enforce_http(false);
@@ -40,7 +40,7 @@ pub(crate) fn client(namespace: &str) -> CompanionClient {
     Client::builder(TokioExecutor::new()).build(connector)
 }
 
-/// The address without a slash at its end, if it can be asked over HTTP.
+/// Returns the address without a trailing slash. Returns an error if it is not an HTTP or HTTPS address.
 pub(crate) fn address(url: &str) -> Result<String, String> {
     let uri = url.parse::<http::Uri>().map_err(|error| error.to_string())?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
@@ -49,10 +49,10 @@ pub(crate) fn address(url: &str) -> Result<String, String> {
     Ok(url.trim_end_matches('/').to_owned())
 }
 
-/// How a companion did lately.
+/// The recent health of a companion.
 #[derive(Debug)]
 pub(crate) struct Health {
-    /// What the log says when it is left alone.
+    /// The log message when a pause begins.
     warning: &'static str,
     state: Mutex<State>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Health {
 #[derive(Debug, Default)]
 struct State {
     failures: u32,
-    /// It is left alone until then.
+    /// The end of the current pause.
     rests_until: Option<Instant>,
 }
 
@@ -69,7 +69,7 @@ impl Health {
         Arc::new(Self { warning, state: Mutex::default() })
     }
 
-    /// Whether it may be asked now. While it rests, one question at a time finds out whether it is well again.
+    /// Whether the companion may be called now. After a pause, one call at a time tests whether the companion is healthy again.
     pub(crate) fn may_ask(&self) -> bool {
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -83,12 +83,12 @@ impl Health {
         }
     }
 
-    /// Whether it is left alone now.
+    /// Whether calls to the companion are paused now.
     pub(crate) fn rests(&self) -> bool {
         self.state.lock().rests_until.is_some_and(|until| until > Instant::now())
     }
 
-    /// A question that should be answered within this time.
+    /// Starts a call that should be answered within this time.
     pub(crate) fn ask(self: &Arc<Self>, patience: Duration) -> Trial {
         Trial { health: Arc::clone(self), until: Instant::now() + patience, over: false }
     }
@@ -109,14 +109,14 @@ impl Health {
         self.state.lock().failures
     }
 
-    /// The rest is over.
+    /// Ends the pause.
     #[cfg(test)]
     pub(crate) fn rested(&self) {
         self.state.lock().rests_until = Some(Instant::now());
     }
 }
 
-/// One question, which counts against the companion where it is not answered in time.
+/// One call. It counts as a failure if no answer comes in time.
 #[derive(Debug)]
 pub(crate) struct Trial {
     health: Arc<Health>,
@@ -125,13 +125,13 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// It was answered, whatever the answer says.
+    /// Records that the companion answered, whatever the answer says.
     pub(crate) fn answered(mut self) {
         self.over = true;
         *self.health.state.lock() = State::default();
     }
 
-    /// It was not.
+    /// Records a failure.
     pub(crate) fn failed(mut self) {
         self.over = true;
         self.health.failed();
@@ -140,14 +140,14 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // Whoever left early says nothing about the companion.
+        // A call that was dropped before its deadline says nothing about the companion.
         if !self.over && Instant::now() >= self.until {
             self.health.failed();
         }
     }
 }
 
-/// Why there is no answer.
+/// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AnswerError {
     #[error("it cannot be reached: {0}")]
@@ -158,7 +158,7 @@ pub(crate) enum AnswerError {
     TooLong(usize),
 }
 
-/// The body of a successful answer of at most `limit` bytes. `hold` is asked before each piece of it is kept.
+/// Reads the body of a successful response of at most `limit` bytes. Calls `hold` before it keeps each piece.
 pub(crate) async fn read<E: From<AnswerError>>(
     asked: ResponseFuture,
     limit: usize,
@@ -183,7 +183,7 @@ pub(crate) async fn read<E: From<AnswerError>>(
     Ok(answer)
 }
 
-/// An error and its causes.
+/// Formats an error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

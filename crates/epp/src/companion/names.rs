@@ -1,5 +1,5 @@
-//! The addresses of hosts: as DNS says, and where there is no cluster DNS, as a pod's variables say for the Services of its
-//! namespace.
+//! Looks up host names with DNS. Without a cluster DNS, Services of the pod's own namespace are found by the pod's environment
+//! variables.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use std::{
 use futures::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns::Name;
 
-/// Looks host names up.
+/// The resolver.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     /// The namespace of this pod.
@@ -42,7 +42,7 @@ impl tower_service::Service<Name> for Names {
     }
 }
 
-/// The variable with the address of a Service `NAME.NAMESPACE.svc…` of this namespace.
+/// The name of the variable with the address of the Service `NAME.NAMESPACE.svc…`. Returns `None` for any other host.
 fn service(host: &str, namespace: &str) -> Option<String> {
     let mut labels = host.split('.');
     let (name, of) = (labels.next()?, labels.next()?);

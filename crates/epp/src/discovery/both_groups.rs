@@ -1,4 +1,4 @@
-//! Objects about a pool whose kind is in two groups: a former one and the present one.
+//! Objects that refer to a pool and whose kind exists in two API groups, a former one and the present one.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use kube::{
 use longboat_watch::{Events, Selection};
 use tokio_util::sync::CancellationToken;
 
-/// The groups, the one that counts last.
+/// The API groups. An object of the last one wins.
 const GROUPS: [&str; 2] = ["inference.networking.x-k8s.io", "llm-d.ai"];
 const VERSION: &str = "v1alpha2";
 
-/// Whose objects to follow.
+/// The pool whose objects are followed.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
     pub(crate) namespace: String,
     pub(crate) pool: String,
 }
 
-/// Follows a kind until shutdown. `read` takes from an object of this pool what is wanted, or nothing; `changed` gets all of it by
-/// name, whenever it may be another.
+/// Follows a kind until shutdown. `read` extracts the wanted value from an object that refers to the pool, if it has one.
+/// `changed` receives all values by object name whenever they may have changed.
 pub(crate) async fn follow<T: Clone>(
     client: Client,
     scope: Scope,
@@ -57,11 +57,11 @@ fn is_about(object: &DynamicObject, pool: &str) -> bool {
     object.data.pointer("/spec/poolRef/name").and_then(serde_json::Value::as_str) == Some(pool)
 }
 
-/// What one group has.
+/// The objects of one group.
 #[derive(Debug)]
 struct Found<T> {
     known: BTreeMap<String, T>,
-    /// A list that is not complete.
+    /// The objects of a list that is not complete yet.
     listing: BTreeMap<String, T>,
 }
 
@@ -72,7 +72,7 @@ impl<T> Default for Found<T> {
 }
 
 impl<T> Found<T> {
-    /// Notes what a watch says; whether anything may be another now.
+    /// Applies a watch event. Returns whether the objects may have changed.
     fn note(
         &mut self,
         event: watcher::Result<Event<DynamicObject>>,
@@ -95,7 +95,7 @@ impl<T> Found<T> {
                 return true;
             }
             Ok(Event::Delete(object)) => return self.known.remove(&object.name_any()).is_some(),
-            // Most clusters have one group only, and give the picker rights for no other.
+            // Most clusters have only one of the groups, and give the picker no rights for the other one.
             Err(error) => tracing::debug!(%error, "Cannot watch objects about the pool."),
         }
         false

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{core::Core, pool::Desired};
 
-/// How often the file is looked at: it is short, and replaced by hand.
+/// How often the file is read. The file is short and changes only by hand.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Deserialize)]
@@ -21,13 +21,13 @@ struct Entry {
     #[serde(default)]
     namespace: String,
     address: String,
-    /// A number, quoted or not.
+    /// A port number as a string or as a number.
     port: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }
 
-/// Follows the file until shutdown. A file that cannot be read is reported, and the endpoints stay as they were.
+/// Follows the file until shutdown. If the file cannot be read, this logs a warning and keeps the endpoints.
 pub(crate) async fn follow(path: PathBuf, core: Arc<Core>, shutdown: CancellationToken) {
     let mut seen: Option<Result<String, String>> = None;
     loop {

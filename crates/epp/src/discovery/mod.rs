@@ -1,4 +1,4 @@
-//! Where endpoints come from, and what Kubernetes says about requests to them.
+//! The sources of endpoints, and the Kubernetes objects that say how their requests are handled.
 
 pub(crate) mod both_groups;
 pub(crate) mod file;

@@ -1,4 +1,4 @@
-//! Priorities from Kubernetes: the `InferenceObjective`s of the pool.
+//! Priorities from the pool's `InferenceObjective` objects.
 
 use std::sync::Arc;
 

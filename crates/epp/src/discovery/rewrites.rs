@@ -1,4 +1,4 @@
-//! Other names for models, from Kubernetes: the `InferenceModelRewrite`s of the pool.
+//! Model rewrites from the pool's `InferenceModelRewrite` objects.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn rewrite(object: &DynamicObject) -> Option<ModelRewrite> {
         }
     };
     let rules = spec.rules.into_iter().filter(|rule| !rule.targets.is_empty()).map(|rule| Rule {
-        // A match without a model matches every one, as no match at all does.
+        // A match without a model matches every model, like a rule without matches.
         models: if rule.matches.iter().any(|matched| matched.model.is_none()) {
             Vec::new()
         } else {

@@ -1,4 +1,4 @@
-//! How long a request is predicted to take on each endpoint, and what its response teaches the predictor.
+//! The predicted latency of a request on each endpoint, and the training data from its response.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,30 +11,31 @@ use crate::{
     metrics::{LatencyMetrics, RequestLabels, Time, Usage},
 };
 
-/// What is known about a request on the endpoints that it may go to.
+/// The features and predictions of a request for each endpoint that it may go to.
 #[derive(Debug, Default)]
 pub(super) struct Forecast {
     pub(super) features: Vec<(Slot, Features)>,
     pub(super) predictions: Vec<(Slot, Prediction)>,
 }
 
-/// A request in flight, watched for what it teaches.
+/// A request in flight whose times are measured for the predictor.
 pub(super) struct Watched {
     predictor: Arc<Predictor>,
     since: Instant,
     wanted: Wanted,
-    /// Who computes the prompt: what was known about it, and what was predicted.
+    /// The features and the prediction for the endpoint that computes the prompt.
     prefill: (Features, Prediction),
-    /// The same of who decodes.
+    /// The features and the prediction for the endpoint that decodes.
     decode: (Features, Prediction),
     first: Option<Duration>,
-    /// The parts of its stream.
+    /// The number of chunks of the response.
     chunks: u64,
     failed: bool,
 }
 
 impl Watched {
-    /// Goes to one endpoint to decode, and to another first, where that is so. `None`: nothing is known about them.
+    /// Starts to measure a request. `prefill` is the endpoint that computes the prompt, if it is another one than `decode`.
+    /// Returns `None` if there are no features for one of the endpoints.
     pub(super) fn new(
         predictor: &Arc<Predictor>,
         forecast: &Forecast,
@@ -59,12 +60,12 @@ impl Watched {
         })
     }
 
-    /// The model server failed: how long that took teaches nothing.
+    /// Records that the model server failed. The times of a failed request are not used for training.
     pub(super) fn failed(&mut self) {
         self.failed = true;
     }
 
-    /// A part of the response came. Only of a stream does it say when the first token was there.
+    /// Records a chunk of the response. Only a stream shows when the first token was ready.
     pub(super) fn chunk(&mut self, settings: &LatencySettings, stream: bool) {
         self.chunks += 1;
         if self.first.is_none() && settings.streaming && stream && !self.failed {
@@ -74,7 +75,7 @@ impl Watched {
         }
     }
 
-    /// The response is complete. `now` is what is known about the endpoint at its end.
+    /// Records that the response is complete. `now` contains the endpoint's metrics at this time.
     pub(super) fn complete(
         self,
         settings: &LatencySettings,

@@ -1,27 +1,28 @@
-//! The messages of a response over gRPC, which come in any pieces.
+//! Splits a gRPC response, which arrives in arbitrary pieces, into its messages.
 
 use crate::{
     body::{Api, HEADER, grpc_usage, length},
     metrics::Usage,
 };
 
-/// A message that is longer is passed on unread: none that says how many tokens there were is.
+/// A longer message is skipped unread. Messages with token counts are far shorter.
 const LONGEST: usize = 1 << 20;
 
-/// Keeps what is not complete yet, and the last usage that was said.
+/// Keeps the incomplete message and the last usage.
 #[derive(Debug)]
 pub(super) struct Frames {
     api: Api,
     kept: Vec<u8>,
-    /// Bytes of a message that is too long to be kept.
+    /// The bytes that are still to skip of a message that is too long.
     skip: usize,
     usage: Option<Usage>,
-    /// Nothing more can be read.
+    /// Whether the frames are broken, so that nothing more can be read.
     lost: bool,
 }
 
 impl Frames {
-    /// Of a response to a request of this API; `None`: it is not one over gRPC with usage of its own.
+    /// Creates a reader for the response to a request of this API. Returns `None` if the API's responses are not gRPC messages
+    /// with usage.
     pub(super) fn of(api: Api) -> Option<Self> {
         let has = matches!(api, Api::VllmGenerate | Api::VllmEmbed);
         has.then(|| Self { api, kept: Vec::new(), skip: 0, usage: None, lost: false })
@@ -52,7 +53,7 @@ impl Frames {
         }
     }
 
-    /// Takes bytes until there are so many.
+    /// Moves bytes from `chunk` to `kept` until `kept` has `until` bytes.
     fn fill(&mut self, chunk: &mut &[u8], until: usize) {
         let wanted = until.saturating_sub(self.kept.len()).min(chunk.len());
         let (taken, rest) = chunk.split_at(wanted);
@@ -60,7 +61,7 @@ impl Frames {
         *chunk = rest;
     }
 
-    /// Reads the message, if it is complete.
+    /// Reads the message if it is complete.
     fn read(&mut self) {
         let Some((header, message)) = self.kept.split_first_chunk::<HEADER>() else { return };
         let Ok(length) = length(*header) else { return };
@@ -79,7 +80,7 @@ impl Frames {
 mod tests {
     use super::*;
 
-    /// A message in its frame.
+    /// A message with its frame header.
     fn frame(message: &[u8]) -> Vec<u8> {
         let length = u32::try_from(message.len()).unwrap().to_be_bytes();
         [&[0], &length[..], message].concat()

@@ -1,10 +1,12 @@
-//! Headers that are read, and those that are set.
+//! The headers that the picker reads and sets.
+
+use std::{borrow::Cow, sync::LazyLock};
 
 use bytes::Bytes;
 use longboat_extproc::{Header, HeaderChanges, Headers, names};
 use longboat_scheduler::Decision;
 
-/// Headers that control us or that we own: never echoed.
+/// Headers that control the picker or that it sets itself. They are never echoed.
 const OWN: &[&str] = &[
     "x-llm-d-inference-objective",
     "x-gateway-inference-objective",
@@ -23,7 +25,7 @@ const OWN: &[&str] = &[
     "content-length",
 ];
 
-/// The path as the client sent it, whichever header still has it.
+/// The path as the client sent it, from the first header that has it.
 pub(super) fn path(headers: &Headers) -> &str {
     [":path", "x-original-path", "x-forwarded-path"]
         .into_iter()
@@ -31,25 +33,44 @@ pub(super) fn path(headers: &Headers) -> &str {
         .unwrap_or("/v1/completions")
 }
 
-/// The present name of a control header, or its former one.
+/// Returns the value of a control header under its present name, or else under its former name.
 fn either<'a>(headers: &'a Headers, present: &str, former: &str) -> Option<&'a str> {
     headers.get(present).or_else(|| headers.get(former)).filter(|value| !value.is_empty())
 }
 
-/// The model to ask for instead of the one in the body.
+/// The model that replaces the model in the body.
 pub(super) fn model_rewrite(headers: &Headers) -> Option<&str> {
     either(headers, "x-llm-d-model-name-rewrite", "x-gateway-model-name-rewrite")
 }
 
-/// Whom the request belongs to, if it says so.
+/// The flow that the request names, for fairness.
 pub(super) fn fairness(headers: &Headers) -> Option<&str> {
     either(headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
+}
+
+/// The longest name of a flow that is kept: names outlive their request where flows are served fairly.
+const LONGEST_FLOW: usize = 256;
+
+/// The same name where it is short; a long one by its beginning and a hash, so that flows stay apart.
+pub(super) fn short(flow: Cow<'_, str>) -> Cow<'_, str> {
+    use std::hash::{BuildHasher as _, RandomState};
+    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    if flow.len() <= LONGEST_FLOW {
+        return flow;
+    }
+    let beginning: String = flow.chars().take(32).collect();
+    Cow::Owned(format!("{beginning}…{:016x}", HASHER.hash_one(&*flow)))
+}
+
+/// What headers take in memory.
+pub(super) fn size(headers: &Headers) -> usize {
+    headers.iter().map(|header| size_of::<Header>() + header.name.len() + header.value.len()).sum()
 }
 
 /// Whom requests belong to that do not say so.
 pub(super) const DEFAULT_FLOW: &str = "default-flow";
 
-/// Says which endpoint served, where that is asked for.
+/// The response header with the endpoint that served. It is set only if the request asks for it.
 pub(super) const SERVED: &str = "x-conformance-test-served-endpoint";
 
 /// The objective that the request names.
@@ -57,22 +78,22 @@ pub(super) fn objective(headers: &Headers) -> Option<&str> {
     either(headers, "x-llm-d-inference-objective", "x-gateway-inference-objective")
 }
 
-/// The milliseconds in which the first token is asked for.
+/// The requested time to the first token, in milliseconds.
 pub(super) fn first_token_within(headers: &Headers) -> Option<u64> {
     either(headers, "x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")?.parse().ok()
 }
 
-/// `prefer: if-available`: only where the prompt's prefix is cached.
+/// Whether the request has `prefer: if-available`: the client wants an answer only if the prompt's prefix is cached.
 pub(super) fn only_if_cached(headers: &Headers) -> bool {
     headers.get("prefer").is_some_and(|value| value.trim().eq_ignore_ascii_case("if-available"))
 }
 
-/// The length of the body, as the client announced it; 0: it did not.
+/// The announced length of the body. 0 if the client did not announce one.
 pub(super) fn content_length(headers: &Headers) -> usize {
     headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or_default()
 }
 
-/// The client's or the proxy's id of the request; a new one where there is none.
+/// The request id of the client or the proxy. Creates a new one if there is none.
 pub(super) fn request_id(headers: &Headers) -> String {
     headers
         .get(REQUEST_ID)
@@ -80,10 +101,10 @@ pub(super) fn request_id(headers: &Headers) -> String {
         .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
 }
 
-/// Names a request, for the client, the proxy, the model server and us.
+/// The header with the request's id. The client, the proxy, the model server and the picker all see the same id.
 pub(super) const REQUEST_ID: &str = "x-request-id";
 
-/// What the model server's request gets.
+/// The header changes for the request to the model server.
 pub(super) fn request_changes(
     received: &Headers,
     decision: &Decision,
@@ -120,7 +141,7 @@ pub(super) fn request_changes(
     }
 }
 
-/// What the client's response gets.
+/// The header changes for the response to the client.
 pub(super) fn response_changes(received: &Headers, extra: &[(String, String)]) -> HeaderChanges {
     let mut set = Vec::with_capacity(received.0.len() + extra.len() + 1);
     set.push(Header::new("x-went-into-resp-headers", "true"));
@@ -135,8 +156,8 @@ pub(super) fn response_changes(received: &Headers, extra: &[(String, String)]) -
     HeaderChanges { set, ..HeaderChanges::default() }
 }
 
-/// The reference sends back every header that it got, so proxies and tests may rely on it. A header with several
-/// fields is left alone: setting it would keep only one of them.
+/// Sets each received header again, because the reference does so and proxies and tests may rely on it. Skips a header with
+/// several fields: setting the header would keep only one of them.
 fn echo(received: &Headers, owned: impl Fn(&Bytes) -> bool, set: &mut Vec<Header>) {
     let names: Vec<&Bytes> = received.iter().map(|header| &header.name).collect();
     for header in received {
@@ -147,7 +168,7 @@ fn echo(received: &Headers, owned: impl Fn(&Bytes) -> bool, set: &mut Vec<Header
     }
 }
 
-/// Proxies send lower case; what is set is in lower case in any event.
+/// Proxies send names in lower case. This makes sure that the names are in lower case.
 fn lower_case(header: &Header) -> Header {
     if header.name.iter().any(u8::is_ascii_uppercase) {
         Header::new(header.name.to_ascii_lowercase(), header.value.clone())

@@ -1,8 +1,8 @@
 //! One HTTP request: the state machine behind a stream.
 //!
-//! The request's body is held until it is complete, since the model and the prompt decide where it goes. It may then wait
-//! twice, while other streams go on: for room in the pool, and for what has to be found out before it can be scheduled. At
-//! last the header reply and the body, as it came, leave together. The response passes through chunk by chunk.
+//! The request's body is held until it is complete, because the model and the prompt decide its destination. The request may
+//! then wait twice, while other streams go on: for room in the pool, and for data that the scheduler needs. Then the header
+//! reply and the unchanged body are sent together. The response passes through chunk by chunk.
 
 use std::{sync::Arc, task::Context, time::Duration};
 
@@ -38,7 +38,7 @@ use rewrite::Rewrite;
 pub(crate) use usage::UsageScan;
 use whole::Body;
 
-/// Makes an [`Exchange`] per stream.
+/// Creates an [`Exchange`] per stream.
 #[derive(Debug)]
 pub(crate) struct Picker(pub(crate) Arc<Core>);
 
@@ -50,7 +50,7 @@ impl Processor for Picker {
         Exchange { core: Arc::clone(&self.0), phase: Phase::Headers, labels: None, picked: None, stream }
     }
 
-    /// A picker that has just started knows no endpoint, and would refuse what any of them could answer.
+    /// A picker that has just started knows no endpoints, and would refuse requests that another picker can serve.
     fn is_ready(&self) -> bool {
         self.0.pool.is_synced()
     }
@@ -60,38 +60,40 @@ impl Processor for Picker {
 pub(crate) struct Exchange {
     core: Arc<Core>,
     phase: Phase,
-    /// The labels of a request whose body was understood, until it is scheduled.
+    /// The labels of a request whose body was read. Taken when the request is scheduled.
     labels: Option<RequestLabels>,
-    /// What a scheduled request holds until its response is done.
+    /// The state of a scheduled request until its response is complete.
     picked: Option<Picked>,
-    /// The stream itself, where streams are counted.
+    /// Counts the stream as open. `None` if streams are not counted.
     stream: Option<OpenStream>,
 }
 
 enum Phase {
-    /// Nothing came yet.
+    /// Waits for the request's headers.
     Headers,
-    /// The request's body comes.
+    /// Receives the request's body.
     Body(Pending),
     /// The request waits until the pool has room for it.
     Queued(Box<(Understood, Queued, Option<Waiting>)>),
-    /// The request has room, and waits for what is found out about it.
+    /// The request was admitted, and waits for data that the scheduler needs.
     Preparing(Box<Preparing>),
-    /// The request was sent on.
+    /// The request was sent to an endpoint.
     Response,
-    /// Nothing more is to be done; what still comes passes through.
+    /// The picker's work is done. The remaining messages pass through.
     Passing,
-    /// The client was answered.
+    /// The picker has answered the client with an error.
     Refused,
 }
 
-/// A request on its way in.
+/// A request that is being received.
 struct Pending {
     headers: Headers,
     metadata: Option<Metadata>,
     body: Body,
     bytes: usize,
     since: Instant,
+    /// The memory of the headers.
+    _held: Held,
 }
 
 /// A request whose body was read.
@@ -104,13 +106,13 @@ struct Understood {
     target: String,
     labels: RequestLabels,
     request_id: String,
-    /// The memory of what was copied out of the body.
+    /// The memory of the copies that were made from the body.
     _held: Held,
-    /// The memory of its tokens, where they were asked for.
+    /// The memory of the prompt's tokens, if they were requested.
     tokens_held: Option<Held>,
-    /// Where it should go with others that have its prompt, where such are waited for.
+    /// The endpoint that was chosen together with other requests with the same prompt.
     together: Option<Slot>,
-    /// How long it would take, where that is asked.
+    /// The predicted latency on each endpoint, if a predictor is used.
     forecast: Forecast,
 }
 
@@ -118,38 +120,38 @@ struct Understood {
 struct Picked {
     reservation: Reservation,
     labels: RequestLabels,
-    /// Whom the request belongs to, where that decides who comes next.
+    /// The flow of the request. `None` if the fairness policy does not count service.
     flow: Option<String>,
     since: Instant,
     first_byte: Option<Duration>,
-    /// When its response began, and what this cost here so far.
+    /// The start of the response, and the picker's own time for it so far.
     response: Option<Responding>,
     response_bytes: usize,
     response_headers: Vec<(String, String)>,
     stream: bool,
     rewrite: Option<Rewrite>,
     usage: UsageScan,
-    /// A body that has to be seen whole before it can be rewritten.
+    /// The chunks of a body that must be complete before it can be rewritten.
     held: Vec<Bytes>,
-    /// Its place among the requests that may have to make room, where any may.
+    /// The registration for eviction. `None` if eviction is off.
     in_flight: Option<InFlight>,
-    /// The times between the chunks of a stream, once it has begun.
+    /// Measures the times between the chunks of a stream.
     gaps: Option<Gaps>,
-    /// What it teaches a predictor, where there is one.
+    /// Measures the request for the latency predictor.
     watched: Option<Watched>,
-    /// Where it went.
+    /// The endpoint.
     slot: Slot,
-    /// The decision, where decisions are kept.
+    /// The record of the decision, if decisions are kept.
     record: Option<Arc<Record>>,
 }
 
-/// The time of a response.
+/// The times of a response.
 #[derive(Clone, Copy)]
 struct Responding {
     since: Instant,
-    /// When the part that is worked on came.
+    /// When the current part arrived.
     part: Instant,
-    /// How long the parts before it took.
+    /// The time that the picker spent on the parts before.
     spent: Duration,
 }
 
@@ -205,7 +207,7 @@ impl Exchange {
         &self.core
     }
 
-    /// A request in flight may have to make room for others, until its response is complete.
+    /// Checks whether the request in flight must make room for others, and then refuses it.
     fn poll_in_flight(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
         let in_flight = self.picked.as_mut().and_then(|picked| picked.in_flight.as_mut());
         if in_flight.is_some_and(|request| request.poll(context).is_ready()) {
@@ -226,12 +228,12 @@ impl Exchange {
 }
 
 impl Drop for Exchange {
-    /// The stream is over, with or without a response: nothing stays counted as in flight.
+    /// Nothing may stay counted as in flight after the stream has ended, with or without a response.
     fn drop(&mut self) {
         if let Some(picked) = self.picked.take() {
             self.release(picked);
         }
-        // A client that left while it waited gets no answer, but counts.
+        // A client that left while its request waited gets no answer, but its request counts as failed.
         if let (Phase::Queued(_), Some(labels)) = (&self.phase, self.labels.take()) {
             self.core.metrics.failed(&labels, Code::ServiceUnavailable.name());
         }

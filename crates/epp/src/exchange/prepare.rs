@@ -1,7 +1,7 @@
-//! What a request waits for on its way: room in the pool, then the tokens of its prompt, then others
-//! with its prompt, then what is predicted about it.
+//! The waits of a request before it is scheduled: for the tokens of its prompt, for others with the same prompt, and for
+//! latency predictions.
 //!
-//! All are polled with the stream, so a request that waits holds up no other, and one that is given up waits no more.
+//! All waits are polled with the stream. A waiting request does not block others, and a cancelled request stops waiting.
 
 use std::{
     mem,
@@ -24,24 +24,24 @@ use crate::{
     tokens::{Answer, Question, TokenError, Tokens},
 };
 
-/// A request that was admitted, and waits for what is found out about it.
+/// An admitted request that waits for data that the scheduler needs.
 pub(super) struct Preparing {
     understood: Understood,
     permit: Permit,
     question: Asked,
 }
 
-/// What a request waits for.
+/// The thing that a request waits for.
 enum Asked {
     /// The tokens of its prompt.
     Tokens(Pin<Box<Timeout<Answer>>>),
-    /// Others that come at once.
+    /// Other requests with the same prompt.
     Burst(Seat),
-    /// How long it would take.
+    /// Its predicted latency, with the time when the wait began.
     Latency(Instant, BoxFuture<'static, Result<Vec<Prediction>, PredictError>>),
 }
 
-/// What came of it.
+/// The result of the wait.
 enum Answered {
     Tokens(Result<Result<Tokens, TokenError>, Elapsed>),
     Burst(Option<Slot>),
@@ -49,7 +49,7 @@ enum Answered {
 }
 
 impl Exchange {
-    /// Finds out what the scheduler should know about an admitted request, and sends it on.
+    /// Gets the data that the scheduler needs about an admitted request, then sends the request on.
     pub(super) fn prepare(
         &mut self,
         understood: Understood,
@@ -71,7 +71,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Waits for others with the request's prompt, where that is asked. A request without a prompt waits for nobody.
+    /// Waits for other requests with the same prompt, if bursts are configured. A request without a prompt does not wait.
     fn gather(&mut self, understood: Understood, permit: Permit, out: &mut Outbox) -> Result<(), Refusal> {
         let Some(bursts) = &self.core.bursts else { return self.foresee(understood, permit, out) };
         let blocks = self.blocks(&understood, &bursts.settings);
@@ -87,7 +87,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Finds out how long the request would take on each endpoint, where that is asked.
+    /// Asks for the predicted latency on each endpoint, if a predictor is configured.
     fn foresee(
         &mut self,
         mut understood: Understood,
@@ -125,8 +125,7 @@ impl Exchange {
         }
     }
 
-    /// Goes on with the tokens, and without them where they cannot be had or do not come in time: the request can be
-    /// answered all the same.
+    /// Goes on with the tokens. If the tokens fail or do not come in time, the request goes on without them.
     pub(super) fn poll_preparing(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
         let Phase::Preparing(preparing) = &mut self.phase else { return };
         let answer = match &mut preparing.question {
@@ -152,7 +151,7 @@ impl Exchange {
         if let Err(refusal) = sent {
             self.refuse(&refusal, out);
         } else if matches!(self.phase, Phase::Preparing(_)) {
-            // The next question is asked now: nobody else would wake the stream for it.
+            // Polls the next wait at once. Otherwise nothing would wake the stream for it.
             self.poll_preparing(context, out);
         }
     }
@@ -168,6 +167,9 @@ impl Exchange {
             Ok(Ok(tokens)) => {
                 understood.parsed.prompts = tokens.prompts;
                 understood.parsed.exact = true;
+                if !tokens.media.is_empty() {
+                    understood.parsed.media = tokens.media;
+                }
                 understood.tokens_held = Some(tokens.held);
                 "answered"
             }

@@ -1,4 +1,4 @@
-//! A request on its way in: held until it is complete, then read and admitted.
+//! Receives a request, holds it until it is complete, then reads and admits it.
 
 use std::{borrow::Cow, mem};
 
@@ -14,6 +14,9 @@ use crate::{
     body::{self, Api, Parsed},
 };
 
+/// What the fields of a request may take. Envoy lets 60 KiB pass.
+const MAX_HEADERS: usize = 1 << 20;
+
 impl Exchange {
     pub(super) fn request_headers(
         &mut self,
@@ -28,11 +31,20 @@ impl Exchange {
         if end_of_stream {
             return self.bodyless(out);
         }
+        let size = headers::size(&headers);
+        if size > MAX_HEADERS {
+            let message = format!("request headers take {size} bytes, and may take {MAX_HEADERS}");
+            return self.refuse(&Refusal::new(Code::HeadersTooLarge, message), out);
+        }
+        let Some(held) = self.core.bodies.hold(size) else {
+            return self.refuse(&Refusal::full(self.core.bodies.limit()), out);
+        };
         let body = Body::new(headers::content_length(&headers).min(self.core.settings.max_body));
-        self.phase = Phase::Body(Pending { headers, metadata, body, bytes: 0, since: Instant::now() });
+        let since = Instant::now();
+        self.phase = Phase::Body(Pending { headers, metadata, body, bytes: 0, since, _held: held });
     }
 
-    /// Without a body there is nothing to schedule by: any endpoint of the pool, as in the reference.
+    /// Sends a request without a body to any endpoint of the pool, as the reference does: there is nothing to schedule by.
     fn bodyless(&mut self, out: &mut Outbox) {
         use rand::seq::IndexedRandom as _;
         let members = self.core.pool.members();
@@ -62,7 +74,7 @@ impl Exchange {
         metadata: Option<Metadata>,
         out: &mut Outbox,
     ) {
-        // After the end, Envoy may send another one: there is nothing left to answer.
+        // Envoy may send another end of the body. The request was answered already.
         let Phase::Body(pending) = &mut self.phase else {
             return;
         };
@@ -84,7 +96,7 @@ impl Exchange {
         }
     }
 
-    /// Trailers end a body too. The reference waits for an end that never comes.
+    /// Trailers end a body too. The reference hangs here.
     pub(super) fn request_trailers(&mut self, metadata: Option<Metadata>, out: &mut Outbox) {
         if let Phase::Body(pending) = &mut self.phase {
             if metadata.is_some() {
@@ -94,7 +106,7 @@ impl Exchange {
         }
     }
 
-    /// The request is complete: pick, and send it on.
+    /// Handles the complete request: picks an endpoint and sends the request on.
     fn complete(&mut self, trailers: bool, out: &mut Outbox) {
         let Phase::Body(pending) = mem::replace(&mut self.phase, Phase::Refused) else {
             return;
@@ -104,8 +116,8 @@ impl Exchange {
         }
     }
 
-    /// The model to ask for: as a rewrite of the model in the body says, else as the header does. A body that is not read is not
-    /// rewritten either.
+    /// Returns the model for the endpoint. A rewrite rule for the model in the body wins over the header. A body that is not
+    /// read keeps its model.
     fn target(&self, pending: &Pending, api: Api, parsed: &Parsed) -> String {
         if api == Api::Opaque || api.is_grpc() {
             return parsed.model.clone();
@@ -118,17 +130,17 @@ impl Exchange {
         headers::model_rewrite(&pending.headers).unwrap_or(&parsed.model).to_owned()
     }
 
-    /// Whom the request belongs to: as it says, or by the session of its agent.
+    /// Returns the flow of the request: the one that it names, or the session of its agent.
     pub(super) fn flow<'h>(&self, headers: &'h Headers) -> Cow<'h, str> {
         if let Some(flow) = headers::fairness(headers) {
-            return Cow::Borrowed(flow);
+            return headers::short(Cow::Borrowed(flow));
         }
         let agents = self.core.scheduler.agents();
         let session = agents.and_then(|agents| agents.of(&Lookup(headers)).map(str::to_owned));
-        session.map_or(Cow::Borrowed(headers::DEFAULT_FLOW), Cow::Owned)
+        session.map_or(Cow::Borrowed(headers::DEFAULT_FLOW), |session| headers::short(Cow::Owned(session)))
     }
 
-    /// Reads the request, and lets it go on, wait, or not.
+    /// Reads the request, then lets it go on, queues it, or refuses it.
     fn understand(&mut self, mut pending: Pending, trailers: bool, out: &mut Outbox) -> Result<(), Refusal> {
         let path = headers::path(&pending.headers);
         let api = Api::of(path, &self.core.settings.parsers).ok_or_else(|| {
@@ -136,10 +148,13 @@ impl Exchange {
             Refusal::new(Code::BadRequest, format!("no parser registered matching path suffix for: {path}"))
         })?;
         let body = mem::take(&mut pending.body).whole();
-        // The prompt is copied out of the body.
+        // Reading copies the prompt out of the body.
         let held = self.core.bodies.hold(body.len());
         let held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
-        let parsed = body::parse(api, &body, self.core.scheduler.text_limit())?;
+        let mut parsed = body::parse(api, &body, self.core.scheduler.text_limit())?;
+        if self.core.scheduler.looks_at_media() {
+            parsed.media = body::media(api, &body);
+        }
         // A body that is not read is not rewritten either.
         let target = self.target(&pending, api, &parsed);
         let flow = self.flow(&pending.headers).into_owned();

@@ -1,12 +1,13 @@
-//! A response on its way out: passed on chunk by chunk, and counted.
+//! Passes a response on chunk by chunk, and measures it.
 
 use std::{mem, time::Duration};
 
 use bytes::Bytes;
-use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox, names};
+use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
+use longboat_scheduler::{Report, Tokens};
 use tokio::time::Instant;
 
-use super::{Exchange, Phase, Picked, Responding, Watched, headers};
+use super::{Exchange, Phase, Picked, Responding, UsageScan, Watched, headers};
 use crate::metrics::Finished;
 
 impl Exchange {
@@ -71,20 +72,24 @@ impl Exchange {
         }
         picked.response_bytes += body.len();
         picked.usage.push(&body);
+        // What is reported goes with the end of the response.
+        let reports = self.core.scheduler.reports();
+        let metadata = if end_of_stream { reported(reports, &picked.usage) } else { Metadata::default() };
         match &picked.rewrite {
-            None => out.push(Action::ResponseBody { body, end_of_stream }),
+            None => out.push(Reply { action: Action::ResponseBody { body, end_of_stream }, metadata }),
             Some(rewrite) if picked.stream => {
                 let body = rewrite.response(body);
-                out.push(Action::ResponseBody { body, end_of_stream });
+                out.push(Reply { action: Action::ResponseBody { body, end_of_stream }, metadata });
             }
             Some(rewrite) => {
                 let kept = self.core.bodies.keep(body.clone());
-                // Without memory for more of it, the response goes on in pieces.
+                // If there is no memory to hold more, the response goes on in pieces.
                 let whole = kept.is_none() || end_of_stream;
                 picked.held.push(kept.unwrap_or(body));
                 if whole {
                     let whole = Bytes::from(mem::take(&mut picked.held).concat());
-                    out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream });
+                    let action = Action::ResponseBody { body: rewrite.response(whole), end_of_stream };
+                    out.push(Reply { action, metadata });
                 }
             }
         }
@@ -104,11 +109,14 @@ impl Exchange {
             let whole = Bytes::from(mem::take(&mut picked.held).concat());
             out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream: false });
         }
-        out.push(Action::ResponseTrailers(HeaderChanges::default()));
+        let reports = self.core.scheduler.reports();
+        let metadata = self.picked.as_ref().map(|picked| reported(reports, &picked.usage));
+        let action = Action::ResponseTrailers(HeaderChanges::default());
+        out.push(Reply { action, metadata: metadata.unwrap_or_default() });
         self.finish();
     }
 
-    /// A part of the response comes.
+    /// Records that a part of the response has arrived.
     pub(super) fn part_begins(&mut self) {
         let Some(picked) = &mut self.picked else { return };
         let now = Instant::now();
@@ -116,18 +124,18 @@ impl Exchange {
         picked.response.get_or_insert(begins).part = now;
     }
 
-    /// The part is done, and was not the last.
+    /// Records that the part is done and is not the last.
     pub(super) fn part_ends(&mut self) {
         if let Some(response) = self.picked.as_mut().and_then(|picked| picked.response.as_mut()) {
             response.spent += response.part.elapsed();
         }
     }
 
-    /// The response is complete.
+    /// Records that the response is complete.
     fn finish(&mut self) {
         if let Some(mut picked) = self.picked.take() {
             if let Some(Responding { since, part, spent }) = picked.response {
-                // Of a stream, the time between its parts is the model server's.
+                // In a stream, the time between parts belongs to the model server, not to the picker.
                 let took = if picked.stream { spent + part.elapsed() } else { since.elapsed() };
                 self.core.metrics.responded(took);
             }
@@ -139,7 +147,7 @@ impl Exchange {
         self.phase = Phase::Passing;
     }
 
-    /// A complete response teaches a predictor how long it took. One that was cut does not.
+    /// Reports a complete response to the latency predictor. A response that was cut off is not reported.
     fn learn(&self, watched: Watched, picked: &Picked) {
         let Some(settings) = self.core.scheduler.latency() else { return };
         let members = self.core.pool.members();
@@ -172,6 +180,22 @@ impl Exchange {
         metrics.finished(&picked.labels, end);
         self.core.state.write().release(picked.reservation);
     }
+}
+
+/// What is told to the proxy about a complete response.
+fn reported(reports: &[Report], usage: &UsageScan) -> Metadata {
+    let mut metadata = Metadata::default();
+    if reports.is_empty() {
+        return metadata;
+    }
+    let usage = usage.usage().unwrap_or_default();
+    let tokens = Tokens { input: usage.input, output: usage.output, cached: usage.cached };
+    for report in reports {
+        if let Some(number) = report.of(tokens) {
+            metadata.insert(&report.namespace, &report.name, number.into());
+        }
+    }
+    metadata
 }
 
 /// Which endpoint served, as the proxy reports it; in the words of the reference where it does not.

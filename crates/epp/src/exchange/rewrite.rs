@@ -1,17 +1,17 @@
-//! A model's name for clients and its name for the model server.
+//! Translates between the model name that clients use and the name that the model server uses.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
-/// Puts the client's name for the model back into responses.
+/// Puts the client's model name back into responses.
 pub(super) struct Rewrite {
     tight: (Vec<u8>, Vec<u8>),
     spaced: (Vec<u8>, Vec<u8>),
 }
 
 impl Rewrite {
-    /// From the name the server was asked for to the name the client asked for.
+    /// Replaces `target`, the model server's name, by `incoming`, the client's name.
     pub(super) fn new(target: &str, incoming: &str) -> Self {
         let (target, incoming) = (json(target), json(incoming));
         let pair = |colon: &str| {
@@ -23,7 +23,7 @@ impl Rewrite {
         Self { tight: pair(":"), spaced: pair(": ") }
     }
 
-    /// A chunk, or a whole body, of a response.
+    /// Rewrites a chunk or a whole body of a response.
     pub(super) fn response(&self, body: Bytes) -> Bytes {
         replace(&body, &self.tight).or_else(|| replace(&body, &self.spaced)).unwrap_or(body)
     }
@@ -47,7 +47,7 @@ fn replace(body: &[u8], (from, to): &(Vec<u8>, Vec<u8>)) -> Option<Bytes> {
     Some(Bytes::from(changed))
 }
 
-/// The request's body with another model, and otherwise byte for byte as it was.
+/// Returns the request's body with another model, and otherwise unchanged byte for byte.
 pub(crate) fn request(body: &[u8], model_at: &Range<usize>, target: &str) -> Bytes {
     let mut changed = Vec::with_capacity(body.len() + target.len());
     changed.extend_from_slice(&body[..model_at.start]);

@@ -1,4 +1,4 @@
-//! The pick, and the request on its way to the endpoint.
+//! Picks the endpoint and sends the request there.
 
 use std::sync::Arc;
 
@@ -21,18 +21,19 @@ use crate::{
     subset,
 };
 
-/// A decision that counts.
+/// A decision whose load is already counted.
 struct Scheduled {
     decision: Decision,
     reservation: Reservation,
     scores: Option<serde_json::Value>,
     record: Option<Arc<Record>>,
-    /// Where the request goes, and where its prompt is computed, if that is elsewhere.
+    /// The endpoint of the request, and the endpoint that computes its prompt, if that is another one.
     slots: (Slot, Option<Slot>),
 }
 
 impl Exchange {
-    /// Picks an endpoint, and sends the request there. It counts as admitted until it counts as in flight.
+    /// Picks an endpoint and sends the request there. The unused permit keeps the request counted as admitted until it counts
+    /// as in flight.
     pub(super) fn send(
         &mut self,
         understood: Understood,
@@ -59,7 +60,7 @@ impl Exchange {
             Watched::new(predictor, &forecast, wanted, slots.0, slots.1)
         });
         if record.is_some() {
-            // Under this id the client finds the decision.
+            // The client needs this id to look the decision up.
             decision.response_headers.push((headers::REQUEST_ID.to_owned(), request_id.clone()));
         }
         self.core.metrics.running(&labels, 1);
@@ -78,7 +79,7 @@ impl Exchange {
             )),
             metadata: destination(&decision, scores),
         });
-        // Before trailers, it does not end with its last piece.
+        // If trailers follow, the last piece of the body does not end the request.
         out.push(Action::RequestBody { body, end_of_stream: !trailers });
         if trailers {
             out.push(Action::RequestTrailers(HeaderChanges::default()));
@@ -105,7 +106,7 @@ impl Exchange {
         });
         self.phase = Phase::Response;
         if api == Api::CountTokens {
-            // Its response is of no interest: the proxy goes on without us.
+            // The picker needs nothing from this response, so the proxy goes on alone.
             self.phase = Phase::Passing;
             out.finish();
         }
@@ -144,6 +145,7 @@ impl Exchange {
         if let Some((matched, total)) = decision.prefix_hit() {
             core.metrics.prefix_matched(matched, total, decision.prefix_hit_bytes());
         }
+        core.metrics.encoder_cache.looked_up(&parsed.media, &decision.encoder_lookups, &candidates);
         if let Some(stages) = decision.disaggregation() {
             let model = self.labels.as_ref().map_or("", |labels| &labels.model_name);
             core.metrics.disagg.decided(core.scheduler.handler(), model, stages);
@@ -175,7 +177,7 @@ impl Exchange {
         Ok(Scheduled { decision, reservation, scores, record, slots: (slot, prefill) })
     }
 
-    /// The endpoints that the request may go to.
+    /// Returns the endpoints that the request may go to.
     pub(super) fn candidates(&self, pending: &Pending) -> Vec<Snapshot> {
         let mut candidates = self.core.snapshot();
         if !self.core.settings.ignore_subset {
@@ -184,7 +186,7 @@ impl Exchange {
         candidates
     }
 
-    /// What the scheduler is told about a request.
+    /// Builds the scheduler's view of a request.
     fn question<'a>(
         &self,
         parsed: &'a Parsed,
@@ -203,18 +205,19 @@ impl Exchange {
             priority: self.labels.as_ref().map_or(0, |labels| i32::try_from(labels.priority).unwrap_or(0)),
             predictions,
             together,
+            media: &parsed.media,
             headers,
         }
     }
 
-    /// The blocks of a request's prompts, as requests are compared by that come at once.
+    /// Returns the block hashes of the request's prompts. Requests of a burst are compared by them.
     pub(super) fn blocks(&self, understood: &Understood, settings: &BurstSettings) -> Vec<u64> {
         let lookup = Lookup(&understood.pending.headers);
         let Understood { parsed, target, request_id, .. } = understood;
         settings.blocks(&self.question(parsed, target, request_id, (&[], None), &lookup))
     }
 
-    /// What a predictor is told about the request on each endpoint that it may go to.
+    /// Returns the features of the request for each endpoint that it may go to.
     pub(super) fn features(&self, understood: &Understood) -> Vec<(Slot, Features)> {
         let candidates = self.candidates(&understood.pending);
         let lookup = Lookup(&understood.pending.headers);
@@ -227,7 +230,7 @@ impl Exchange {
     }
 }
 
-/// The header and the metadata must say the same.
+/// Returns the metadata with the destination. It must name the same endpoints as the header.
 fn destination(decision: &Decision, scores: Option<serde_json::Value>) -> Metadata {
     let mut metadata = Metadata::default();
     metadata.insert(names::LB_NAMESPACE, names::DESTINATION, decision.destination.join(",").into());
@@ -237,7 +240,7 @@ fn destination(decision: &Decision, scores: Option<serde_json::Value>) -> Metada
     metadata
 }
 
-/// The headers of a request, as the scheduler reads them.
+/// Gives the scheduler access to the request's headers.
 pub(super) struct Lookup<'a>(pub(super) &'a Headers);
 
 impl HeaderLookup for Lookup<'_> {

@@ -1,25 +1,25 @@
-//! Token counts from a response, without parsing it: they stand near its end.
+//! Finds the token counts of a response without parsing it: they are near its end.
 
 use serde::Deserialize;
 
 use super::frames::Frames;
 use crate::{body::Api, metrics::Usage};
 
-/// Enough for the usage object and what follows it.
+/// The bytes that are kept of the response's end. The usage object and the text after it are shorter.
 const KEPT: usize = 4096;
 
-/// Keeps the end of what passes by, or reads its messages.
+/// Keeps the end of the response, or reads its gRPC messages.
 #[derive(Debug)]
 pub(crate) struct UsageScan {
     tail: Vec<u8>,
     frames: Option<Frames>,
 }
 
-/// Where it begins.
+/// The start of the usage object.
 const KEY: &[u8] = b"\"usage\"";
 
 impl UsageScan {
-    /// Of the response to a request of this API.
+    /// Creates a scan for the response to a request of this API.
     pub(crate) fn of(api: Api) -> Self {
         Self { tail: Vec::new(), frames: Frames::of(api) }
     }
@@ -34,13 +34,13 @@ impl UsageScan {
             return;
         }
         self.tail.extend_from_slice(chunk);
-        // Twice as much before moving bytes: each is moved once.
+        // Bytes are moved only when the buffer has twice the kept length, so each byte is moved once.
         if self.tail.len() > 2 * KEPT {
             self.tail.drain(..self.tail.len() - KEPT);
         }
     }
 
-    /// The last usage object, if any was complete.
+    /// Returns the last complete usage object.
     pub(crate) fn usage(&self) -> Option<Usage> {
         if let Some(frames) = &self.frames {
             return frames.usage();

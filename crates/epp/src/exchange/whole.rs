@@ -1,14 +1,14 @@
-//! A request's body while it comes, in one piece of memory: it is read there, and sent on from there.
+//! Collects a request's body in one piece of memory, which is then read and sent on.
 
 use std::{mem, sync::Arc};
 
 use bytes::Bytes;
 use longboat_accept::{Budget, Held};
 
-/// How much more than has come is made room for, at most, because the client says that it will come.
+/// A client may announce any length. Memory is reserved for at most this many times the bytes that have arrived.
 const TRUST: usize = 8;
 
-/// What has come of a body.
+/// The part of a body that has arrived.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     /// The length that the client announced.
@@ -20,19 +20,19 @@ pub(super) struct Body {
 enum Came {
     #[default]
     Nothing,
-    /// One chunk, as it came. Most bodies are that short.
+    /// One chunk, not copied. Most bodies are that short.
     One(Bytes),
-    /// Several, copied together, and the memory for so many bytes as there is room for.
+    /// Several chunks, copied together, with the memory for the buffer's capacity.
     More(Vec<u8>, Held),
 }
 
 impl Body {
-    /// The body of a request that announces this length; 0: none.
+    /// Creates the body of a request that announces this length. 0 means that no length is announced.
     pub(super) fn new(announced: usize) -> Self {
         Self { announced, came: Came::Nothing }
     }
 
-    /// Takes the next chunk in, and counts it; `None` when there is no memory for it.
+    /// Adds the next chunk and counts its memory. Returns `None` if there is no memory for it.
     pub(super) fn push(&mut self, chunk: Bytes, budget: &Arc<Budget>) -> Option<()> {
         if chunk.is_empty() {
             return Some(());
@@ -59,11 +59,11 @@ impl Body {
         Some(())
     }
 
-    /// Room for `needed` bytes, and for those that will come, as far as can be known.
+    /// Allocates a buffer for `needed` bytes, and for the bytes that are expected to follow.
     fn room(&self, needed: usize, before: usize, budget: &Arc<Budget>) -> Option<(Vec<u8>, Held)> {
         let coming = self.announced.min(needed.saturating_mul(TRUST));
         let wanted = if coming >= needed { coming } else { needed.max(before.saturating_mul(2)) };
-        // Rather less than nothing.
+        // If the memory for the expected bytes is not available, this allocates only the needed bytes.
         let (size, held) = match budget.hold(wanted) {
             Some(held) => (wanted, held),
             None => (needed, budget.hold(needed)?),
@@ -71,7 +71,7 @@ impl Body {
         Some((Vec::with_capacity(size), held))
     }
 
-    /// All of it, which counts as held until its last part is dropped.
+    /// Returns the whole body. Its memory counts until the last part is dropped.
     pub(super) fn whole(self) -> Bytes {
         match self.came {
             Came::Nothing => Bytes::new(),
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_body_that_does_not_fit_is_refused_and_one_that_just_fits_is_not() {
         let chunks: [&[u8]; 2] = [b"12345", b"67890"];
-        // For a moment both the chunk and its copy are there.
+        // While the chunk is copied, both the chunk and the copy are counted.
         assert!(pushed(1000, &chunks, 15).is_some());
         assert!(pushed(10, &chunks, 14).is_none());
         assert_eq!(pushed(0, &[b"1234567890"], 10).map(|(_, held)| held), Some(10));

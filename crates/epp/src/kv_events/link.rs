@@ -11,7 +11,7 @@ use tokio::{
 
 /// How long a connection and its handshake may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Events of one step of an engine are far shorter.
+/// Limits for messages. The events of one engine step are far shorter.
 const BOUNDS: Bounds = Bounds { message: 16 << 20, frames: 8 };
 
 pub(super) struct Link {
@@ -22,13 +22,13 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects, and shakes hands.
+    /// Connects and makes the handshake.
     pub(super) async fn connect(socket: Socket, address: SocketAddr) -> io::Result<Self> {
         let connected = timeout(PATIENCE, TcpStream::connect(address)).await??;
         Self::accept(socket, connected).await
     }
 
-    /// Shakes hands with whoever connected.
+    /// Makes the handshake on an accepted connection.
     pub(super) async fn accept(socket: Socket, stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         let connection = Connection::new(socket, BOUNDS);
@@ -51,7 +51,7 @@ impl Link {
         self.connection.send(frames);
     }
 
-    /// The next message. It may be dropped while it waits, and called again.
+    /// Returns the next message. The call is cancel-safe: it may be dropped while it waits, and repeated.
     pub(super) async fn message(&mut self) -> io::Result<Vec<Vec<u8>>> {
         loop {
             match self.received.pop_front() {

@@ -1,6 +1,7 @@
 //! Follows the KV cache events of the pool's endpoints, and keeps the precise prefix indexes up to date.
 //!
-//! An engine either publishes on a port of its own, where one task for each endpoint subscribes, or connects to a port of ours.
+//! Either an engine publishes on its own port, to which one task per endpoint subscribes, or the engine connects to a port of
+//! the picker.
 
 use std::sync::Arc;
 
@@ -23,10 +24,10 @@ pub(crate) use listen::Listening;
 pub(crate) use models::Models;
 use publisher::{Publisher, Shared};
 
-/// Replays at once, of all endpoints: each is as much as an engine remembers.
+/// The most replays at once over all endpoints. One replay contains all events that an engine remembers.
 const REPLAYS: usize = 8;
 
-/// Subscribes to every endpoint that publishes, whoever they are, until shutdown.
+/// Subscribes to each endpoint of the pool that publishes events, until shutdown.
 pub(crate) async fn follow(
     holdings: Arc<Holdings>,
     source: EndpointEvents,
@@ -73,7 +74,7 @@ pub(crate) async fn follow(
     tasks.shutdown().await;
 }
 
-/// A message as engines publish it.
+/// A message of an engine.
 struct Message {
     topic: Vec<u8>,
     sequence: u64,
@@ -81,21 +82,21 @@ struct Message {
 }
 
 impl Message {
-    /// From its three frames. A message of another form is none of ours.
+    /// Reads a message from its three frames. Returns `None` if the frames have another form.
     fn new(frames: Vec<Vec<u8>>) -> Option<Self> {
         let [topic, sequence, payload] = <[_; 3]>::try_from(frames).ok()?;
         let sequence = u64::from_be_bytes(sequence.try_into().ok()?);
         Some(Self { topic, sequence, payload })
     }
 
-    /// The parts of `kv@<endpoint>@<model>`; what is not there is empty.
+    /// Splits the topic `kv@<endpoint>@<model>`. A missing part is empty.
     fn names(&self) -> (&str, &str) {
         let mut parts = std::str::from_utf8(&self.topic).unwrap_or_default().splitn(3, '@').skip(1);
         (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
     }
 }
 
-/// What is said once about a publisher, and not with every message.
+/// The warnings that were already logged about a publisher, so that each is logged once.
 #[derive(Debug, Default)]
 struct Complaints {
     malformed: bool,
@@ -103,7 +104,7 @@ struct Complaints {
     nameless: bool,
 }
 
-/// Applies the events of a payload to what is known of an endpoint.
+/// Applies the events of a payload to the index entries of an endpoint.
 fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said: &mut Complaints) {
     let endpoint = &member.endpoint.host_port;
     let batch = match Batch::decode(payload) {
@@ -122,8 +123,8 @@ fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said
         );
     }
     for event in &batch.events {
-        // One event at a time: picks go on between them. Looked at under the lock, since what was known of an endpoint that is
-        // gone is forgotten under it too.
+        // The lock is taken for each event, so that picks go on between events. The check for a removed endpoint is under the
+        // lock too, because the index entries of a removed endpoint are deleted under it.
         let outcome = holdings
             .update(|index| (!member.is_gone()).then(|| index.apply(member.endpoint.slot.0, model, event)));
         if outcome == Some(Outcome::Unusable) && !std::mem::replace(&mut said.unusable, true) {

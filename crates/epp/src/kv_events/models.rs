@@ -1,5 +1,5 @@
-//! Which model an endpoint serves, as it says itself. Old KV cache events do not say it, and a picker that has just started has
-//! seen no others.
+//! The model that an endpoint serves, as its API says. Old KV cache events do not name the model, and a picker that has just
+//! started has not seen newer ones.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,9 +16,9 @@ use tokio::time::timeout;
 
 use crate::companion::{self, AnswerError};
 
-/// How long an endpoint may take to say so.
+/// How long an endpoint may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// No honest list of models is longer.
+/// The longest list of models. Real lists are far shorter.
 const LONGEST: usize = 1 << 20;
 
 /// Asks endpoints for their models, over the same scheme as for their metrics.
@@ -31,14 +31,15 @@ pub(crate) struct Models {
 impl Models {
     pub(crate) fn new(scheme: &str, tls: &Arc<rustls::ClientConfig>) -> Self {
         let mut tls = (**tls).clone();
-        // The connector says itself what it speaks.
+        // The connector sets the ALPN protocols itself.
         tls.alpn_protocols.clear();
         let connector =
             HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
         Self { scheme: scheme.to_owned(), client: Client::builder(TokioExecutor::new()).build(connector) }
     }
 
-    /// The only model of an endpoint, adapters aside. `None`: it does not say, or has several names.
+    /// Returns the endpoint's only model, not counting adapters. Returns `None` if the endpoint does not answer or has several
+    /// models.
     pub(super) async fn of(&self, host_port: &str) -> Option<String> {
         let uri = format!("{}://{host_port}/v1/models", self.scheme);
         let request = Request::get(uri).body(Empty::new()).ok()?;

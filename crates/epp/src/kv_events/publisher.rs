@@ -1,4 +1,4 @@
-//! One endpoint that publishes on ports of its own.
+//! Follows one endpoint that publishes on its own ports.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,23 +14,23 @@ use xxhash_rust::xxh64::xxh64;
 use super::{Complaints, Message, Models, apply, link::Link};
 use crate::pool::Member;
 
-/// How long to wait before a publisher that cannot be reached is tried again: longer each time.
+/// The wait before the next attempt to connect. The wait grows with each failure, up to the maximum.
 const RETRY: Duration = Duration::from_millis(250);
 const MAX_RETRY: Duration = Duration::from_secs(5);
-/// How long a replay may take, and how long it may be silent.
+/// The most time for a replay, and for the silence between its messages.
 const REPLAY: Duration = Duration::from_mins(2);
 const SILENCE: Duration = Duration::from_secs(2);
-/// Attempts in a row that bring nothing.
+/// After this many attempts in a row without progress, a replay fails.
 const ATTEMPTS: u32 = 3;
-/// How long no replay is asked for after one that failed.
+/// After a failed replay, no replay is requested for this time.
 const COOLDOWN: Duration = Duration::from_secs(30);
 
-/// What all publishers of a pool have in common.
+/// The state that all publishers of a pool share.
 pub(super) struct Shared {
     pub(super) holdings: Arc<Holdings>,
-    /// Who knows which model an endpoint serves.
+    /// Finds the model that an endpoint serves.
     pub(super) models: Arc<Models>,
-    /// Places for replays.
+    /// Limits the replays at once.
     pub(super) replays: Arc<Semaphore>,
 }
 
@@ -43,12 +43,12 @@ pub(super) struct Publisher {
     follower: Follower,
     /// The number of the last message that was applied, and the hash of its payload.
     last: Option<(u64, u64)>,
-    /// As the topic names it. Messages of a replay have no topic.
+    /// The model that the topic names. Messages of a replay have no topic.
     model: String,
-    /// Whether no topic has named it yet: the endpoint says that it is its model.
+    /// Whether the model comes from the endpoint's API, because no topic has named it yet.
     assumed: bool,
     replays: Arc<Semaphore>,
-    /// When a replay may be asked for again.
+    /// The earliest time for the next replay.
     cooled: Instant,
     said: Complaints,
 }
@@ -78,7 +78,7 @@ impl Publisher {
         }
     }
 
-    /// Follows it for ever, over one connection after the other.
+    /// Follows the publisher forever, over one connection after the other.
     pub(super) async fn follow(mut self) {
         let mut retry = RETRY;
         loop {
@@ -95,7 +95,7 @@ impl Publisher {
     async fn session(&mut self) -> io::Result<()> {
         let mut link = Link::connect(Socket::Sub, self.live).await?;
         link.subscribe(&self.holdings.settings().events.topic);
-        // After the subscription, so that nothing is missed between the two.
+        // The replay starts after the subscription, so that no message is lost between the two.
         if !self.begin().await && !self.resume().await {
             self.follower.connected();
         }
@@ -109,7 +109,7 @@ impl Publisher {
     async fn message(&mut self, message: &Message) {
         let (_, model) = message.names();
         if std::mem::take(&mut self.assumed) && model != self.model {
-            // What was replayed stands under another name.
+            // The replayed events were stored under another model name.
             self.forget();
             self.follower = Follower::default();
         }
@@ -150,8 +150,8 @@ impl Publisher {
         });
     }
 
-    /// Asks for what was said before this picker began, so that it need not wait for the first message to find the caches of an
-    /// engine that has been at work for long. `false`: it has begun before, or the engine does not say which model it serves.
+    /// Requests the events from before this picker started, so that it knows the caches of a long-running engine before the
+    /// first message. Returns `false` if events were already applied, or if the endpoint does not name its model.
     async fn begin(&mut self) -> bool {
         if self.last.is_some() || !self.model.is_empty() || self.replay.is_none() {
             return false;
@@ -167,11 +167,11 @@ impl Publisher {
         replayed
     }
 
-    /// Catches up after another connection ended. Numbers alone do not show whether the publisher is still the same process, so
-    /// the last message that was applied must be there again, word for word; otherwise all is forgotten and asked for anew.
-    /// `false`: that could not be found out.
+    /// Catches up after a connection ended. Sequence numbers alone do not show whether the publisher is still the same process.
+    /// So the replay must contain the last applied message with the same payload; otherwise everything is forgotten and
+    /// requested again. Returns `false` if the replay failed.
     ///
-    /// Before the first message there is nothing to go on from: only its topic names the model, which a replay does not repeat.
+    /// Before the first message, nothing can be resumed: only a message's topic names the model, and a replay has no topics.
     async fn resume(&mut self) -> bool {
         let Some((last, _)) = self.last else { return false };
         if !self.replay(last).await {
@@ -184,7 +184,7 @@ impl Publisher {
         true
     }
 
-    /// Applies what was missed, as far as it can be had. `false`: it could not be asked for.
+    /// Applies the missed messages that the publisher still has. Returns `false` if no replay was possible.
     async fn replay(&mut self, mut from: u64) -> bool {
         let Some(address) = self.replay.filter(|_| Instant::now() >= self.cooled) else { return false };
         let replays = Arc::clone(&self.replays);
@@ -216,7 +216,7 @@ impl Publisher {
                 return Err(io::Error::other("a message of a replay has no number"));
             };
             let asked_last = self.last.is_some_and(|(last, _)| last == *from);
-            // An empty payload is the end. Whoever said something before has at least that to say again.
+            // An empty payload ends the replay. A publisher that sent messages before would repeat at least the last one.
             if message.payload.is_empty() {
                 if nothing && asked_last {
                     self.forget();
@@ -239,7 +239,7 @@ impl Publisher {
     }
 }
 
-/// The data-parallel rank, by the end of an endpoint's name.
+/// Returns the data-parallel rank from the end of an endpoint's name.
 fn rank(name: &str) -> u16 {
     name.rsplit_once("-rank-").and_then(|(_, rank)| rank.parse().ok()).unwrap_or(0)
 }

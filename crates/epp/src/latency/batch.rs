@@ -1,4 +1,4 @@
-//! Questions of several requests go to a prediction server together: its model takes them in one pass.
+//! Sends the questions of several requests to a prediction server together, because its model predicts many rows at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,14 +16,14 @@ use tokio_util::sync::CancellationToken;
 use super::{PATIENCE, PredictError, Predictor, wire};
 use crate::companion::{self, AnswerError};
 
-/// What one request wants to know, and who waits for it.
+/// The rows of one request, and the channel for the answer.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) rows: Vec<Features>,
     pub(super) answer: oneshot::Sender<Result<Vec<Prediction>, PredictError>>,
 }
 
-/// An answer has at most so many bytes for each row, and so many beside them.
+/// An answer may have this many bytes per row, plus a fixed number.
 const ANSWER_ROW: usize = 1024;
 const ANSWER_SPARE: usize = 4096;
 
@@ -57,15 +57,15 @@ pub(super) async fn run(
     }
 }
 
-/// Questions, gathered.
+/// Gathers questions into batches.
 struct Batches {
     waiting: mpsc::Receiver<Question>,
-    /// One that was too long for the batch before.
+    /// A question that did not fit into the previous batch.
     next: Option<Question>,
 }
 
 impl Batches {
-    /// The next questions that go together. `None`: nobody will ask any more.
+    /// Returns the questions of the next batch. Returns `None` if no more questions can come.
     async fn next(&mut self, window: Duration, max_rows: usize) -> Option<Vec<Question>> {
         let first = match self.next.take() {
             Some(question) => question,
@@ -90,9 +90,9 @@ impl Batches {
     }
 }
 
-/// Asks a server, and gives each request its part.
+/// Asks a server, and gives each request its part of the answer.
 async fn answer(predictor: &Predictor, mut batch: Vec<Question>) {
-    // Who waits no longer need not be asked for.
+    // Questions of requests that no longer wait are dropped.
     batch.retain(|question| !question.answer.is_closed());
     if batch.is_empty() {
         return;
@@ -104,7 +104,7 @@ async fn answer(predictor: &Predictor, mut batch: Vec<Question>) {
         return;
     };
     let trial = health.ask(PATIENCE);
-    // Nobody waits longer than this, so neither does the call.
+    // Requests wait at most this long, so the call ends then too.
     let asked = timeout(PATIENCE, call(predictor, url, &batch)).await;
     match asked.unwrap_or(Err(PredictError::Late)) {
         Ok(mut predictions) => {

@@ -1,8 +1,8 @@
-//! A predictor of latencies, as llm-d deploys it beside the picker: prediction servers that say how long a request would take
-//! on an endpoint, and a training server that is told how long requests took.
+//! The client of a latency predictor, as llm-d deploys it beside the picker. Prediction servers predict how long a request
+//! would take on an endpoint. A training server receives the measured times.
 //!
-//! Nothing waits long for it: a request goes on without predictions that do not come within [`PATIENCE`], or that nobody can
-//! make at the moment.
+//! Requests do not wait long for predictions. A request goes on without them if they do not come within [`PATIENCE`] or if no
+//! server can be asked now.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -34,19 +34,19 @@ pub(crate) use wire::parse;
 use batch::Question;
 use training::Lessons;
 
-/// How long a request waits for its predictions: as long as the reference lets any producer work.
+/// How long a request waits for its predictions. The reference gives every producer this time.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(400);
-/// Requests whose questions wait to be sent. One beyond these goes on without predictions.
+/// The most questions that wait to be sent. Further requests go on without predictions.
 const WAITING: usize = 1024;
 
 /// The predictor.
 pub(crate) struct Predictor {
     settings: LatencyServers,
     client: CompanionClient,
-    /// How each prediction server did lately.
+    /// The recent health of each prediction server.
     servers: Vec<(String, Arc<Health>)>,
     questions: mpsc::Sender<Question>,
-    /// Until they are taken by the task that sends them.
+    /// The receiving end of `questions`, until the sending task takes it.
     waiting: Mutex<Option<mpsc::Receiver<Question>>>,
     lessons: Lessons,
     metrics: LatencyMetrics,
@@ -72,7 +72,7 @@ pub(crate) enum PredictError {
 }
 
 impl Predictor {
-    /// Asked from a pod of this namespace.
+    /// Creates a predictor that is called from a pod of this namespace.
     pub(crate) fn new(settings: LatencyServers, namespace: &str, metrics: LatencyMetrics) -> Arc<Self> {
         let (questions, waiting) = mpsc::channel(WAITING);
         let warning = "The latency predictor does not answer. Requests are scheduled without predictions.";
@@ -87,7 +87,7 @@ impl Predictor {
         })
     }
 
-    /// Sends questions and lessons until it is stopped.
+    /// Sends questions and training data until it is stopped.
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut tasks = JoinSet::new();
         let waiting = self.waiting.lock().take();
@@ -98,7 +98,7 @@ impl Predictor {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// What is predicted for each of these, in their order, within [`PATIENCE`].
+    /// Returns the predictions for these features, in the same order, within [`PATIENCE`].
     pub(crate) async fn predict(&self, features: Vec<Features>) -> Result<Vec<Prediction>, PredictError> {
         let mut answers = Vec::new();
         for rows in features.chunks(self.settings.max_bulk) {
@@ -111,19 +111,19 @@ impl Predictor {
         Ok(all.concat())
     }
 
-    /// Whether anybody may be asked now. Without it, requests do not wait at all.
+    /// Whether any server may be asked now. If not, requests do not wait at all.
     pub(crate) fn may_ask(&self) -> bool {
         self.servers.iter().any(|(_, health)| !health.rests())
     }
 
-    /// One of the servers that do not rest.
+    /// Returns one of the servers whose calls are not paused.
     fn server(&self) -> Option<&(String, Arc<Health>)> {
         let well: Vec<_> = self.servers.iter().filter(|(_, health)| !health.rests()).collect();
         let chosen = well.choose(&mut rand::rng())?;
         chosen.1.may_ask().then_some(*chosen)
     }
 
-    /// Remembers what a response taught, until it is sent.
+    /// Keeps the measurements of a response until they are sent.
     pub(crate) fn learn(&self, lesson: Lesson) {
         self.lessons.add(lesson);
     }

@@ -1,44 +1,44 @@
-//! Where the predictor is, as the environment of the picker says.
+//! The addresses and limits of the predictor, from the picker's environment.
 
 use std::{str::FromStr, time::Duration};
 
 use crate::{companion, error::Error};
 
-/// The servers, and how they are talked to.
+/// The servers, and the limits for calls to them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LatencyServers {
-    /// Who learns.
+    /// The training server.
     pub(super) training: String,
-    /// Who predicts; one of them is asked at a time.
+    /// The prediction servers. Each call goes to one of them.
     pub(super) predictions: Vec<String>,
-    /// The most lessons that are sent at once. Of more, so many are drawn at random.
+    /// The most measurements in one call. If there are more, a random sample is sent.
     pub(super) max_samples: usize,
-    /// How often they are sent.
+    /// How often measurements are sent.
     pub(super) flush: Duration,
-    /// How long the training server may take.
+    /// How long the training server may take to answer.
     pub(super) patience: Duration,
-    /// The most endpoints of one request that are asked about at once.
+    /// The most endpoints in one question. A request with more endpoints asks several questions.
     pub(super) max_bulk: usize,
-    /// How long a question waits for others to go with it; 0: each goes by itself.
+    /// How long a question waits for others, to be sent together. 0 sends each question alone.
     pub(super) window: Duration,
-    /// The most endpoints that are asked about at once.
+    /// The most endpoints in one call.
     pub(super) max_rows: usize,
-    /// Questions under way at once.
+    /// The most calls at once.
     pub(super) at_once: usize,
 }
 
-/// What a prediction server takes at once.
+/// The most rows that a prediction server accepts in one call.
 const MOST_ROWS: usize = 10_000;
-/// More lessons would take memory, and time to send.
+/// The limit of `max_samples`. More would need too much memory and time.
 const MOST_SAMPLES: usize = 100_000;
-/// Nothing of this is waited for longer.
+/// The limit of all times, in seconds.
 const LONGEST: u64 = 3600;
 
 impl LatencyServers {
-    /// Reads variables by name.
+    /// Reads the settings from variables.
     ///
     /// # Errors
-    /// The variable that cannot be used, and what was expected.
+    /// The variable that cannot be used, and the expected value.
     pub(crate) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let get = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let url = |name: &'static str, value: &str| {

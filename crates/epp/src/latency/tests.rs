@@ -1,4 +1,4 @@
-//! Against a server over HTTP that takes and answers what the published prediction and training servers do.
+//! Tests against an HTTP server that accepts and returns the JSON of the published prediction and training servers.
 
 use std::{collections::BTreeMap, convert::Infallible};
 
@@ -13,25 +13,25 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::metrics::PickerMetrics;
 
-/// What a server was sent, by path.
+/// The requests that a server received, by path.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// How a server behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// It answers: 100 ms until the first token for each waiting request, 10 ms for each further token.
+    /// Answers 100 ms until the first token for each waiting request, and 10 ms for each further token.
     Answers,
-    /// It has no model yet.
+    /// Has no model yet.
     Untrained,
-    /// It says nothing.
+    /// Never answers.
     Hangs,
-    /// It predicts for one row less than it was asked.
+    /// Predicts for one row less than the request has.
     Short,
     /// It predicts times below 0.
     Negative,
 }
 
-/// The fields that servers require, each with what it may be at most; none may be below 0.
+/// The fields that servers require, each with its maximum. The minimum of all is 0.
 const REQUIRED: [(&str, f64); 6] = [
     ("kv_cache_percentage", 1.0),
     ("input_token_length", f64::MAX),
@@ -100,7 +100,7 @@ fn answer(behaviour: Behaviour, path: &str, body: &Value) -> (u16, Value) {
     }
 }
 
-/// A server of this behaviour, and what it was sent.
+/// Starts a server with this behaviour. Returns its address and the requests that it receives.
 pub(crate) async fn server(behaviour: Behaviour) -> (String, Asked) {
     longboat_tls::install_default_provider();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -134,7 +134,7 @@ pub(crate) async fn server(behaviour: Behaviour) -> (String, Asked) {
     (url, asked)
 }
 
-/// A predictor with these servers, at work.
+/// Starts a predictor with these servers.
 pub(crate) fn predictor(predict: &str, train: &str, more: &[(&str, &str)]) -> Arc<Predictor> {
     let more: BTreeMap<String, String> = [("PREDICTION_SERVER_URL", predict), ("TRAINING_SERVER_URL", train)]
         .iter()
@@ -192,7 +192,7 @@ async fn a_server_that_is_away_is_left_alone_and_another_is_asked() {
         for _ in 0..companion::FAILURES {
             assert!(alone.predict(rows(&[1])).await.is_err(), "{behaviour:?}");
         }
-        // The last call ends a moment after those who waited for it.
+        // The last call ends a moment after the requests that waited for it.
         while alone.may_ask() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -1,4 +1,4 @@
-//! What responses taught, on its way to the training server.
+//! Keeps the measurements of responses, and sends them to the training server.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{PredictError, Predictor, wire};
 use crate::companion::{self, AnswerError, Health};
 
-/// How long something took, and what was known when it began. Of the two times one is 0: it was not measured.
+/// A measured time, and the features when the measurement began. The time that was not measured is 0.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Lesson {
     pub(crate) features: Features,
@@ -26,7 +26,7 @@ pub(crate) struct Lesson {
     pub(crate) at: Timestamp,
 }
 
-/// Lessons that wait to be sent.
+/// Measurements that wait to be sent.
 #[derive(Debug)]
 pub(super) struct Lessons {
     most: usize,
@@ -36,7 +36,7 @@ pub(super) struct Lessons {
 #[derive(Debug, Default)]
 struct Kept {
     lessons: Vec<Lesson>,
-    /// How many there were since the last were sent.
+    /// The number of measurements since the last call.
     seen: usize,
 }
 
@@ -45,7 +45,7 @@ impl Lessons {
         Self { most, kept: Mutex::default() }
     }
 
-    /// Keeps a lesson. Of more than may be sent, each is kept with the same probability.
+    /// Keeps a measurement. If there are more than one call may send, each is kept with the same probability.
     pub(super) fn add(&self, lesson: Lesson) {
         let mut kept = self.kept.lock();
         kept.seen += 1;
@@ -64,7 +64,7 @@ impl Lessons {
     }
 }
 
-/// Sends lessons until it is stopped, and then the last.
+/// Sends measurements until it is stopped, and sends the rest at the end.
 pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
     let warning =
         "The training server of the latency predictor does not answer. What responses teach is lost.";
@@ -100,7 +100,8 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
     }
 }
 
-/// The training server's answer says how many it took; nobody needs more of it.
+/// The most bytes of the training server's answer. The answer only counts the accepted measurements, and the picker does not
+/// need it.
 const ANSWER: usize = 1 << 16;
 
 async fn send(predictor: &Predictor, lessons: &[Lesson]) -> Result<(), PredictError> {

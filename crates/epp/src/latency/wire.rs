@@ -1,11 +1,11 @@
-//! What is said to the predictor, and what it answers: JSON as its servers publish it.
+//! The JSON of the predictor's servers: requests and responses.
 
 use longboat_scheduler::{Features, Prediction};
 use serde::{Deserialize, Serialize};
 
 use super::{PredictError, training::Lesson};
 
-/// What servers want to know about a request on an endpoint.
+/// The features of a request on an endpoint.
 #[derive(Debug, Serialize)]
 pub(super) struct Row<'a> {
     kv_cache_percentage: f64,
@@ -40,7 +40,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What a response taught.
+/// A measurement.
 #[derive(Debug, Serialize)]
 struct Entry<'a> {
     #[serde(flatten)]
@@ -50,17 +50,17 @@ struct Entry<'a> {
     timestamp: String,
 }
 
-/// The body of a question.
+/// Builds the body of a prediction request.
 pub(super) fn question<'a>(rows: impl Iterator<Item = &'a Features>) -> serde_json::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Body<'a> {
         requests: Vec<Row<'a>>,
     }
-    // Asked is about the first token, so one is generated.
+    // The question is about the first token, so one token is generated.
     serde_json::to_vec(&Body { requests: rows.map(|features| Row::new(features, 1)).collect() })
 }
 
-/// The body that teaches.
+/// Builds the body of a training request.
 pub(super) fn lessons(lessons: &[Lesson]) -> serde_json::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -75,7 +75,7 @@ pub(super) fn lessons(lessons: &[Lesson]) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Body { entries: entries.collect() })
 }
 
-/// Reads an answer about so many rows. Servers say more than is needed here.
+/// Reads an answer for this number of rows. Unknown fields are ignored.
 pub(crate) fn parse(answer: &[u8], rows: usize) -> Result<Vec<Prediction>, PredictError> {
     #[derive(Deserialize)]
     struct Answer {

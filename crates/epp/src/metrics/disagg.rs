@@ -1,4 +1,4 @@
-//! Where prompts are computed: by the endpoint that answers, or by others first.
+//! Counts the stages of requests: whether the answering endpoint computes the prompt, or another endpoint does so first.
 
 use longboat_scheduler::{Disaggregation, Handler};
 use prometheus_client::{
@@ -31,15 +31,15 @@ struct Decisions {
 #[derive(Debug, Default)]
 pub(crate) struct DisaggMetrics {
     all: Decisions,
-    /// Of the handler of earlier routers.
+    /// Counts the decisions of the handler of earlier routers.
     pairs: Decisions,
 }
 
-/// That handler.
+/// The plugin type of the handler of earlier routers.
 const PAIR: &str = "pd-profile-handler";
 
 impl DisaggMetrics {
-    /// Registers everything.
+    /// Registers the series.
     pub(super) fn new(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         for (name, decisions) in [("disagg_decision", &metrics.all), ("pd_decision", &metrics.pairs)] {
@@ -50,7 +50,7 @@ impl DisaggMetrics {
         metrics
     }
 
-    /// A handler decided about a request for this model.
+    /// Counts the decision of a handler about a request for this model.
     pub(crate) fn decided(&self, handler: &Handler, model: &str, stages: Disaggregation) {
         let decisions = if handler.plugin_type == PAIR { &self.pairs } else { &self.all };
         let decision_type = match (stages.encode, stages.prefill) {

@@ -1,4 +1,4 @@
-//! Requests in flight that made room for others.
+//! Requests in flight that were evicted to make room.
 
 use std::sync::atomic::AtomicU64;
 
@@ -42,7 +42,7 @@ pub(crate) struct EvictionMetrics {
 }
 
 impl EvictionMetrics {
-    /// Registers everything.
+    /// Registers the series.
     pub(super) fn new(registry: &mut Registry, pool: &str) -> Self {
         let metrics = Self {
             pool: pool.to_owned(),
@@ -70,7 +70,8 @@ impl EvictionMetrics {
         Pool { inference_pool: self.pool.clone() }
     }
 
-    /// So many were evicted for requests of this priority, because the saturation was so much too high.
+    /// Counts requests that were evicted for waiting requests of this priority. `target` is the excess saturation; `pending` is
+    /// the part that evicted requests will free.
     pub(crate) fn evicted(&self, priority: i32, count: usize, (target, pending): (f64, f64)) {
         let demand = DemandLabels { inference_pool: self.pool.clone(), priority };
         self.issued.get_or_create(&demand).inc_by(count as u64);
@@ -78,7 +79,7 @@ impl EvictionMetrics {
         self.pending.get_or_create(&self.labels()).set(pending);
     }
 
-    /// A victim went; what the others that are on their way out make of the saturation.
+    /// Counts an evicted request that has ended. `pending` is the saturation that the remaining evicted requests will free.
     pub(crate) fn gone(&self, gone: Gone, pending: f64) {
         let outcome = match gone {
             Gone::After(_) => "confirmed",

@@ -1,4 +1,4 @@
-//! The ext_proc streams themselves, whatever they carry.
+//! Measures the ext_proc streams themselves, not the requests in them.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -27,11 +27,11 @@ struct CodeLabel {
     code: &'static str,
 }
 
-/// A stream that counts as open until it is dropped.
+/// Counts a stream as open until it is dropped.
 pub(crate) struct OpenStream {
     metrics: ExtProcMetrics,
     since: Instant,
-    /// The gRPC status that it ended with; `None`: the proxy gave it up.
+    /// The stream's gRPC status. `None` if the proxy gave the stream up.
     status: Option<u8>,
 }
 
@@ -60,7 +60,7 @@ impl ExtProcMetrics {
         metrics
     }
 
-    /// A proxy opened a stream.
+    /// Counts a stream that a proxy opened.
     pub(crate) fn opened(&self) -> OpenStream {
         self.open.inc();
         OpenStream { metrics: self.clone(), since: Instant::now(), status: None }
@@ -70,7 +70,7 @@ impl ExtProcMetrics {
 // === impl OpenStream ===
 
 impl OpenStream {
-    /// The stream ends with this gRPC status.
+    /// Records the gRPC status with which the stream ends.
     pub(crate) fn ended(&mut self, status: u8) {
         self.status = Some(status);
     }
@@ -85,7 +85,8 @@ impl Drop for OpenStream {
     }
 }
 
-/// The status as gRPC for Go spells it, which dashboards expect. Those that streams end with have a name.
+/// Returns the status in the spelling of grpc-go, which dashboards expect. Only the statuses that the picker's streams can end
+/// with have a name here.
 fn name(status: u8) -> &'static str {
     match status {
         0 => "OK",

@@ -1,4 +1,4 @@
-//! What flow control says about itself: who waits, for how long, and how it ends.
+//! The metrics of flow control: waiting requests, their waiting times and their outcomes.
 
 use std::{
     sync::atomic::AtomicU64,
@@ -61,7 +61,7 @@ struct StageLabels {
     stage: &'static str,
 }
 
-/// The series of flow control. Clones are the same series.
+/// The series of flow control. Clones share the same series.
 #[derive(Debug, Clone)]
 pub(crate) struct FlowMetrics {
     pool: String,
@@ -75,7 +75,7 @@ pub(crate) struct FlowMetrics {
 }
 
 impl FlowMetrics {
-    /// Registers everything under the present and the former name.
+    /// Registers the series under the present and the former names.
     pub(super) fn new(registry: &mut Registry, pool: &str) -> Self {
         let metrics = Self {
             pool: pool.to_owned(),
@@ -108,7 +108,7 @@ impl FlowMetrics {
         metrics
     }
 
-    /// A request comes to the queue.
+    /// Counts a request that comes to the queue.
     pub(crate) fn arrived(&self, labels: &RequestLabels, bytes: u64) -> Waiting {
         let labels = WaitingLabels {
             fairness_id: labels.fairness_id.clone(),
@@ -129,19 +129,19 @@ impl FlowMetrics {
         }
     }
 
-    /// The dispatcher had a turn.
+    /// Measures one turn of the dispatcher.
     pub(crate) fn cycle(&self, took: Duration) {
         self.cycles.observe(took.as_secs_f64());
     }
 
-    /// How full the pool is.
+    /// Sets the saturation of the pool.
     pub(crate) fn saturated(&self, saturation: f64) {
         let labels = StageLabels { inference_pool: self.pool.clone(), stage: "effective" };
         self.saturation.get_or_create(&labels).set(saturation);
     }
 }
 
-/// Counts a request as waiting until this is dropped. Without another word its client is gone.
+/// Counts a request as waiting until this is dropped. The default outcome is that the client has left.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     metrics: FlowMetrics,
@@ -152,7 +152,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// The queue took the request, or it went on at once.
+    /// Records that the queue accepted the request, or that the request went on at once.
     pub(crate) fn enqueued(&self, outcome: &'static str) {
         let labels = EnqueuedLabels {
             fairness_id: self.labels.fairness_id.clone(),
@@ -162,12 +162,12 @@ impl Waiting {
         self.metrics.enqueued.get_or_create(&labels).observe(self.since.elapsed().as_secs_f64());
     }
 
-    /// The request goes on.
+    /// Records that the request goes on.
     pub(crate) fn dispatched(mut self) {
         self.outcome = "Dispatched";
     }
 
-    /// The queue did not take the request.
+    /// Records that the queue refused the request.
     pub(crate) fn rejected(mut self, refusal: &Refusal) {
         self.outcome = match refusal.reason() {
             Some("rejected-saturated") => "RejectedCapacity",
@@ -177,7 +177,7 @@ impl Waiting {
         self.enqueued(self.outcome);
     }
 
-    /// The request was taken out of the queue.
+    /// Records that the request was removed from the queue.
     pub(crate) fn evicted(mut self, refusal: &Refusal) {
         self.outcome = match refusal.reason() {
             Some("rejected-ttl-expired") => "EvictedTTL",

@@ -1,8 +1,8 @@
-//! What series are told apart by.
+//! The labels of the series.
 
 use prometheus_client::encoding::EncodeLabelSet;
 
-/// The labels of everything about requests.
+/// The labels of all series about requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RequestLabels {
     pub(crate) model_name: String,

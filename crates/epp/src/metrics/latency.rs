@@ -1,4 +1,4 @@
-//! Predicted latency: how long responses take, how long they were predicted to take, and which are too late.
+//! Metrics of predicted latency: measured times, predicted times, and the responses that are too late.
 
 use std::{sync::atomic::AtomicU64, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
     buckets::{Buckets, LATENCY, PREDICTING, TOKEN},
 };
 
-/// The type of the producer, as in the label.
+/// The plugin type of the producer, for the label.
 const TYPE: &str = "predicted-latency-producer";
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -55,14 +55,14 @@ struct CallLabels {
 type Histograms<L> = Family<L, Histogram, Buckets>;
 type Decimal = Gauge<f64, AtomicU64>;
 
-/// A time and what is known of it, under the present name and the former one.
+/// A histogram of times, under the present name and the former one.
 #[derive(Debug, Clone)]
 struct Times {
     present: Option<Histograms<PluginLabels>>,
     former: Histograms<ModelLabels>,
 }
 
-/// The series of predicted latency. Clones are the same series.
+/// The series of predicted latency. Clones share the same series.
 #[derive(Debug, Clone)]
 pub(crate) struct LatencyMetrics {
     ttft: Times,
@@ -88,7 +88,7 @@ pub(crate) enum Time {
 }
 
 impl LatencyMetrics {
-    /// Registers everything.
+    /// Registers the series.
     pub(super) fn new(registry: &mut Registry) -> Self {
         let mut times = |present: bool, name: &str, help: &str, edges: &'static [f64]| {
             let times = Times {
@@ -102,7 +102,7 @@ impl LatencyMetrics {
             times
         };
         let help = "Time until the first token, as a predictor learns it";
-        // What is measured has its present name among the series of all requests.
+        // The present name of the measured time is among the series of all requests.
         let ttft = times(false, "ttft_seconds", help, LATENCY);
         let tpot =
             times(false, "tpot_seconds", "Time for each further token, as a predictor learns it", TOKEN);
@@ -144,25 +144,24 @@ impl LatencyMetrics {
         metrics
     }
 
-    /// Predictions were asked for: `answered`, `failed` or `late`.
+    /// Counts a request for predictions. The outcome is `answered`, `failed` or `late`.
     pub(crate) fn asked(&self, outcome: &'static str) {
         self.calls.get_or_create(&CallLabels { call: "predict", outcome }).inc();
     }
 
-    /// Lessons were sent: `answered` or `failed`.
+    /// Counts a call to the training server. The outcome is `answered` or `failed`.
     pub(crate) fn taught(&self, outcome: &'static str) {
         self.calls.get_or_create(&CallLabels { call: "train", outcome }).inc();
     }
 
-    /// Predictions took so long.
+    /// Measures how long predictions took.
     pub(crate) fn predicted_within(&self, plugin: &str, labels: &RequestLabels, took: Duration) {
         let took = took.as_secs_f64();
         self.observe(&self.predicting_ttft, plugin, labels, "ttft_prediction_duration", took);
         self.observe(&self.predicting_tpot, plugin, labels, "tpot_prediction_duration", took);
     }
 
-    /// A time was measured: what it is, what was predicted, and what was asked for, in seconds. Without a prediction or a wish
-    /// these are 0.
+    /// Records a measured time with its prediction and its objective, in seconds. A missing prediction or objective is 0.
     pub(crate) fn measured(
         &self,
         plugin: &str,

@@ -1,4 +1,5 @@
-//! What flow control says when somebody asks: which share of its limits is used, whose metrics are old, what flows were served.
+//! Metrics of flow control that are computed at each scrape: the used share of each limit, endpoints with stale metrics, and
+//! the service of flows.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +36,7 @@ struct ProgramLabel {
     program_id: String,
 }
 
-/// These series.
+/// The series.
 #[derive(Debug)]
 pub(super) struct LimitMetrics {
     pool: String,
@@ -46,7 +47,7 @@ pub(super) struct LimitMetrics {
     stale: Family<DetectorLabel, Gauge>,
     attained: Family<ProgramLabel, Decimal>,
     waits: Family<ProgramLabel, Decimal>,
-    /// Absent where no policy counts what flows are served.
+    /// Absent if no policy counts the service of flows.
     fairness: Family<[(&'static str, &'static str); 0], Decimal>,
 }
 
@@ -84,7 +85,7 @@ impl LimitMetrics {
         metrics
     }
 
-    /// Which share of each limit is used.
+    /// Sets the used share of each limit.
     pub(super) fn shares(&self, shares: &Shares) {
         let set = |share: Option<f64>, gauge: &dyn Fn(f64)| {
             if let Some(share) = share {
@@ -111,13 +112,13 @@ impl LimitMetrics {
         });
     }
 
-    /// How many endpoints lack recent metrics.
+    /// Sets the number of endpoints without recent metrics.
     pub(super) fn stale(&self, endpoints: usize) {
         let labels = DetectorLabel { detector: "utilization-detector" };
         self.stale.get_or_create(&labels).set(i64::try_from(endpoints).unwrap_or(i64::MAX));
     }
 
-    /// What flows were served. `label` bounds their names.
+    /// Sets the service that flows have received. `label` bounds the number of label values.
     pub(super) fn served(&self, flows: &[(Arc<str>, Served)], label: impl Fn(&str) -> String) {
         self.attained.clear();
         self.waits.clear();

@@ -1,8 +1,8 @@
-//! What the picker says about itself, under upstream's names and, where dashboards still use them, their older
-//! twins.
+//! The picker's metrics, under the names of the reference and, where dashboards still use them, also under the former names.
 
 mod buckets;
 mod disagg;
+mod encoder_cache;
 mod eviction;
 mod extproc;
 mod flow;
@@ -14,7 +14,11 @@ mod pool;
 mod requests;
 mod stream;
 
-use std::{collections::BTreeSet, sync::atomic::AtomicU64, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::atomic::AtomicU64,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -40,6 +44,7 @@ use self::{
 };
 pub(crate) use self::{
     disagg::DisaggMetrics,
+    encoder_cache::EncoderCacheMetrics,
     eviction::EvictionMetrics,
     extproc::{ExtProcMetrics, OpenStream},
     flow::{FlowMetrics, Waiting},
@@ -52,8 +57,15 @@ pub(crate) use self::{
 type Decimal = Gauge<f64, AtomicU64>;
 type Histograms<L> = Family<L, Histogram, Buckets>;
 
-/// Distinct values of a label that clients choose; more are counted together.
+/// The most distinct values of a label that clients choose. Further values share one series.
 const MAX_VALUES: usize = 1000;
+
+/// A longer value of such a label counts with the others.
+const MAX_VALUE: usize = 256;
+/// Distinct combinations of such labels. Each has a dozen histograms, so they take more memory than values do.
+const MAX_COMBINATIONS: usize = 1000;
+/// The label of what is counted together.
+const OTHER: &str = "other";
 
 /// The values of such a label.
 #[derive(Debug, Default)]
@@ -61,10 +73,13 @@ struct Bounded(Mutex<BTreeSet<String>>);
 
 impl Bounded {
     fn label(&self, value: &str) -> String {
+        if value.len() > MAX_VALUE {
+            return OTHER.to_owned();
+        }
         let mut known = self.0.lock();
         if !known.contains(value) {
             if known.len() >= MAX_VALUES {
-                return "other".to_owned();
+                return OTHER.to_owned();
             }
             known.insert(value.to_owned());
         }
@@ -72,7 +87,7 @@ impl Bounded {
     }
 }
 
-/// Tokens as a model server counted them.
+/// Token counts of a model server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) input: u64,
@@ -91,7 +106,7 @@ pub(crate) struct Finished {
     pub(crate) usage: Option<Usage>,
 }
 
-/// A number under its present and its former name.
+/// A metric under its present and its former name.
 struct Twin<L, M, C = fn() -> M> {
     present: Family<L, M, C>,
     former: Family<LegacyLabels, M, C>,
@@ -103,6 +118,8 @@ pub(crate) struct PickerMetrics {
     pool: PoolLabel,
     models: Bounded,
     flows: Bounded,
+    /// The labels that requests had.
+    combinations: Mutex<HashSet<RequestLabels>>,
     requests: Twin<RequestLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     former_errors: Family<LegacyErrorLabels, Counter>,
@@ -138,20 +155,22 @@ pub(crate) struct PickerMetrics {
     prefix_bytes: Histogram,
     in_flight_requests: Family<LoadLabels, Gauge>,
     in_flight_tokens: Family<LoadLabels, Gauge>,
-    /// What flow control does.
+    /// The metrics of flow control.
     pub(crate) flow: FlowMetrics,
     limits: limits::LimitMetrics,
-    /// How long plugins work.
+    /// The durations of plugins.
     pub(crate) plugins: PluginMetrics,
-    /// Which stages requests go through.
+    /// The stages that requests go through.
     pub(crate) disagg: DisaggMetrics,
+    /// Which images, audio and videos endpoints have encoded.
+    pub(crate) encoder_cache: EncoderCacheMetrics,
     /// What eviction does.
     pub(crate) eviction: EvictionMetrics,
-    /// What is predicted about responses.
+    /// The metrics of predicted latency.
     pub(crate) latency: LatencyMetrics,
-    /// How evenly streams come.
+    /// The times between the chunks of streams.
     pub(crate) stream: StreamMetrics,
-    /// The ext_proc streams, where they are counted.
+    /// The metrics of ext_proc streams, if they are counted.
     pub(crate) extproc: Option<ExtProcMetrics>,
     body_bytes: Gauge,
     body_limit: Gauge,
@@ -192,7 +211,7 @@ where
 }
 
 impl PickerMetrics {
-    /// Registers everything, for a pool of this name.
+    /// Registers all series, for a pool of this name.
     pub(crate) fn new(pool: &str) -> Self {
         let mut registry = Registry::default();
         let r = &mut registry;
@@ -353,6 +372,7 @@ impl PickerMetrics {
         let limits = limits::LimitMetrics::new(r, pool);
         let plugins = PluginMetrics::new(r);
         let disagg = DisaggMetrics::new(r);
+        let encoder_cache = EncoderCacheMetrics::new(r);
         let eviction = EvictionMetrics::new(r, pool);
         let latency = LatencyMetrics::new(r);
         let stream = StreamMetrics::new(r);
@@ -377,6 +397,7 @@ impl PickerMetrics {
             pool: PoolLabel { name: pool.to_owned() },
             models: Bounded::default(),
             flows: Bounded::default(),
+            combinations: Mutex::default(),
             requests,
             errors,
             former_errors,
@@ -416,6 +437,7 @@ impl PickerMetrics {
             limits,
             plugins,
             disagg,
+            encoder_cache,
             eviction,
             latency,
             stream,
@@ -425,12 +447,12 @@ impl PickerMetrics {
         }
     }
 
-    /// Counts ext_proc streams from now on.
+    /// Starts to count ext_proc streams.
     pub(crate) fn count_streams(&mut self) {
         self.extproc = Some(ExtProcMetrics::new(&mut self.registry));
     }
 
-    /// A page lacked a number of queue, running requests or KV cache.
+    /// Counts a metrics page without the queue length, the running requests or the use of the KV cache.
     pub(crate) fn extract_failed(&self) {
         self.extract_errors
             .get_or_create(&ExtractorLabels {

@@ -1,4 +1,4 @@
-//! How long plugins work.
+//! The durations of plugins.
 
 use std::{sync::Arc, time::Instant};
 
@@ -32,7 +32,7 @@ impl PluginMetrics {
         Self(durations)
     }
 
-    /// Takes the time of a plugin. Its series is looked up once, not with each request.
+    /// Returns the stopwatch of a plugin. Its series is looked up once here, and not again for each request.
     pub(crate) fn watch(&self, role: Role) -> Arc<dyn Stopwatch> {
         let labels = Labels {
             extension_point: role.extension_point,

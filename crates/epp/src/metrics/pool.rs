@@ -1,4 +1,4 @@
-//! Numbers about the pool and its endpoints, computed when somebody asks for the page.
+//! Metrics of the pool and its endpoints, computed at each scrape.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{
 use crate::pool::Member;
 
 impl PickerMetrics {
-    /// What is in flight at each endpoint: requests, and uncached prompt tokens.
+    /// Sets the load in flight at each endpoint: requests and uncached prompt tokens.
     pub(crate) fn in_flight(&self, members: &[Arc<Member>], load: impl Fn(Slot) -> (u64, u64)) {
         self.in_flight_requests.clear();
         self.in_flight_tokens.clear();
@@ -32,8 +32,8 @@ impl PickerMetrics {
         }
     }
 
-    /// What flow control says when somebody asks. `stale`: where the saturation is made of metrics; `served`: where a fairness
-    /// policy asks for it.
+    /// Sets the flow control metrics that are computed at each scrape. `stale` is `None` if the saturation is not computed from
+    /// metrics, and `served` is `None` if no fairness policy counts service.
     pub(crate) fn flow_numbers(
         &self,
         shares: &Shares,
@@ -49,7 +49,7 @@ impl PickerMetrics {
         }
     }
 
-    /// The page. Numbers about the pool are computed here, when somebody asks.
+    /// Returns the metrics page. The metrics of the pool are computed here.
     pub(crate) fn page(
         &self,
         members: &[Arc<Member>],
@@ -104,7 +104,7 @@ impl PickerMetrics {
         self.running_average.get_or_create(&self.pool).set(running / count);
         for ((family, square), sum) in self.deviations.iter().zip(squares).zip([kv, queue, running]) {
             let mean = sum / count;
-            // Rounding can lead below 0.
+            // Rounding can make the variance negative.
             family.get_or_create(&self.pool).set((square / count - mean * mean).max(0.0).sqrt());
         }
         self.ready.get_or_create(&self.pool).set(i64::try_from(members.len()).unwrap_or(i64::MAX));

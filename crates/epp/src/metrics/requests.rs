@@ -1,11 +1,11 @@
-//! What is counted of a request, from its coming to its end.
+//! Metrics of a request, from its arrival to its end.
 
 use std::time::Duration;
 
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
 use super::{
-    Buckets, Finished, PickerMetrics, Twin,
+    Buckets, Finished, MAX_COMBINATIONS, OTHER, PickerMetrics, Twin,
     labels::{
         AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyLabels, ModelLabel, OutcomeLabel,
         PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,
@@ -15,14 +15,25 @@ use super::{
 use crate::pool::Member;
 
 impl PickerMetrics {
-    /// The labels of a request.
+    /// Returns the labels of a request.
     pub(crate) fn labels(&self, model: &str, target: &str, fairness: &str, priority: i32) -> RequestLabels {
-        RequestLabels {
+        let labels = RequestLabels {
             model_name: self.models.label(model),
             target_model_name: self.models.label(target),
             fairness_id: self.flows.label(fairness),
             priority: priority.into(),
+        };
+        let mut known = self.combinations.lock();
+        if known.contains(&labels) {
+            return labels;
         }
+        if known.len() >= MAX_COMBINATIONS {
+            let other = || OTHER.to_owned();
+            let (model_name, target_model_name, fairness_id) = (other(), other(), other());
+            return RequestLabels { model_name, target_model_name, fairness_id, ..labels };
+        }
+        known.insert(labels.clone());
+        labels
     }
 
     pub(crate) fn started(&self, labels: &RequestLabels, bytes: usize) {
@@ -116,22 +127,23 @@ impl PickerMetrics {
             .inc();
     }
 
-    /// A tokenizer was asked: `answered`, `failed` or `late`.
+    /// Counts a call to a tokenizer. The outcome is `answered`, `failed` or `late`.
     pub(crate) fn token_lookup(&self, outcome: &'static str) {
         self.token_lookups.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// A request goes on to an endpoint, so long after it came.
+    /// Measures the time from a request's arrival until it goes on to an endpoint.
     pub(crate) fn processed(&self, took: Duration) {
         self.processing.observe(took.as_secs_f64());
     }
 
-    /// A response went through: a stream took so long in the picker, another one from its headers to its end.
+    /// Measures a response. For a stream, this is the picker's own time; otherwise it is the time from the response's headers
+    /// to its end.
     pub(crate) fn responded(&self, took: Duration) {
         self.responding.observe(took.as_secs_f64());
     }
 
-    /// An endpoint was picked that probably has so many blocks of a prompt, of so many, and so many bytes.
+    /// Records the cached prefix on the picked endpoint: the matched blocks, all blocks of the prompt, and the matched bytes.
     pub(crate) fn prefix_matched(&self, matched: u32, total: u32, bytes: u32) {
         self.prefix_bytes.observe(f64::from(bytes));
         if total > 0 {

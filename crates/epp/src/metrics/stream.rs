@@ -1,4 +1,4 @@
-//! How evenly the chunks of streams come.
+//! The times between the chunks of streams.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ pub(crate) struct StreamMetrics {
     gaps: Histograms<RequestLabels>,
 }
 
-/// The times between the chunks of one response.
+/// Measures the times between the chunks of one response.
 #[derive(Debug)]
 pub(crate) struct Gaps {
-    /// That of the response's labels: looking for it with each chunk would cost more than counting.
+    /// The histogram for the response's labels. Looking it up for each chunk would cost more than the observation.
     histogram: Histogram,
     last: Instant,
 }
@@ -38,14 +38,14 @@ impl StreamMetrics {
         Self { gaps }
     }
 
-    /// The first chunk of a stream has come.
+    /// Records the first chunk of a stream.
     pub(crate) fn began(&self, labels: &RequestLabels) -> Gaps {
         Gaps { histogram: self.gaps.get_or_create(labels).clone(), last: Instant::now() }
     }
 }
 
 impl Gaps {
-    /// A further chunk has come.
+    /// Records a further chunk.
     pub(crate) fn next(&mut self) {
         let now = Instant::now();
         let gap: Duration = now - self.last;

@@ -29,7 +29,7 @@ pub(crate) struct Desired {
 pub(crate) struct Member {
     pub(crate) endpoint: Arc<Endpoint>,
     scraped: Arc<ArcSwap<Scraped>>,
-    /// Shared between members that differ in labels only.
+    /// Shared with the later members of the same endpoint, which differ in labels only.
     gone: Arc<AtomicBool>,
 }
 
@@ -40,22 +40,22 @@ struct Scraped {
 }
 
 impl Member {
-    /// Whether the endpoint is no longer one of the pool: its slot may be another's.
+    /// Whether the endpoint has left the pool. Another endpoint may then have its slot.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// Whether both are the same endpoint, whatever its labels are.
+    /// Whether both are the same endpoint. Labels do not count.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.gone, &other.gone)
     }
 
-    /// Stores what was scraped just now.
+    /// Stores the metrics that were scraped just now.
     pub(crate) fn scraped(&self, metrics: Metrics) {
         self.scraped.store(Arc::new(Scraped { metrics: Arc::new(metrics), at: Some(Instant::now()) }));
     }
 
-    /// How it looks now. With no limit on age, it is always fresh.
+    /// Returns the endpoint with its current metrics. Without a limit on their age, metrics are always fresh.
     pub(crate) fn snapshot(&self, now: Instant, stale_after: Option<Duration>) -> Snapshot {
         let scraped = self.scraped.load();
         let fresh = stale_after
@@ -64,7 +64,7 @@ impl Member {
     }
 }
 
-/// All members, and whether they are known yet.
+/// All members, and whether the pool has been read.
 #[derive(Debug)]
 pub(crate) struct Pool {
     members: ArcSwap<Vec<Arc<Member>>>,
@@ -87,7 +87,7 @@ impl Pool {
         self.members.load_full()
     }
 
-    /// Notified whenever the members change.
+    /// Returns a receiver that is notified when the members change.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -97,14 +97,14 @@ impl Pool {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// The pool is gone or not known: no endpoints, and not ready.
+    /// Removes all members and makes the pool not ready, because the pool is deleted or unknown. Returns the freed slots.
     pub(crate) fn clear(&self) -> Vec<Slot> {
         self.synced.store(false, Ordering::Release);
         self.replace(Vec::new())
     }
 
-    /// Makes the members exactly these. An endpoint that stays keeps its slot and metrics, whatever its labels do.
-    /// Returns the slots that are free now.
+    /// Replaces the members. An endpoint that stays keeps its slot and its metrics, even if its labels change. Returns the
+    /// freed slots.
     pub(crate) fn set(&self, desired: Vec<Desired>) -> Vec<Slot> {
         let freed = self.replace(desired);
         self.synced.store(true, Ordering::Release);

@@ -1,7 +1,7 @@
-//! Reads the metrics of every endpoint, often.
+//! Scrapes the metrics of every endpoint at short intervals.
 //!
-//! One task per endpoint keeps one connection and starts at its own offset within the interval, so that a hundred
-//! endpoints are not read in the same millisecond.
+//! One task per endpoint keeps one connection. Each task has its own offset within the interval, so that a hundred endpoints
+//! are not scraped in the same millisecond.
 
 use std::{collections::HashMap, ops::Range, sync::Arc, time::Duration};
 
@@ -26,13 +26,15 @@ mod reply;
 pub(crate) use page::extract;
 pub(crate) use reply::Reply;
 
-/// As upstream: a server that does not answer within this is not well.
+/// The time for one scrape, as in the reference. A server that takes longer counts as unhealthy.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// No honest page is longer.
-const MAX_PAGE: usize = 16 << 20;
+const MAX_PAGE: usize = 4 << 20;
+/// Room that a connection keeps for its next page. What a longer one took is given back.
+const KEPT: usize = 512 << 10;
 /// Room for what is read at once.
 const PIECE: usize = 32 << 10;
-/// How long an endpoint that cannot be reached is left alone at most.
+/// The longest wait before an unreachable endpoint is tried again.
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
 /// What to scrape, and how.
@@ -45,7 +47,7 @@ pub(crate) struct Scraper {
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Scraper {
-    /// Scrapes the members of the pool, whoever they are, until shutdown.
+    /// Scrapes the current members of the pool until shutdown.
     pub(crate) async fn run(self, core: Arc<Core>, shutdown: CancellationToken) {
         let scraper = Arc::new(self);
         let mut changes = core.pool.changes();
@@ -86,7 +88,8 @@ impl Scraper {
         let mut metrics = Metrics::default();
         let mut connection = None;
         let mut failures = 0_u32;
-        // At once, so that a new endpoint takes part; then at its own offset.
+        // The first scrape is immediate, so that a new endpoint takes part in scheduling. The following scrapes have the
+        // offset.
         let offset = self.interval.mul_f64(f64::from(member.endpoint.slot.0 % 16) / 16.0);
         let mut ticks = tokio::time::interval_at(Instant::now() + offset, self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -119,7 +122,7 @@ impl Scraper {
         }
     }
 
-    /// The metric names of an endpoint. The default engine always has some: that is checked with the configuration.
+    /// Returns the metric names of an endpoint's engine. The configuration check makes sure that the default engine has them.
     fn engine(&self, member: &Member) -> Option<&EngineConfig> {
         let labels = &member.endpoint.labels;
         let named = self
@@ -131,7 +134,7 @@ impl Scraper {
         named.or_else(|| self.layer.engines.get(&self.layer.default_engine))
     }
 
-    /// Reads a page into what is known of an endpoint. Whether it had what every engine should.
+    /// Reads a page into the metrics of an endpoint. Returns whether the page had the metrics that every engine should have.
     async fn scrape(
         &self,
         member: &Member,
@@ -141,9 +144,7 @@ impl Scraper {
     ) -> Result<bool, BoxError> {
         if let Some(open) = connection.as_mut().filter(|open| open.keeps) {
             match open.page().await {
-                Ok(page) => {
-                    return Ok(extract(&open.buffer[page], engine, metrics));
-                }
+                Ok(page) => return Ok(open.read(page, engine, metrics)),
                 // A server may close a connection that was quiet for a while.
                 Err(_) if open.buffer.is_empty() => {}
                 Err(error) => return Err(error),
@@ -151,7 +152,7 @@ impl Scraper {
         }
         let open = connection.insert(self.connect(member).await?);
         let page = open.page().await?;
-        Ok(extract(&open.buffer[page], engine, metrics))
+        Ok(open.read(page, engine, metrics))
     }
 
     async fn connect(&self, member: &Member) -> Result<Connection, BoxError> {
@@ -179,17 +180,26 @@ trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 
-/// A kept-alive connection, and the buffer that each of its pages is read into: a general client makes a request, a response and
-/// a body each time, which is more work than looking at the page.
+/// A kept-alive connection with a buffer that each page is read into. A general HTTP client creates a request, a response and a
+/// body each time, which costs more than reading the page.
 struct Connection {
     stream: Box<dyn Socket>,
     request: Vec<u8>,
     buffer: Vec<u8>,
-    /// Whether it can be asked again.
+    /// Whether the connection can be used again.
     keeps: bool,
 }
 
 impl Connection {
+    /// Reads the page at this place of the buffer.
+    fn read(&mut self, page: Range<usize>, engine: &EngineConfig, metrics: &mut Metrics) -> bool {
+        let complete = extract(&self.buffer[page], engine, metrics);
+        if self.buffer.capacity() > KEPT {
+            self.buffer = Vec::new();
+        }
+        complete
+    }
+
     /// Asks for the page, and says where in the buffer it is. Where that is given up or fails, the connection cannot be used again.
     async fn page(&mut self) -> Result<Range<usize>, BoxError> {
         self.keeps = false;

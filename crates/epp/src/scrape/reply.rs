@@ -1,14 +1,14 @@
-//! The answer to a request for a page, found in the buffer that it is read into.
+//! Finds the page in an HTTP response, in the buffer that the response is read into.
 
 use std::ops::Range;
 
-/// The longest head that is read.
+/// The longest head.
 const MAX_HEAD: usize = 16 << 10;
 const MAX_HEADERS: usize = 64;
-/// The longest line before a chunk, or in the trailers.
+/// The longest chunk header or trailer line.
 const MAX_LINE: usize = 4 << 10;
 
-/// Why an answer is none.
+/// Why a response cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReplyError {
     #[error("status {0}")]
@@ -21,7 +21,7 @@ pub(crate) enum ReplyError {
     Cut,
 }
 
-/// An answer on its way. What is in the buffer is looked at once.
+/// A response that is being read. Each byte in the buffer is examined once.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     state: State,
@@ -33,21 +33,22 @@ pub(crate) struct Reply {
 enum State {
     #[default]
     Head,
-    /// The page is this part of the buffer.
+    /// The page is this range of the buffer.
     Known(Range<usize>),
-    /// The page goes on until the connection is closed.
+    /// The page starts here and ends when the connection is closed.
     Rest(usize),
-    /// The page comes in chunks, which are moved together.
+    /// The page has chunks, which are moved together in the buffer.
     Chunks {
         page: Range<usize>,
-        /// Where what was not looked at yet begins.
+        /// The start of the bytes that were not examined yet.
         next: usize,
         last: bool,
     },
 }
 
 impl Reply {
-    /// Looks at what has come; the page's place in the buffer once it is whole. `ended`: nothing more comes.
+    /// Examines the new bytes in the buffer. Returns the page's range once the page is complete. `ended` says that no more
+    /// bytes come.
     pub(crate) fn look(
         &mut self,
         buffer: &mut [u8],
@@ -60,7 +61,7 @@ impl Reply {
         let found = match &mut self.state {
             State::Head => None,
             State::Known(page) => (buffer.len() >= page.end).then(|| {
-                // More than was asked for: whose it is, is not certain.
+                // The buffer has more bytes than the response, so the next response could not be told from them.
                 self.keeps &= buffer.len() == page.end;
                 page.clone()
             }),
@@ -71,6 +72,10 @@ impl Reply {
                 ended.then_some(*start..buffer.len())
             }
             State::Chunks { page, next, last } => {
+                // What frames the page may be longer than the page, without end.
+                if buffer.len() - page.start > longest.saturating_mul(2).saturating_add(MAX_LINE) {
+                    return Err(ReplyError::TooLong(longest));
+                }
                 let whole = chunks(buffer, page, next, last, longest)?;
                 self.keeps &= !whole || *next == buffer.len();
                 whole.then(|| page.clone())
@@ -122,7 +127,7 @@ impl Reply {
     }
 }
 
-/// Moves the chunks that are complete behind the page; whether the last one came.
+/// Moves the complete chunks to the end of the page. Returns whether the last chunk has come.
 fn chunks(
     buffer: &mut [u8],
     page: &mut Range<usize>,
@@ -137,7 +142,7 @@ fn chunks(
         };
         let line = rest[..end].trim_ascii();
         if *last {
-            // Trailers, of which none is of interest.
+            // Trailers are skipped.
             *next += end + 1;
             if line.is_empty() {
                 return Ok(true);
@@ -173,7 +178,7 @@ mod tests {
     const PLAIN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world";
     const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n0\r\nx: y\r\n\r\n";
 
-    /// The page of an answer that comes byte by byte, and whether the connection keeps.
+    /// Reads a response byte by byte. Returns the page, and whether the connection can be used again.
     fn read(answer: &str) -> Result<(String, bool), ReplyError> {
         let mut reply = Reply::default();
         let mut buffer = Vec::new();
@@ -208,6 +213,22 @@ mod tests {
         }
         assert_eq!(at_once(&format!("{PLAIN}more")), Ok(("hello world".to_owned(), false)));
         assert_eq!(at_once(&format!("{CHUNKED}more")), Ok(("hello world".to_owned(), false)));
+    }
+
+    #[test]
+    fn frames_and_trailers_without_end_are_too_long() {
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        for endless in
+            [format!("1;{}\r\na\r\n", "x".repeat(4000)), format!("0\r\n{}", "x: y\r\n".repeat(700))]
+        {
+            let mut reply = Reply::default();
+            let mut buffer = head.as_bytes().to_vec();
+            let error = (0..100).find_map(|_| {
+                buffer.extend_from_slice(endless.as_bytes());
+                reply.look(&mut buffer, false, 100).err()
+            });
+            assert_eq!(error, Some(ReplyError::TooLong(100)));
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Requests that come at once and share a prompt.
+//! Requests that arrive together and share a prompt.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::core::Core;
 
 const COMPLETIONS: &str = "/v1/completions";
 
-/// All scores are of what is placed together; without it, pods are picked at random.
+/// The only scores come from the burst. Without a burst, pods are picked at random.
 fn picker(parameters: &str) -> Arc<Core> {
     let core = support::core(&format!(
         "apiVersion: llm-d.ai/v1alpha1
@@ -23,7 +23,7 @@ plugins:
     core
 }
 
-/// Sends a completion; what was answered at once.
+/// Sends a completion. Returns the replies that come at once.
 fn send(core: &Arc<Core>, prompt: &str) -> (Stream, Vec<longboat_extproc::Reply>) {
     let mut stream = Stream::open(core);
     let headers = support::request_headers("POST", COMPLETIONS, &[]);

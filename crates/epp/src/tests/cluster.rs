@@ -118,7 +118,8 @@ async fn a_pool_of_the_former_group_is_followed() {
     let picker = start(&flags, Some(cluster.client.clone())).await;
     picker.ready().await;
     picker.until("127.0.0.1:8001").await;
-    // Asked for in the group where it is not, it is found all the same, and a pool that comes there takes over.
+    // The pool is found although the flags name the other API group. A pool that is created in the named group later replaces
+    // it.
     let flags = ["--pool-name=mine", "--pool-namespace", NAMESPACE];
     let picker = start(&flags, Some(cluster.client.clone())).await;
     picker.ready().await;
@@ -127,7 +128,7 @@ async fn a_pool_of_the_former_group_is_followed() {
     picker.until("127.0.0.1:8000").await;
 }
 
-/// A picker of the pool `mine` with one endpoint, which is never scraped and so counts as full.
+/// A picker of the pool `mine`. Its only endpoint is never scraped, so it counts as full.
 async fn picker_of_a_full_pool(cluster: &Cluster) -> Running {
     cluster.create(pool("mine")).await;
     cluster.ready_pod("a", "127.0.0.1").await;
@@ -138,7 +139,7 @@ async fn picker_of_a_full_pool(cluster: &Cluster) -> Running {
     picker
 }
 
-/// The model that a request for `model` is sent on for, or the status of a refusal.
+/// Returns the model in the forwarded request, or the status of a refusal.
 async fn sent(picker: &Running, model: &str, header: (&str, &str)) -> String {
     let mut exchange = picker.client.open().await.unwrap();
     let headers = support::request_headers("POST", "/v1/completions", &[header]);

@@ -1,4 +1,4 @@
-//! What is kept of decisions, and what is answered of them.
+//! The decisions that are kept, and the answers about them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Requests in flight that make room for others.
+//! Requests in flight that are evicted to make room for others.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use longboat_extproc::{Action, Event, ImmediateResponse, Reply, names};
 use super::support::{self, Stream};
 use crate::core::Core;
 
-/// One request per endpoint at a time; the others wait, or take the place of who may be dropped.
+/// One request per endpoint at a time. Further requests wait, or replace a request in flight that may be dropped.
 const CONFIG: &str = "
 apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -28,7 +28,7 @@ fn picker(config: &str, endpoints: u8) -> Arc<Core> {
     core
 }
 
-/// A request that is on its way to an endpoint.
+/// Sends a request that goes to an endpoint at once.
 fn sent(core: &Arc<Core>, headers: &[(&str, &str)]) -> Stream {
     let mut stream = Stream::open(core);
     let replies = stream.request(CHAT, headers, BODY, None);
@@ -36,7 +36,7 @@ fn sent(core: &Arc<Core>, headers: &[(&str, &str)]) -> Stream {
     stream
 }
 
-/// A request that waits.
+/// Sends a request that has to wait.
 fn waits(core: &Arc<Core>, headers: &[(&str, &str)]) -> Stream {
     let mut stream = Stream::open(core);
     stream.feed(Event::RequestHeaders {

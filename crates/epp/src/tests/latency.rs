@@ -1,4 +1,4 @@
-//! Requests that are scheduled by predicted latency, and responses that teach the predictor.
+//! Requests that are scheduled by predicted latency, and the measurements that are sent to the predictor.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ plugins:
 - type: latency-slo-admitter
 ";
 
-/// A picker with two endpoints, of which the first has five requests waiting: 500 ms until a first token.
+/// A picker with two endpoints. The first has five waiting requests, so its first token is predicted after 500 ms.
 fn picker(config: &str, predict: &str, train: &str) -> Arc<Core> {
     let mut core = support::core_of(config);
     core.predictor = Some(predictor(predict, train, &[]));
@@ -65,7 +65,7 @@ fn body(text: &str, end_of_stream: bool) -> Event {
     Event::ResponseBody { body: Bytes::copy_from_slice(text.as_bytes()), end_of_stream }
 }
 
-/// The lessons that a training server got, once there are some.
+/// Waits until a training server has received measurements, and returns them.
 async fn lessons(asked: &parking_lot::Mutex<Vec<(String, Value)>>) -> Vec<Value> {
     loop {
         tokio::time::sleep(Duration::from_millis(10)).await;

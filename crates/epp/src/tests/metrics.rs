@@ -1,4 +1,4 @@
-//! The metrics page: every name that dashboards draw, and what flow control counts.
+//! The metrics page: all names that dashboards use, and the counters of flow control.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ pub(super) fn has(page: &str, line: &str) {
     assert!(page.lines().any(|found| found == line), "{line}\nin\n{page}");
 }
 
-/// Sends a chat up to the point where it is answered or waits.
+/// Sends a chat, up to the point where it is answered or waits.
 pub(super) fn send(core: &Arc<Core>) -> Stream {
     let mut stream = Stream::open(core);
     let headers = support::request_headers("POST", CHAT, &[]);

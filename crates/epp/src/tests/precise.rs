@@ -1,4 +1,4 @@
-//! Precise prefixes, with simulated model servers that publish what their caches hold.
+//! Precise prefixes, with simulated model servers that publish the contents of their caches.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -21,7 +21,7 @@ use super::{
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A model server with a cache of eight blocks, which evicts.
+/// A model server with a cache of eight blocks, so that it evicts.
 struct Engine {
     address: SocketAddr,
     stop: Option<DropGuard>,
@@ -29,7 +29,7 @@ struct Engine {
 }
 
 impl Engine {
-    /// Publishes at `endpoint`, where `*` is its own address.
+    /// Publishes at `endpoint`, in which `*` stands for the server's own address.
     async fn start(address: SocketAddr, endpoint: &str, replay: Option<u16>, topic: &str) -> Self {
         longboat_tls::install_default_provider();
         let listener = TcpListener::bind(address).await.unwrap();
@@ -76,7 +76,7 @@ impl Engine {
     }
 }
 
-/// A prompt of so many tokens of its own.
+/// A prompt of `tokens` tokens that no other prompt has.
 fn prompt(name: &str, tokens: usize) -> String {
     (0..tokens).map(|number| format!("{name}{number}")).collect::<Vec<_>>().join(" ")
 }
@@ -101,7 +101,7 @@ fn at(last: u8) -> SocketAddr {
     SocketAddr::new(IpAddr::from([127, 0, 0, last]), 0)
 }
 
-/// A picker of two engines that goes by prefixes only.
+/// A picker of two engines that scores by prefixes only.
 async fn picker(folder: &std::path::Path, engines: [&Engine; 2], events: &str) -> Running {
     let (endpoints, config) = (folder.join("endpoints.yaml"), folder.join("config.yaml"));
     let [a, b] = engines.map(|engine| engine.address);
@@ -129,7 +129,7 @@ dataLayer: {{injectDefaults: false, discovery: {{pluginRef: file-discovery}}}}
     picker
 }
 
-/// Where a prompt would go, and the share of it that each endpoint is thought to hold.
+/// Returns the destination of a prompt, and each endpoint's score, which is the share of the prompt that it holds.
 async fn pick(picker: &Running, body: &Value) -> (String, Value) {
     let mut exchange = picker.client.open().await.unwrap();
     let path = if body.get("messages").is_some() { "/v1/chat/completions" } else { "/v1/completions" };
@@ -143,7 +143,7 @@ async fn pick(picker: &Running, body: &Value) -> (String, Value) {
     (changes.get(names::DESTINATION).unwrap().to_owned(), scores)
 }
 
-/// Waits until the first engine is thought to hold `a` of a prompt, and the second `b`.
+/// Waits until the index says that the first engine holds the share `a` of a prompt, and the second the share `b`.
 async fn until(picker: &Running, engines: [&Engine; 2], prompt: &str, expected: [f64; 2]) {
     let [a, b] = engines.map(|engine| engine.address.to_string());
     let wanted = json!({a.as_str(): expected[0], b.as_str(): expected[1]});
@@ -174,7 +174,7 @@ async fn a_prompt_goes_to_the_engine_that_holds_it_until_it_is_evicted() {
     let a = Engine::start(at(2), &publish, Some(replay), "kv@a@m").await;
     let b = Engine::start(at(3), &publish, Some(replay), "kv@b@m").await;
     let (one, other, third) = (prompt("one", 64), prompt("other", 64), prompt("third", 100));
-    // Before anybody listens: it is known by a replay, which the next message shows to be needed.
+    // This request comes before the picker subscribes. The picker learns of it by a replay after the next message.
     b.complete(&one).await;
     let folder = tempfile::tempdir().unwrap();
     let events = format!("{{podDiscoveryConfig: {{socketPort: {live}, replaySocketPort: {replay}}}}}");
@@ -197,10 +197,10 @@ async fn a_prompt_goes_to_the_engine_that_holds_it_until_it_is_evicted() {
     let half = format!("{} {other}", prompt("one", 64));
     until(&picker, [&a, &b], &half, [0.0, 0.5]).await;
     a.complete(&other).await;
-    // The first message of an engine may come before its subscriber is there; the second one tells.
+    // The first message of an engine may come before its subscriber is connected. The second message shows the gap.
     a.complete(&prompt("more", 16)).await;
     until(&picker, [&a, &b], &other, [1.0, 0.0]).await;
-    // Tokens need no tokenizer; a chat is rendered by the chat's own rules.
+    // Prompts of tokens need no tokenizer. A chat is rendered with the chat template, so its tokens differ.
     let chat = json!({"model": "m", "messages": [{"role": "user", "content": one}]});
     assert_eq!(pick(&picker, &chat).await.1[b.address.to_string()], json!(0.0));
     // 64 + 1 and 100 + 1 tokens do not fit into eight blocks of 16.
@@ -217,7 +217,7 @@ async fn a_prompt_goes_to_the_engine_that_holds_it_until_it_is_evicted() {
     .await
     .unwrap();
 
-    // An engine that begins anew holds nothing of what it held.
+    // A restarted engine has an empty cache.
     let address = b.address;
     b.end().await;
     // Its ports are free a moment later.
@@ -275,7 +275,7 @@ async fn engines_may_connect_to_the_picker() {
         while pick(&picker, &json!({"model": "m", "prompt": one})).await.1[b.address.to_string()]
             != json!(1.0)
         {
-            // Out of the cache and in again, so that it is said again.
+            // The prompt is evicted and computed again, so that its event is published again.
             b.complete(&prompt(&format!("filler{number}"), 112)).await;
             b.complete(&one).await;
             number += 1;

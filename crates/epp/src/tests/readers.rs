@@ -1,4 +1,4 @@
-//! What the picker asks the API server about those who read its metrics.
+//! The reviews that the picker asks the API server for before it serves metrics.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::readers::Readers;
 
-/// An API server that knows the sender of any token, and may let them in. Keeps what it was asked.
+/// An API server that authenticates any token and allows or denies access. Returns the received requests.
 fn api_server(allowed: bool) -> (kube::Client, Arc<Mutex<Vec<Value>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let keep = Arc::clone(&asked);

@@ -222,7 +222,7 @@ fn a_rewritten_model_is_patched_in_and_put_back() {
     assert_eq!(sent.as_ref(), expected);
     assert_eq!(changes(&replies[0]).get("content-length"), Some(expected.len().to_string().as_str()));
     assert_eq!(changes(&replies[0]).get("x-llm-d-model-name-rewrite"), None);
-    // A plain response is held until the name is whole.
+    // A response that is not a stream is held until the name is complete.
     stream.feed(response("200", "application/json"));
     assert_eq!(stream.feed(response_body(br#"{"model": "inte"#, false)).0, []);
     let (replies, _) = stream.feed(response_body(br#"rnal","id":1}"#, true));
@@ -230,7 +230,7 @@ fn a_rewritten_model_is_patched_in_and_put_back() {
         replies[0].action,
         Action::ResponseBody { body: Bytes::from_static(br#"{"model": "m","id":1}"#), end_of_stream: true }
     );
-    // A stream is not.
+    // A stream is not held.
     let mut stream = Stream::open(&core);
     stream.request(CHAT, &rewrite, BODY, None);
     stream.feed(response("200", "text/event-stream"));
@@ -338,7 +338,8 @@ fn bodies_beyond_the_memory_for_all_are_told_to_come_back() {
     };
     let answer = immediate(&refused[0]);
     assert_eq!((answer.status, answer.headers.get("retry-after")), (503, Some("1")));
-    assert_eq!(core.bodies.held(), waiting.len() * (900 << 10));
+    let headers = core.bodies.held() - waiting.len() * (900 << 10);
+    assert!(headers < waiting.len() * 1000, "{headers}");
     let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
     let held = format!("llm_d_epp_body_bytes_in_flight {}", core.bodies.held());
     assert!(page.lines().any(|line| line == held), "{page}");
@@ -372,7 +373,7 @@ requestHandler: {parsers: [{pluginRef: passthrough-parser}, {pluginRef: openai-p
     assert_eq!(immediate(&replies[0]).status, 400, "it is not among the defaults");
 }
 
-/// One request per endpoint at a time; the next one waits.
+/// One request per endpoint at a time. The next one waits.
 const ONE_AT_A_TIME: &str = "
 apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig

@@ -1,4 +1,4 @@
-//! The picker as a whole over real sockets, with file discovery and with a Kubernetes API that is played here.
+//! The whole picker over real sockets, with file discovery and with a fake Kubernetes API.
 
 use std::{
     convert::Infallible,
@@ -108,7 +108,7 @@ async fn next(exchange: &mut Exchange) -> Reply {
     timeout(SOON, exchange.receive()).await.unwrap().unwrap().unwrap()
 }
 
-/// A model server of which only the metrics page matters.
+/// A model server that only has a metrics page.
 struct ModelServer {
     address: SocketAddr,
     page: Arc<Mutex<String>>,
@@ -186,7 +186,7 @@ async fn requests_follow_scraped_load_over_tls() {
     wait_until(|| first.scrapes.load(Ordering::SeqCst) > 1 && second.scrapes.load(Ordering::SeqCst) > 1)
         .await;
     assert_eq!(picker.pick().await, second.address.to_string());
-    // The load moves, and so do the requests.
+    // The load changes, and requests go to the other server.
     *first.page.lock() = metrics_page(0);
     let seen = first.scrapes.load(Ordering::SeqCst);
     wait_until(|| first.scrapes.load(Ordering::SeqCst) > seen + 1).await;
@@ -237,7 +237,7 @@ async fn with_a_file_it_drains_for_as_long_as_it_was_told_and_says_what_plugins_
     })
     .await
     .unwrap();
-    // It says that it is leaving, and serves on meanwhile.
+    // The picker reports that it is stopping, and keeps serving.
     let mut exchange = client.open().await.unwrap();
     exchange
         .send(Event::RequestHeaders {
@@ -275,7 +275,7 @@ async fn it_is_not_ready_before_the_pool_is_known_and_not_while_it_drains() {
     api.answer_pods(&[]).await;
     picker.ready().await;
     assert!(picker.serves("any name at all").await);
-    // A stream in flight ends in its own time; new ones are not for us any more.
+    // A stream in flight may end in its own time. New streams should go elsewhere.
     let mut exchange = picker.client.open().await.unwrap();
     assert_eq!(picker.request(&mut exchange).await, "503");
     picker.stop().await;
@@ -346,7 +346,7 @@ async fn metrics_are_served() {
     assert!(page.contains("inference_objective_request_total{model_name=\"m\""), "{page}");
 }
 
-/// Plays the lists and watches that the picker asks for.
+/// A fake API server for the lists and watches of the picker.
 struct Api {
     asked: mpsc::Receiver<Asked>,
     waiting: Vec<Asked>,
@@ -386,7 +386,7 @@ impl Api {
         (kube::Client::new(service, "ns"), api)
     }
 
-    /// The next question of this sort; others may come first, and wait.
+    /// Returns the next request of this kind. Other requests that come first are kept.
     async fn question(&mut self, kind: &str, watch: bool) -> Asked {
         loop {
             let waiting =

@@ -22,7 +22,7 @@ use crate::{
     pool::Desired,
 };
 
-/// Settings for tests: scores are emitted, nothing goes stale.
+/// Settings for tests: replies include scores, and metrics are never stale.
 pub(crate) fn settings(parsers: Vec<Parser>, flow: flow::Settings) -> Settings {
     Settings {
         flow,
@@ -121,20 +121,20 @@ impl Stream {
         self.0.ended(status);
     }
 
-    /// What is said without having been asked.
+    /// Returns the messages that come without a request.
     pub(crate) fn poll(&mut self) -> Vec<Reply> {
         let mut out = Outbox::default();
         self.0.poll(&mut Context::from_waker(Waker::noop()), &mut out);
         out.into_replies()
     }
 
-    /// Goes on until something is said; whoever polls is woken for it.
+    /// Polls until a message comes. The waker of the context is called for it.
     pub(crate) fn poll_with(&mut self, context: &mut Context<'_>, out: &mut Outbox) -> Poll<()> {
         self.0.poll(context, out);
         if self.0.waits() { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// What comes of a request that waits for room. Time passes meanwhile.
+    /// Runs the dispatcher until the waiting request is decided, and returns its replies.
     pub(crate) fn wait(&mut self) -> Vec<Reply> {
         let core = Arc::clone(self.0.core());
         for _ in 0..10_000 {

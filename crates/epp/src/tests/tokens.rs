@@ -20,7 +20,7 @@ const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]
 
 type Reply = oneshot::Sender<Result<Tokens, TokenError>>;
 
-/// Knows nothing about completions, and the tokens of chats when the test says so.
+/// A source that has no tokens for completions, and returns the tokens of chats when the test sends them.
 #[derive(Debug)]
 struct Slow {
     patience: Duration,
@@ -46,7 +46,7 @@ fn picker(patience: Duration) -> (Arc<Core>, Arc<Slow>) {
     (core, source)
 }
 
-/// A chat that waits.
+/// Sends a chat that waits for its tokens.
 fn waiting(core: &Arc<Core>) -> Stream {
     let mut stream = Stream::open(core);
     let headers = support::request_headers("POST", CHAT, &[]);
@@ -68,7 +68,13 @@ async fn a_request_waits_for_its_tokens_and_holds_up_no_other() {
     assert!(is_sent(&other));
     let held = core.bodies.hold(8).unwrap();
     let answer = source.asked.lock().remove(0);
-    answer.send(Ok(Tokens { prompts: vec![Prompt::from(vec![1, 0, 0, 0, 2, 0, 0, 0])], held })).unwrap();
+    answer
+        .send(Ok(Tokens {
+            prompts: vec![Prompt::from(vec![1, 0, 0, 0, 2, 0, 0, 0])],
+            media: Vec::new(),
+            held,
+        }))
+        .unwrap();
     assert!(is_sent(&chat.wait()));
 }
 

@@ -1,11 +1,11 @@
-//! The tokens of a prompt, as the model's own tokenizer makes them. Somebody else has to be asked for them, so a request waits.
+//! The tokens of a prompt, as the model's tokenizer makes them. Another server makes the tokens, so a request waits for them.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use longboat_accept::{Budget, Held};
-use longboat_scheduler::Prompt;
+use longboat_scheduler::{Media, Prompt};
 
 use crate::{
     body::{Api, Parsed},
@@ -16,10 +16,10 @@ mod render;
 
 pub(crate) use render::{Renderer, parse};
 
-/// Who knows the tokens of prompts.
+/// A source of the tokens of prompts.
 pub(crate) trait TokenSource: Send + Sync + fmt::Debug {
-    /// Asks for a request's tokens. It returns at once; the answer is waited for by whoever polls it. `None`: nothing is to
-    /// be asked for this request, which goes on as it is.
+    /// Starts a lookup of a request's tokens and returns at once. The caller polls the answer. Returns `None` if this request
+    /// needs no lookup, and the request goes on unchanged.
     fn ask(&self, question: &Question<'_>) -> Option<Lookup>;
 }
 
@@ -28,28 +28,30 @@ pub(crate) trait TokenSource: Send + Sync + fmt::Debug {
 pub(crate) struct Question<'a> {
     pub(crate) api: Api,
     pub(crate) parsed: &'a Parsed,
-    /// The model that is asked for, after any rewrite.
+    /// The model after any rewrite.
     pub(crate) target: &'a str,
-    /// Its body.
+    /// The request's body.
     pub(crate) body: &'a Bytes,
-    /// Where the memory of the answer is counted.
+    /// The budget for the memory of the answer.
     pub(crate) bodies: &'a Arc<Budget>,
 }
 
-/// A question under way.
+/// A lookup in progress.
 pub(crate) struct Lookup {
-    /// How long the answer may take. A request without one is scheduled without its tokens.
+    /// How long the answer may take. After that, the request is scheduled without tokens.
     pub(crate) patience: Duration,
     pub(crate) answer: Answer,
 }
 
-/// The tokens, or why they cannot be had. To drop it is to ask no more.
+/// The tokens, or the error. Dropping it cancels the lookup.
 pub(crate) type Answer = BoxFuture<'static, Result<Tokens, TokenError>>;
 
 /// The tokens of all prompts of a request.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     pub(crate) prompts: Vec<Prompt>,
+    /// Its images, audio and videos, by the hashes that the tokenizer gave them.
+    pub(crate) media: Vec<Media>,
     /// Their memory.
     pub(crate) held: Held,
 }

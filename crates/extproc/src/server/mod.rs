@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, task::Context, time::Duration};
 
 use bytes::Bytes;
+use longboat_accept::Budget;
 use tokio::{
     io::{AsyncRead, AsyncWrite, BufReader},
     net::{TcpListener, TcpStream},
@@ -24,8 +25,14 @@ pub use http2::connection_of;
 
 const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
-/// The most streams per connection. A stream lives as long as its HTTP response, so a connection has as many streams as the
-/// proxy has requests in flight. hyper's default of 200 would queue the rest.
+/// The most bytes of messages that have not come whole. Proxies send pieces of some 50 KB, so this is enough for 5,000 streams.
+const MAX_PARTIAL: usize = 256 << 20;
+
+/// How long a caller may take to shake hands.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// A stream lives as long as its HTTP response, so one connection carries as many as requests are in flight
+/// there; hyper's own limit of 200 would queue the rest.
 const MAX_STREAMS: u32 = 1 << 16;
 
 /// The most bytes to read from a socket at once. A TLS session reads 4 KiB at a time, which would mean a hundred system
@@ -183,6 +190,14 @@ impl std::fmt::Debug for ServerOptions {
 struct Shared<P> {
     processor: Arc<P>,
     options: ServerOptions,
+    /// What all streams hold of messages that have not come whole.
+    partial: Arc<Budget>,
+}
+
+impl<P> Shared<P> {
+    fn new(processor: Arc<P>, options: ServerOptions) -> Self {
+        Self { processor, options, partial: Budget::new(MAX_PARTIAL) }
+    }
 }
 
 /// Serves a processor until `shutdown`, then lets streams in flight end within the grace period.
@@ -193,7 +208,7 @@ pub async fn serve<P: Processor>(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let threads = options.threads;
-    let shared = Arc::new(Shared { processor, options });
+    let shared = Arc::new(Shared::new(processor, options));
     let homes = Homes::start(threads, &shared, &shutdown)?;
     let accepted = accept(&listener, &homes, &shutdown).await;
     drop(listener);
@@ -238,12 +253,16 @@ async fn connection<P: Processor>(stream: TcpStream, shared: Arc<Shared<P>>, shu
     };
     let acceptor = tokio_rustls::TlsAcceptor::from(tls);
     let handshake = tokio::select! {
-        handshake = acceptor.accept(BufReader::with_capacity(PIECE, stream)) => handshake,
+        handshake = tokio::time::timeout(
+            HANDSHAKE,
+            acceptor.accept(BufReader::with_capacity(PIECE, stream)),
+        ) => handshake,
         () = shutdown.cancelled() => return,
     };
     match handshake {
-        Ok(stream) => carry(stream, shared, shutdown).await,
-        Err(error) => tracing::debug!(%error, "TLS handshake failed."),
+        Ok(Ok(stream)) => carry(stream, shared, shutdown).await,
+        Err(_) => tracing::debug!("A TLS handshake took too long."),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed."),
     }
 }
 

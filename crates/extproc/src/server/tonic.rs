@@ -57,7 +57,7 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
     fn call(&self, request: http::Request<hyper::body::Incoming>) -> Self::Future {
-        let Shared { processor, options } = &*self.0;
+        let Shared { processor, options, .. } = &*self.0;
         if request.uri().path() == PATH {
             let mut grpc = Grpc::new(ProstCodec::<ProcessingResponse, ProcessingRequest>::default())
                 .accept_compressed(CompressionEncoding::Gzip)

@@ -1,4 +1,4 @@
-//! Unpacking archives that somebody else made: nothing leaves the folder, and nothing grows without bound.
+//! Unpacks untrusted archives. Nothing is written outside of the folder, and the size of the content is limited.
 
 mod stage;
 mod tar;
@@ -20,12 +20,12 @@ pub use self::{
 
 /// Most members of one archive.
 const MOST_MEMBERS: usize = 1_000_000;
-/// An archive may grow to this many times its size…
+/// The content of an archive may have this many times the archive's size…
 const MOST_GROWTH: u64 = 200;
-/// …and to this many bytes whatever its size.
+/// …or this many bytes, whatever the archive's size.
 const FREE_GROWTH: u64 = 256 << 20;
 
-/// The forms of archives, told by their first bytes.
+/// The formats of archives, recognized by their first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Zip,
@@ -45,7 +45,7 @@ fn form(start: &[u8]) -> Result<Form, &'static str> {
     }
 }
 
-/// Reads Zstandard frames one after the other.
+/// Reads concatenated Zstandard frames.
 struct Frames<R: Read> {
     decoder: Option<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>,
 }
@@ -76,7 +76,7 @@ impl Read for Frames<BufReader<File>> {
     }
 }
 
-/// Opens a tar archive in whatever it is compressed with.
+/// Opens a tar archive with any supported compression.
 fn decompressed(mut file: File) -> Result<Box<dyn Read>, Problem> {
     let mut start = [0; 8];
     let count = file.read(&mut start)?;
@@ -100,9 +100,9 @@ fn is_zip(file: &mut File) -> io::Result<bool> {
 /// Why an archive cannot be unpacked.
 #[derive(Debug)]
 pub enum Problem {
-    /// The archive itself.
+    /// The archive is broken or not allowed.
     Archive(String),
-    /// Reading it, or writing what is in it.
+    /// The archive cannot be read, or its content cannot be written.
     Io(io::Error),
 }
 

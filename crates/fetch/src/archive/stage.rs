@@ -1,4 +1,5 @@
-//! Where archives are unpacked to: a fresh folder beside the target's files, which is moved into place when all is well.
+//! The stage: a new folder beside the target's files. Archives are unpacked there, and moved into place when all have
+//! succeeded.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{FetchError, names, source::Members};
 
-/// Longest target of a link, in bytes.
+/// Longest target of a symbolic link, in bytes.
 const LONGEST_LINK: u64 = 4096;
 
 /// A folder that archives are unpacked to.
@@ -25,7 +26,7 @@ const LONGEST_LINK: u64 = 4096;
 pub(crate) struct Stage {
     root: PathBuf,
     free: Option<u64>,
-    /// By path.
+    /// The members, by path.
     members: BTreeMap<String, Found>,
 }
 
@@ -42,18 +43,18 @@ enum Is {
     Link,
 }
 
-/// A member that was unpacked.
+/// An unpacked member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// Where it is below the stage, and will be below the target.
+    /// The path below the stage, and later below the target.
     pub(crate) path: String,
     pub(crate) is_folder: bool,
     pub(crate) is_link: bool,
-    /// The archive that it is from.
+    /// The archive that contains the member.
     pub(crate) archive: String,
 }
 
-/// How much an archive may still hold.
+/// The remaining limits of an archive.
 struct Budget {
     members: usize,
     bytes: u64,
@@ -63,12 +64,12 @@ struct Budget {
 // === impl Stage ===
 
 impl Stage {
-    /// Starts in an empty folder of our own.
+    /// Creates a stage in an empty private folder.
     pub(crate) fn open(root: &Path, free: Option<u64>) -> Self {
         Self { root: root.to_owned(), free, members: BTreeMap::new() }
     }
 
-    /// Unpacks an archive on top of those before.
+    /// Unpacks an archive. Its members replace those of earlier archives.
     pub(crate) fn unpack(
         &mut self,
         mut file: File,
@@ -88,7 +89,7 @@ impl Stage {
             Problem::Io(source) if source.raw_os_error().is_some() => {
                 FetchError::File { action: "unpack in", path: self.root.clone(), source }
             }
-            // What a decoder says of broken data.
+            // The decoder's message about broken data is replaced by this one.
             Problem::Io(_) => FetchError::Archive {
                 archive: names::shown(name),
                 why: "The file format is not valid.".into(),
@@ -96,7 +97,7 @@ impl Stage {
         })
     }
 
-    /// Everything that was unpacked and is still there, sorted by path.
+    /// Returns all members that were unpacked and not removed again, sorted by path.
     pub(crate) fn finish(self) -> Vec<Member> {
         let member = |(path, found): (String, Found)| Member {
             path,
@@ -194,7 +195,8 @@ impl Stage {
         Ok(())
     }
 
-    /// In images, a name that begins with `.wh.` removes what is under the rest of the name; returns whether this is one.
+    /// Handles a whiteout of an image layer: a name that begins with `.wh.` removes the member with the rest of the name.
+    /// Returns whether the name is a whiteout.
     fn white_out(&mut self, path: &str) -> Result<bool, Problem> {
         let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
         let Some(hidden) = name.strip_prefix(".wh.") else { return Ok(false) };
@@ -209,7 +211,7 @@ impl Stage {
         Ok(true)
     }
 
-    /// Removes a member, and what is in it.
+    /// Removes a member and, if it is a folder, its content.
     fn remove(&mut self, path: &str) -> Result<(), Problem> {
         let Some(found) = self.members.remove(path) else { return Ok(()) };
         let at = self.root.join(path);
@@ -223,7 +225,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes a folder, and those above it. All of them are ours, so none is a link.
+    /// Creates a folder and its parents. The stage creates all of them itself, so none is a symbolic link.
     fn folder(&mut self, path: &str, archive: &str) -> Result<(), Problem> {
         if path.is_empty() {
             return Ok(());
@@ -246,7 +248,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes room for a member that is no folder; later ones replace earlier ones.
+    /// Prepares the place of a member that is not a folder. A later member replaces an earlier one.
     fn room(&mut self, path: &str, kind: Is, archive: &str) -> Result<PathBuf, Problem> {
         if let Some((above, _)) = path.rsplit_once('/') {
             self.folder(above, archive)?;
@@ -285,7 +287,7 @@ impl Stage {
     }
 }
 
-/// Writes, and sums up.
+/// Writes to a file and computes the CRC-32 of the bytes.
 struct Summed {
     file: File,
     sum: crc32fast::Hasher,
@@ -319,7 +321,7 @@ impl Budget {
     }
 }
 
-/// Where a member belongs; none if it is not below the folder that is wanted.
+/// Returns the member's path. Returns `None` if the member is not below the wanted folder.
 fn wanted(path: &str, members: &Members) -> Result<Option<String>, Problem> {
     let plain: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     if plain.contains(&"..") {
@@ -340,26 +342,30 @@ fn wanted(path: &str, members: &Members) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Whether a relative link leads to somewhere in the folder, going by its text; absolute ones do not.
+/// Whether a relative link leads to somewhere in the folder, going by its text; absolute ones do not. Folders above a link are real ones,
+/// and what it goes down to may be another link: from there, nobody can say where `..` leads.
 fn stays_inside(path: &str, to: &str) -> bool {
     let mut depth = path.matches('/').count();
+    let mut goes_down = false;
     if to.is_empty() || to.starts_with('/') || to.contains('\0') {
         return false;
     }
     for part in to.split('/') {
         match part {
             "" | "." => {}
+            ".." if goes_down => return false,
             ".." => match depth.checked_sub(1) {
                 Some(less) => depth = less,
                 None => return false,
             },
-            _ => depth += 1,
+            _ => goes_down = true,
         }
     }
     true
 }
 
-/// Rights that others may give: no set-id bits, nobody else writes, the owner always may read and write.
+/// The permissions that a member may have: no set-id bits, no write access for others, and always read and write access for the
+/// owner.
 fn masked(mode: u32) -> u32 {
     let mode = (mode & 0o755) | 0o600;
     if mode & 0o100 == 0 { mode & !0o011 } else { mode }
@@ -397,6 +403,11 @@ mod tests {
             ("leaves in the middle", vec![file("a/../../x")]),
             ("link out", vec![member("l", b'2', 0, "../x", b"")]),
             ("link out deeper", vec![member("a/l", b'2', 0, "../../x", b"")]),
+            // By its text, the second one stays inside.
+            (
+                "link out by links",
+                vec![member("d/l", b'2', 0, "..", b""), member("e", b'2', 0, "d/l/../x", b"")],
+            ),
             ("absolute link", vec![member("l", b'2', 0, "/etc", b"")]),
             ("through a link", vec![file("d/x"), member("l", b'2', 0, "d", b""), file("l/y")]),
             ("hard link out", vec![member("h", b'1', 0, "../x", b"")]),

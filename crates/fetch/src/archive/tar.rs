@@ -1,4 +1,4 @@
-//! Reading tar archives: ustar with the extensions of POSIX and GNU, in little memory.
+//! Reads tar archives: ustar with the extensions of POSIX and GNU. Needs little memory.
 
 use std::{
     collections::BTreeMap,
@@ -11,41 +11,41 @@ const BLOCK: usize = 512;
 /// Longest extension header, in bytes.
 const LONGEST_EXTENSION: u64 = 256 << 10;
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link, and where it leads.
+    /// A symbolic link with its target.
     Symlink(String),
-    /// Another name of a member before it.
+    /// A hard link to an earlier member.
     Hardlink(String),
-    /// A device, a pipe, or anything else that no model needs.
+    /// A device, a pipe, or another kind that models do not need.
     Special,
 }
 
 /// A member of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path, as it is written.
+    /// Its path, as in the archive.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Size of its content in bytes.
     pub size: u64,
-    /// Its rights.
+    /// Its permissions.
     pub mode: u32,
 }
 
-/// Reads one member after the other.
+/// Reads the members one after the other.
 #[derive(Debug)]
 pub struct Reader<R> {
     inner: R,
-    /// Bytes of the current member that were not read yet.
+    /// Bytes of the current member that are still to be read.
     left: u64,
-    /// Zeros that fill up its last block.
+    /// Zeros after the current member, up to the end of its last block.
     padding: u64,
 }
 
@@ -57,7 +57,7 @@ impl<R: Read> Reader<R> {
         Self { inner, left: 0, padding: 0 }
     }
 
-    /// The next member; what was not read of the one before is passed over. None at the end.
+    /// Returns the next member, and skips the unread rest of the one before. Returns `None` at the end of the archive.
     pub fn entry(&mut self) -> Result<Option<Entry>, Problem> {
         let mut extended: BTreeMap<String, String> = BTreeMap::new();
         let (mut long_name, mut long_link) = (None, None);
@@ -79,7 +79,7 @@ impl<R: Read> Reader<R> {
                 b'L' => long_name = Some(text(&self.extension(size)?)),
                 b'K' => long_link = Some(text(&self.extension(size)?)),
                 b'x' => extended = records(&self.extension(size)?)?,
-                // Defaults for all that follow, and labels: nothing in them matters here.
+                // Global defaults and volume labels are not needed.
                 b'g' | b'V' => {}
                 _ => {
                     if extended.keys().any(|key| key.starts_with("GNU.sparse.")) || typeflag == b'S' {
@@ -104,7 +104,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next block, if it is not the end.
+    /// Returns the next header. Returns `None` at the end of the archive.
     fn header(&mut self) -> Result<Option<[u8; BLOCK]>, Problem> {
         let mut header = [0; BLOCK];
         let mut filled = 0;
@@ -161,7 +161,7 @@ impl<R: Read> Read for Reader<R> {
     }
 }
 
-/// A number in octal digits, or in GNU's binary form.
+/// Reads a number in octal digits, or in GNU's binary form.
 fn number(field: &[u8]) -> Option<u64> {
     if field[0] & 0x80 != 0 {
         let mut value = u64::from(field[0] & 0x7f);
@@ -174,7 +174,7 @@ fn number(field: &[u8]) -> Option<u64> {
     if text.is_empty() { Some(0) } else { u64::from_str_radix(text, 8).ok() }
 }
 
-/// Text up to the first zero. Names in other encodings are kept apart from each other, but not spelt right.
+/// Returns the text up to the first zero byte. Names that are not UTF-8 lose their invalid bytes.
 fn text(field: &[u8]) -> String {
     let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
     String::from_utf8_lossy(&field[..end]).into_owned()
@@ -186,7 +186,7 @@ fn name(header: &[u8; BLOCK]) -> String {
     if prefix.is_empty() { name } else { format!("{prefix}/{name}") }
 }
 
-/// The records of an extension header of POSIX: `LENGTH KEY=VALUE`, one a line.
+/// Reads the records of a POSIX extension header: `LENGTH KEY=VALUE`, one per line.
 fn records(mut content: &[u8]) -> Result<BTreeMap<String, String>, Problem> {
     let broken = || Problem::from("an extension header cannot be read");
     let mut records = BTreeMap::new();
@@ -208,7 +208,7 @@ fn records(mut content: &[u8]) -> Result<BTreeMap<String, String>, Problem> {
 pub(super) mod tests {
     use super::*;
 
-    /// A header and content of one member.
+    /// A header with the content of one member.
     pub(in crate::archive) fn member(
         path: &str,
         typeflag: u8,

@@ -1,13 +1,13 @@
-//! Reading zip archives by their directory, with the extensions for large files.
+//! Reads zip archives by their central directory, with the extensions for large files.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::{MOST_MEMBERS, Problem};
 
-/// How a member is compressed.
+/// The compression of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Not at all.
+    /// No compression.
     Stored,
     /// Deflate.
     Deflated,
@@ -16,29 +16,29 @@ pub enum Method {
 /// A member of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path, as it is written.
+    /// Its path, as in the archive.
     pub path: String,
-    /// How it is compressed.
+    /// Its compression.
     pub method: Method,
     /// CRC-32 of its content.
     pub sum: u32,
-    /// Bytes in the archive.
+    /// Its compressed size in bytes.
     pub packed: u64,
-    /// Bytes of its content.
+    /// The size of its content in bytes.
     pub size: u64,
-    /// Type and rights as Unix has them; 0 if it was made elsewhere.
+    /// Its Unix type and permissions. 0 if the archive was not made on Unix.
     pub mode: u32,
-    /// Where its header is.
+    /// The position of its header.
     offset: u64,
 }
 
 const END: usize = 22;
 const LONGEST_COMMENT: u64 = 65_535;
 const LARGE_32: u64 = 0xFFFF_FFFF;
-/// Longest directory that is read, in bytes.
+/// Longest central directory, in bytes.
 const LONGEST_DIRECTORY: u64 = 64 << 20;
 
-/// The members that an archive lists.
+/// Returns the members in the central directory.
 pub fn directory(file: &mut (impl Read + Seek)) -> Result<Vec<Entry>, Problem> {
     let invalid = || Problem::from("The file format is not valid.");
     let length = file.seek(SeekFrom::End(0))?;
@@ -51,7 +51,7 @@ pub fn directory(file: &mut (impl Read + Seek)) -> Result<Vec<Entry>, Problem> {
     let end = &tail[at..];
     let (mut count, mut size, mut offset) =
         (u64::from(u16_at(end, 10)?), u64::from(u32_at(end, 12)?), u64::from(u32_at(end, 16)?));
-    // The larger form is announced in the 20 bytes before the end.
+    // A locator in the 20 bytes before the end record announces the zip64 form.
     if let Some(locator) =
         at.checked_sub(20).map(|from| &tail[from..at]).filter(|l| l.starts_with(b"PK\x06\x07"))
     {
@@ -75,7 +75,7 @@ pub fn directory(file: &mut (impl Read + Seek)) -> Result<Vec<Entry>, Problem> {
     Ok(entries)
 }
 
-/// One member of the directory, and the length of its record.
+/// Reads one record of the central directory. Returns the member and the record's length.
 fn entry(bytes: &[u8]) -> Result<(Entry, usize), Problem> {
     if !bytes.starts_with(b"PK\x01\x02") {
         return Err("The file format is not valid.".into());
@@ -114,7 +114,7 @@ fn entry(bytes: &[u8]) -> Result<(Entry, usize), Problem> {
     Ok((Entry { path, method, sum: u32_at(bytes, 16)?, packed, size, mode, offset }, length))
 }
 
-/// The extra field of this kind.
+/// Returns the extra field of this kind.
 fn field(mut fields: &[u8], wanted: u16) -> Option<&[u8]> {
     while fields.len() >= 4 {
         let (kind, length) = (u16_at(fields, 0).ok()?, usize::from(u16_at(fields, 2).ok()?));
@@ -130,7 +130,7 @@ fn field(mut fields: &[u8], wanted: u16) -> Option<&[u8]> {
 // === impl Entry ===
 
 impl Entry {
-    /// Moves to where the packed content begins.
+    /// Moves to the start of the compressed content.
     pub(super) fn seek(&self, file: &mut (impl Read + Seek)) -> Result<(), Problem> {
         let header = read(file, self.offset, 30)?;
         if !header.starts_with(b"PK\x03\x04") {

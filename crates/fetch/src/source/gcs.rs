@@ -1,4 +1,4 @@
-//! Google Cloud Storage, by its JSON interface.
+//! Google Cloud Storage, with its JSON API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use futures::{FutureExt, future::BoxFuture};
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::{Listing, Opened, Remote, Source, Want, gcs_credentials::Credentials, pages::Pages};
+use super::{Listing, Name, Opened, Remote, Source, Want, gcs_credentials::Credentials, pages::Pages};
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
@@ -78,7 +78,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     }))
 }
 
-/// The names of the objects on a page of a listing; none if it is no such page.
+/// Returns the names of the objects on a page of a listing. Returns `None` if the text is not such a page.
 pub fn objects(text: &[u8]) -> Option<Vec<String>> {
     let page: Page = serde_json::from_slice(text).ok()?;
     Some(page.items.into_iter().map(|object| object.name).collect())
@@ -104,7 +104,7 @@ impl Gcs {
         self.client.document(&self.request(path).await?, LONGEST_PAGE).await
     }
 
-    /// The objects below the path; the object of that name where there are none.
+    /// Returns the objects below the path. If there are none, returns the object with this name.
     async fn objects(&self, filter: &Filter) -> Result<Vec<Remote>, Failure> {
         let prefix = if self.path.is_empty() { String::new() } else { format!("{}/", self.path) };
         let mut files = Vec::new();
@@ -165,10 +165,10 @@ impl Object {
         let mut file = Remote::new(path, self.name);
         let size = self.size.as_deref().and_then(|size| size.parse().ok());
         file.size = Some(size.ok_or_else(|| Failure::last("an object has no size"))?);
-        file.identity = self.generation.map(Into::into);
+        file.name = self.generation.map_or(Name::Unknown, |generation| Name::Text(generation.into()));
         let md5 = || Digest::from_base64(Algorithm::Md5, &self.md5_hash?);
         file.digest = self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
-        // Objects that were put together of others have no MD5.
+        // Composite objects have no MD5.
         file.digest = md5().or(file.digest);
         Ok(file)
     }
@@ -195,7 +195,7 @@ impl Source for Gcs {
     fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
         async move {
             let generation =
-                file.identity.as_ref().map(|generation| format!("generation={}&", encode::part(generation)));
+                file.identity().map(|generation| format!("generation={}&", encode::part(&generation)));
             let path = format!(
                 "download/storage/v1/b/{}/o/{}?{}alt=media",
                 self.bucket,

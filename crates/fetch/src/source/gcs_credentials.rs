@@ -1,4 +1,4 @@
-//! Tokens for Google Cloud Storage: a credential file, or the metadata server of the machine, or none.
+//! Tokens for Google Cloud Storage: from a credential file, from the machine's metadata server, or none.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -21,12 +21,12 @@ use crate::{
 
 const VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
 const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
-/// Tokens are replaced so long before their end, in seconds.
+/// Tokens are replaced this many seconds before they expire.
 const EARLY: i64 = 300;
-/// Longest answer with a token, in bytes.
+/// Longest response with a token, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// Gets tokens, and new ones before they expire.
+/// Gets tokens, and replaces them before they expire.
 pub(super) struct Credentials {
     from: From,
     near: Client,
@@ -35,15 +35,15 @@ pub(super) struct Credentials {
     token: Mutex<Option<(Option<String>, i64)>>,
 }
 
-/// Where tokens come from.
+/// The source of tokens.
 enum From {
     /// The key of a service account.
     Account(Account),
-    /// The token of a person.
+    /// The refresh token of a user.
     Person(Person),
-    /// The machine, at this address, if it is one of Google's.
+    /// The metadata server at this address, if the machine belongs to Google Cloud.
     Machine(String),
-    /// Nowhere.
+    /// No source. Requests are anonymous.
     Nobody,
 }
 
@@ -94,9 +94,9 @@ impl Credentials {
         })
     }
 
-    /// A token that is still good; none where requests are anonymous.
+    /// Returns a valid token. Returns `None` if requests are anonymous.
     pub(super) async fn token(&self) -> Result<Option<String>, Failure> {
-        // One asks, and the others wait for what it gets.
+        // One caller asks for a token, and the others wait for the result.
         let _asking = self.current.lock().await;
         let now = Timestamp::now().as_second();
         if let Some((token, end)) = &*self.token.lock()
@@ -137,7 +137,7 @@ impl Credentials {
         );
         request.body = Some(body.into());
         let document = self.far.document(&request, LONGEST).await.map_err(|failure| Failure {
-            // A grant that is refused is a matter of credentials, whatever the status.
+            // A refused grant is an authentication error, whatever the status.
             status: failure.status.map(|status| if status < 500 { 401 } else { status }),
             ..failure
         })?;
@@ -195,7 +195,7 @@ impl From {
 // === impl Account ===
 
 impl Account {
-    /// The body that asks for a token: a statement about us, signed with the account's key.
+    /// Builds the body of a token request: a JWT that is signed with the account's key.
     fn grant(&self, now: i64) -> Result<String, Failure> {
         let encode_json = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let mut header = json!({"alg": "RS256", "typ": "JWT"});

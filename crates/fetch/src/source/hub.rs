@@ -1,4 +1,5 @@
-//! The Hugging Face hub, by its HTTP protocol. Files in Xet storage come the plain way: the hub serves every one of them so.
+//! The Hugging Face hub, over its HTTP API. Files in Xet storage are fetched over plain HTTP, which the hub supports for all of
+//! them.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,7 +9,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    Listing, Opened, Remote, Source, Want,
+    Listing, Name, Opened, Remote, Source, Want,
     hub_cache::HubCache,
     hub_wire::{Address, Headers, Model, Tree, digest, next_page},
     pages::Pages,
@@ -25,7 +26,7 @@ use crate::{
 /// Longest list of files that is read at once, in bytes.
 const LONGEST_LIST: usize = 24 << 20;
 
-/// Most addresses of files that are remembered.
+/// The most download addresses that are remembered.
 const MOST_LOCATIONS: usize = 1000;
 
 struct Hub {
@@ -35,13 +36,13 @@ struct Hub {
     token: Option<String>,
     offline: bool,
     cache: Option<HubCache>,
-    /// The commit that the revision was when it was asked for.
+    /// The commit of the revision when it was first resolved.
     commit: Mutex<Option<String>>,
-    /// Where the hub sends those who want a file, by path.
+    /// The download addresses that the hub has redirected to, by path.
     locations: Mutex<BTreeMap<Arc<str>, Url>>,
 }
 
-/// Starts a download from the hub.
+/// Creates a source for the hub.
 pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
     let address = Address::parse(uri)?;
     let endpoint = settings.get("HF_ENDPOINT").unwrap_or("https://huggingface.co");
@@ -70,7 +71,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     }))
 }
 
-/// The token of the environment, or else of the file that `hf auth login` writes.
+/// Returns the token from the environment, or else from the file that `hf auth login` writes.
 fn token(settings: &Settings) -> Option<String> {
     let clean = |token: &str| Some(token.trim().to_owned()).filter(|token| !token.is_empty());
     if settings.is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
@@ -113,7 +114,7 @@ impl Hub {
 
     async fn model(&self) -> Result<(String, Vec<Remote>), Failure> {
         let Address { repository, revision } = &self.address;
-        // A hub that does not know `blobs` lists names only, and each file is then asked for.
+        // A hub that does not know `blobs` lists only names. Then each file is described by its own request.
         let path = format!("api/models/{repository}/revision/{}?blobs=true", encode::part(revision));
         let request = self.request(Method::GET, self.url(&path)?)?;
         let (commit, files) = match self.client.document(&request, LONGEST_LIST).await {
@@ -149,6 +150,13 @@ impl Hub {
             pages.turn(&origin(&self.endpoint), files.len() - before, next.as_deref())?;
             let Some(next) = next else { return Ok(files) };
             url = page.url.join(&next).map_err(|_| Failure::last("the next page has no address"))?;
+            // The hub is asked, and what it says must not make us ask others.
+            if origin(&url) != origin(&page.url) {
+                let (hub, host) = (origin(&page.url), crate::names::shown(&origin(&url)));
+                return Err(Failure::last(format!(
+                    "{hub} names a next page of its list of files on another host, {host}; check HF_ENDPOINT"
+                )));
+            }
         }
     }
 
@@ -170,7 +178,7 @@ impl Hub {
         }
     }
 
-    /// Remembers where a file is. There may be very many, and the hub can be asked again.
+    /// Remembers the download address of a file. The number is limited, because the hub can be asked again.
     fn remember(&self, file: &Remote, location: Url) {
         let mut locations = self.locations.lock();
         if locations.len() >= MOST_LOCATIONS {
@@ -230,7 +238,7 @@ impl Source for Hub {
                 Ok(Remote {
                     size: Some(headers.size),
                     digest: digest(&headers.identity),
-                    identity: Some(headers.identity.into()),
+                    name: Name::Text(headers.identity.into()),
                     described: true,
                     ..file.clone()
                 })
@@ -248,7 +256,7 @@ impl Source for Hub {
             let known = self.locations.lock().get(&*file.path).cloned();
             if let Some(location) = known {
                 match self.ask(location, want).await {
-                    // The signature of the address has expired: the hub makes a new one.
+                    // The signature of the download address has expired, so the hub is asked for a new one.
                     Err(failure) if matches!(failure.status, Some(400 | 401 | 403 | 404 | 410)) => {
                         self.locations.lock().remove(&*file.path);
                     }

@@ -1,4 +1,4 @@
-//! The cache that the hub's own client keeps on this machine: `models--OWNER--NAME/{refs,snapshots,blobs}`. It is only read.
+//! The cache of the hub's own client on this machine: `models--OWNER--NAME/{refs,snapshots,blobs}`. It is only read.
 
 use std::{
     fs,
@@ -6,21 +6,21 @@ use std::{
 };
 
 use super::{
-    Remote,
+    Name, Remote,
     hub_wire::{digest, is_commit},
 };
 use crate::settings::Settings;
 
-/// How deep folders of a model are looked into.
+/// The most levels of folders in a model.
 const DEEPEST: usize = 32;
 
-/// The part of the cache that is about one model.
+/// The cached files of one model.
 #[derive(Debug)]
 pub(super) struct HubCache {
     folder: PathBuf,
 }
 
-/// The folder of the hub's client: `HF_HOME`, or its default.
+/// Returns the folder of the hub's client: `HF_HOME`, or its default.
 pub(super) fn home(settings: &Settings) -> Option<PathBuf> {
     let cache = settings.get("XDG_CACHE_HOME").map(PathBuf::from);
     settings
@@ -32,7 +32,7 @@ pub(super) fn home(settings: &Settings) -> Option<PathBuf> {
 // === impl HubCache ===
 
 impl HubCache {
-    /// The cache of a model, if there is one.
+    /// Returns the cache of a model, if there is one.
     pub(super) fn new(settings: &Settings, repository: &str) -> Option<Self> {
         let set = settings.get("HF_HUB_CACHE").or_else(|| settings.get("HUGGINGFACE_HUB_CACHE"));
         let hub = set.map(PathBuf::from).or_else(|| Some(home(settings)?.join("hub")))?;
@@ -40,7 +40,7 @@ impl HubCache {
         folder.join("blobs").is_dir().then_some(Self { folder })
     }
 
-    /// The content of a file, if it is there as a whole. Its digest is still to be checked.
+    /// Returns the cached content of a file if it has the right size. The caller must check its digest.
     pub(super) fn find(&self, file: &Remote) -> Option<PathBuf> {
         let digest = file.digest.as_ref()?;
         let blob = self.folder.join("blobs").join(digest.hex());
@@ -48,8 +48,8 @@ impl HubCache {
         (Some(size) == file.size).then_some(blob)
     }
 
-    /// Commit and files of a revision. The cache does not say whether they are all, but while one of them is being downloaded
-    /// they are not.
+    /// Returns the commit and the cached files of a revision. The cache does not show whether all files are there. Returns
+    /// `None` while a file is being downloaded, because the files are then incomplete.
     pub(super) fn list(&self, revision: &str) -> Option<(String, Vec<Remote>)> {
         let is_unfinished =
             |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".incomplete");
@@ -81,8 +81,8 @@ fn walk(folder: &Path, below: &str, depth: usize, files: &mut Vec<Remote>) -> Op
         let target = fs::canonicalize(entry.path()).ok()?;
         let mut file = Remote::new(&path, &path);
         file.size = Some(target.metadata().ok()?.len());
-        file.identity = target.file_name().map(|name| name.to_string_lossy().into());
-        file.digest = Some(digest(file.identity.as_deref()?)?);
+        file.digest = Some(digest(&target.file_name()?.to_string_lossy())?);
+        file.name = Name::Digest;
         files.push(file);
     }
     Some(())

@@ -1,4 +1,4 @@
-//! What the Hugging Face hub says: addresses, models, trees, and the headers of files.
+//! The data of the Hugging Face hub: addresses, models, trees, and the headers of files.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use serde::{
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
-    source::Remote,
+    source::{Name, Remote},
 };
 
 /// Longest name of an owner or a model.
 const LONGEST_NAME: usize = 96;
 
-/// A model and one of its states.
+/// A model and its revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// `owner/name`.
@@ -65,7 +65,7 @@ struct Node {
     lfs: Option<Lfs>,
 }
 
-/// What the headers of a file say.
+/// The headers of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) identity: String,
@@ -120,7 +120,7 @@ impl Address {
 // === impl Model ===
 
 impl Model {
-    /// The most files that one answer lists as they are.
+    /// A response that lists more files than this may be incomplete.
     const MOST: usize = 50_000;
 
     /// The commit.
@@ -128,7 +128,7 @@ impl Model {
         self.sha.as_deref().filter(|sha| is_commit(sha))
     }
 
-    /// The files; none where there may be more than the answer holds.
+    /// Returns the files. Returns `None` if the response may be incomplete.
     pub(crate) fn into_files(self) -> Option<Vec<Remote>> {
         self.siblings
     }
@@ -139,7 +139,7 @@ fn no_files() -> Option<Vec<Remote>> {
     Some(Vec::new())
 }
 
-/// Reads files one by one, so that their list is not held twice; none where there are too many.
+/// Reads the files one by one, so that the list is held only once. Returns `None` if there are too many.
 fn files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Remote>>, D::Error> {
     struct Files;
 
@@ -169,7 +169,7 @@ fn files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Remote
 // === impl Tree ===
 
 impl Tree {
-    /// The files of this page.
+    /// Returns the files of this page.
     pub(crate) fn into_files(self) -> Vec<Remote> {
         let files = self.0.into_iter().filter(|node| node.kind == "file");
         files.map(|file| remote(&file.path, file.size, file.oid, file.lfs)).collect()
@@ -180,13 +180,18 @@ fn remote(path: &str, size: Option<u64>, blob: Option<String>, lfs: Option<Lfs>)
     let mut file = Remote::new(path, path);
     let identity;
     (file.size, identity) = lfs.map_or((size, blob), |lfs| (lfs.size.or(size), lfs.sha256));
-    file.identity = identity.map(Into::into);
-    file.digest = file.identity.as_deref().and_then(digest);
+    file.digest = identity.as_deref().and_then(digest);
+    // There may be very many files, and the name of most is the digest.
+    file.name = match identity {
+        Some(identity) if file.digest.is_none() => Name::Text(identity.into()),
+        Some(_) => Name::Digest,
+        None => Name::Unknown,
+    };
     file.described = file.size.is_some() && file.digest.is_some();
     file
 }
 
-/// What an ETag promises: the SHA-256 of large files, git's name of others.
+/// Returns the digest in an ETag: SHA-256 for large files, git's blob hash for others.
 pub(super) fn digest(etag: &str) -> Option<Digest> {
     Digest::from_hex(Algorithm::Sha256, etag).or_else(|| Digest::from_hex(Algorithm::GitBlob, etag))
 }
@@ -198,7 +203,7 @@ pub(super) fn is_commit(text: &str) -> bool {
 // === impl Headers ===
 
 impl Headers {
-    /// Reads the headers of a file; the error says what is missing.
+    /// Reads the headers of a file. The error names the missing header.
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, &'static str> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         if text("x-repo-commit").is_none() {
@@ -213,7 +218,7 @@ impl Headers {
     }
 }
 
-/// The next page that a `Link` header names.
+/// Returns the next page in a `Link` header.
 pub(super) fn next_page(headers: &HeaderMap) -> Option<String> {
     let links = headers.get("link")?.to_str().ok()?;
     let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;

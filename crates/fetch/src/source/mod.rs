@@ -1,4 +1,4 @@
-//! What a source of models is. A new one is one file below `source/` and one line in [`SOURCES`].
+//! The interface of model sources. A new source is one file below `source/` and one line in [`SOURCES`].
 
 mod gcs;
 mod gcs_credentials;
@@ -37,10 +37,10 @@ use crate::{
     settings::Settings,
 };
 
-/// Makes a source of an address.
+/// Creates a source from an address.
 type Start = fn(&str, &Settings) -> Result<Arc<dyn Source>, FetchError>;
 
-/// How addresses of each source begin, and what starts it.
+/// The prefixes of each source's addresses, and the function that creates the source.
 const SOURCES: [(&[&str], Start); 5] = [
     (&["hf://"], hub::start),
     (&["s3://"], s3::start),
@@ -49,7 +49,7 @@ const SOURCES: [(&[&str], Start); 5] = [
     (&["https://", "http://"], web::start),
 ];
 
-/// Starts the source of a remote address.
+/// Creates the source of a remote address.
 pub(crate) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
     let source = SOURCES.iter().find(|(prefixes, _)| prefixes.iter().any(|prefix| uri.starts_with(prefix)));
     let Some((_, start)) = source else {
@@ -62,31 +62,31 @@ pub(crate) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     start(uri, settings)
 }
 
-/// Where models come from. Everything that is asked of it may be asked again.
+/// A source of models. Each call may be repeated.
 pub(crate) trait Source: Send + Sync {
-    /// For the words of messages.
+    /// The protocol, which selects the words of messages.
     fn protocol(&self) -> Protocol;
 
-    /// What is fetched, as messages name it.
+    /// The name of the model in messages.
     fn resource(&self) -> &str;
 
-    /// The files that there are. Patterns are applied here, since some sources exempt some files.
+    /// Lists the files. The source itself applies the patterns, because some sources exempt some files.
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>>;
 
-    /// Size, identity and digest of a file that the listing did not describe.
+    /// Returns size, identity and digest of a file that the listing did not describe.
     fn describe<'a>(&'a self, file: &'a Remote) -> BoxFuture<'a, Result<Remote, FetchError>> {
         Box::pin(async { Ok(file.clone()) })
     }
 
-    /// Starts to read a file.
+    /// Starts to read a range of a file.
     fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>>;
 
-    /// A copy of the file that is on this machine already.
+    /// Returns the path of a copy on this machine, if there is one.
     fn on_this_machine(&self, _file: &Remote) -> Option<PathBuf> {
         None
     }
 
-    /// What a failed file means.
+    /// Converts the failure of a file to an error.
     fn error(&self, failure: Failure) -> FetchError {
         failure.into_error(self.protocol(), self.resource())
     }
@@ -96,26 +96,27 @@ pub(crate) trait Source: Send + Sync {
         false
     }
 
-    /// How parallel the source may be asked.
+    /// The limits of parallel requests.
     fn parallel(&self) -> Parallel {
         Parallel::default()
     }
 }
 
-/// How many things are done at once.
+/// The limits of parallel work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parallel {
-    /// Files that are unfinished at the same time.
+    /// The most unfinished files at a time.
     pub(crate) files: usize,
-    /// Connections.
+    /// The most connections at a time.
     pub(crate) connections: usize,
-    /// Attempts without progress.
+    /// Attempts without progress. `None` for the default.
     pub(crate) attempts: Option<u32>,
 }
 
 impl Default for Parallel {
     fn default() -> Self {
-        // What is in the sockets of a killed process is sent again: with more connections that is more than a hundredth of a model.
+        // If the process is killed, the bytes in the sockets' buffers must be sent again. With more connections, these would be
+        // more than a hundredth of a model.
         Self { files: 8, connections: 6, attempts: None }
     }
 }
@@ -123,37 +124,49 @@ impl Default for Parallel {
 /// The files of a source.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Listing {
-    /// What the source calls its state as a whole: a commit, the digest of a manifest.
+    /// The source's name for its whole state: a commit, or the digest of a manifest.
     pub(crate) revision: Option<String>,
-    /// The files that are wanted.
+    /// The wanted files.
     pub(crate) files: Vec<Remote>,
 }
 
-/// A file of a source. There may be very many, so texts are shared with what else names the file.
+/// A file of a source. There may be very many files, so their texts are shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remote {
-    /// Where it belongs below the target.
+    /// The path below the target.
     pub(crate) path: Arc<str>,
-    /// What the source calls it.
+    /// The name at the source.
     pub(crate) locator: Arc<str>,
     /// Size in bytes, if it is known.
     pub(crate) size: Option<u64>,
-    /// What the source calls this content, if it is known.
-    pub(crate) identity: Option<Arc<str>>,
+    /// What the source calls this content.
+    pub(crate) name: Name,
     /// What the content must be, if it is known.
     pub(crate) digest: Option<Digest>,
-    /// Whether [`Source::describe`] has nothing to add.
+    /// Whether [`Source::describe`] is not needed.
     pub(crate) described: bool,
-    /// Whether parts of it may be asked for at the same time.
+    /// Whether range requests are possible.
     pub(crate) ranged: bool,
-    /// What becomes of it.
+    /// What is done with the downloaded file.
     pub(crate) placement: Placement,
+}
+
+/// What a source calls a content. Another content has another name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// It is not known.
+    #[default]
+    Unknown,
+    /// The digest of the file, in hexadecimal.
+    Digest,
+    /// An ETag, a generation.
+    Text(Arc<str>),
 }
 
 /// What becomes of a file when it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Placement {
-    /// It stays as it is.
+    /// It is kept as it is.
     File,
     /// It is unpacked.
     Archive(Box<Members>),
@@ -162,43 +175,43 @@ pub(crate) enum Placement {
 /// Which members of an archive are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Members {
-    /// Only what is below this folder, without it.
+    /// Only members below this folder are wanted. The folder is removed from their paths.
     pub(crate) below: Option<String>,
-    /// Whether names that begin with `.wh.` remove what former archives brought, as in images.
+    /// Whether names that begin with `.wh.` remove members of earlier archives, as in image layers.
     pub(crate) whiteouts: bool,
-    /// Which of them.
+    /// The patterns for the members.
     pub(crate) filter: Filter,
 }
 
-/// Which bytes of a file are wanted.
+/// The wanted bytes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Want {
     /// First byte.
     pub(crate) start: u64,
-    /// Byte after the last; none for all that follow.
+    /// Byte after the last. `None` for all following bytes.
     pub(crate) end: Option<u64>,
-    /// The content that the bytes must be of.
+    /// The identity that the content must have.
     pub(crate) identity: Option<Arc<str>>,
 }
 
-/// A file that is being read.
+/// A response with the bytes of a file.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) answer: Answer,
-    /// The first byte that comes.
+    /// The first byte in the response.
     pub(crate) start: u64,
     /// Size of the whole file, if it is known.
     pub(crate) size: Option<u64>,
-    /// What the source calls this content.
+    /// The source's name for this content.
     pub(crate) identity: Option<Arc<str>>,
-    /// What the whole content must be.
+    /// The expected digest of the whole content.
     pub(crate) digest: Option<Digest>,
 }
 
 // === impl Remote ===
 
 impl Remote {
-    /// A file of which only the name is known.
+    /// Creates a file of which only the name is known.
     pub(crate) fn new(path: impl AsRef<str>, locator: impl AsRef<str>) -> Self {
         let (path, locator) = (path.as_ref(), locator.as_ref());
         let shared: Arc<str> = path.into();
@@ -206,11 +219,20 @@ impl Remote {
             locator: if path == locator { shared.clone() } else { locator.into() },
             path: shared,
             size: None,
-            identity: None,
+            name: Name::Unknown,
             digest: None,
             described: true,
             ranged: true,
             placement: Placement::File,
+        }
+    }
+
+    /// What the source calls this content, if it is known.
+    pub(crate) fn identity(&self) -> Option<Arc<str>> {
+        match &self.name {
+            Name::Unknown => None,
+            Name::Digest => self.digest.map(|digest| digest.hex().into()),
+            Name::Text(text) => Some(text.clone()),
         }
     }
 }
@@ -218,7 +240,7 @@ impl Remote {
 // === impl Listing ===
 
 impl Listing {
-    /// An archive that is alone is unpacked.
+    /// Marks a single archive to be unpacked.
     #[must_use]
     pub(crate) fn unpacking_a_single_archive(mut self) -> Self {
         if let [file] = self.files.as_mut_slice()
@@ -233,7 +255,7 @@ impl Listing {
 // === impl Want ===
 
 impl Want {
-    /// Whether it is the whole file.
+    /// Whether the whole file is wanted.
     pub(crate) fn is_all(&self) -> bool {
         self.start == 0 && self.end.is_none()
     }
@@ -242,7 +264,7 @@ impl Want {
 // === impl Opened ===
 
 impl Opened {
-    /// Reads off an answer which bytes of what come.
+    /// Reads from a response which bytes of which content it has.
     pub(crate) fn of(answer: Answer, want: &Want) -> Result<Self, Failure> {
         let (start, size) = match answer.status().as_u16() {
             200 => (0, answer.length()),

@@ -1,4 +1,4 @@
-//! A registry of images and artifacts, by the OCI distribution protocol.
+//! A registry of images and artifacts, with the OCI distribution protocol.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     encode,
     error::Protocol,
     filter::Filter,
-    http::{Answer, Client, Failure, Limits, Request, ascii, patiently},
+    http::{Answer, Client, Failure, Limits, Request, ascii, origin, patiently},
     settings::Settings,
     trust,
 };
@@ -35,12 +35,12 @@ const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application
 
 struct Oci {
     client: Client,
-    /// Where the registry is; the second is asked where the first does not answer.
+    /// The base URLs of the registry. The second is used if the first does not answer.
     bases: Vec<String>,
     repository: String,
     reference: String,
     login: Option<Login>,
-    /// The base that answers, and the header that the registry accepts.
+    /// The base URL that answers, and the authorization header that the registry accepts.
     session: Mutex<Session>,
     shown: String,
 }
@@ -57,7 +57,7 @@ struct Token {
     access_token: Option<String>,
 }
 
-/// Starts a download from a registry.
+/// Creates a source for a registry.
 pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
     let (host, repository, reference) = address(uri)?;
     let insecure = settings.is_on("KSERVE_OCI_INSECURE_REGISTRY");
@@ -92,7 +92,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     }))
 }
 
-/// Registry, repository and tag or digest of `oci://REGISTRY/REPOSITORY[:TAG|@DIGEST]`.
+/// Splits `oci://REGISTRY/REPOSITORY[:TAG|@DIGEST]` into registry, repository and tag or digest.
 pub fn address(uri: &str) -> Result<(String, String, String), FetchError> {
     let refuse = |why: &str| FetchError::Address { uri: uri.to_owned(), why: why.to_owned() };
     let rest = uri.strip_prefix("oci://").unwrap_or(uri);
@@ -104,7 +104,7 @@ pub fn address(uri: &str) -> Result<(String, String, String), FetchError> {
             if Digest::parse(digest).is_none_or(|digest| digest.algorithm != Algorithm::Sha256) {
                 return Err(refuse("expected a digest sha256:… after `@`"));
             }
-            // A tag beside a digest says nothing more.
+            // A tag in addition to a digest is ignored.
             (repository.rsplit_once(':').map_or(repository, |(repository, _)| repository), digest)
         }
         None => path.rsplit_once(':').unwrap_or((path, "latest")),
@@ -128,7 +128,7 @@ pub fn address(uri: &str) -> Result<(String, String, String), FetchError> {
     Ok((host.to_owned(), repository, reference.to_owned()))
 }
 
-/// Our architecture, as images name it.
+/// This machine's architecture, as images name it.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -140,7 +140,7 @@ fn architecture() -> &'static str {
 // === impl Oci ===
 
 impl Oci {
-    /// Asks the registry, which may first want to know who asks.
+    /// Sends a request to the registry. If the registry asks for credentials, the request is repeated with them.
     async fn ask(&self, path: &str, prepare: &(dyn Fn(&mut Request) + Sync)) -> Result<Answer, Failure> {
         let mut last = None;
         let known = self.session.lock().base.clone();
@@ -157,7 +157,8 @@ impl Oci {
             };
             let authorization = self.session.lock().authorization.clone();
             let result = match once(authorization.clone()).await {
-                Err(failure) if failure.status == Some(401) => {
+                // A host that the registry redirects to does not get to say where the credentials go.
+                Err(failure) if failure.status == Some(401) && failure.host == origin(&url) => {
                     let authorization = self.authorize(&failure).await?;
                     let result = once(Some(authorization.clone())).await;
                     if result.is_ok() {
@@ -168,7 +169,7 @@ impl Oci {
                 result => result,
             };
             match result {
-                // Somebody there speaks another protocol.
+                // The server speaks the other protocol, HTTP or HTTPS.
                 Err(failure)
                     if matches!(failure.status, None | Some(400))
                         && known.is_none()
@@ -185,7 +186,7 @@ impl Oci {
         Err(last.unwrap_or_else(|| Failure::last("the registry has no address")))
     }
 
-    /// The header that answers a challenge.
+    /// Returns the authorization header for a challenge.
     async fn authorize(&self, refused: &Failure) -> Result<String, Failure> {
         let challenges = refused.headers.get_all("www-authenticate").iter();
         let mut challenges = challenges.filter_map(|value| Challenge::parse(value.to_str().ok()?));
@@ -235,7 +236,7 @@ impl Oci {
         }
     }
 
-    /// A manifest, whose digest is checked where one was asked for.
+    /// Fetches a manifest. If it was requested by digest, the digest is checked.
     async fn manifest(&self, reference: &str) -> Result<(Manifest, String), Failure> {
         let body = patiently(self.client.patience(), || async {
             let prepare = |request: &mut Request| {
@@ -260,6 +261,10 @@ impl Oci {
         let (mut manifest, mut digest) = self.manifest(&self.reference).await?;
         if let Some(platform) = manifest.of_platform(architecture()).map_err(Failure::last)? {
             (manifest, digest) = self.manifest(&platform).await?;
+            if manifest.is_index() {
+                let why = "the index names another index; expected manifests, so push the image again or name its digest";
+                return Err(Failure::last(why));
+            }
         }
         let layers = manifest.layers(filter).map_err(Failure::last)?;
         Ok(Listing { revision: Some(digest), files: layers.0 })

@@ -1,4 +1,4 @@
-//! Credentials of registries: the files that image pull secrets are, and the challenges that registries answer with.
+//! Credentials for registries: the files of image pull secrets, and the challenges of registries.
 
 use std::path::PathBuf;
 
@@ -11,27 +11,27 @@ use crate::{FetchError, settings::Settings};
 const VARIABLE: &str = "KSERVE_OCI_DOCKER_CONFIG";
 const DEFAULT: &str = "/mnt/oci-fetch-auth/config.json";
 
-/// What a registry knows us by.
+/// Credentials for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Login {
     /// A user and a password.
     User { name: String, password: String },
-    /// A token that other tokens are had for.
+    /// An identity token, which is exchanged for access tokens.
     Identity(String),
 }
 
-/// What a registry wants to see.
+/// The authentication that a registry requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Challenge {
     /// User and password.
     Basic,
-    /// A token of the server at this address.
+    /// A token from the server at this address.
     Bearer {
-        /// Where tokens are had.
+        /// The address of the token server.
         realm: String,
-        /// Whom they are for.
+        /// The service that tokens are for.
         service: Option<String>,
-        /// What they allow.
+        /// The scope of tokens.
         scope: Option<String>,
     },
 }
@@ -52,8 +52,8 @@ struct Entry {
     registrytoken: Option<String>,
 }
 
-/// The login for a repository of a registry: of all files of the setting, which commas separate, the first that has one, and
-/// in it the longest key that fits.
+/// Returns the login for a repository of a registry. The setting is a comma-separated list of files. The first file with a
+/// login counts, and in it the longest matching key.
 pub(super) fn login(settings: &Settings, host: &str, repository: &str) -> Result<Option<Login>, FetchError> {
     let set = settings.get(VARIABLE);
     for file in set.unwrap_or(DEFAULT).split(',').map(|file| PathBuf::from(file.trim())) {
@@ -124,7 +124,7 @@ impl Entry {
 // === impl Login ===
 
 impl Login {
-    /// The header that shows user and password.
+    /// Returns the header for basic authentication.
     pub(super) fn basic(&self) -> Option<String> {
         let Self::User { name, password } = self else { return None };
         Some(format!("Basic {}", STANDARD.encode(format!("{name}:{password}"))))

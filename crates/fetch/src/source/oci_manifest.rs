@@ -1,4 +1,4 @@
-//! What an OCI registry says about a model: indexes, manifests, and the layouts that models have in them.
+//! The data of an OCI registry about a model: indexes, manifests, and the layouts of models in them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::{
     digest::{Algorithm, Digest},
     filter::Filter,
-    source::{Members, Placement, Remote},
+    source::{Members, Name, Placement, Remote},
 };
 
 /// Most layers of a model.
@@ -41,18 +41,18 @@ struct Platform {
     architecture: String,
 }
 
-/// The layouts of models.
+/// The layouts of models in a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// An image with the model below `/models`.
     Image,
-    /// Files and archives, each with its type: ModelPack, KitOps, Docker's models.
+    /// Files and archives, each with its media type: ModelPack, KitOps, Docker's models.
     Artifact,
     /// Files with their names in annotations, as ORAS writes them.
     Files,
 }
 
-/// The layers of a model that are to be fetched.
+/// The wanted layers of a model.
 #[derive(Debug)]
 pub struct Layers(pub(crate) Vec<Remote>);
 
@@ -69,20 +69,31 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The digest of the manifest for this architecture, if this is an index.
+    /// If this is an index, returns the digest of the manifest for this architecture.
     pub fn of_platform(&self, architecture: &str) -> Result<Option<String>, String> {
         if self.manifests.is_empty() {
             return Ok(None);
         }
         let fits = |platform: &Platform| platform.os == "linux" && platform.architecture == architecture;
-        // Artifacts are for every platform, and name none.
+        // Artifacts are for every platform, and have no platform field.
         let found = self
             .manifests
             .iter()
             .find(|manifest| manifest.platform.as_ref().is_some_and(fits))
             .or_else(|| self.manifests.iter().find(|manifest| manifest.platform.is_none()));
         let found = found.ok_or_else(|| format!("the index has no manifest for linux/{architecture}"))?;
-        Ok(Some(found.digest.clone()))
+        // Anything else would be read without a check.
+        let digest = Digest::parse(&found.digest).filter(|digest| digest.algorithm == Algorithm::Sha256);
+        let digest = digest.ok_or_else(|| {
+            let shown = crate::names::shown(&found.digest);
+            format!("the index has a manifest with the digest `{shown}`; expected sha256")
+        })?;
+        Ok(Some(digest.to_string()))
+    }
+
+    /// Whether this names manifests and has no layers of its own.
+    pub(crate) fn is_index(&self) -> bool {
+        !self.manifests.is_empty()
     }
 
     fn layout(&self) -> Layout {
@@ -105,7 +116,7 @@ impl Manifest {
         if is_image && are_layers && artifact.is_empty() { Layout::Image } else { Layout::Files }
     }
 
-    /// The layers to fetch, and where each belongs.
+    /// Returns the wanted layers with their paths.
     pub fn layers(&self, filter: &Filter) -> Result<Layers, String> {
         let layout = self.layout();
         let mut files = Vec::new();
@@ -119,7 +130,7 @@ impl Manifest {
             let digest =
                 digest.ok_or_else(|| format!("a layer has the digest `{shown}`; expected sha256"))?;
             let mut file = Remote::new(path, &layer.digest);
-            // The same blob under two names is two files.
+            // The same blob under two names counts as two files.
             let place = &placement;
             if files.iter().any(|other: &Remote| {
                 other.locator == file.locator && other.placement == *place && other.path == file.path
@@ -127,7 +138,7 @@ impl Manifest {
                 continue;
             }
             file.size = Some(layer.size);
-            file.identity = Some(layer.digest.as_str().into());
+            file.name = Name::Text(layer.digest.as_str().into());
             file.digest = Some(digest);
             file.placement = placement;
             files.push(file);
@@ -154,7 +165,7 @@ fn is_layer(media_type: &str) -> bool {
         || media_type.starts_with("application/vnd.docker.image.rootfs.")
 }
 
-/// Where a layer belongs; none if it is not part of the model.
+/// Returns the path of a layer. Returns `None` if the layer is not part of the model.
 fn place(layer: &Descriptor, layout: Layout, filter: &Filter) -> Result<Option<(String, Placement)>, String> {
     let annotation = |names: &[&str]| {
         names
@@ -163,7 +174,7 @@ fn place(layer: &Descriptor, layout: Layout, filter: &Filter) -> Result<Option<(
             .map(|path| path.trim_start_matches("./").to_owned())
     };
     let all = Members { filter: filter.clone(), ..Members::default() };
-    // The name of what is unpacked is not one of the model's files.
+    // A layer that is unpacked is not itself a file of the model, so its name is private.
     let private = || layer.digest.replace(':', "-");
     match layout {
         Layout::Image => {
@@ -184,7 +195,7 @@ fn place(layer: &Descriptor, layout: Layout, filter: &Filter) -> Result<Option<(
             if let Some(name) = name {
                 return Ok(Some((name, Placement::File)));
             }
-            // The first version of Docker's models names no files.
+            // The first version of Docker's models has no file names.
             let name = match kind {
                 "application/vnd.docker.ai.gguf.v3" => "model.gguf",
                 "application/vnd.docker.ai.license" => "LICENSE",
@@ -270,10 +281,12 @@ mod tests {
 
     #[test]
     fn an_index_gives_the_manifest_of_the_platform() {
-        let text = r#"{"manifests":[{"digest":"x","platform":{"os":"linux","architecture":"s390x"}},
-            {"digest":"y","platform":{"os":"linux","architecture":"amd64"}}]}"#;
-        let index = Manifest::parse(text.as_bytes()).unwrap();
-        assert_eq!(index.of_platform("amd64"), Ok(Some("y".into())));
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let text = r#"{"manifests":[{"digest":"../../x","platform":{"os":"linux","architecture":"s390x"}},
+            {"digest":"DIGEST","platform":{"os":"linux","architecture":"amd64"}}]}"#;
+        let index = Manifest::parse(text.replace("DIGEST", &digest).as_bytes()).unwrap();
+        assert_eq!(index.of_platform("amd64"), Ok(Some(digest)));
+        assert!(index.of_platform("s390x").unwrap_err().contains("`../../x`; expected sha256"));
         assert!(index.of_platform("arm64").unwrap_err().contains("linux/arm64"));
     }
 }

@@ -1,4 +1,4 @@
-//! When a list of files that comes in pages has to end.
+//! Detects listings that never end.
 
 use std::{
     collections::HashSet,
@@ -7,25 +7,25 @@ use std::{
 
 use crate::http::Failure;
 
-/// Most files that one list names, wanted or not.
+/// The most files in one listing, wanted or not.
 const MOST_FILES: usize = 1_000_000;
-/// Most pages that name no file. Stores may send some, such as for objects that were deleted.
+/// The most pages without files. Stores may send some, for example for deleted objects.
 const MOST_EMPTY: usize = 1000;
 
-/// The pages that a server has sent of one list.
+/// The pages of a listing so far.
 #[derive(Default)]
 pub(super) struct Pages {
     files: usize,
     empty: usize,
     hasher: RandomState,
-    /// Hashes of the names of pages, which may be long.
+    /// Hashes of the page tokens, because tokens may be long.
     named: HashSet<u64>,
 }
 
 // === impl Pages ===
 
 impl Pages {
-    /// Takes note of a page: how many files it names, and what it calls the next one. Refuses a list that does not end.
+    /// Counts a page with its number of files and the token of the next page. Refuses a listing that does not end.
     pub(super) fn turn(&mut self, server: &str, files: usize, next: Option<&str>) -> Result<(), Failure> {
         self.files += files;
         if self.files > MOST_FILES {

@@ -1,8 +1,8 @@
-//! S3, and what speaks its protocol.
+//! S3 and compatible stores.
 //!
-//! The protocol is our own, over the client that all sources share: libraries for object stores show neither the
-//! checksums of objects nor the encryption that decides what an ETag means, and bring a second client with its own
-//! retries, time limits and redirects.
+//! The crate implements the protocol itself, with the client that all sources share. Libraries for object stores show neither
+//! the checksums of objects nor their encryption, which decides what an ETag means. They also bring a second HTTP client with
+//! its own retries, timeouts and redirects.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    Listing, Opened, Parallel, Remote, Source, Want,
+    Listing, Name, Opened, Parallel, Remote, Source, Want,
     pages::Pages,
     s3_credentials::Credentials,
     s3_list::{Object, Page, error_code},
@@ -30,7 +30,7 @@ use crate::{
     trust,
 };
 
-/// Objects above this come in parts, and are asked for their checksum first, in bytes.
+/// Larger objects are fetched in parts, after a request for their checksum. In bytes.
 const LARGE: u64 = 32 << 20;
 /// Longest page of a listing, in bytes.
 const LONGEST_PAGE: usize = 8 << 20;
@@ -40,14 +40,14 @@ struct S3 {
     credentials: Credentials,
     style: Style,
     bucket: String,
-    /// The key or prefix, without slashes before it.
+    /// The key or prefix, without leading slashes.
     key: String,
     region: Mutex<String>,
     files: usize,
     attempts: u32,
 }
 
-/// How the bucket is named in addresses.
+/// The place of the bucket's name in URLs.
 enum Style {
     /// In the path of this endpoint.
     Path(Url),
@@ -57,7 +57,7 @@ enum Style {
     Aws,
 }
 
-/// Starts a download from a bucket.
+/// Creates a source for a bucket.
 pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
     let (bucket, key) = address(uri)?;
     let region = settings.get("AWS_DEFAULT_REGION").or_else(|| settings.get("AWS_REGION"));
@@ -80,7 +80,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     }))
 }
 
-/// Bucket and key of an address. Nothing in a key has a meaning but its slashes.
+/// Splits an address into bucket and key. In a key, only slashes have a meaning.
 pub fn address(uri: &str) -> Result<(String, String), FetchError> {
     let rest = uri.strip_prefix("s3://").unwrap_or(uri);
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
@@ -116,7 +116,7 @@ fn style(bucket: &str, region: &str, settings: &Settings) -> Result<Style, Fetch
     }
     let Some(endpoint) = endpoint else {
         return if bucket.contains('.') {
-            // No certificate is for a host name with further dots.
+            // AWS's certificate does not cover host names with further dots.
             Ok(Style::Path(parse(&format!("https://s3.{region}.amazonaws.com"))?))
         } else {
             Ok(Style::Aws)
@@ -129,8 +129,8 @@ fn style(bucket: &str, region: &str, settings: &Settings) -> Result<Style, Fetch
     Ok(if by_host { Style::Host(url) } else { Style::Path(url) })
 }
 
-/// Where an object belongs below the target, going by the key that was asked for; none if it is not part of that. The key itself
-/// is a prefix of paths, not of texts.
+/// Returns the path of an object below the target. Returns `None` if the object is not below the requested key. A key is a
+/// prefix of whole path segments, not of text.
 fn place(key: &str, asked: &str) -> Option<String> {
     let rest = if asked.is_empty() {
         key
@@ -167,7 +167,7 @@ impl S3 {
         Url::parse(&format!("{address}{query}")).map_err(|_| Failure::last("an address cannot be made"))
     }
 
-    /// Sends a signed request, once more if the bucket turns out to be in another region.
+    /// Sends a signed request. Repeats it once if the bucket is in another region.
     async fn send(
         &self,
         method: Method,
@@ -191,7 +191,10 @@ impl S3 {
             Err(failure) if matches!(failure.status, Some(301 | 307 | 400)) => failure,
             result => return result,
         };
-        let region = failure.header("x-amz-bucket-region").map(str::to_owned);
+        // It becomes part of a host's name.
+        let taken = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let region = failure.header("x-amz-bucket-region").filter(|region| region.chars().all(taken));
+        let region = region.map(str::to_owned);
         match region.filter(|region| *region != *self.region.lock()) {
             Some(region) if matches!(self.style, Style::Aws) => {
                 *self.region.lock() = region;
@@ -202,7 +205,7 @@ impl S3 {
     }
 
     async fn page(&self, token: Option<&str>) -> Result<Page, Failure> {
-        // In order, as they are signed.
+        // The parameters are in sorted order, as the signature requires.
         let mut query = String::new();
         if let Some(token) = token {
             query.extend(["continuation-token=", &encode::part(token), "&"]);
@@ -275,12 +278,14 @@ impl S3 {
 fn remote(path: String, object: Object) -> Remote {
     let mut file = Remote::new(path, object.key);
     file.size = Some(object.size);
-    file.identity = Some(object.etag).filter(|etag| !etag.is_empty()).map(Into::into);
+    if !object.etag.is_empty() {
+        file.name = Name::Text(object.etag.into());
+    }
     file.described = object.size <= LARGE;
     file
 }
 
-/// What the headers of a whole object promise about its content.
+/// Returns the digest of a whole object from its headers.
 fn promised(header: impl Fn(&str) -> Option<String>) -> Option<Digest> {
     let is_whole = header("x-amz-checksum-type").is_none_or(|kind| kind.eq_ignore_ascii_case("FULL_OBJECT"));
     let checksums = [
@@ -290,12 +295,12 @@ fn promised(header: impl Fn(&str) -> Option<String>) -> Option<Digest> {
         ("x-amz-checksum-crc32c", Algorithm::Crc32c),
         ("x-amz-checksum-crc32", Algorithm::Crc32),
     ];
-    // That of an object of several parts ends in their number, and is none of the content.
+    // The checksum of a multipart object ends with the number of its parts, so it is not a digest of the content.
     let checksum = checksums
         .into_iter()
         .filter(|_| is_whole)
         .find_map(|(name, algorithm)| Digest::from_base64(algorithm, &header(name)?));
-    // The ETag is an MD5 unless the object has several parts, or is encrypted with keys of the user's.
+    // The ETag is an MD5 unless the object has several parts or is encrypted with customer keys.
     let is_plain = header("x-amz-server-side-encryption").is_none_or(|kind| kind == "AES256")
         && header("x-amz-server-side-encryption-customer-algorithm").is_none();
     checksum.or_else(|| {
@@ -356,7 +361,7 @@ impl Source for S3 {
             let answer = self.send(Method::GET, Some(&file.locator), "", headers).await?;
             let header = |name: &str| answer.header(name).map(str::to_owned);
             let etag = header("etag").map(|etag| etag.trim_matches('"').to_owned());
-            // Checksums of parts are those of the part.
+            // The checksums in a partial response are those of the part.
             let digest = if answer.status() == 200 { promised(header) } else { None };
             let mut opened = Opened::of(answer, want)?;
             opened.identity = etag.map(Into::into);

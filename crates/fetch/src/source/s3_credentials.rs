@@ -1,4 +1,4 @@
-//! Where the keys for S3 come from: the environment, web identity, the shared file, the container, the machine.
+//! The keys for S3: from the environment, from web identity, from the shared file, from the container, or from the machine.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     trust,
 };
 
-/// Keys that requests are signed with.
+/// The keys that sign requests.
 #[derive(Clone)]
 pub(super) struct Keys {
     pub(super) id: String,
@@ -26,16 +26,16 @@ pub(super) struct Keys {
     pub(super) expires: Option<Timestamp>,
 }
 
-/// Gets keys, and new ones before they expire.
+/// Gets keys, and replaces them before they expire.
 pub(super) struct Credentials {
     settings: Settings,
     region: String,
     current: Mutex<Option<Arc<Keys>>>,
 }
 
-/// Keys are replaced so long before their end, in seconds.
+/// Keys are replaced this many seconds before they expire.
 const EARLY: i64 = 300;
-/// Longest answer with keys, in bytes.
+/// Longest response with keys, in bytes.
 const LONGEST: usize = 64 << 10;
 
 #[derive(Deserialize)]
@@ -66,7 +66,7 @@ impl Credentials {
         Self { settings: settings.clone(), region: region.to_owned(), current: Mutex::new(None) }
     }
 
-    /// Keys that are still good; none where requests are not signed.
+    /// Returns valid keys. Returns `None` if requests are not signed.
     pub(super) async fn keys(&self) -> Result<Option<Arc<Keys>>, FetchError> {
         if self.settings.is_on("awsAnonymousCredential") {
             return Ok(None);
@@ -118,7 +118,7 @@ impl Credentials {
         Err(FetchError::Authentication { protocol: Protocol::S3, resource: String::new() })
     }
 
-    /// A client that does not wait long: what it asks is near.
+    /// Returns a client with short timeouts, because its servers are near.
     fn client(&self, attempts: u32) -> Result<Client, Failure> {
         let second = Duration::from_secs(1);
         let limits = Limits {
@@ -135,7 +135,7 @@ impl Credentials {
             |url| url.trim_end_matches('/').to_owned(),
         );
         let session = self.settings.get("AWS_ROLE_SESSION_NAME").unwrap_or("longboat");
-        // The token belongs into the body: addresses are logged on the way.
+        // The token must be in the body, because servers and proxies may log URLs.
         let body = format!(
             "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn={}&RoleSessionName={}&WebIdentityToken={}",
             encode::part(role),
@@ -163,7 +163,7 @@ impl Credentials {
         })
     }
 
-    /// The profile of `AWS_PROFILE` in the shared file.
+    /// Returns the keys of the profile `AWS_PROFILE` in the shared file.
     fn shared_file(&self) -> Option<Keys> {
         let file = self.settings.get("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
         let file = file.or_else(|| Some(self.settings.home()?.join(".aws/credentials")))?;
@@ -193,7 +193,7 @@ impl Credentials {
         self.answer(&self.client(5)?, &request).await
     }
 
-    /// The metadata service of the machine, with a session.
+    /// Gets keys from the machine's metadata service (IMDSv2).
     async fn machine(&self) -> Result<Keys, Failure> {
         let endpoint =
             self.settings.get("AWS_EC2_METADATA_SERVICE_ENDPOINT").unwrap_or("http://169.254.169.254");

@@ -1,4 +1,4 @@
-//! What S3 says in XML: pages of a listing, and codes of errors.
+//! The XML of S3: pages of a listing, and error codes.
 
 use quick_xml::{Reader, events::Event};
 
@@ -18,17 +18,17 @@ pub struct Object {
 pub struct Page {
     /// The objects.
     pub objects: Vec<Object>,
-    /// What to ask for the next page with; none at the end.
+    /// The token of the next page. `None` on the last page.
     pub next: Option<String>,
 }
 
-/// Deepest nesting that is read.
+/// The deepest nesting of elements.
 const DEEPEST: usize = 8;
 
 // === impl Page ===
 
 impl Page {
-    /// Reads the answer to a `ListObjectsV2` request with `encoding-type=url`.
+    /// Reads the response to a `ListObjectsV2` request with `encoding-type=url`.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let mut page = Self::default();
         let (mut truncated, mut encoded, mut token) = (false, false, None);
@@ -76,12 +76,12 @@ impl Page {
     }
 }
 
-/// The `Code` of an error document.
+/// Returns the `Code` of an error document.
 pub(super) fn error_code(text: &str) -> Option<String> {
     value_of(text, &["Error", "Code"])
 }
 
-/// The first text at a path of elements; namespaces are not looked at.
+/// Returns the first text at a path of elements. Namespaces are ignored.
 pub(super) fn value_of(text: &str, wanted: &[&str]) -> Option<String> {
     let mut found = None;
     let result = leaves(text.as_bytes(), |path, value| {
@@ -93,7 +93,7 @@ pub(super) fn value_of(text: &str, wanted: &[&str]) -> Option<String> {
     result.ok().and(found)
 }
 
-/// Calls for each text with the names of the elements around it, and, without a text, for the end of each element.
+/// Calls `leaf` for each text with the names of the elements around it, and without a text at the end of each element.
 fn leaves(
     text: &[u8],
     mut leaf: impl FnMut(&[&str], Option<&str>) -> Result<(), String>,

@@ -1,4 +1,4 @@
-//! Signature version 4 of AWS, for requests without a body.
+//! AWS Signature Version 4, for requests without a body.
 
 use http::{HeaderMap, HeaderName};
 use jiff::{Timestamp, tz::TimeZone};
@@ -11,7 +11,7 @@ use crate::{
     http::{Failure, ascii},
 };
 
-/// The SHA-256 of nothing.
+/// The SHA-256 of an empty body.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// Adds the headers that sign a request.
@@ -44,7 +44,7 @@ pub(super) fn sign(
     signed.sort();
     let names = signed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(";");
     let lines: String = signed.iter().flat_map(|(name, value)| [name, ":", value, "\n"]).collect();
-    // Query strings here are made with their names in order and every value encoded.
+    // Query strings are already in canonical form: names are sorted and values are encoded.
     let query = url.query().unwrap_or_default();
     let canonical = format!("{method}\n{}\n{query}\n{lines}\n{names}\n{EMPTY}", url.path());
     let scope = format!("{date}/{region}/s3/aws4_request");

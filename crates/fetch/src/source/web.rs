@@ -1,4 +1,4 @@
-//! A file on a web server, or an archive that is unpacked.
+//! A file or an archive on a web server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ struct Web {
     secrets: Vec<(HeaderName, String)>,
 }
 
-/// Starts a download from a web server.
+/// Creates a source for a web server.
 pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, FetchError> {
     let shown = redacted(uri).into_owned();
     let refuse = |why: &str| FetchError::Address { uri: shown.clone(), why: why.to_owned() };
@@ -46,7 +46,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
         return Err(FetchError::Address { uri: shown, why: "No filename contained in URI".into() });
     }
     let name = last_part(uri).to_owned();
-    // The query may hold the name of a file behind a path that names none.
+    // If the path has no file name, the query may contain it.
     let guessed = if name.contains('.') { name.clone() } else { url.query().unwrap_or_default().to_owned() };
     let mut secrets = headers(&url, settings)?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -69,7 +69,7 @@ fn is_git(url: &Url) -> bool {
     url.scheme() == "https" && url.path().rsplit_once('.').is_some_and(|(_, end)| end == "git")
 }
 
-/// Hosts whose addresses mean folders of objects, which need another protocol.
+/// Whether the host is an Azure store. Its addresses name folders of objects, which need another protocol.
 fn is_azure(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let in_zone = |kind: &str| {
@@ -83,7 +83,7 @@ fn is_azure(url: &Url) -> bool {
             .any(|kind| host.ends_with(&format!(".{kind}.core.windows.net")) || in_zone(kind))
 }
 
-/// The last part of the path as it is written: percent signs stay, as in the name that the reference gives the file.
+/// Returns the last part of the path, still percent-encoded, because the reference uses it as file name.
 fn last_part(uri: &str) -> &str {
     let path = uri.split(['?', '#']).next().unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default()
@@ -96,7 +96,7 @@ fn basic(url: &Url) -> String {
     format!("Basic {}", STANDARD.encode(pair))
 }
 
-/// The headers that a secret has for this host: a JSON object in a variable that the host's name begins.
+/// Returns the configured headers for this host. They are a JSON object in the variable `HOST-headers`.
 fn headers(url: &Url, settings: &Settings) -> Result<Vec<(HeaderName, String)>, FetchError> {
     let variable = format!("{}-headers", url.host_str().unwrap_or_default());
     let Some(text) = settings.get(&variable) else { return Ok(vec![]) };
@@ -139,7 +139,8 @@ impl Source for Web {
             for (name, value) in &self.secrets {
                 request.secret(name.clone(), value)?;
             }
-            // Without a name for the content nobody could say whether the rest is of the same.
+            // Without an identity, it would be unknown whether the rest belongs to the same content, so the download starts at
+            // the beginning.
             let resumed = want.identity.as_deref().filter(|_| want.start > 0);
             if let Some(identity) = resumed {
                 request.range(want.start, want.end);
@@ -185,7 +186,7 @@ impl Source for Web {
     }
 }
 
-/// The SHA-256 of a `Repr-Digest` or `Digest` header: `sha-256=:BASE64:` or `sha-256=BASE64`.
+/// Returns the SHA-256 of a `Repr-Digest` or `Digest` header: `sha-256=:BASE64:` or `sha-256=BASE64`.
 fn repr_digest(text: &str) -> Option<Digest> {
     text.split(',').find_map(|item| {
         let (name, value) = item.trim().split_once('=')?;

@@ -1,4 +1,4 @@
-//! Models that are on this machine already: our cache, and that of the hub's own client.
+//! Models that are already on this machine: in the downloader's cache, or in the cache of the hub's own client.
 
 use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering::Relaxed};
 
@@ -29,7 +29,7 @@ async fn a_cached_model_is_shared_listed_used_offline_and_removed() {
     world.requests();
     let offline = [("LONGBOAT_CACHE", root.as_str()), ("HF_HUB_OFFLINE", "1")];
     world.fetch("third", &offline).await.unwrap();
-    // Without the hub it is the same, as everything that was brought can be verified.
+    // An unreachable hub has the same effect as offline mode: all cached files can be verified.
     world.fault("hub", u64::MAX, What { status: Some(503), ..What::default() });
     let impatient = [cached[0], ("LONGBOAT_FETCH_PATIENCE", "1")];
     world.fetch("fourth", &impatient).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_cached_model_is_shared_listed_used_offline_and_removed() {
     let models = cache.list().unwrap();
     assert_eq!((models.len(), models[0].source.as_str(), models[0].files), (1, "hf://org/m", 2));
     assert!(models[0].complete && models[0].bytes > 3 << 20);
-    // What is damaged is not taken for complete.
+    // A damaged file is not accepted offline.
     let path = models[0].folder.join("sub/w.safetensors");
     let mut content = std::fs::read(&path).unwrap();
     content[5] ^= 1;
@@ -68,12 +68,12 @@ async fn what_the_hubs_own_cache_has_is_not_sent() {
     assert!(world.read("first/sub/w.safetensors") == large);
     assert!(world.requests().iter().all(|request| request.server != "cdn"));
 
-    // A blob that is damaged is not believed.
+    // A damaged blob of the hub's cache is not used.
     std::fs::write(&blob, vec![0; large.len()]).unwrap();
     world.fetch("second", &settings).await.unwrap();
     assert!(world.read("second/sub/w.safetensors") == large);
 
-    // Offline, its snapshot is the list.
+    // Offline, the files of the snapshot are the listing.
     std::fs::write(&blob, &large).unwrap();
     let snapshot = model.join("snapshots").join(COMMIT);
     std::fs::create_dir_all(snapshot.join("sub")).unwrap();

@@ -1,4 +1,4 @@
-//! Lists of files that do not end, or that name one file twice.
+//! Listings that do not end, or that name a file twice.
 
 use std::sync::{
     Arc,
@@ -12,7 +12,7 @@ use crate::{
     servers::{Answer, Request, Servers, store::Store},
 };
 
-/// Fetches from a server of which each page names a next one, always another or always the same.
+/// Fetches from a server whose pages always have a next page, with a new token each time or always with the same one.
 async fn endless(
     uri: &str,
     variable: &str,
@@ -67,7 +67,7 @@ async fn a_tree_of_a_model_that_does_not_end_is_refused() {
     for names in ["same", "other"] {
         let page = move |request: &Request, count: usize| {
             if request.path().contains("/revision/") {
-                // More than one answer holds.
+                // The response has more files than one response may list.
                 let file = r#"{"rfilename":"a"},"#.repeat(50_000);
                 return Answer::new(
                     200,
@@ -82,7 +82,7 @@ async fn a_tree_of_a_model_that_does_not_end_is_refused() {
     }
 }
 
-/// `m//a` and `m/a` are two objects of a bucket, and one path of a folder.
+/// `m//a` and `m/a` are two objects of a bucket, but the same path in a folder.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_differ_in_slashes_only_are_refused() {
     longboat_tls::install_default_provider();

@@ -1,4 +1,4 @@
-//! Faults that the recordings cannot have: processes that are killed, volumes that are full, files that change, caches.
+//! Faults that recordings cannot show: killed processes, full volumes, changing files, and caches.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -9,6 +9,8 @@
 mod servers;
 
 mod caches;
+mod environment;
+mod hostile;
 mod killed;
 mod listings;
 mod volumes;
@@ -27,6 +29,10 @@ use servers::{
     registry::Registry,
 };
 
+// As in the binary, whose memory is what counts.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A hub with one model, and its CDN.
 pub(crate) struct World {
     pub(crate) servers: Arc<Servers>,
@@ -40,14 +46,21 @@ pub(crate) const COMMIT: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 // === impl World ===
 
 impl World {
-    /// A hub with the model `org/m`: a small file, and a large one of this content.
+    /// Creates a hub with the model `org/m`: a small file, and a large file with this content.
     pub(crate) async fn with_model(large: Vec<u8>) -> Self {
-        longboat_tls::install_default_provider();
-        let (servers, hub) = (Arc::new(Servers::default()), Arc::new(Hub::default()));
         let file =
             |path: &str, content: Vec<u8>, lfs| File { path: path.into(), content: Arc::new(content), lfs };
-        let files =
-            vec![file("config.json", b"{}\n".to_vec(), false), file("sub/w.safetensors", large, true)];
+        Self::with_files(vec![
+            file("config.json", b"{}\n".to_vec(), false),
+            file("sub/w.safetensors", large, true),
+        ])
+        .await
+    }
+
+    /// A hub with the model `org/m` of these files.
+    pub(crate) async fn with_files(files: Vec<File>) -> Self {
+        longboat_tls::install_default_provider();
+        let (servers, hub) = (Arc::new(Servers::default()), Arc::new(Hub::default()));
         let repository = Repository {
             refs: [("main".into(), COMMIT.into())].into(),
             commits: [(COMMIT.into(), files)].into(),
@@ -67,7 +80,7 @@ impl World {
         self.servers.faults.lock().push(fault(server, times, what));
     }
 
-    /// Variables that fetch from this hub.
+    /// Returns the variables for fetches from this hub.
     pub(crate) fn variables(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let home = self.folder.path().display().to_string();
         let mut variables = vec![
@@ -104,23 +117,24 @@ pub(crate) async fn fetch(pairs: &[String], variables: Vec<(String, String)>) ->
     run_with(args, &Settings::new(variables)?, None).await
 }
 
-/// Not a test: what a process of its own runs.
+/// Not a test: the code of the child process.
 #[test]
 fn child() {
     let Ok(pairs) = std::env::var("FETCH_CHILD") else { return };
     longboat_tls::install_default_provider();
     let args = Args { pairs: pairs.split(' ').map(str::to_owned).collect(), mode: None };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let runtime = longboat_fetch::runtime().unwrap();
     let settings = Settings::from_environment().unwrap();
-    if let Err(error) = runtime.block_on(run_with(args, &settings, None)) {
+    let result = runtime.block_on(run_with(args, &settings, None));
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
+    if let Err(error) = result {
         println!("failed: {error}");
         std::process::exit(1);
     }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
 }
 
-/// A process that fetches; `before` runs in front of it, in a shell of its own mount namespace.
+/// Creates a process that fetches. `before` is a shell script that runs before it, in a mount namespace of its own.
 pub(crate) fn process(pairs: &[String], variables: Vec<(String, String)>, before: Option<&str>) -> Command {
     let program = std::env::current_exe().unwrap();
     let arguments = ["--exact", "child", "--nocapture", "--test-threads=1"];
@@ -146,7 +160,7 @@ pub(crate) fn process(pairs: &[String], variables: Vec<(String, String)>, before
     command
 }
 
-/// Whether any file of a model is below a folder under its final name.
+/// Whether the folder contains any file of the model under its final name.
 pub(crate) fn has_files(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().any(|entry| entry.unwrap().file_name() != ".longboat")
 }
@@ -155,7 +169,7 @@ pub(crate) fn has_files(folder: &Path) -> bool {
 async fn large_files_come_in_parts_and_a_complete_folder_costs_one_request() {
     let large = recipe("large", 100 << 20);
     let world = World::with_model(large.clone()).await;
-    // Some parts break off, one is not sent at all.
+    // Some parts break off, and one request fails.
     world.fault("cdn", 2, What { reset_after: Some(3 << 20), ..What::default() });
     world.fault("cdn", 1, What { status: Some(503), ..What::default() });
     world.fetch("m", &[]).await.unwrap();
@@ -172,7 +186,7 @@ async fn large_files_come_in_parts_and_a_complete_folder_costs_one_request() {
     assert_eq!(world.requests().len(), 1);
     assert_eq!(world.servers.sent.load(Relaxed) - sent, requests_of_the_list(&world));
 
-    // Files of another downloader are checked, not fetched.
+    // Files of another downloader are verified and not fetched.
     std::fs::remove_dir_all(world.folder.path().join("m/.longboat")).unwrap();
     world.fetch("m", &[]).await.unwrap();
     assert_eq!(world.requests().len(), 1);
@@ -224,7 +238,7 @@ async fn layers_in_zstandard_are_unpacked() {
     longboat_tls::install_default_provider();
     let archive =
         tar(&[("models/config.json", 0o644, b"{}\n".to_vec()), ("models/d/w", 0o600, vec![7; 5000])]);
-    // Two frames one after the other are one stream.
+    // Two concatenated frames are one stream.
     let frames = |bytes: &[u8]| {
         ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Uncompressed)
     };

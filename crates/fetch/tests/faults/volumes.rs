@@ -1,4 +1,4 @@
-//! Volumes that are full or read-only. They are mounted in a namespace of their own; where that is not allowed, the tests say so.
+//! Volumes that are full or read-only. They are mounted in a mount namespace. If this is not allowed, the tests report it.
 
 use std::{process::Command, sync::Arc};
 
@@ -16,12 +16,12 @@ fn can_mount() -> bool {
     can
 }
 
-/// The message of a fetch onto a volume with these options, and what is on it afterwards.
+/// Fetches onto a volume with these mount options. Returns the message and the files on the volume afterwards.
 async fn onto(pairs: [String; 2], variables: Vec<(String, String)>, options: &str) -> (String, String) {
     let to = pairs[1].clone();
     let (options, listing) = (options.to_owned(), format!("{to}.listing"));
     let output = tokio::task::spawn_blocking(move || {
-        // What is on the volume is gone with the namespace, so a child in it looks.
+        // The volume disappears with the namespace, so a child process inside the namespace lists the files.
         let script = format!(
             "mkdir -p {to}; mount -t tmpfs -o {options} none {to}; (sleep 6; find {to} -type f -printf '%P\\n' > {to}.listing) &"
         );

@@ -101,21 +101,21 @@ impl Case {
         case
     }
 
-    /// A path of the recording on this machine.
+    /// Translates a path of the recording to a path of this run.
     pub(crate) fn local(&self, path: &str) -> PathBuf {
         self.root.path().join(path.trim_start_matches('/'))
     }
 
-    /// A text of the recording with the addresses and paths of this run.
+    /// Replaces the addresses and paths of the recording by those of this run.
     pub(crate) fn filled(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, value) in &self.places {
-            // Digests of what had to be made anew are places too.
+            // Blobs that had to be created again have other digests, which are replaced too.
             let pattern = if name.starts_with("sha256:") { name.clone() } else { format!("${{{name}}}") };
             text = text.replace(&pattern, value);
         }
         let root = self.root.path().display();
-        // Where models are mounted has a meaning of its own.
+        // `/mnt/models` has a special meaning in this text, so it is not translated.
         if text == "/mnt/models/none" { text } else { text.replace("/mnt/", &format!("{root}/mnt/")) }
     }
 
@@ -144,7 +144,7 @@ impl Case {
         variables
     }
 
-    /// What was observed, run by run.
+    /// Returns the observed results, run by run.
     pub(crate) fn runs(&self) -> Vec<Value> {
         match &self.text["observed"] {
             Value::Array(runs) => runs.clone(),
@@ -169,7 +169,7 @@ impl Case {
         assert!(done.success(), "{}: {script:?}", self.name);
     }
 
-    /// The contents that the servers have, by path.
+    /// Returns the contents of the servers, by path.
     pub(crate) fn served(&self) -> BTreeMap<String, String> {
         let mut served = BTreeMap::new();
         for repository in self.hub.repositories.lock().values() {
@@ -259,8 +259,8 @@ fn web(server: &Value, web2: &str, places: &mut Vec<(String, String)>) -> Web {
     web
 }
 
-/// The registry, and what its blobs are called here: those that were recorded without their content are made of the files that
-/// came out of them.
+/// Creates the registry. Blobs that were recorded without their content are created from the files that were extracted from
+/// them. Returns the new digests with the recorded ones.
 fn registry(server: &Value) -> (Registry, Vec<(String, String)>) {
     let mut registry =
         Registry { auth: server["options"]["reg_auth"].as_str().map(str::to_owned), ..Registry::default() };
@@ -283,7 +283,7 @@ fn registry(server: &Value) -> (Registry, Vec<(String, String)>) {
             registry.blobs.insert(format!("sha256:{}", sha256(&content)), content);
         }
         let manifests = repository["manifests"].as_object().unwrap();
-        // Images first, since an index names them by their digest.
+        // Images come first, because an index refers to them by digest.
         let mut bytes: Vec<(String, Value)> = manifests.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
         bytes.sort_by_key(|(_, manifest)| manifest.get("manifests").is_some());
         for (reference, manifest) in bytes {
@@ -302,7 +302,7 @@ fn registry(server: &Value) -> (Registry, Vec<(String, String)>) {
     (registry, renamed)
 }
 
-/// A layer with the files that the reference got out of the one that was recorded.
+/// A layer with the files that the reference extracted from the recorded layer.
 fn layer() -> Vec<u8> {
     let usual = [
         ("models/config.json", 0o644, b"{}\n".to_vec()),
@@ -329,7 +329,7 @@ fn faults(case: &Value, renamed: &[(String, String)]) -> Vec<Fault> {
             };
             let what = &fault["do"];
             let path = pattern("path").map(|path| {
-                // What is said of an object is not said of the list that has its name in the query.
+                // A fault of an object must not match the listing, whose query also contains the object's name.
                 let is_object = fault["srv"] == "s3" && !path.as_str().contains("prefix");
                 if is_object { Regex::new(&format!("^[^?]*{path}")).unwrap() } else { path }
             });

@@ -1,5 +1,5 @@
-//! The recordings of the reference's downloader, replayed: the same servers with the same faults, the same command, and then the
-//! exit code, the files and the kinds of requests compared. Where the reference is wrong, `differences.txt` says what is right.
+//! Replays the recordings of the reference's downloader: the same servers with the same faults and the same command. Compares
+//! the exit code, the files and the kinds of requests. If the reference is wrong, `differences.txt` contains the right result.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -20,7 +20,7 @@ use longboat_golden::Entry;
 
 use crate::{case::Case, judge::Files};
 
-/// What is right where the reference is not: `case | fails, with this text, or serves, with these files | why`.
+/// The right results where the reference is wrong: `case | fails, with this text, or serves, with these files | why`.
 const DIFFERENCES: &str = include_str!("differences.txt");
 
 struct Difference {
@@ -41,7 +41,7 @@ fn difference(case: &str) -> Option<Difference> {
     None
 }
 
-/// Requests that the reference sends and we do not need, and the one that we send in their place.
+/// Requests of the reference that the downloader does not need, and one that it sends instead of them.
 const MEANT: [(&str, &str); 4] = [
     ("s3 HEAD bucket", "the list says whether there is a bucket"),
     ("s3 HEAD object", "the list has sizes and ETags"),
@@ -56,7 +56,7 @@ fn recordings() -> Vec<Entry> {
     files
 }
 
-/// What this test cannot set up.
+/// Cases that this test cannot set up.
 const LEFT_OUT: [(&str, &str); 5] = [
     ("hf-disk-full", "needs a small volume: `tests/faults`"),
     ("oci-disk-full", "needs a small volume: `tests/faults`"),
@@ -101,7 +101,7 @@ async fn every_recording_is_equal_or_better() {
     assert_eq!(wrong, 0);
 }
 
-/// Replays a recording; returns what is wrong.
+/// Replays a recording. Returns the differences.
 async fn replay(case: &Case) -> Vec<String> {
     let mut problems = Vec::new();
     if let Some(before) = case.text["before"].as_str() {
@@ -124,7 +124,7 @@ async fn replay(case: &Case) -> Vec<String> {
         };
         let killed = run["exit"].as_str().is_some_and(|exit| exit.starts_with("killed"));
         let result = if killed {
-            // Dropping it in the middle is what a kill is to the disk; `tests/faults` kills a process.
+            // Dropping the future has the same effect on the disk as a kill. The tests in `tests/faults` kill real processes.
             tokio::select! { result = fetch => result, () = half(case) => continue }
         } else {
             fetch.await
@@ -144,6 +144,7 @@ async fn replay(case: &Case) -> Vec<String> {
             }
             (None, "differ") => problems.push("it differs, and differences.txt does not say how".into()),
             _ => {
+                problems.extend(judge::other_words(case, run, message.as_deref()));
                 if compare != "differ" && recorded_failure != message.is_some() {
                     problems.push(format!("run {number}: the exit is another one: {message:?}"));
                 }
@@ -168,7 +169,7 @@ async fn half(case: &Case) {
     }
 }
 
-/// What happens between two runs.
+/// Makes the changes between two runs.
 fn between(case: &Case) {
     case.servers.faults.lock().clear();
     let steps = case.text["between_runs"].as_array().cloned().unwrap_or_default();
@@ -217,14 +218,14 @@ fn between(case: &Case) {
     }
 }
 
-/// Files outside of the target that were not there before.
+/// Returns new files outside of the target.
 fn escaped(before: &Files, found: &Files) -> Vec<String> {
     let inside = |path: &str| ["/mnt/models/", "/mnt/lora/"].iter().any(|folder| path.starts_with(folder));
     let new = found.keys().filter(|path| !before.contains_key(*path) && !inside(path));
     new.map(|path| format!("{path} is outside of the target")).collect()
 }
 
-/// Files that a failed run left under a final name, and that are not whole.
+/// Returns files that a failed run left incomplete under a final name.
 fn appeared(before: &Files, found: &Files, recorded: &Files) -> Vec<String> {
     let new = found.iter().filter(|(path, file)| before.get(*path) != Some(file));
     new.filter(|(path, file)| recorded.get(*path) != Some(file) && file.contains(" 0 "))
@@ -237,7 +238,7 @@ fn unequal(expected: &Files, found: &Files) -> Vec<String> {
     let paths: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
     paths
         .into_iter()
-        // The reference leaves out empty objects of S3.
+        // The reference skips empty S3 objects.
         .filter(|path| !(path.ends_with("/empty.txt") && expected.get(*path).is_none()))
         .filter(|path| expected.get(*path) != found.get(*path))
         .map(|path| format!("{path}: recorded {:?}, ours {:?}", expected.get(path), found.get(path)))
@@ -248,7 +249,7 @@ fn other_requests(case: &Case, run: &serde_json::Value) -> Vec<String> {
     let ours = judge::kinds_sent(&case.servers.log.lock());
     let theirs = judge::kinds_recorded(run);
     let is_meant = |kind: &&String| MEANT.iter().any(|(meant, _)| meant == kind);
-    // In a second run fewer requests are better.
+    // A second run may send fewer requests.
     let again = run["run"].as_i64() == Some(2);
     let missing = theirs.difference(&ours).filter(|kind| !is_meant(kind) && !again);
     let more = ours.difference(&theirs).filter(|kind| !is_meant(kind));

@@ -1,4 +1,4 @@
-//! Google Cloud Storage by fake-gcs-server, behind faults.
+//! Google Cloud Storage, with fake-gcs-server behind a proxy that injects faults.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -10,11 +10,11 @@ use crate::{
     servers::{Servers, What, contents::recipe, proxy},
 };
 
-/// A bucket `models`, and the servers of the test before it.
+/// A bucket `models`, behind the proxy.
 struct Store {
     server: Program,
     servers: Arc<Servers>,
-    /// Where the faults are.
+    /// The address of the proxy.
     front: String,
 }
 
@@ -48,7 +48,7 @@ impl Store {
     }
 
     async fn fetch(&self, uri: &str, to: &std::path::Path) -> Result<(), longboat_fetch::FetchError> {
-        // Nobody asks the machine for credentials.
+        // The metadata server is not asked for credentials.
         let variables = [("STORAGE_EMULATOR_HOST", self.front.as_str()), ("NO_GCE_CHECK", "true")];
         fetch(uri, to, &variables).await
     }
@@ -85,7 +85,7 @@ async fn objects_arrive_through_every_fault_and_are_not_sent_twice() {
     let sent = store.servers.sent.load(Relaxed);
     assert!(sent < (large.len() + (4 << 20)) as u64, "{sent} bytes for {}", large.len());
 
-    // A complete folder costs the list.
+    // For a complete folder, only the listing is requested.
     store.requests();
     store.fetch("gs://models/llama", dir.path()).await.unwrap();
     let requests = store.requests();

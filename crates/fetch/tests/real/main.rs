@@ -1,5 +1,5 @@
-//! Servers that are not ours, pinned by `scripts/tools.sh`: moto for S3, fake-gcs-server, and the registry of the distribution
-//! project. The two behind the Go module proxy stand behind a proxy of ours that puts faults between them and the download.
+//! Real servers, pinned by `scripts/tools.sh`: moto for S3, fake-gcs-server, and the registry of the distribution project. The
+//! last two are reached through a proxy that injects faults.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop, and says where it is")]
 
 #[path = "../servers/mod.rs"]
@@ -19,7 +19,7 @@ use std::{
 use longboat_fetch::{Args, FetchError, Settings, run_with};
 use servers::{Fault, What};
 
-/// A server in a process of its own, which ends with the test.
+/// A server in its own process, which ends with the test.
 pub(crate) struct Program {
     child: Child,
     /// `HOST:PORT`.
@@ -36,8 +36,8 @@ impl Drop for Program {
 // === impl Program ===
 
 impl Program {
-    /// Starts a program of `.cache` or of the path with these arguments, which get a free port. `None`, said loudly, where it is
-    /// missing.
+    /// Starts a program from `.cache` or from `PATH` with these arguments. The arguments receive a free port. Returns `None`
+    /// with a visible message if the program is missing.
     pub(crate) fn start(
         name: &str,
         folder: &str,

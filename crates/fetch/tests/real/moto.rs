@@ -1,4 +1,4 @@
-//! S3 by moto, a server of `scripts/requirements.txt`.
+//! S3, with moto, a server of `scripts/requirements.txt`.
 
 use std::{
     io::{Read as _, Write as _},
@@ -52,7 +52,7 @@ async fn objects_of_a_real_server_arrive_as_they_are() {
     longboat_tls::install_default_provider();
     let Some(moto) = Moto::start() else { return };
     moto.put("/models", "", b"");
-    // More than one page of the list, and more than one part of a file.
+    // More files than one page of the listing, and a file with more than one part.
     for number in 0..1005 {
         moto.put(&format!("/models/many/{number:04}.txt"), "", number.to_string().as_bytes());
     }

@@ -1,4 +1,4 @@
-//! OCI registries by the one of the distribution project, with passwords, behind faults.
+//! OCI registries, with the registry of the distribution project, with passwords and behind a proxy that injects faults.
 
 use std::{
     io::Write as _,
@@ -20,15 +20,15 @@ use crate::{
     },
 };
 
-/// `user:pass`, as the registry's password file has it.
+/// The user `user` with the password `pass`, as in the registry's password file.
 const USER: &str = "user:$2a$04$5JAOMeumuOEBxcARyF/MqOJZp9wo74kjKuoi7.IO91etK.ZQRchyq\n";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// A registry, and the servers of the test before it.
+/// A registry behind the proxy.
 struct Registry {
     server: Program,
     servers: Arc<Servers>,
-    /// Where the faults are.
+    /// The address of the proxy.
     front: String,
     folder: tempfile::TempDir,
 }
@@ -58,7 +58,7 @@ impl Registry {
         Some(Self { server, servers, front, folder })
     }
 
-    /// Stores a blob, and returns how a manifest names it.
+    /// Stores a blob, and returns its descriptor for a manifest.
     async fn blob(&self, kind: &str, content: &[u8]) -> Value {
         let client = Client::new();
         let start = client.post(format!("http://{}/v2/team/m/blobs/uploads/", self.server.address));
@@ -136,7 +136,7 @@ async fn an_image_arrives_through_every_fault_with_a_password() {
     let sent = registry.servers.sent.load(Relaxed);
     assert!(sent < (model.len() + (1 << 20)) as u64, "{sent} bytes for {}", model.len());
 
-    // A complete folder costs the manifest, and the refusal that tells how to log in.
+    // For a complete folder, only the manifest is requested, after a refusal that shows how to log in.
     registry.servers.log.lock().clear();
     registry.fetch(":v1", dir.path(), Some("user:pass")).await.unwrap();
     let asked: Vec<String> =

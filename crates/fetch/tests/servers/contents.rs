@@ -1,4 +1,4 @@
-//! Contents that are made by a rule, and their digests.
+//! Generated contents and their digests.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use serde_json::Value;
 
-/// SHA-256 of `SEED:0`, `SEED:1`, …, one after the other, cut to the size.
+/// Concatenates the SHA-256 of `SEED:0`, `SEED:1`, and so on, cut to the size.
 pub fn recipe(seed: &str, size: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size + 32);
     let mut number = 0;
@@ -20,7 +20,7 @@ pub fn recipe(seed: &str, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// The content that a recording describes, if it does.
+/// Returns the content that a recording describes, if it describes one.
 pub fn described(file: &Value) -> Option<Arc<Vec<u8>>> {
     let size = file["size"].as_u64().unwrap_or(0) as usize;
     let content = if let Some(text) = file["literal"].as_str() {
@@ -47,13 +47,13 @@ pub fn sha256(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
 }
 
-/// The same of a content that is asked for again and again.
+/// Like `sha256`, but remembers the digest of a content that is used repeatedly.
 pub fn known_sha256(content: &Arc<Vec<u8>>) -> String {
     static KNOWN: Known = Mutex::new(Vec::new());
     known(&KNOWN, content, sha256)
 }
 
-/// MD5 in hexadecimal of a content that is asked for again and again.
+/// Returns the MD5 in hexadecimal. Remembers the digest of a content that is used repeatedly.
 pub fn known_md5(content: &Arc<Vec<u8>>) -> String {
     static KNOWN: Known = Mutex::new(Vec::new());
     known(&KNOWN, content, |bytes| hex(&md5(bytes)))
@@ -74,7 +74,7 @@ fn known(all: &Known, content: &Arc<Vec<u8>>, compute: impl Fn(&[u8]) -> String)
     sum
 }
 
-/// Git's name for a file.
+/// Git's blob hash of a file.
 pub fn git_blob(bytes: &[u8]) -> String {
     let whole = [format!("blob {}\0", bytes.len()).as_bytes(), bytes].concat();
     hex(digest(&SHA1_FOR_LEGACY_USE_ONLY, &whole).as_ref())
@@ -85,7 +85,7 @@ pub fn md5(bytes: &[u8]) -> Vec<u8> {
     md5::Md5::digest(bytes).to_vec()
 }
 
-/// A tar archive of files: path, rights and content.
+/// A tar archive of files with path, permissions and content.
 pub fn tar(files: &[(&str, u32, Vec<u8>)]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (path, mode, content) in files {

@@ -11,10 +11,10 @@ use super::{
     decoded,
 };
 
-/// Files of a page of a tree.
+/// Files on one page of a tree.
 const TREE_PAGE: usize = 1000;
 
-/// Files that a model lists at most.
+/// The most files in the listing of a model.
 const MOST_LISTED: usize = 50_001;
 
 /// A repository.
@@ -24,14 +24,14 @@ pub struct Repository {
     /// Files of each commit, by path.
     pub commits: BTreeMap<String, Vec<File>>,
     pub private: Option<String>,
-    /// `manual` or `auto`: files need a token that was granted access.
+    /// `manual` or `auto`: files need a token with granted access.
     pub gated: Option<String>,
     pub moved_to: Option<String>,
     pub no_etag: bool,
     pub no_commit: bool,
     pub relative_redirect: bool,
     pub xet: bool,
-    /// Whether `blobs=true` is understood.
+    /// Whether the query parameter `blobs=true` is supported.
     pub blobs: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct File {
 pub struct Hub {
     pub repositories: Mutex<BTreeMap<String, Repository>>,
     pub cdn: Mutex<String>,
-    /// Tokens that are good, and those without access to what is gated.
+    /// Valid tokens, and valid tokens without access to gated models.
     pub good: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ impl Hub {
         let Some(files) = repository.commits.get(commit) else {
             return Answer::new(404, "").with("X-Error-Code", "RevisionNotFound");
         };
-        // The rest is in the tree.
+        // Further files are only in the tree.
         let files = &files[..files.len().min(MOST_LISTED)];
         let with_blobs = repository.blobs && request.query("blobs").is_some();
         let siblings: Vec<_> = files
@@ -126,7 +126,7 @@ impl Hub {
             .with("Content-Type", "application/json")
     }
 
-    /// A page of a tree: a thousand files, and where the next ones are.
+    /// Returns a page of a tree: a thousand files, and the address of the next page.
     fn tree(&self, request: &Request, name: &str, commit: &str) -> Answer {
         let repositories = self.repositories.lock();
         let repository = repositories.get(name);
@@ -172,7 +172,7 @@ impl Hub {
         }
         let commit = repository.refs.get(commit).map_or(commit, String::as_str);
         let file = repository.commits.get(commit).and_then(|files| {
-            // Large models are sorted.
+            // The files of large models are sorted.
             let found = files.binary_search_by(|file| file.path.as_str().cmp(path)).ok();
             found.map(|index| &files[index]).or_else(|| files.iter().find(|file| file.path == path))
         });
@@ -206,7 +206,7 @@ impl Hub {
         if repository.xet { answer.with("X-Xet-Hash", "e".repeat(64)) } else { answer }
     }
 
-    /// The CDN: large files by their digest.
+    /// Answers requests to the CDN, which serves large files by their digest.
     pub fn large(&self, request: &Request) -> Answer {
         let Some(sum) = request.path().rsplit('/').next() else { return Answer::new(404, "") };
         let repositories = self.repositories.lock();

@@ -1,4 +1,4 @@
-//! Servers that models are fetched from, with faults on demand: a hub with a CDN, object stores, a registry, plain web servers.
+//! Servers for downloads, with faults on demand: a hub with a CDN, object stores, a registry, and plain web servers.
 #![allow(dead_code, reason = "each test uses some of them")]
 #![allow(
     clippy::unwrap_used,
@@ -46,7 +46,7 @@ pub struct Request {
     pub target: String,
     pub headers: BTreeMap<String, String>,
     pub tls: bool,
-    /// What was answered.
+    /// The status of the response.
     pub status: u16,
 }
 
@@ -56,11 +56,11 @@ pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Arc<Vec<u8>>,
-    /// Whether ranges of the body may be asked for.
+    /// Whether ranges of the body may be requested.
     pub ranges: bool,
 }
 
-/// What goes wrong.
+/// A fault, and the requests that it affects.
 #[derive(Debug)]
 pub struct Fault {
     pub server: String,
@@ -72,7 +72,7 @@ pub struct Fault {
     pub what: What,
 }
 
-/// How it goes wrong.
+/// The effect of a fault.
 #[derive(Debug, Clone, Default)]
 pub struct What {
     pub status: Option<u16>,
@@ -97,7 +97,7 @@ type Handler = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
 pub struct Servers {
     pub log: Mutex<Vec<Request>>,
     pub faults: Mutex<Vec<Fault>>,
-    /// Bytes of bodies that were sent.
+    /// The number of body bytes that were sent.
     pub sent: AtomicU64,
 }
 
@@ -122,7 +122,7 @@ impl Request {
     }
 }
 
-/// Without percent signs.
+/// Decodes percent-encoding.
 pub fn decoded(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
@@ -139,7 +139,7 @@ impl Answer {
         self
     }
 
-    /// A file, of which ranges may be had.
+    /// A file that supports range requests.
     pub fn file(body: &Arc<Vec<u8>>) -> Self {
         Self { status: 200, body: body.clone(), ranges: true, ..Self::default() }
     }
@@ -148,14 +148,15 @@ impl Answer {
 // === impl Servers ===
 
 impl Servers {
-    /// Starts a server; its address is on loopback.
+    /// Starts a server on the loopback address, and returns its address.
     pub async fn serve(self: &Arc<Self>, name: &'static str, handler: Handler) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let servers = self.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // Head and body are sent one after the other; no client should wait for its own acknowledgement between them.
+                // Head and body are written separately. Nagle's algorithm would delay the body until the client's
+                // acknowledgement.
                 stream.set_nodelay(true).unwrap();
                 let (servers, handler) = (servers.clone(), handler.clone());
                 tokio::spawn(async move {
@@ -166,7 +167,7 @@ impl Servers {
         address
     }
 
-    /// The same with TLS.
+    /// Like [`Self::serve`], with TLS.
     pub async fn serve_tls(
         self: &Arc<Self>,
         name: &'static str,
@@ -273,7 +274,7 @@ impl Servers {
         }
     }
 
-    /// Sends a body; returns whether the connection goes on.
+    /// Sends a body. Returns whether the connection stays open.
     async fn body(
         &self,
         stream: &mut (impl AsyncWrite + Unpin),

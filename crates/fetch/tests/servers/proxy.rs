@@ -1,4 +1,4 @@
-//! A real server behind the faults: each request is sent on, and the answer is what it said.
+//! A proxy that injects faults before a real server.
 
 use std::{
     io::{Read as _, Write as _},
@@ -11,7 +11,7 @@ use super::{Answer, Handler, Request};
 /// Headers that belong to one connection.
 const OWN: [&str; 3] = ["connection", "transfer-encoding", "keep-alive"];
 
-/// Sends requests on to a server, `HOST:PORT`. They have no bodies: models are only read.
+/// Forwards requests to a server, `HOST:PORT`. The requests have no bodies, because models are only read.
 pub fn to(upstream: String) -> Handler {
     Arc::new(move |request| tokio::task::block_in_place(|| forward(&upstream, request)))
 }

@@ -11,12 +11,12 @@ use super::{Answer, Request};
 pub struct Registry {
     pub repository: String,
     pub manifests: BTreeMap<String, Value>,
-    /// The bytes of manifests, where they matter.
+    /// The exact bytes of manifests, where these matter.
     pub bytes: BTreeMap<String, Vec<u8>>,
     pub blobs: BTreeMap<String, Arc<Vec<u8>>>,
     /// `token` or `basic`.
     pub auth: Option<String>,
-    /// Where blobs really are.
+    /// The address that blob requests are redirected to.
     pub redirect: Option<String>,
     /// Its own address.
     pub address: parking_lot::Mutex<String>,

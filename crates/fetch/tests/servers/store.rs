@@ -1,4 +1,4 @@
-//! Object stores: the protocols of S3 and of Google Cloud Storage.
+//! Object stores, with the protocols of S3 and of Google Cloud Storage.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,13 +15,13 @@ use super::{
 #[derive(Debug, Default)]
 pub struct Store {
     pub buckets: BTreeMap<String, BTreeMap<String, Arc<Vec<u8>>>>,
-    /// Objects of a page.
+    /// Objects per page.
     pub page: usize,
     /// The only access key that is accepted.
     pub key: Option<String>,
-    /// `right` or `wrong`: a CRC-32 is announced.
+    /// Whether the announced CRC-32 is `right` or `wrong`. `None` announces none.
     pub crc: Option<String>,
-    /// Whether a bearer is needed.
+    /// Whether requests need a bearer token.
     pub private: bool,
 }
 
@@ -31,7 +31,7 @@ impl Store {
     pub fn s3(&self, request: &Request) -> Answer {
         let path = decoded(request.path());
         let path = path.trim_start_matches('/');
-        // The bucket may be in the name of the host.
+        // The bucket may be in the host name.
         let host = request.header("host").unwrap_or_default();
         let by_host = self.buckets.keys().find(|bucket| host.starts_with(&format!("{bucket}.")));
         let (bucket, key) = match by_host {

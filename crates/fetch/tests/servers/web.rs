@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Answer, Request, contents::known_md5, decoded};
 
-/// A page of it.
+/// A page of the server.
 #[derive(Debug, Clone)]
 pub enum Page {
     File { content: Arc<Vec<u8>>, kind: String },

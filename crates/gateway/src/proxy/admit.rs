@@ -28,10 +28,11 @@ pub(crate) enum Refusal {
 
 /// Checks a request's host and origin.
 pub(crate) fn admit(head: &Parts, table: &Table, access: &Access) -> Result<Origin, Refusal> {
-    let authority = longboat_accept::host(head)?;
+    let authority = longboat_accept::host(head.version, &head.uri, &head.headers)?;
     let routed = |host: &str| table.names_host(host);
-    if !access.host(authority.host(), routed) {
-        return Err(Refusal::ForeignHost(authority.host().to_owned()));
+    // A browser always says for which host it asks; who says none gets the routes that are for every host.
+    if let Some(foreign) = authority.filter(|authority| !access.host(authority.host(), routed)) {
+        return Err(Refusal::ForeignHost(foreign.host().to_owned()));
     }
     let mut origins = head.headers.get_all(header::ORIGIN).iter();
     let origin = origins.next().map(|origin| origin.to_str().unwrap_or_default());

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
+use longboat_fetch::{CACHE_VARIABLE, PATIENCE_VARIABLE};
 
 use super::expand::expand;
 use super::paths::PathMap;
@@ -43,7 +44,10 @@ const INHERITED: &[&str] = &[
     "RUST_BACKTRACE",
 ];
 
-/// Host variables that no container inherits, because they would point it to another cluster or node.
+/// Settings of downloads, which every container inherits: the user's cache and patience are meant for this node, too.
+const OF_DOWNLOADS: [&str; 2] = [CACHE_VARIABLE, PATIENCE_VARIABLE];
+
+/// Host variables that no container inherits, but for those above: they would point it at another cluster or another node.
 const NEVER_INHERITED: &[&str] =
     &["KUBECONFIG", "KUBERNETES_*", "LONGBOAT_*", "PATH", "PWD", "OLDPWD", "SHLVL", "_"];
 
@@ -80,6 +84,13 @@ impl Host {
         for (key, value) in variables {
             if key == "PATH" {
                 path = value;
+            } else if key == CACHE_VARIABLE && !value.is_empty() {
+                // Containers start in other folders.
+                let value =
+                    std::path::absolute(&value).map_or(value, |path| path.to_string_lossy().into_owned());
+                inherited.push((key, value));
+            } else if OF_DOWNLOADS.contains(&key.as_str()) {
+                inherited.push((key, value));
             } else if !listed(NEVER_INHERITED, &key)
                 && (matches!(engine, Engine::Command(_)) || listed(INHERITED, &key))
             {
@@ -428,6 +439,21 @@ mod tests {
         let real = host(Engine::Command("my-engine".into()));
         assert!(real.inherited.iter().any(|(key, _)| key == "SECRET_OF_HOST"));
         assert!(!real.inherited.iter().any(|(key, _)| key == "KUBECONFIG"));
+    }
+
+    #[test]
+    fn downloads_have_the_cache_and_the_patience_of_the_user() {
+        let variables = [
+            ("LONGBOAT_CACHE", "models"),
+            ("LONGBOAT_FETCH_PATIENCE", "7"),
+            ("LONGBOAT_FETCH_PROGRESS", "/elsewhere"),
+        ];
+        let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let host = Host::new("/lb/bin".into(), Engine::Simulator, false, "node-1".into(), variables);
+        let cache = std::env::current_dir().unwrap().join("models").display().to_string();
+        let expected = [("LONGBOAT_CACHE", cache.as_str()), ("LONGBOAT_FETCH_PATIENCE", "7")];
+        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(host.inherited, expected);
     }
 
     #[test]

@@ -19,7 +19,7 @@ struct Given {
 
 struct LatencySlo;
 
-/// An endpoint that uses less of its KV cache has hardly worked yet, so that predictions about it say little.
+/// Below this use of its KV cache, an endpoint has hardly worked yet, so predictions about it mean little.
 const COLD: f64 = 0.02;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {

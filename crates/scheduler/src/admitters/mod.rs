@@ -1,4 +1,4 @@
-//! Admitters: who may be scheduled at all.
+//! Admitters decide whether a request may be scheduled at all.
 
 pub(crate) mod latency_slo;
 pub(crate) mod probabilistic;

@@ -1,4 +1,4 @@
-//! `probabilistic-admitter`: drops ever more requests of negative priority as the pool fills up.
+//! `probabilistic-admitter`: drops more and more requests of negative priority as the pool fills up.
 
 use serde::Deserialize;
 
@@ -41,7 +41,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
 }
 
 impl Probabilistic {
-    /// How full the candidates are on average; an endpoint without recent metrics is full.
+    /// Returns the average saturation of the candidates. An endpoint without recent metrics counts as full.
     #[expect(clippy::cast_precision_loss, reason = "the number of endpoints is far below 2^52")]
     fn saturation(&self, context: &Context<'_>) -> f64 {
         let full = context.candidates.iter().map(|snapshot| {

@@ -1,4 +1,4 @@
-//! Which request of a burst goes where.
+//! Assigns the requests of a burst to endpoints.
 
 use std::cmp::Reverse;
 
@@ -7,13 +7,14 @@ use ahash::AHashMap;
 use super::{Balance, BurstSettings};
 use crate::endpoint::{Slot, Snapshot};
 
-/// Requests that are placed as one: those with one prompt, or a single one that shares the start of its prompt with others.
+/// Requests that are placed together: all requests with the same prompt, or a single request that shares the start of its
+/// prompt with others.
 struct Unit<'a> {
     blocks: &'a [u64],
     requests: Vec<usize>,
 }
 
-/// Gives each request of a unit an endpoint; the others have none. Requests without blocks share nothing.
+/// Returns an endpoint for each request of a unit, and `None` for the other requests. Requests without blocks share nothing.
 pub(super) fn place(
     settings: &BurstSettings,
     candidates: &[Snapshot],
@@ -31,8 +32,8 @@ pub(super) fn place(
     placed
 }
 
-/// The units, in the order in which they are placed: several requests with one prompt first, then longer prompts, so that
-/// shorter ones find what they share with them.
+/// Returns the units in the order in which they are placed. Units of several requests come first. Among single requests, longer
+/// prompts come first, so that shorter prompts find the blocks that they share with longer ones.
 fn units(requests: &[Vec<u64>], shared_blocks: usize) -> Vec<Unit<'_>> {
     let mut units: Vec<Unit<'_>> = Vec::new();
     let mut known: AHashMap<&[u64], usize> = AHashMap::new();
@@ -60,15 +61,16 @@ fn units(requests: &[Vec<u64>], shared_blocks: usize) -> Vec<Unit<'_>> {
     units
 }
 
-/// What was placed so far. Endpoints are in the order in which they are chosen among equals: the idler ones first.
+/// The placements so far. Endpoints are in the order of preference among equals: endpoints with fewer running requests come
+/// first.
 struct Layout<'a> {
     settings: &'a BurstSettings,
     endpoints: Vec<Slot>,
-    /// What each endpoint got, in what is spread evenly.
+    /// The load that each endpoint has received, in requests or in blocks.
     load: Vec<usize>,
-    /// The load up to which an endpoint is chosen for what it has.
+    /// The load up to which an endpoint is chosen for the blocks that it holds.
     fair_share: usize,
-    /// Who has which block.
+    /// The endpoints that hold each block.
     holders: AHashMap<u64, Vec<usize>>,
 }
 
@@ -100,10 +102,11 @@ impl<'a> Layout<'a> {
         let mut own = vec![0; self.endpoints.len()];
         let mut left = &unit.requests[..];
         while !left.is_empty() {
-            // Only the first endpoint is chosen for what it has. The others are there because one was not enough.
+            // Only the first endpoint of a unit is chosen for the blocks that it holds. Further endpoints are needed because
+            // the first has no room left.
             let near = left.len() == unit.requests.len() && self.settings.shared_blocks > 0;
             let target = self.choose(&own, near.then_some(&held));
-            // Where all endpoints are full, requests go on one by one.
+            // If all endpoints are full, requests are placed one by one.
             let room = self.settings.per_endpoint.saturating_sub(own[target]).max(1);
             let (now, later) = left.split_at(room.min(left.len()));
             for &number in now {
@@ -111,7 +114,7 @@ impl<'a> Layout<'a> {
             }
             self.load[target] += match self.settings.balance {
                 Balance::Requests => now.len(),
-                // A prompt is computed once where it is.
+                // Each endpoint computes a prompt once.
                 Balance::Blocks if own[target] == 0 => unit.blocks.len() - held[target],
                 Balance::Blocks => 0,
             };
@@ -127,12 +130,12 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Whether it matters what endpoints have.
+    /// Whether the placement depends on the blocks that endpoints hold.
     fn compares(&self) -> bool {
         self.settings.shared_blocks > 0 || self.settings.balance == Balance::Blocks
     }
 
-    /// How many leading blocks each endpoint has.
+    /// Returns the number of leading blocks that each endpoint holds.
     fn held(&self, blocks: &[u64]) -> Vec<usize> {
         let mut held = vec![0; self.endpoints.len()];
         let mut holding: Vec<usize> = (0..held.len()).collect();
@@ -146,7 +149,8 @@ impl<'a> Layout<'a> {
         held
     }
 
-    /// The endpoint that has most of a prompt, if that is enough and it has not got its share yet; else the one that got least.
+    /// Returns the endpoint with the most leading blocks, if these are enough blocks and the endpoint is below its fair share.
+    /// Otherwise returns the endpoint with the least load.
     fn choose(&self, own: &[usize], held: Option<&Vec<usize>>) -> usize {
         let all = 0..self.endpoints.len();
         let has_room = |endpoint: &usize| own[*endpoint] < self.settings.per_endpoint;

@@ -17,7 +17,7 @@ fn usual() -> BurstSettings {
     }
 }
 
-/// Endpoints that run so many requests.
+/// Endpoints with these numbers of running requests.
 fn pool(running: &[f64]) -> Vec<Snapshot> {
     let snapshot = |(slot, &running): (u32, &f64)| Snapshot {
         endpoint: Arc::new(Endpoint {
@@ -34,7 +34,7 @@ fn pool(running: &[f64]) -> Vec<Snapshot> {
     (0..).zip(running).map(snapshot).collect()
 }
 
-/// Where requests with these blocks go.
+/// Places requests with these blocks, and returns their slots.
 fn place(settings: BurstSettings, pool: &[Snapshot], requests: &[Vec<u64>]) -> Vec<Option<u32>> {
     let mut burst = Burst::new(settings);
     for blocks in requests {
@@ -55,6 +55,7 @@ fn request<'a>(prompts: &'a [Prompt], salt: &'a str, together: Option<Slot>) -> 
         priority: 0,
         predictions: &[],
         together,
+        media: &[],
         headers: &NoHeaders,
     }
 }
@@ -137,7 +138,8 @@ fn a_request_matches_whole_where_it_was_placed() {
 }
 
 proptest! {
-    /// Whatever comes: who shares a prompt is placed, on as few endpoints as the limit allows; who shares nothing is not.
+    /// For any requests: those that share a prompt are placed, on as few endpoints as the limit allows. Those that share
+    /// nothing are not placed.
     #[test]
     fn every_group_stays_together(
         requests in proptest::collection::vec(proptest::collection::vec(0..3_u64, 0..4), 0..40),
@@ -146,7 +148,7 @@ proptest! {
         shared_blocks in 0..3_usize,
         by_blocks: bool,
     ) {
-        // As blocks of prompts: each stands for all before it.
+        // Turns numbers into block hashes, in which each hash stands for all blocks before it.
         let requests: Vec<Vec<u64>> = requests
             .iter()
             .map(|own| own.iter().scan(1, |before, block| { *before = *before * 3 + block; Some(*before) }).collect())

@@ -1,4 +1,4 @@
-//! Where metrics are scraped, and which names mean what: `metrics-data-source` and `core-metrics-extractor`.
+//! The metrics to scrape, and their names per engine: `metrics-data-source` and `core-metrics-extractor`.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use serde::Deserialize;
 use super::EndpointPickerConfig;
 use crate::{error::ConfigError, parameters::Parameters};
 
-/// What to scrape and to extract.
+/// The metrics to scrape and to extract.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DataLayer {
-    /// Where.
+    /// The metrics page.
     pub source: MetricsSource,
     /// The engine of endpoints without a label.
     pub default_engine: String,
-    /// Labels that name an endpoint's engine, the first that is there counts.
+    /// Labels with the name of an endpoint's engine. The first label that an endpoint has counts.
     pub engine_labels: Vec<String>,
     /// Metric names per engine.
     pub engines: BTreeMap<String, EngineConfig>,
-    /// The discovery file, where endpoints come from one.
+    /// The discovery file, if endpoints come from a file.
     pub discovery_file: Option<String>,
-    /// Whether nothing is scraped: default sources are off, and none is declared.
+    /// Whether nothing is scraped, because default sources are off and no source is declared.
     pub disabled: bool,
 }
 
@@ -150,7 +150,7 @@ struct FileDiscovery {
 }
 
 impl DataLayer {
-    /// From the declared plugins; the built-in engines otherwise.
+    /// Reads the declared plugins. Declared engines are added to the built-in ones.
     pub fn from_config(config: &EndpointPickerConfig) -> Result<Self, ConfigError> {
         let mut layer = Self {
             source: MetricsSource::default(),

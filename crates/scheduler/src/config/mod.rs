@@ -162,7 +162,7 @@ pub struct DiscoverySpec {
 }
 
 impl EndpointPickerConfig {
-    /// Reads a document. An empty text is the empty configuration: the defaults.
+    /// Reads a document. An empty text gives the empty configuration, which means the defaults.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -181,7 +181,7 @@ impl EndpointPickerConfig {
         Ok(config)
     }
 
-    /// What is accepted here but has no effect yet, for the operator to see.
+    /// Warnings about fields that are accepted but have no effect, for the operator.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let only_detector = |flow: &Value| {
@@ -221,7 +221,8 @@ fn is_known_gate(gate: &str) -> bool {
     matches!(name, "flowControl" | "haPopulateNonLeaderDatastore")
 }
 
-/// YAML written by hand has keys with nothing after them: `plugins:` is an empty list.
+/// A key without a value, such as `plugins:`, is common in YAML written by hand. It reads as the default, such as an empty
+/// list.
 fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -1,11 +1,11 @@
-//! What a misspelt name was meant to be.
+//! Finds the name that a misspelt name probably means.
 
-/// The most edits that a slip may consist of.
+/// The most edits of a typing error.
 const NEAR: usize = 3;
 
-/// The known name that `name` resembles most, if it is near enough to be a slip.
+/// Returns the known name that is nearest to `name`. Returns `None` if none is near enough to be a typing error.
 pub(crate) fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Option<&'a str> {
-    // Distances grow with the product of the lengths, and no name of ours is this long.
+    // The cost of a comparison grows with the product of the lengths. No known name is this long.
     if name.len() > 128 {
         return None;
     }

@@ -1,24 +1,24 @@
-//! Names in a configuration that stand for plugins outside of the scheduling profiles: parsers and parts of flow control.
+//! References to plugins outside of the scheduling profiles: parsers and parts of flow control.
 
 use serde_json::Value;
 
 use super::EndpointPickerConfig;
 use crate::{error::ConfigError, parameters::Parameters};
 
-/// What understands requests of a kind.
+/// A parser of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parser {
     /// OpenAI's API.
     OpenAi,
     /// Anthropic's API.
     Anthropic,
-    /// The part of vLLM's own API that generates.
+    /// vLLM's own generate API.
     VllmHttp,
-    /// vLLM's service over gRPC.
+    /// vLLM's gRPC service.
     VllmGrpc,
     /// Vertex AI's prediction service over gRPC.
     VertexAi,
-    /// Everything that no other parser knows: bodies are not read.
+    /// Any request. The bodies are not read.
     Passthrough,
 }
 
@@ -32,10 +32,10 @@ const PARSERS: [(&str, Parser); 6] = [
     ("passthrough-parser", Parser::Passthrough),
 ];
 
-/// What is understood where the configuration names no parser.
+/// The parsers of a configuration that names none.
 const DEFAULT_PARSERS: [Parser; 3] = [Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp];
 
-/// Types that a part of flow control may have. Each is there under its own name without being declared.
+/// The plugin types that each part of flow control may have. Each type can be named without being declared.
 const DETECTORS: &[&str] = &["utilization-detector", "concurrency-detector"];
 const FAIRNESS: &[&str] =
     &["global-strict-fairness-policy", "round-robin-fairness-policy", "program-aware-fairness"];
@@ -43,19 +43,23 @@ const ORDERING: &[&str] = &["fcfs-ordering-policy", "edf-ordering-policy", "slo-
 const LIMITS: &[&str] =
     &["static-usage-limit-policy", "priority-holdback-policy", "soft-reflective-ceiling-policy"];
 
-/// Types that `dataLayer.sources` may name.
+/// The plugin types that `dataLayer.sources` may name.
 const SOURCES: &[&str] = &["metrics-data-source", "endpoint-notification-source", "k8s-notification-source"];
 /// Types that may extract from them.
-const EXTRACTORS: &[&str] =
-    &["core-metrics-extractor", "topology-extractor", "precise-prefix-cache-producer"];
+const EXTRACTORS: &[&str] = &[
+    "core-metrics-extractor",
+    "topology-extractor",
+    "precise-prefix-cache-producer",
+    "mm-embeddings-cache-producer",
+];
 
 impl EndpointPickerConfig {
-    /// The parsers that requests are tried with.
+    /// Returns the parsers, in the order in which they are tried.
     pub fn parsers(&self) -> Result<Vec<Parser>, ConfigError> {
         let listed = self.request_handler.iter().flat_map(|handler| &handler.parsers);
         let references: Vec<_> = listed.map(|parser| ("requestHandler.parsers", parser)).collect();
         let former = self.parser.iter().map(|parser| ("parser", parser));
-        // The former field counts where the present one is not used.
+        // The former field `parser` counts if the present field is empty.
         let references = if references.is_empty() { former.collect() } else { references };
         if references.is_empty() {
             return Ok(DEFAULT_PARSERS.to_vec());
@@ -73,7 +77,7 @@ impl EndpointPickerConfig {
             .collect()
     }
 
-    /// Checks every reference that no scheduling profile makes.
+    /// Checks all references to plugins outside of the scheduling profiles.
     pub(crate) fn check_references(&self) -> Result<(), ConfigError> {
         self.parsers()?;
         crate::flow::Settings::from_config(self)?;
@@ -124,7 +128,7 @@ impl EndpointPickerConfig {
         Err(ConfigError::reference(format!("{at}.{field}"), &reference, expected, known))
     }
 
-    /// Checks what `dataLayer` refers to, and refuses what it cannot ask for.
+    /// Checks the references of `dataLayer`, and refuses fields that are not supported.
     fn check_data_layer(&self) -> Result<(), ConfigError> {
         let Some(data) = &self.data_layer else { return Ok(()) };
         let peers = data.discovery.as_ref().and_then(|discovery| discovery.peers.as_ref());

@@ -1,4 +1,4 @@
-//! Deciders: whether a request is worth a further stage.
+//! Deciders decide whether a request goes through a further stage.
 
 pub(crate) mod always;
 pub(crate) mod multimodal;

@@ -32,7 +32,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 }
 
 impl PrefixBased {
-    /// For the deprecated handler, whose threshold is the same thing.
+    /// Creates the decider of the deprecated handler, whose threshold means the same.
     pub(crate) fn new(non_cached_tokens: u64, prefix: usize) -> Self {
         Self { given: Given { non_cached_tokens, prompt_tokens: 0 }, prefix }
     }

@@ -1,4 +1,4 @@
-//! `endpoint-attribute-filter` (alpha): keeps endpoints whose attribute stands in a relation to a number.
+//! `endpoint-attribute-filter` (alpha): keeps endpoints whose attribute compares to a number in the configured way.
 
 use serde::Deserialize;
 
@@ -21,7 +21,7 @@ struct Given {
     algorithm: Algorithm,
 }
 
-/// What happens to endpoints without the attribute.
+/// The treatment of endpoints without the attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 enum OnMissing {
     #[default]

@@ -34,7 +34,7 @@ impl Filter for HeaderTesting {
     }
 }
 
-/// `ip`, `[ip]` or `ip:port` with IPv6 in brackets.
+/// Whether the entry names this address. An entry is `ip`, `[ip]` or `ip:port`, with IPv6 in brackets before a port.
 fn matches(address: SocketAddr, entry: &str) -> bool {
     if let Ok(wanted) = entry.parse::<SocketAddr>() {
         return wanted == address;

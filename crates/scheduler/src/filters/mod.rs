@@ -1,4 +1,4 @@
-//! Filters: which candidates may be picked.
+//! Filters decide which candidates may be picked.
 
 pub(crate) mod by_label;
 pub(crate) mod endpoint_attribute;

@@ -25,14 +25,14 @@ struct Given {
     latency_prediction_info_producer_name: Option<String>,
 }
 
-/// Where the time to the first token comes from.
+/// The source of the time to the first token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum TtftSource {
-    /// The prompts in flight, at full speed.
+    /// Computed from the prompt tokens in flight, at full prefill speed.
     #[default]
     PrefillThroughput,
-    /// A predictor.
+    /// The latency predictor.
     LatencyPredictor,
 }
 
@@ -79,8 +79,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 }
 
 impl PrefixAffinity {
-    /// How long a first token takes: as predicted, or as long as the prompts in flight take at full speed. An endpoint about
-    /// which nothing is predicted is not faster than any other.
+    /// Returns the time to the first token, either predicted or computed from the prompt tokens in flight. An endpoint without
+    /// a prediction counts as slower than any other.
     fn ttft_ms(&self, context: &Context<'_>, candidate: Candidate) -> f64 {
         if self.given.ttft_source == TtftSource::LatencyPredictor {
             return context.outlook(candidate).map_or(f64::INFINITY, |outlook| outlook.ttft_ms);

@@ -12,7 +12,7 @@ const ROLE_LABEL: &str = "llm-d.ai/role";
 
 struct Role {
     values: &'static [&'static str],
-    /// Pods without the label do everything, and so decode.
+    /// Whether endpoints without the label are kept. They do everything, so they can decode.
     unlabelled: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::{
 
 struct Saturation {
     detector: Detector,
-    /// How far above its limit an endpoint may be: 0.2 allows a fifth more.
+    /// How far an endpoint may exceed its limit: 0.2 allows a fifth more.
     headroom: f64,
 }
 
@@ -45,7 +45,7 @@ impl Saturation {
             }
             Detector::Concurrency { requests, tokens, mode } => {
                 let load = context.state.in_flight(context.endpoint(candidate).slot);
-                // A part of a request is none.
+                // The limit is rounded down to whole requests or tokens.
                 let below = |load: u64, limit: u64| float(load) < (float(limit) * more).floor();
                 match mode {
                     ConcurrencyMode::Requests => below(load.0, *requests),
@@ -61,7 +61,8 @@ impl Filter for Saturation {
     fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
         let kept: Vec<_> =
             candidates.iter().copied().filter(|&candidate| self.has_room(context, candidate)).collect();
-        // Where all are full by their metrics, which are always late, all stay. Requests in flight are known exactly.
+        // If all endpoints are full by their metrics, all are kept, because metrics are always late. Counts of requests in
+        // flight are exact, so they may drop all.
         let exact = matches!(self.detector, Detector::Concurrency { .. });
         if exact || !kept.is_empty() {
             *candidates = kept;

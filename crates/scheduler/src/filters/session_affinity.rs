@@ -1,4 +1,4 @@
-//! `session-affinity-filter` (alpha): keeps the endpoint that served the session before, while it is a candidate.
+//! `session-affinity-filter` (alpha): keeps the endpoint that served the session before, if it is still a candidate.
 
 use crate::{
     context::{Candidate, Context},

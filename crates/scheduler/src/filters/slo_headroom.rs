@@ -1,4 +1,4 @@
-//! `slo-headroom-tier-filter`: keeps the endpoints that are predicted to keep the times that a request asks for.
+//! `slo-headroom-tier-filter`: keeps the endpoints that are predicted to meet the times that a request asks for.
 
 use serde::Deserialize;
 
@@ -37,13 +37,13 @@ impl Filter for SloHeadroom {
         if candidates.len() <= 1 || candidates.iter().all(|&candidate| context.outlook(candidate).is_none()) {
             return;
         }
-        // What nothing is known about cannot be said to be in time.
+        // An endpoint without a prediction does not count as fast enough.
         let in_time = |candidate: &Candidate| {
             let outlook = context.outlook(*candidate);
             outlook.is_some_and(|outlook| outlook.ttft_headroom >= 0.0 && outlook.tpot_headroom >= 0.0)
         };
         let (fast, slow): (Vec<_>, Vec<_>) = candidates.iter().copied().partition(in_time);
-        // Slow endpoints get a request now and then: without any, nobody would see that they have recovered.
+        // Slow endpoints get a request now and then. Otherwise the predictor would not learn that they have recovered.
         let explore = || context.chance() < self.epsilon_explore_neg;
         *candidates = if fast.is_empty() || (!slow.is_empty() && explore()) { slow } else { fast };
     }

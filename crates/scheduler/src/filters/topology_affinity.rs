@@ -1,4 +1,5 @@
-//! `topology-affinity-filter` (alpha): keeps endpoints that are near the one that was picked before, for prefill near decode.
+//! `topology-affinity-filter` (alpha): keeps endpoints near the endpoint that was picked before, so that prefill is near
+//! decode.
 
 use serde::Deserialize;
 
@@ -36,7 +37,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 }
 
 impl Filter for TopologyAffinity {
-    /// Nearness is a wish: where nobody is near, all stay.
+    /// If no candidate is near, all are kept.
     fn filter(&self, context: &Context<'_>, candidates: &mut Vec<Candidate>) {
         let Some(levels) = self.topology.levels(context, candidates) else { return };
         let near = candidates.iter().zip(levels).filter(|(_, level)| *level <= self.farthest);

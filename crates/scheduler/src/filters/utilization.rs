@@ -1,4 +1,4 @@
-//! `utilization-filter` (alpha): keeps endpoints below all of some limits.
+//! `utilization-filter` (alpha): keeps endpoints that are below all configured limits.
 
 use serde::Deserialize;
 

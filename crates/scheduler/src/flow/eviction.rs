@@ -1,17 +1,17 @@
-//! Eviction: requests in flight that may be dropped make room for requests that wait and may not.
+//! Eviction: requests in flight that may be dropped make room for waiting requests of higher priority.
 //!
-//! Victims are those of negative priority: the lowest first, and of these the one that was sent last, because the least work is
-//! lost with it. Few are evicted at once. Then nobody is, until all of them are gone and the saturation has had time to show it:
-//! whoever acts twice on one number evicts too many.
+//! Victims have a negative priority. The lowest priority is evicted first, and within it the request that was sent last,
+//! because it loses the least work. Each decision evicts only a few requests. The next decision waits until all of them have
+//! ended and the saturation has had time to show it. Acting twice on the same saturation would evict too many requests.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-/// The most victims of one decision.
+/// The most victims per decision.
 const AT_ONCE: usize = 2;
-/// How long a victim may take to go, in milliseconds. After that it counts as gone.
+/// How long a victim may take to end, in milliseconds. After that, it counts as ended.
 const PATIENCE_MS: u64 = 10_000;
 
-/// Names a request in flight.
+/// Identifies a request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[must_use = "a request that entered must leave"]
 pub struct Lease {
@@ -19,42 +19,43 @@ pub struct Lease {
     number: u64,
 }
 
-/// Requests that wait although they may not be dropped: the first band of them that the saturation keeps closed.
+/// The highest priority band whose requests wait because of the saturation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Blocked {
     /// The band's priority.
     pub priority: i32,
-    /// The saturation at which it is closed.
+    /// The saturation from which on the band is closed.
     pub ceiling: f64,
 }
 
-/// Requests in flight, and which of them were evicted. `T` is what the caller needs to evict one.
+/// The requests in flight, and those that were evicted. `T` is the value that the caller needs to evict a request.
 #[derive(Debug)]
 pub struct Eviction<T> {
-    /// How long the saturation takes to show that a request is gone, in milliseconds.
+    /// The time until the saturation shows that a request has ended, in milliseconds.
     grace_ms: u64,
     victims: BTreeMap<(i32, Reverse<u64>), T>,
     in_flight: usize,
     next: u64,
-    /// When each victim was evicted, of those that are not gone yet.
+    /// The time of eviction of each victim that has not ended yet.
     going: BTreeMap<Lease, u64>,
-    /// When the last that went is visible in the saturation.
+    /// The time at which the saturation shows the end of the last victim.
     settled_at: u64,
-    /// What one request made of the saturation when somebody was last evicted.
+    /// One request's share of the saturation at the last eviction.
     share: f64,
 }
 
-/// How a victim went.
+/// How a victim ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
-    /// So many milliseconds after it was evicted.
+    /// The victim ended after this many milliseconds.
     After(u64),
-    /// Nobody knows: it took too long to wait for.
+    /// The victim took too long, so it counts as ended.
     Late,
 }
 
 impl<T> Eviction<T> {
-    /// Nothing is in flight. The saturation takes so many milliseconds to show that a request is gone.
+    /// Creates the state without requests in flight. `grace_ms` is the time until the saturation shows that a request has
+    /// ended.
     pub fn new(grace_ms: u64) -> Self {
         Self {
             grace_ms,
@@ -72,17 +73,17 @@ impl<T> Eviction<T> {
         self.in_flight
     }
 
-    /// How many of them could be evicted.
+    /// How many of the requests in flight could be evicted.
     pub fn evictable(&self) -> usize {
         self.victims.len()
     }
 
-    /// What victims that are not gone yet make of the saturation.
+    /// Returns the part of the saturation that the victims in flight will free.
     pub fn pending(&self) -> f64 {
         count(self.going.len()) * self.share
     }
 
-    /// A request was sent to an endpoint.
+    /// Records that a request was sent to an endpoint.
     pub fn enter(&mut self, priority: i32, item: T) -> Lease {
         let lease = Lease { priority, number: self.next };
         self.next += 1;
@@ -93,7 +94,7 @@ impl<T> Eviction<T> {
         lease
     }
 
-    /// It is no longer in flight, evicted or not.
+    /// Records that the request has ended. If it was evicted, returns how it ended.
     pub fn leave(&mut self, lease: Lease, now: u64) -> Option<Gone> {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.victims.remove(&(lease.priority, Reverse(lease.number)));
@@ -102,7 +103,7 @@ impl<T> Eviction<T> {
         Some(Gone::After(now.saturating_sub(since)))
     }
 
-    /// Victims that took too long to go. From now on they count as gone.
+    /// Returns the victims that took too long to end. From now on they count as ended.
     pub fn late(&mut self, now: u64) -> Vec<Gone> {
         let before = self.going.len();
         self.going.retain(|_, since| now.saturating_sub(*since) < PATIENCE_MS);
@@ -113,12 +114,13 @@ impl<T> Eviction<T> {
         vec![Gone::Late; late]
     }
 
-    /// Whom to evict for those that wait, in this order; often nobody. Each victim's priority is below theirs.
+    /// Returns the requests to evict for the blocked band, in this order. Often there are none. Each victim's priority is below
+    /// the band's.
     pub fn decide(&mut self, blocked: Blocked, saturation: f64, now: u64) -> Vec<T> {
         if !self.going.is_empty() || now < self.settled_at || self.in_flight == 0 {
             return Vec::new();
         }
-        // What one request makes of the saturation, on average.
+        // One request's average share of the saturation.
         let share = saturation / count(self.in_flight);
         if !(share.is_finite() && share > 0.0) {
             return Vec::new();

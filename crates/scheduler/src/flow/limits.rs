@@ -1,28 +1,29 @@
-//! Usage limits: the saturation at which each priority stops being dispatched.
+//! Usage limits: the saturation from which on each priority is no longer dispatched.
 
 /// A usage limit policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum UsageLimit {
-    /// The same ceiling for all.
+    /// All priorities have the same ceiling.
     Static {
         /// The ceiling.
         threshold: f64,
     },
-    /// Lower priorities stop earlier, so that room is held back for higher ones.
+    /// Lower priorities stop at a lower saturation, so that room is left for higher priorities.
     Holdback {
         /// The ceiling of the lowest priority.
         min: f64,
         /// The ceiling of the highest priority.
         max: f64,
-        /// Whether the distance between priorities counts, and not only their order.
+        /// Whether ceilings depend on the distance between priorities, and not only on their order.
         by_value: bool,
     },
-    /// Lower priorities are let through ever less often as saturation grows.
+    /// Lower priorities are dispatched less often as the saturation grows.
     SoftReflective,
 }
 
 impl UsageLimit {
-    /// The ceiling of the band with index `band` in `priorities`, which are in falling order. `tick` counts dispatch cycles.
+    /// Returns the ceiling of the band at index `band` of `priorities`, which are in descending order. `tick` counts dispatch
+    /// cycles.
     pub(crate) fn ceiling(self, saturation: f64, priorities: &[i32], band: usize, tick: u64) -> f64 {
         match self {
             Self::Static { threshold } => threshold,
@@ -52,7 +53,7 @@ impl UsageLimit {
     }
 }
 
-/// How far down band `index` of `count` is: 0 for the highest, 1 for the lowest.
+/// Returns the relative position of band `index` among `count` bands: 0 for the highest, 1 for the lowest.
 #[expect(clippy::cast_precision_loss, reason = "there are few bands")]
 fn share(index: usize, count: usize) -> f64 {
     index as f64 / (count.max(2) - 1) as f64

@@ -1,7 +1,7 @@
 //! Flow control: requests wait in queues while the pool is saturated.
 //!
-//! A [`Queue`] holds the requests, in bands of one priority each. [`Settings`] say which policies choose the next one and
-//! how much may wait. There is no clock here: callers pass milliseconds since any fixed moment.
+//! A [`Queue`] holds the requests, in one band per priority. [`Settings`] choose the policies for the order of requests, and
+//! limit the queue. This module has no clock: callers give the time in milliseconds since any fixed moment.
 
 mod eviction;
 mod limits;

@@ -13,43 +13,43 @@ use super::{
     settings::{Fairness, Ordering, Settings},
 };
 
-/// Names a waiting request.
+/// Identifies a waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
-/// A request that wants to wait.
+/// A request that comes to the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
-    /// Its priority. Without a band of this priority it waits in band 0.
+    /// Its priority. If no band has this priority, the request waits in band 0.
     pub priority: i32,
-    /// Whom it belongs to; flows share a band fairly.
+    /// The flow that it belongs to. Flows share a band fairly.
     pub flow: &'a str,
     /// Its size in bytes.
     pub bytes: u64,
-    /// How many milliseconds from now it should be answered in, if it says so.
+    /// The requested time to the first token, in milliseconds from now. `None` if the request has no such objective.
     pub within_ms: Option<u64>,
 }
 
-/// The queue has no room: a limit of requests or bytes, of the band or of all bands, is reached.
+/// The queue is full: a limit of requests or bytes is reached, either of the band or of all bands together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("queue at capacity")]
 pub struct Full;
 
-/// Which share of the limits of requests and bytes is used: 1 is all. `None`: there is no such limit.
+/// The used share of the limits for requests and bytes, where 1 is full. `None` if there is no such limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// Of requests.
+    /// The share of the limit for requests.
     pub requests: Option<f64>,
-    /// Of bytes.
+    /// The share of the limit for bytes.
     pub bytes: Option<f64>,
 }
 
-/// The shares that are used of all limits.
+/// The used shares of all limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shares {
-    /// Of the limits of all bands together.
+    /// The limits for all bands together.
     pub all: Share,
-    /// Of each band's own, with its priority, the highest first.
+    /// The limits of each band, with its priority, the highest first.
     pub bands: Vec<(i32, Share)>,
 }
 
@@ -62,16 +62,16 @@ impl Share {
 
 #[expect(clippy::cast_precision_loss, reason = "counts of requests and bytes are far below 2^52")]
 fn portion(used: u64, limit: u64) -> f64 {
-    // A limit of nothing is always reached.
+    // A limit of 0 is always reached.
     if limit == 0 { 1.0 } else { used as f64 / limit as f64 }
 }
 
-/// Requests that wait. `T` is what the caller needs to go on with one.
+/// The waiting requests. `T` is the value that the caller needs to continue a request.
 #[derive(Debug)]
 pub struct Queue<T> {
     settings: Settings,
     bands: BTreeMap<Reverse<i32>, Band<T>>,
-    /// Where each request is, in order of arrival.
+    /// The place of each request, in order of arrival.
     index: BTreeMap<Ticket, Position>,
     bytes: u64,
     next: u64,
@@ -81,7 +81,7 @@ pub struct Queue<T> {
 
 #[derive(Debug)]
 struct Band<T> {
-    /// Whether a setting or an objective still has this priority.
+    /// Whether the settings or an objective still use this priority.
     wanted: bool,
     flows: BTreeMap<Arc<str>, BTreeMap<Key, Waiting<T>>>,
     /// The flow that was served last.
@@ -114,7 +114,7 @@ impl<T> Band<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue with the configured bands, and band 0.
+    /// Creates an empty queue with the configured bands and band 0.
     pub fn new(settings: Settings) -> Self {
         let mut queue = Self {
             settings,
@@ -129,7 +129,7 @@ impl<T> Queue<T> {
         queue
     }
 
-    /// Makes the bands those of the settings, band 0, and those of these priorities. A band that nobody wants any more goes
+    /// Sets the bands: those of the settings, band 0, and those of these priorities. A band that is no longer used is removed
     /// once it is empty.
     pub fn provision(&mut self, priorities: impl IntoIterator<Item = i32>) {
         for band in self.bands.values_mut() {
@@ -147,12 +147,12 @@ impl<T> Queue<T> {
         self.index.len()
     }
 
-    /// Whether none waits.
+    /// Whether no request waits.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// How many flows are remembered with what they were served.
+    /// The number of flows whose service is remembered.
     pub fn remembered_flows(&self) -> usize {
         self.attained.len()
     }
@@ -162,7 +162,7 @@ impl<T> Queue<T> {
         self.bytes
     }
 
-    /// Which share of each limit is used.
+    /// Returns the used share of each limit.
     pub fn shares(&self) -> Shares {
         let waiting = u64::try_from(self.index.len()).unwrap_or(u64::MAX);
         let band = |(Reverse(priority), band): (&Reverse<i32>, &Band<T>)| {
@@ -176,10 +176,10 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Lets a request wait.
+    /// Adds a request to the queue.
     ///
     /// # Errors
-    /// [`Full`] where a limit is reached.
+    /// [`Full`] if a limit is reached.
     pub fn push(&mut self, arrival: Arrival<'_>, item: T, now: u64) -> Result<Ticket, Full> {
         let known = self.bands.get(&Reverse(arrival.priority)).is_some_and(|band| band.wanted);
         let priority = if known { arrival.priority } else { 0 };
@@ -205,7 +205,7 @@ impl<T> Queue<T> {
             }
             Ordering::SloDeadline => arrival.within_ms.map_or(u64::MAX, |within| now.saturating_add(within)),
         };
-        // Under global-strict the flows of a band are one queue.
+        // Under global-strict, all flows of a band share one queue.
         let flow = match settings.fairness {
             Fairness::GlobalStrict => Arc::from(""),
             Fairness::RoundRobin | Fairness::LeastService(_) => band
@@ -223,14 +223,14 @@ impl<T> Queue<T> {
         Ok(ticket)
     }
 
-    /// One dispatch cycle: the request whose turn it is, unless the pool is too saturated for it. A band that must wait makes
-    /// all lower ones wait.
+    /// Runs one dispatch cycle. Returns the next request, unless the pool is too saturated for it. A band that must wait blocks
+    /// all lower bands.
     pub fn pop(&mut self, saturation: f64, now: u64) -> Option<T> {
         self.cycles += 1;
         let priorities: Vec<i32> = self.bands.keys().map(|Reverse(priority)| *priority).collect();
         let limit = self.settings.usage_limit;
         for (index, (Reverse(priority), band)) in self.bands.iter_mut().enumerate() {
-            // Not below, rather than at or above: a saturation that is no number stops everything.
+            // The test is `saturation < ceiling`, so that a NaN saturation closes every band.
             let open = saturation < limit.ceiling(saturation, &priorities, index, self.cycles);
             if !open {
                 return None;
@@ -259,8 +259,8 @@ impl<T> Queue<T> {
         None
     }
 
-    /// The highest band whose requests wait because the pool is too saturated for it. A band that is closed whatever the
-    /// saturation is waits for nothing.
+    /// Returns the highest band whose requests wait because the pool is too saturated. Skips a band with a ceiling of 0,
+    /// because that band is closed at any saturation.
     pub fn blocked(&self, saturation: f64) -> Option<Blocked> {
         let priorities: Vec<i32> = self.bands.keys().map(|Reverse(priority)| *priority).collect();
         self.bands.iter().enumerate().find_map(|(index, (Reverse(priority), band))| {
@@ -270,19 +270,19 @@ impl<T> Queue<T> {
         })
     }
 
-    /// A request of this flow was answered, with so many tokens of prompt and of answer.
+    /// Records that a request of this flow was answered, with these tokens of prompt and response.
     pub fn served(&mut self, flow: &str, tokens: (u64, u64), now: u64) {
         if let Some(policy) = self.settings.least_service() {
             self.attained.add(&policy, flow, tokens, now);
         }
     }
 
-    /// What each flow was served, where a fairness policy asks for it.
+    /// Returns the service of each flow. Empty if no fairness policy uses it.
     pub fn service(&self, now: u64) -> Vec<(Arc<str>, Served)> {
         self.settings.least_service().map_or_else(Vec::new, |policy| self.attained.all(&policy, now))
     }
 
-    /// A request that waited longer than it may, if there is one.
+    /// Removes and returns a request that has waited too long, if there is one.
     pub fn expired(&mut self, now: u64) -> Option<T> {
         let ttl = self.settings.ttl_ms?;
         let (&oldest, place) = self.index.first_key_value()?;
@@ -292,13 +292,13 @@ impl<T> Queue<T> {
         self.cancel(oldest)
     }
 
-    /// Takes any request out; for shutdown.
+    /// Removes any request, for shutdown.
     pub fn take_any(&mut self) -> Option<T> {
         let (&oldest, _) = self.index.first_key_value()?;
         self.cancel(oldest)
     }
 
-    /// Takes a request out, if it still waits.
+    /// Removes a request, if it still waits.
     pub fn cancel(&mut self, ticket: Ticket) -> Option<T> {
         let place = self.index.remove(&ticket)?;
         let band = self.bands.get_mut(&Reverse(place.band))?;
@@ -318,7 +318,7 @@ impl<T> Queue<T> {
 }
 
 impl<T> Band<T> {
-    /// The first request of the flow after the one that was served last; with one flow, that flow's.
+    /// Returns the first request of the flow after the flow that was served last. The flows form a ring.
     fn next(&mut self) -> Option<Ticket> {
         let after = self
             .last

@@ -1,13 +1,13 @@
-//! What each flow has been served: tokens, of which those of long ago count ever less.
+//! The service that each flow has received, in tokens. The weight of old tokens decays.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::settings::LeastService;
 
-/// The most flows that are remembered; clients choose their names. Others count as not served at all.
+/// The most flows that are remembered, because clients choose the names. Further flows count as never served.
 const MAX_FLOWS: usize = 10_000;
 
-/// The service of flows, where a fairness policy asks for it.
+/// The service of all flows, for fairness policies that use it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Attained {
     flows: HashMap<Arc<str>, Service>,
@@ -17,21 +17,21 @@ pub(super) struct Attained {
 #[derive(Debug, Clone, Copy)]
 struct Service {
     tokens: f64,
-    /// When `tokens` was right, in milliseconds.
+    /// The time for which `tokens` is valid, in milliseconds.
     at: u64,
-    /// How many requests went on, and how many milliseconds they waited together.
+    /// The number of dispatched requests, and the total time that they waited.
     waits: u64,
     waited_ms: u64,
 }
 
-/// What a flow was served.
+/// The service of a flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Served {
-    /// Tokens; those of long ago count less.
+    /// The tokens, with decay.
     pub tokens: f64,
-    /// How many of its requests went on.
+    /// The number of dispatched requests.
     pub requests: u64,
-    /// How many milliseconds these waited together.
+    /// The total time that these requests waited, in milliseconds.
     pub waited_ms: u64,
 }
 
@@ -50,7 +50,7 @@ fn float(count: u64) -> f64 {
 }
 
 impl Attained {
-    /// A flow was served: generated tokens count twice.
+    /// Adds the service of an answered request. Generated tokens count twice.
     pub(super) fn add(&mut self, policy: &LeastService, flow: &str, (input, output): (u64, u64), now: u64) {
         if now.saturating_sub(self.swept) >= policy.sweep_ms {
             self.flows.retain(|_, service| now.saturating_sub(service.at) < policy.forget_ms);
@@ -64,7 +64,7 @@ impl Attained {
         }
     }
 
-    /// A request of a flow goes on after so many milliseconds.
+    /// Records that a request of a flow was dispatched after this wait.
     pub(super) fn went_on(&mut self, flow: &Arc<str>, waited_ms: u64, now: u64) {
         if let Some(service) = self.flows.get_mut(flow) {
             service.waits += 1;
@@ -74,7 +74,7 @@ impl Attained {
         }
     }
 
-    /// What each flow was served.
+    /// Returns the service of each flow.
     pub(super) fn all(&self, policy: &LeastService, now: u64) -> Vec<(Arc<str>, Served)> {
         let served = |service: &Service| Served {
             tokens: service.now(policy, now),
@@ -92,8 +92,8 @@ impl Attained {
         self.flows.get(flow).map_or(0.0, |service| service.now(policy, now))
     }
 
-    /// The flow whose turn it is, from flows with the time at which their first request came: the one that was served
-    /// least, and of those the one that waits longest.
+    /// Returns the next flow: one with little service and a long wait. `flows` has the arrival time of each flow's first
+    /// request.
     pub(super) fn next<'f>(
         &self,
         policy: &LeastService,
@@ -129,7 +129,7 @@ impl Range {
         })
     }
 
-    /// 0 for the lowest, 1 for the highest; 0 where all are alike.
+    /// Returns 0 for the lowest value and 1 for the highest. Returns 0 if all values are equal.
     fn place(self, value: f64) -> f64 {
         let width = self.1 - self.0;
         if width > 0.0 { (value - self.0) / width } else { 0.0 }

@@ -1,4 +1,4 @@
-//! Flow control as the configuration says.
+//! The settings of flow control, read from the configuration.
 
 use std::collections::BTreeMap;
 
@@ -13,67 +13,67 @@ use crate::{
     quantity, reading,
 };
 
-/// Everything that flow control is told.
+/// All settings of flow control.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Whether the feature gate is on. Without it nothing waits.
+    /// Whether the feature gate is on. Otherwise no request waits.
     pub enabled: bool,
-    /// How long a request may wait, in milliseconds; `None`: for ever.
+    /// How long a request may wait, in milliseconds. `None` means forever.
     pub ttl_ms: Option<u64>,
     /// The most requests that may wait in all bands.
     pub max_requests: Option<u64>,
     /// The most bytes of requests that may wait in all bands.
     pub max_bytes: Option<u64>,
-    /// The bands that are listed, by priority.
+    /// The configured bands, by priority.
     pub bands: BTreeMap<i32, BandSettings>,
-    /// Other bands of priority 0 and more.
+    /// The settings of other bands with priority 0 and above.
     pub default_band: BandSettings,
-    /// Other bands of negative priority.
+    /// The settings of other bands with a negative priority.
     pub negative_band: BandSettings,
-    /// When each priority stops being dispatched.
+    /// The policy that stops the dispatch of each priority.
     pub usage_limit: UsageLimit,
-    /// What measures saturation.
+    /// The measurement of the saturation.
     pub detector: Detector,
-    /// Whether requests in flight that may be dropped make room for others.
+    /// Whether requests in flight that may be dropped are evicted to make room.
     pub eviction: bool,
 }
 
 /// One band.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BandSettings {
-    /// The most requests that may wait in it; `None`: any number.
+    /// The most requests that may wait in the band. `None` means no limit.
     pub max_requests: Option<u64>,
-    /// The most bytes that may wait in it; `None`: any number.
+    /// The most bytes that may wait in the band. `None` means no limit.
     pub max_bytes: Option<u64>,
-    /// Which flow comes next.
+    /// The policy that chooses the next flow.
     pub fairness: Fairness,
-    /// Which request of a flow comes next.
+    /// The policy that chooses the next request of a flow.
     pub ordering: Ordering,
 }
 
 /// A fairness policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fairness {
-    /// The first request of all flows.
+    /// The first request of the band, without regard to flows.
     GlobalStrict,
     /// Flows take turns.
     RoundRobin,
-    /// The flow that was served least.
+    /// The flow with the least service.
     LeastService(LeastService),
 }
 
-/// How flows are compared by what they were served.
+/// How flows are compared by their service.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LeastService {
-    /// How much it counts that a flow was served little.
+    /// The weight of little service.
     pub service_weight: f64,
-    /// How much it counts that its first request waits long.
+    /// The weight of a long wait of the flow's first request.
     pub wait_weight: f64,
-    /// The time in milliseconds after which service counts half; 0: it counts for ever.
+    /// The half-life of service, in milliseconds. 0 means that service never decays.
     pub half_life_ms: u64,
     /// The time in milliseconds after which a flow without requests is forgotten.
     pub forget_ms: u64,
-    /// How often such flows are looked for, in milliseconds.
+    /// How often such flows are removed, in milliseconds.
     pub sweep_ms: u64,
 }
 
@@ -84,34 +84,34 @@ pub enum Ordering {
     FirstCome,
     /// By the end of the time to live.
     EarliestDeadline,
-    /// By the time to first token that the request asks for; those that ask for none come last.
+    /// By the requested time to the first token. Requests without this objective come last.
     SloDeadline,
 }
 
-/// What saturation is made of; 1 is full.
+/// The source of the saturation, where 1 is full.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Detector {
-    /// Queues and KV caches as scraped.
+    /// The scraped queue lengths and uses of KV caches.
     Utilization {
-        /// A queue of this length is full.
+        /// The queue length at which an endpoint is full.
         queue_depth: f64,
-        /// A KV cache used to this share is full.
+        /// The used share of the KV cache at which an endpoint is full.
         kv_usage: f64,
-        /// The age in milliseconds at which metrics say nothing, so that the endpoint counts as full.
+        /// The age in milliseconds at which metrics are stale. An endpoint with stale metrics counts as full.
         stale_after_ms: u64,
     },
     /// Requests in flight.
     Concurrency {
-        /// The most requests of an endpoint.
+        /// The most requests per endpoint.
         requests: u64,
-        /// The most prompt tokens in work of an endpoint.
+        /// The most uncached prompt tokens in flight per endpoint.
         tokens: u64,
-        /// Which of the two counts.
+        /// Which of the two limits is used.
         mode: ConcurrencyMode,
     },
 }
 
-/// What the concurrency detector counts.
+/// The limits that the concurrency detector uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConcurrencyMode {
@@ -120,7 +120,7 @@ pub enum ConcurrencyMode {
     Requests,
     /// Prompt tokens.
     Tokens,
-    /// The fuller of both.
+    /// Both; the fuller one counts.
     Hybrid,
 }
 
@@ -235,10 +235,10 @@ struct Holdback {
 }
 
 impl Settings {
-    /// From the `flowControl` section and the plugins that it refers to.
+    /// Reads the `flowControl` section and the plugins that it refers to.
     ///
     /// # Errors
-    /// What is wrong with them, also where the feature gate is off.
+    /// The error in the section or its plugins. They are checked even if the feature gate is off.
     pub fn from_config(config: &EndpointPickerConfig) -> Result<Self, ConfigError> {
         let section = config.flow_control.as_ref().filter(|value| !value.is_null());
         let whole = Parameters { name: "flowControl", value: section };
@@ -282,12 +282,13 @@ impl Settings {
         })
     }
 
-    /// Whether a fairness policy asks what flows were served.
+    /// Whether a fairness policy uses the service of flows.
     pub fn asks_for_service(&self) -> bool {
         self.enabled && self.least_service().is_some()
     }
 
-    /// The first such policy: what flows were served is counted once, as it says.
+    /// Returns the first fairness policy that uses the service of flows. Service is counted only once, with the settings of
+    /// this policy.
     pub(super) fn least_service(&self) -> Option<LeastService> {
         let bands = self.bands.values().chain([&self.default_band, &self.negative_band]);
         bands.into_iter().find_map(|band| match band.fairness {
@@ -296,7 +297,7 @@ impl Settings {
         })
     }
 
-    /// How the band of this priority works.
+    /// Returns the settings of the band with this priority.
     pub(super) fn band(&self, priority: i32) -> &BandSettings {
         let other = if priority < 0 { &self.negative_band } else { &self.default_band };
         self.bands.get(&priority).unwrap_or(other)
@@ -338,8 +339,8 @@ fn band(
     })
 }
 
-/// Checks the parameters of a policy of flow control, also where nothing refers to it. Other plugins pass: detectors are
-/// filters too, and checked as such.
+/// Checks the parameters of a flow control policy, even if nothing refers to it. Ignores other plugins. Detectors are also
+/// filters, and are checked as such.
 pub(crate) fn check_part(plugin_type: &str, parameters: &Parameters<'_>) -> Result<(), ConfigError> {
     match plugin_type {
         "static-usage-limit-policy" | "priority-holdback-policy" | "soft-reflective-ceiling-policy" => {
@@ -362,7 +363,7 @@ pub(crate) fn check_part(plugin_type: &str, parameters: &Parameters<'_>) -> Resu
     Ok(())
 }
 
-/// The type and parameters of the plugin of this name. That it has the right type is checked with the other references.
+/// Returns the type and the parameters of a plugin. The check of references makes sure that the type is right.
 fn part<'c>(
     config: &'c EndpointPickerConfig,
     name: Option<&'c str>,
@@ -446,7 +447,7 @@ fn detector(config: &EndpointPickerConfig, name: Option<&str>) -> Result<Detecto
     read_detector(plugin_type, &parameters).map(|(detector, _)| detector)
 }
 
-/// A detector, and the headroom that it leaves as a filter.
+/// Returns a detector, and the headroom that it has as a filter.
 pub(crate) fn read_detector(
     plugin_type: &str,
     parameters: &Parameters<'_>,
@@ -480,7 +481,7 @@ pub(crate) fn read_detector(
     Ok((detector, checked(given.headroom)?))
 }
 
-/// A number, or a quantity such as `1G`. Nothing, and 0, mean that there is no limit of its own.
+/// Reads a number, or a quantity such as `1G`. A missing value and 0 mean that there is no limit.
 fn count(whole: &Parameters<'_>, field: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
     let number = match value {
         None | Some(Value::Null) => return Ok(None),

@@ -1,4 +1,4 @@
-//! `data-parallel-profile-handler`: sends to one port of the pod, and names the rank to use in a header.
+//! `data-parallel-profile-handler`: sends the request to one port of the pod, and names the rank to use in a header.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! `disagg-profile-handler`: decode, and prefill or encode elsewhere where a decider finds that worth it.
+//! `disagg-profile-handler`: runs decode, and also prefill or encode on other endpoints if a decider chooses so.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::{
     scheduler::Run,
 };
 
-/// Tells the sidecar of the decode pod where to prefill.
+/// The header that tells the decode pod's sidecar which endpoint prefills.
 pub(crate) const PREFILL_HEADER: &str = "x-prefiller-host-port";
-/// Tells it where to encode.
+/// The header that tells the sidecar which endpoints encode.
 pub(crate) const ENCODE_HEADER: &str = "x-encoder-hosts-ports";
 
 #[derive(Debug, Default, Deserialize)]
@@ -102,7 +102,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 }
 
 impl Disagg {
-    /// Decode first, then prefill where the decider says so.
+    /// Creates a handler that runs decode first, and then prefill if the decider chooses so.
     pub(crate) fn pair(decode: String, prefill: String, decider: Arc<dyn Decider>) -> Self {
         Self {
             order: StageOrder::DecodeFirst,
@@ -152,7 +152,7 @@ impl ProfileHandler for Disagg {
                 if let Some((decode, prefill)) = pair {
                     (decode, Some(prefill), encode)
                 } else {
-                    // Nobody could read the prefiller's cache: whoever decodes does both.
+                    // No decode endpoint can read the prefiller's cache, so one endpoint does both.
                     run.runs.truncate(prefill.unwrap_or(run.runs.len()));
                     (run.profile(&self.decode).ok_or(ScheduleError::NoDecodeWorkers)?, None, encode)
                 }
@@ -169,7 +169,8 @@ impl ProfileHandler for Disagg {
                         .collect();
                     picked.set.push((header, hosts.join(",")));
                 }
-                // A client's own value would reach the sidecar. The reference leaves it there.
+                // A header that the client sends itself would reach the sidecar, so it is removed. The reference does not
+                // remove it.
                 None => picked.remove.push(header),
             }
         }

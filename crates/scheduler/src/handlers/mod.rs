@@ -1,4 +1,4 @@
-//! Profile handlers: which profiles run, and what their results mean.
+//! Profile handlers decide which profiles run, and how their results are combined.
 
 pub(crate) mod data_parallel;
 pub(crate) mod disagg;

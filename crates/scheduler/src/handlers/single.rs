@@ -1,4 +1,4 @@
-//! `single-profile-handler`: the one profile.
+//! `single-profile-handler`: runs the only profile.
 
 use std::sync::Arc;
 

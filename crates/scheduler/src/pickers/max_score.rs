@@ -1,4 +1,4 @@
-//! `max-score-picker`: the best; among equals, a random one.
+//! `max-score-picker`: picks the best score, and a random endpoint among equals.
 
 use crate::{
     context::{Candidate, Context},

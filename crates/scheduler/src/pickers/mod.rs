@@ -1,4 +1,4 @@
-//! Pickers: choose from scored candidates.
+//! Pickers choose from scored candidates.
 
 use serde::Deserialize;
 

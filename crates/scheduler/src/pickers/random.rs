@@ -1,4 +1,4 @@
-//! `random-picker`: any, whatever the score.
+//! `random-picker`: picks any endpoint, without regard to its score.
 
 use crate::{
     context::{Candidate, Context},

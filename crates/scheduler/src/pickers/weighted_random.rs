@@ -1,4 +1,4 @@
-//! `weighted-random-picker`: at random, in proportion to the score (A-Res sampling).
+//! `weighted-random-picker`: picks at random, in proportion to the score (A-Res sampling).
 
 use crate::{
     context::{Candidate, Context},
@@ -20,7 +20,7 @@ impl Picker for WeightedRandom {
         context.shuffle(&mut scored);
         if scored.iter().any(|(_, score)| *score > 0.0) {
             for (_, score) in &mut scored {
-                // A key of 0 puts what has no score last; the shuffle decides among those.
+                // A key of 0 puts candidates without a score last. The shuffle decides their order.
                 *score = if *score > 0.0 { context.chance().powf(score.recip()) } else { 0.0 };
             }
             scored.sort_by(|(_, left), (_, right)| right.total_cmp(left));

@@ -1,7 +1,7 @@
-//! The precise prefix index: which endpoint holds which blocks of tokens, as the engines themselves say.
+//! The precise prefix index: which endpoint holds which blocks of tokens, as reported by the engines.
 //!
-//! The caller follows the engines' events and feeds them in with [`Holdings::update`], while picks are made. Only prompts in the
-//! model's own tokens are looked up: blocks of text that stands for tokens are known to no engine.
+//! The caller receives the engines' events and applies them with [`Holdings::update`], while picks are made. Only prompts in
+//! the model's own tokens are looked up, because no engine knows blocks of text.
 
 use longboat_kv_events::{Expected, Index, Limits};
 use parking_lot::RwLock;
@@ -12,15 +12,16 @@ use crate::{
     request::Request,
 };
 
-/// The most blocks that are expected at once. They are there for seconds only.
+/// The most expected blocks at once. They expire after seconds.
 const EXPECTED: usize = 1 << 20;
 
-/// What a precise prefix producer is told.
+/// The settings of a precise prefix producer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreciseSettings {
-    /// How blocks are seen, and how many are known.
+    /// The size of blocks, and the most blocks in the index.
     pub limits: Limits,
-    /// How long a request's blocks count as held where it was just sent, in milliseconds; `None`: not at all.
+    /// How long the blocks of a request count as held by its endpoint, in milliseconds, before an event says so. `None` turns
+    /// this off.
     pub speculative_ms: Option<u64>,
     /// Where the events come from.
     pub events: EventSource,
@@ -29,35 +30,35 @@ pub struct PreciseSettings {
 /// Where KV cache events come from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventSource {
-    /// Messages whose topic starts with this are taken.
+    /// Only messages whose topic starts with this are read.
     pub topic: String,
-    /// Each endpoint publishes on a port of its own.
+    /// How each endpoint publishes on its own port.
     pub endpoints: Option<EndpointEvents>,
-    /// Engines may connect to a port of ours.
+    /// The picker's own port, to which engines may connect.
     pub listen: Option<ListenForEvents>,
 }
 
-/// Where engines may connect to.
+/// The port that engines may connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenForEvents {
     /// `IP:PORT`, or `*:PORT`.
     pub address: String,
-    /// Whether it was asked for. Otherwise it is only tried: no engine may need it.
+    /// Whether the port is configured. If not, a port that cannot be bound is no error, because the engines may not need it.
     pub required: bool,
 }
 
 /// How an endpoint publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointEvents {
-    /// The port of the first data-parallel rank; the others follow it.
+    /// The port of the first data-parallel rank. Further ranks use the following ports.
     pub port: u16,
-    /// The port, of the first rank, that repeats what was said; `None`: nothing does.
+    /// The first rank's port for replays of earlier messages. `None` if there is none.
     pub replay_port: Option<u16>,
-    /// Labels that an endpoint must have, with a value or with any.
+    /// Labels that an endpoint must have, with this value or, without one, with any value.
     pub labels: Vec<(String, Option<String>)>,
 }
 
-/// Who holds which blocks.
+/// The blocks that each endpoint holds.
 #[derive(Debug)]
 pub struct Holdings {
     settings: PreciseSettings,
@@ -79,22 +80,22 @@ impl Holdings {
         Self { settings, known: RwLock::new(Known { index, expected }) }
     }
 
-    /// What it was told.
+    /// Returns the settings.
     pub fn settings(&self) -> &PreciseSettings {
         &self.settings
     }
 
-    /// Changes the index, in which an endpoint is known by the number of its slot. Picks wait for as long as this takes.
+    /// Changes the index, in which the slot's number identifies an endpoint. Picks wait during the change.
     pub fn update<T>(&self, change: impl FnOnce(&mut Index) -> T) -> T {
         change(&mut self.known.write().index)
     }
 
-    /// Blocks that are known, over all endpoints.
+    /// The number of blocks in the index, over all endpoints.
     pub fn len(&self) -> usize {
         self.known.read().index.len()
     }
 
-    /// Whether no block is known.
+    /// Whether the index is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -103,7 +104,8 @@ impl Holdings {
         self.known.read().index.held_by(slot.0)
     }
 
-    /// Looks who holds a request's prompts. A part of a block, as tiers worth less than 1 give, counts as none.
+    /// Finds the candidates that hold a request's prompts. Blocks in tiers with a weight below 1 give fractions, which are
+    /// rounded down.
     pub(crate) fn matches(&self, request: &Request<'_>, candidates: &[Snapshot], now: u64) -> Matches {
         let limits = &self.settings.limits;
         let block_tokens = u32::try_from(limits.block_tokens).unwrap_or(u32::MAX);
@@ -125,11 +127,11 @@ impl Holdings {
         Matches::new(chains, matched, block_tokens)
     }
 
-    /// A request was sent to an endpoint, which will hold its blocks soon.
+    /// Records that a request was sent to an endpoint, which will hold its blocks soon.
     pub(crate) fn learn(&self, slot: Slot, matches: &Matches, now: u64) {
         let mut known = self.known.write();
         let Known { index, expected } = &mut *known;
-        // The order of use matters only where something must make room.
+        // The order of use matters only if entries may have to be evicted.
         let crowded = index.len() > self.settings.limits.entries / 2;
         for keys in matches.chains() {
             if let Some(time) = self.settings.speculative_ms {

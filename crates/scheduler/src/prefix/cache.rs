@@ -1,19 +1,19 @@
-//! The prefixes of one endpoint, least recently used first forgotten.
+//! What one endpoint holds (prefixes, encoded images), by hash, least recently used first forgotten.
 
 use std::collections::hash_map::Entry;
 
 use ahash::AHashMap;
 
-/// One endpoint's prefixes in order of use: a table, and a list through its entries. Each use is one look into the table.
+/// One endpoint's prefixes in order of use: a table, and a linked list through its entries. Each use needs one table lookup.
 #[derive(Debug, Clone)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     /// Where each prefix is in the list.
     places: AHashMap<u64, u32>,
     list: Vec<Link>,
-    /// Ends of the list; [`NOBODY`] when it is empty.
+    /// The ends of the list. [`NOBODY`] if the list is empty.
     newest: u32,
     oldest: u32,
-    /// Places that nobody has, as a list through `older`.
+    /// The first free place. Free places form a list through `older`.
     free: u32,
 }
 
@@ -33,16 +33,20 @@ impl Default for Cache {
 }
 
 impl Cache {
-    pub(super) fn into_prefixes(self) -> impl Iterator<Item = u64> {
+    pub(crate) fn into_prefixes(self) -> impl Iterator<Item = u64> {
         self.places.into_keys()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        self.places.contains_key(&hash)
+    }
+
     /// Makes a prefix the newest; whether it is new here.
-    pub(super) fn touch(&mut self, hash: u64) -> bool {
+    pub(crate) fn touch(&mut self, hash: u64) -> bool {
         match self.places.entry(hash) {
             Entry::Occupied(known) => {
                 let place = *known.get();
@@ -55,7 +59,7 @@ impl Cache {
             Entry::Vacant(unknown) => {
                 let link = Link { hash, older: NOBODY, newer: NOBODY };
                 let place = if self.free == NOBODY {
-                    // 2³² prefixes of one endpoint would be 64 GB of list: memory ends before that.
+                    // 2³² prefixes of one endpoint would need a list of 64 GB, so memory ends before `u32` does.
                     let place = u32::try_from(self.list.len()).unwrap_or(NOBODY);
                     self.list.push(link);
                     place
@@ -73,7 +77,7 @@ impl Cache {
     }
 
     /// Forgets the oldest.
-    pub(super) fn evict(&mut self) -> Option<u64> {
+    pub(crate) fn evict(&mut self) -> Option<u64> {
         let place = self.oldest;
         let hash = self.list.get(place as usize)?.hash;
         self.unlink(place);
@@ -114,7 +118,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Any sequence of uses and evictions does what it does to a plain list.
+        /// Any sequence of uses and evictions has the same result as with a plain list.
         #[test]
         fn a_cache_forgets_what_a_list_in_order_of_use_would(steps in proptest::collection::vec(proptest::option::of(0..12_u64), 0..200)) {
             let (mut cache, mut list) = (Cache::default(), Vec::new());

@@ -1,27 +1,27 @@
 //! The approximate prefix index: which endpoint has probably cached which prompt prefixes.
 //!
-//! A prompt is cut into blocks; each block's hash includes that of the block before, so that one hash stands for a
-//! whole prefix. What was sent to an endpoint is remembered there, least recently used first forgotten.
+//! A prompt is divided into blocks. Each block's hash includes the hash of the block before, so that one hash stands for a
+//! whole prefix. The index remembers the prefixes that were sent to each endpoint, and forgets the least recently used first.
 //!
-//! Three differences from the reference, each because its behaviour is a defect:
-//! * capacity is in tokens: the reference compares a number of 64-token blocks with an engine's number of 16-token
-//!   blocks, and believes in four times the cache there is;
-//! * a prompt longer than the capacity is kept whole until the next one, and is then forgotten; the reference never
-//!   forgets it;
-//! * an endpoint matches as far as it holds every block from the first; the reference also counts blocks after a
-//!   gap, which an engine cannot use.
+//! Three differences from the reference, each because the reference's behaviour is a defect:
+//! * Capacity is in tokens. The reference compares a number of 64-token blocks with an engine's number of 16-token blocks, and
+//!   so assumes four times the real cache.
+//! * A prompt that is longer than the capacity is kept completely until the next prompt, and is then forgotten. The reference
+//!   never forgets it.
+//! * An endpoint matches up to the first block that it does not hold. The reference also counts blocks after a gap, which an
+//!   engine cannot use.
 //!
-//! A prefix that many prompts share, such as a system prompt, says nothing about where one of them belongs: the endpoint
-//! that happens to hold it first would get them all. Where the settings ask for it, such a prefix is not counted as
-//! affinity. It is known by its forks: prompts that match up to a block and then go their own ways. The turns of one
-//! conversation fork at most once or twice at a block, because each turn is longer than the one before.
+//! A prefix that many prompts share, such as a system prompt, does not show where a prompt should go: the first endpoint that
+//! holds it would get all these prompts. If the settings ask for it, such a prefix does not count as affinity. It is recognized
+//! by its forks: prompts that match up to a block and then differ. The turns of one conversation fork at most once or twice at
+//! a block, because each turn is longer than the one before.
 
 use std::collections::hash_map::Entry;
 
 use ahash::AHashMap;
 use xxhash_rust::xxh64::xxh64;
 
-mod cache;
+pub(crate) mod cache;
 
 use cache::Cache;
 
@@ -30,20 +30,21 @@ use crate::{
     request::{Prompt, Request},
 };
 
-/// Smaller blocks cost more than they tell.
+/// Smaller blocks cost more than they are worth.
 const MIN_BLOCK_TOKENS: u32 = 64;
 
-/// How prompts are cut and remembered.
+/// How prompts are divided into blocks and remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) auto_tune: bool,
     pub(crate) block_tokens: u32,
     pub(crate) max_tokens: u32,
-    /// Used where `max_tokens` is 0.
+    /// Used if `max_tokens` is 0.
     pub(crate) max_blocks: u32,
-    /// Blocks per endpoint, where the endpoint does not say.
+    /// Blocks per endpoint, if the endpoint does not report its capacity.
     pub(crate) capacity: u32,
-    /// The number of forks at a block from which on the prefix up to it belongs to nobody; 0: every prefix counts.
+    /// The number of forks at a block from which on the prefix up to this block counts as shared by many prompts. 0 turns this
+    /// off.
     pub(crate) shared_after: u32,
 }
 
@@ -61,8 +62,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How many bytes of text are looked at. Where endpoints choose the size of blocks, nobody knows beforehand how long so many
-    /// are.
+    /// The most bytes of text that are read. Without `max_tokens` there is no limit: the endpoints choose the size of blocks,
+    /// so the length of `max_blocks` is not known here.
     pub(crate) fn text_limit(&self) -> usize {
         match self.max_tokens {
             0 => usize::MAX,
@@ -71,24 +72,24 @@ impl Settings {
     }
 }
 
-/// A request's prefixes, and who holds how much of them.
+/// The prefixes of a request, and how much of them each candidate holds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Matches {
     chains: Vec<Vec<u64>>,
     matched: Vec<u32>,
     total: u32,
-    /// `matched` and `total` without the blocks that many prompts share.
+    /// Like `matched` and `total`, without the leading blocks that many prompts share.
     own: Vec<u32>,
     own_total: u32,
-    /// The blocks after which these prompts left those that are remembered.
+    /// For each prompt, the last known block before the prompt differs from all remembered ones.
     forks: Vec<u64>,
     block_tokens: u32,
-    /// Whether this says where a request should go, and not what is cached there.
+    /// Whether these matches say where a request should go, instead of which blocks are cached.
     planned: bool,
 }
 
 impl Matches {
-    /// What was found of a request whose prompts have these blocks.
+    /// Creates the matches of a request with these blocks.
     pub(crate) fn new(chains: Vec<Vec<u64>>, matched: Vec<u32>, block_tokens: u32) -> Self {
         let total = chains.iter().map(|hashes| count(hashes.len())).sum();
         let own = matched.clone();
@@ -104,13 +105,13 @@ impl Matches {
         }
     }
 
-    /// Where a request of so many blocks should go.
+    /// Creates matches that say where a request of `total` blocks should go.
     pub(crate) fn planned(total: u32, matched: Vec<u32>, block_tokens: u32) -> Self {
         let own = matched.clone();
         Self { matched, total, own, own_total: total, block_tokens, planned: true, ..Self::default() }
     }
 
-    /// The first of these that says what is cached.
+    /// Returns the first matches that say which blocks are cached.
     pub(crate) fn cached(all: &[Self]) -> Option<&Self> {
         all.iter().find(|matches| !matches.planned)
     }
@@ -120,12 +121,12 @@ impl Matches {
         &self.chains
     }
 
-    /// Blocks that a candidate holds.
+    /// Returns the number of blocks that a candidate holds.
     pub(crate) fn matched(&self, candidate: usize) -> u32 {
         self.matched.get(candidate).copied().unwrap_or_default()
     }
 
-    /// Blocks of the request.
+    /// Returns the number of blocks of the request.
     pub(crate) fn total(&self) -> u32 {
         self.total
     }
@@ -134,23 +135,23 @@ impl Matches {
         self.block_tokens
     }
 
-    /// Blocks that a candidate holds, without those that many prompts share: what ties the request to it.
+    /// Returns the number of blocks that a candidate holds, without the blocks that many prompts share.
     pub(crate) fn own(&self, candidate: usize) -> u32 {
         self.own.get(candidate).copied().unwrap_or_default()
     }
 
-    /// The share of the request that ties it to a candidate; 0 for an empty request.
+    /// Returns a candidate's `own` blocks as a share of all. 0 for an empty request.
     pub(crate) fn ratio(&self, candidate: usize) -> f64 {
         if self.own_total == 0 { 0.0 } else { f64::from(self.own(candidate)) / f64::from(self.own_total) }
     }
 
-    /// Whether nothing ties the request to a candidate.
+    /// Whether no candidate holds any `own` block.
     pub(crate) fn is_cold(&self) -> bool {
         self.own.iter().all(|&blocks| blocks == 0)
     }
 }
 
-/// Who holds what.
+/// The index of all endpoints' prefixes.
 #[derive(Debug, Clone)]
 pub(crate) struct PrefixIndex {
     settings: Settings,
@@ -158,11 +159,11 @@ pub(crate) struct PrefixIndex {
     caches: Vec<Cache>,
 }
 
-/// Who holds a block.
+/// The endpoints that hold a block.
 #[derive(Debug, Clone, Default)]
 struct Holders {
     slots: SlotSet,
-    /// How many prompts matched up to this block and then went on differently.
+    /// The number of prompts that matched up to this block and then differed.
     forks: u32,
 }
 
@@ -171,18 +172,18 @@ impl PrefixIndex {
         Self { settings, holders: AHashMap::new(), caches: Vec::new() }
     }
 
-    /// How many prefixes are remembered, over all endpoints.
+    /// The number of remembered prefixes, over all endpoints.
     pub(crate) fn len(&self) -> usize {
         self.caches.iter().map(Cache::len).sum()
     }
 
-    /// How many prefixes an endpoint holds.
+    /// The number of prefixes that an endpoint holds.
     pub(crate) fn held(&self, slot: Slot) -> usize {
         self.caches.get(slot.0 as usize).map_or(0, Cache::len)
     }
 
-    /// Hashes a request's prompts and looks who holds them. All endpoints must be hashed alike to be compared, so
-    /// the first candidate's block size is everyone's.
+    /// Computes a request's hashes and looks up their holders. All candidates need the same block size to be comparable, so the
+    /// first candidate's block size is used for all.
     pub(crate) fn matches(&self, request: &Request<'_>, candidates: &[Snapshot]) -> Matches {
         let block_tokens = self.block_tokens(candidates);
         let root = root(request.model, request.cache_salt);
@@ -197,7 +198,7 @@ impl PrefixIndex {
         Matches { chains, ..matches }
     }
 
-    /// Follows one prompt as far as anybody holds it.
+    /// Counts the leading blocks of one prompt that each candidate holds.
     fn walk(&self, hashes: &[u64], candidates: &[Snapshot], matches: &mut Matches) {
         let shared = self.shared(hashes, &mut matches.forks);
         matches.own_total -= count(shared);
@@ -215,7 +216,8 @@ impl PrefixIndex {
         }
     }
 
-    /// How many leading blocks of a prompt many prompts share. Where the prompt leaves what is remembered, it forks.
+    /// Returns the number of leading blocks that many prompts share. Adds the last known block to `forks` if the prompt goes on
+    /// after it.
     fn shared(&self, hashes: &[u64], forks: &mut Vec<u64>) -> usize {
         if self.settings.shared_after == 0 {
             return 0;
@@ -234,7 +236,7 @@ impl PrefixIndex {
         shared
     }
 
-    /// Remembers where a request left what is remembered. Once for each request, before [`learn`](Self::learn).
+    /// Counts the forks of a request. Called once per request, before [`learn`](Self::learn).
     pub(crate) fn fork(&mut self, matches: &Matches) {
         for hash in &matches.forks {
             if let Some(holders) = self.holders.get_mut(hash) {
@@ -243,7 +245,7 @@ impl PrefixIndex {
         }
     }
 
-    /// Remembers that an endpoint was sent a request.
+    /// Records that a request was sent to an endpoint.
     pub(crate) fn learn(&mut self, slot: Slot, matches: &Matches, metrics: &crate::Metrics) {
         let capacity = if self.settings.auto_tune && metrics.num_blocks > 0 && metrics.block_size > 0 {
             let tokens = u64::from(metrics.num_blocks) * u64::from(metrics.block_size);
@@ -259,7 +261,8 @@ impl PrefixIndex {
         let mut newest = 0;
         for hashes in &matches.chains {
             newest += hashes.len();
-            // Last block first: so the first block is the last to be forgotten, and what remains is a prefix.
+            // The last block is touched first. So the first block is evicted last, and the remaining blocks are always a
+            // prefix.
             for &hash in hashes.iter().rev() {
                 if cache.touch(hash) {
                     self.holders.entry(hash).or_default().slots.insert(slot);
@@ -311,7 +314,7 @@ fn drop_holder(holders: &mut AHashMap<u64, Holders>, hash: u64, slot: Slot) {
     }
 }
 
-/// The hash before the first block: the model and the tenant's salt.
+/// Returns the hash before the first block, made from the model and the tenant's salt.
 pub(crate) fn root(model: &str, salt: &str) -> u64 {
     if salt.is_empty() {
         return xxh64(model.as_bytes(), 0);
@@ -322,7 +325,7 @@ pub(crate) fn root(model: &str, salt: &str) -> u64 {
     xxh64(&both, 0)
 }
 
-/// `hᵢ = H(LE64(H(blockᵢ)) ‖ LE64(hᵢ₋₁))`; a partial last block counts.
+/// Returns the hashes `hᵢ = H(LE64(H(blockᵢ)) ‖ LE64(hᵢ₋₁))`. A partial last block counts.
 pub(crate) fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize) -> Vec<u64> {
     let block_bytes = block_tokens as usize * 4;
     let mut previous = root;
@@ -347,9 +350,9 @@ pub(crate) fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize)
         .collect()
 }
 
-/// A set of slots: one word for the first 64 endpoints, more when there are more. The others are behind one pointer, so
-/// that an entry of the index takes 32 bytes: its table is larger than the processor's caches, and each block of a prompt goes
-/// into it.
+/// A set of slots. The first 64 endpoints use one word, and the others are behind one pointer. So an entry of the index takes
+/// only 32 bytes. This matters because the table is larger than the processor's caches and is accessed for each block of a
+/// prompt.
 #[derive(Debug, Clone, Default)]
 struct SlotSet {
     first: u64,

@@ -32,11 +32,12 @@ fn request<'a>(prompts: &'a [Prompt], salt: &'a str) -> Request<'a> {
         priority: 0,
         predictions: &[],
         together: None,
+        media: &[],
         headers: &NoHeaders,
     }
 }
 
-/// A prompt of so many 64-token blocks, different for each letter.
+/// A prompt of `count` 64-token blocks. Each letter gives a different prompt.
 fn blocks(count: usize, letter: u8) -> Vec<Prompt> {
     vec![Prompt::from(vec![letter; count * 256])]
 }
@@ -94,7 +95,7 @@ fn a_gap_ends_a_match() {
     let pods = [endpoint(0, 0), endpoint(1, 0)];
     let mut index = PrefixIndex::new(Settings { capacity: 3, auto_tune: false, ..Settings::default() });
     send(&mut index, &pods[0], &blocks(3, b'a'));
-    // Forgets the first endpoint's blocks from the end, all but one.
+    // Evicts all of the first endpoint's blocks but one, from the end.
     send(&mut index, &pods[0], &blocks(2, b'b'));
     send(&mut index, &pods[1], &blocks(3, b'a'));
     assert_eq!(matched(&index, &pods, &blocks(3, b'a')), [1, 3]);
@@ -125,7 +126,7 @@ fn a_cap_on_the_prefix_limits_what_is_hashed() {
 }
 
 proptest! {
-    /// The index never remembers more than capacity and last prompt, and both directions agree.
+    /// The index never holds more than its capacity or the last prompt, whichever is larger. Its two tables always agree.
     #[test]
     fn memory_is_bounded(sends in proptest::collection::vec((0..3_u32, 1..12_usize, b'a'..b'e'), 1..60)) {
         let pods: Vec<_> = (0..3).map(|slot| endpoint(slot, 0)).collect();
@@ -140,7 +141,7 @@ proptest! {
     }
 }
 
-/// A prompt of a shared first part of so many blocks, and a part of its own.
+/// A prompt with `shared` common blocks at the start, and one block of its own.
 fn forked(shared: usize, own: u8) -> Vec<Prompt> {
     let mut prompts = blocks(shared, b's');
     prompts[0].bytes.extend(vec![own; 256]);
@@ -177,13 +178,13 @@ fn the_turns_of_one_conversation_share_nothing_with_others() {
     let mut index = PrefixIndex::new(Settings { shared_after: 3, ..Settings::default() });
     let mut prompts = vec![Prompt::default()];
     for turn in 0..30_u8 {
-        // Turns that end within a block, so that each turn leaves the one before.
+        // Each turn ends within a block, so the next turn's blocks differ from this turn's last block.
         prompts[0].bytes.extend(vec![turn; 300]);
         let matches = index.matches(&request(&prompts, ""), &pods);
         assert_eq!(matches.own(0), matches.matched(0), "turn {turn}");
         commit(&mut index, &pods[0], &prompts);
     }
-    // The same prompt many times leaves nothing.
+    // Sending the same prompt many times causes no forks.
     for _ in 0..10 {
         commit(&mut index, &pods[0], &prompts);
     }

@@ -1,4 +1,4 @@
-//! `agent-identity` (alpha): requests of one session of a coding agent belong together, where no header says whom they belong to.
+//! `agent-identity` (alpha): requests of the same coding agent session form a flow, if no header names their flow.
 
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ struct Given {
     additional_session_headers: Vec<String>,
 }
 
-/// What agents that are known send.
+/// The headers of known agents.
 const KNOWN: [&str; 4] = ["x-claude-code-session-id", "x-session-affinity", "session-id", "session_id"];
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {

@@ -1,4 +1,4 @@
-//! `approx-prefix-cache-producer`: remembers which endpoint was sent which prompt.
+//! `approx-prefix-cache-producer`: remembers which prompts were sent to which endpoint.
 
 use serde::Deserialize;
 

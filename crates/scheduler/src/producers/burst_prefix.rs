@@ -1,4 +1,4 @@
-//! `burst-prefix-cache-producer` (alpha): keeps requests together that come at once and share a prompt.
+//! `burst-prefix-cache-producer` (alpha): keeps requests together that arrive at the same time and share a prompt.
 
 use std::time::Duration;
 
@@ -40,9 +40,9 @@ impl Default for Given {
 }
 
 const UNLIMITED: i64 = -1;
-/// Every request waits for the window.
+/// The longest window. Every request waits for it.
 const LONGEST_WINDOW_MS: i64 = 10_000;
-/// The blocks that are compared where no number of tokens is given.
+/// The most blocks that are compared, if no number of tokens is given.
 const BLOCKS: usize = 2048;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {

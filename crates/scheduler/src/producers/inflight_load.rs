@@ -1,5 +1,5 @@
-//! `inflight-load-producer`: counts requests and tokens in flight. They are always counted; declaring the producer
-//! is what lets other plugins name it.
+//! `inflight-load-producer`: counts requests and tokens in flight. They are always counted; the declaration only lets other
+//! plugins name the producer.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Producers: what is computed for other plugins; and plugins whose work is done elsewhere.
+//! Producers compute data for other plugins. This module also has the plugins that other parts of the picker implement.
 
 use crate::{
     error::ConfigError,
@@ -9,7 +9,9 @@ use crate::{
 
 pub(crate) mod agent_identity;
 pub(crate) mod approx_prefix;
+pub(crate) mod attribute_reporter;
 pub(crate) mod burst_prefix;
+pub(crate) mod encoder_cache;
 pub(crate) mod inflight_load;
 pub(crate) mod notifications;
 pub(crate) mod p2p_source;
@@ -19,13 +21,13 @@ pub(crate) mod served;
 pub(crate) mod session_id;
 pub(crate) mod tokens;
 
-/// For what is always on and cannot be told anything.
+/// Builds plugins that are always on and have no parameters.
 pub(crate) fn always_on(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     parameters.read::<NoParameters>()?;
     Ok(Plugin::default())
 }
 
-/// For plugins of other parts of the picker, which read and check the parameters themselves.
+/// Builds plugins that other parts of the picker implement. Those parts read and check the parameters.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of every plugin's constructor")]
 pub(crate) fn elsewhere(_: &Parameters<'_>, _: &mut Builder) -> Result<Plugin, ConfigError> {
     Ok(Plugin::default())

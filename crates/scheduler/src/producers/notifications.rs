@@ -1,4 +1,5 @@
-//! `k8s-notification-source`: tells extractors of Kubernetes objects. The picker follows pods, and nothing else of use here.
+//! `k8s-notification-source`: notifies extractors about Kubernetes objects. The picker already watches pods, and has no use for
+//! notifications about other objects.
 
 use serde::Deserialize;
 

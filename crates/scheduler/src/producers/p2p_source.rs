@@ -1,4 +1,4 @@
-//! `p2p-source-producer` (alpha): names a pod from which the one that computes the prompt can pull what it has cached of it.
+//! `p2p-source-producer` (alpha): names a pod that has cached the prompt, so that the pod that computes it can pull the blocks.
 
 use serde::Deserialize;
 
@@ -35,7 +35,7 @@ impl Default for Given {
 /// The request header that names the pod.
 pub(crate) const HEADER: &str = "x-kv-cache-source-host-port";
 
-/// How such a pod is found.
+/// Finds such a pod.
 #[derive(Debug, Clone)]
 pub(crate) struct PeerSource {
     prefix: usize,
@@ -72,8 +72,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 }
 
 impl PeerSource {
-    /// The pod to pull from, if one has enough more of the prompt than the pod that computes it. Of those that have about the
-    /// most, requests go to the idler ones more often.
+    /// Returns the pod to pull from, if one has cached enough more of the prompt than the pod that computes it. Among the pods
+    /// with about the most cached tokens, idler pods are chosen more often.
     pub(crate) fn find(&self, context: &Context<'_>, runs: &[ProfileRun], primary: usize) -> Option<String> {
         let matches = &context.prefixes[self.prefix];
         let block = u64::from(matches.block_tokens());

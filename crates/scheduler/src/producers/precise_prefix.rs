@@ -1,4 +1,4 @@
-//! `precise-prefix-cache-producer`: knows from the engines' events which endpoint holds which prompt.
+//! `precise-prefix-cache-producer`: learns from the engines' events which endpoint holds which prompt.
 
 use longboat_kv_events::Limits;
 use serde::Deserialize;
@@ -105,11 +105,11 @@ struct PodDiscovery {
 const PORT: u16 = 5557;
 const TOPIC: &str = "kv@";
 const SPECULATIVE_MS: u64 = 2000;
-/// About what an entry takes with all that finds it, in bytes.
+/// The approximate size of an entry in bytes, with all tables that refer to it.
 const ENTRY: usize = 256;
-/// Entries where nothing is said: the blocks of a hundred large engines, about 1 GiB.
+/// The default number of entries: the blocks of a hundred large engines, about 1 GiB.
 const ENTRIES: usize = 1 << 22;
-/// More are not kept, whatever is asked for: 4 GiB of entries.
+/// The most entries, even if more are configured: 4 GiB.
 const MOST_ENTRIES: usize = 1 << 24;
 const MAX_BLOCK: usize = 1 << 16;
 
@@ -119,7 +119,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     Ok(Plugin::default())
 }
 
-/// Declares the producer, and returns its number among the prefix producers.
+/// Declares the producer. Returns its index among the prefix producers.
 pub(crate) fn declare(
     given: Given,
     parameters: &Parameters<'_>,
@@ -212,7 +212,7 @@ fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usiz
 }
 
 fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, ConfigError> {
-    // Both engines publish the same events.
+    // vLLM and SGLang publish the same events.
     if let Some(engine) =
         given.engine_type.filter(|engine| !matches!(engine.as_str(), "" | "vllm" | "sglang"))
     {
@@ -265,7 +265,7 @@ fn listen(address: &str) -> Option<ListenForEvents> {
     (port != 0).then(|| ListenForEvents { address: address.to_owned(), required: true })
 }
 
-/// `key=value`, or `key` for any value, separated by commas.
+/// Reads labels separated by commas: `key=value`, or `key` for any value.
 fn labels(selector: &str, parameters: &Parameters<'_>) -> Result<Vec<(String, Option<String>)>, ConfigError> {
     let parts = selector.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts

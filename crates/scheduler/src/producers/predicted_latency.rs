@@ -1,4 +1,4 @@
-//! `predicted-latency-producer`: asks a predictor how long a request would take on each candidate, and teaches it.
+//! `predicted-latency-producer`: asks a predictor for the latency of a request on each candidate, and trains it.
 
 use std::time::Duration;
 
@@ -47,10 +47,10 @@ impl Default for Given {
     }
 }
 
-/// How long a response may take to teach anything.
+/// The longest response that is used for training.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// The producer that is made where one is needed and none is declared.
+/// The producer that is created if one is needed and none is declared.
 pub(crate) fn usual(name: &str) -> LatencySettings {
     LatencySettings {
         name: name.to_owned(),
@@ -96,7 +96,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     Ok(Plugin::default())
 }
 
-/// A duration as people write it, or as Go counts it: in nanoseconds.
+/// Reads a duration as a string, or as a number of nanoseconds as in Go.
 fn time(parameters: &Parameters<'_>, value: Option<&Value>) -> Result<Duration, ConfigError> {
     let wrong = |message: String| parameters.invalid(format!("contextTTL: {message}"));
     let time = match value {

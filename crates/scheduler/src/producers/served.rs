@@ -1,4 +1,4 @@
-//! `destination-endpoint-served-verifier`: a header of the response says which endpoint served, as the proxy reports it. For
+//! `destination-endpoint-served-verifier`: a response header names the endpoint that served, as the proxy reports it. For
 //! conformance tests.
 
 use crate::{

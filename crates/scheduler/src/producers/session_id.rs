@@ -1,4 +1,4 @@
-//! `session-id-producer`: says in which header or cookie the session of a request stands, for those that name it.
+//! `session-id-producer`: names the header or cookie with a request's session, for plugins that refer to the producer.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! `token-producer`: where the tokens of prompts come from. Without an address, text stands for them.
+//! `token-producer`: the source of the tokens of prompts. Without an address, text is used instead of tokens.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder};
 
-/// A tokenizer to ask.
+/// The tokenizer to call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenizerSettings {
     /// Its address: `http://…` or `https://…`.
     pub url: String,
-    /// The model to ask for; `None`: the one that the request asks for.
+    /// The model to name in the call. `None` for the request's own model.
     pub model: Option<String>,
     /// How long an answer may take.
     pub timeout: Duration,
-    /// How long it may take for a request with images, audio or video.
+    /// How long an answer may take for a request with images, audio or video.
     pub multimodal_timeout: Duration,
 }
 
@@ -30,7 +30,7 @@ struct Given {
     uds_tokenizer_config: Option<Value>,
 }
 
-/// It has nothing to set.
+/// The parameters of the estimating backend. It has none.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Estimate {}

@@ -1,4 +1,4 @@
-//! Every plugin type: one line each.
+//! The table of all plugin types, one line each.
 
 mod refused;
 
@@ -16,7 +16,7 @@ use crate::{
     plugin::{Decider, Plugin},
     prefix::Settings,
     prefixes::PrefixSource,
-    producers::{self, tokens::TokenizerSettings},
+    producers::{self, attribute_reporter::Report, tokens::TokenizerSettings},
     scorers,
     sessions::{Agents, SessionSource},
     topology::{self, Topology},
@@ -32,7 +32,7 @@ enum Stability {
     Alpha,
 }
 
-/// When a plugin is built: those that others look for come first.
+/// The order of construction. Plugins that others look up are built first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Producer,
@@ -52,9 +52,11 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("approx-prefix-cache-producer", Beta, Producer, producers::approx_prefix::build),
     ("burst-prefix-cache-producer", Alpha, Producer, producers::burst_prefix::build),
     ("inflight-load-producer", Beta, Producer, producers::inflight_load::build),
+    ("mm-embeddings-cache-producer", Beta, Producer, producers::encoder_cache::build),
     ("precise-prefix-cache-producer", Beta, Producer, producers::precise_prefix::build),
     ("token-producer", Beta, Producer, producers::tokens::build),
     ("tokenizer", Beta, Producer, producers::tokens::build),
+    ("request-attribute-reporter", Beta, Producer, producers::attribute_reporter::build),
     ("predicted-latency-producer", Beta, Producer, producers::predicted_latency::build),
     ("topology-extractor", Alpha, Producer, topology::build),
     ("latency-slo-admitter", Beta, Scheduling, admitters::latency_slo::build),
@@ -85,6 +87,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("token-load-scorer", Beta, Scheduling, scorers::token_load::build),
     ("prefix-cache-scorer", Beta, Scheduling, scorers::prefix_cache::build),
     ("precise-prefix-cache-scorer", Beta, Producer, scorers::precise_prefix::build),
+    ("mm-embeddings-cache-scorer", Beta, Scheduling, scorers::encoder_cache::build),
     ("no-hit-lru-scorer", Beta, Scheduling, scorers::no_hit_lru::build),
     ("context-length-aware", Beta, Scheduling, scorers::context_length::build),
     ("session-affinity-scorer", Alpha, Scheduling, scorers::session_affinity::build),
@@ -102,7 +105,8 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("pd-profile-handler", Beta, Handler, handlers::pd::build),
     ("data-parallel-profile-handler", Beta, Handler, handlers::data_parallel::build),
     ("header-profile-handler", Alpha, Handler, handlers::header_profile::build),
-    // Their work is done elsewhere (the profile handler, the metrics scraper, the request parser), always.
+    // Other parts of the picker always do the work of these types (the profile handler, the metrics scraper, the request
+    // parser).
     ("disagg-headers-handler", Beta, Producer, producers::always_on),
     ("prefill-header-handler", Beta, Producer, producers::always_on),
     ("metrics-data-source", Beta, Producer, producers::elsewhere),
@@ -114,11 +118,11 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("vllmgrpc-parser", Beta, Producer, producers::always_on),
     ("vertexai-parser", Beta, Producer, producers::always_on),
     ("passthrough-parser", Beta, Producer, producers::always_on),
-    // Flow control reads these (`flow::Settings`). The defaults are there without being declared.
+    // `flow::Settings` reads these types. The default types can be used without a declaration.
     ("concurrency-detector", Beta, Scheduling, filters::saturation::build_concurrency),
     ("priority-holdback-policy", Alpha, Producer, producers::elsewhere),
     ("soft-reflective-ceiling-policy", Alpha, Producer, producers::elsewhere),
-    // Eviction has one filter and one order.
+    // Eviction has only one filter and one order.
     ("sheddable-eviction-filter", Alpha, Producer, producers::elsewhere),
     ("priority-then-time-eviction-order-policy", Alpha, Producer, producers::elsewhere),
     ("edf-ordering-policy", Beta, Producer, producers::elsewhere),
@@ -138,29 +142,34 @@ pub fn known_types() -> Vec<&'static str> {
     types
 }
 
-/// What plugins ask for while they are built.
+/// The data that plugins register while they are built.
 #[derive(Default)]
 pub(crate) struct Builder {
     pub(crate) prefixes: Vec<(String, PrefixSource)>,
     pub(crate) tokenizer: Option<TokenizerSettings>,
-    /// The plugin's name, the capacity of its order of use, and the prefix producer that says what is cold.
+    /// The plugin's name, the length of its order of use, and the index of the prefix producer that shows which requests are
+    /// cold.
     pub(crate) idle: Vec<(String, usize, usize)>,
     pub(crate) sessions: usize,
+    /// The producers of encoder caches, and how many items each remembers of an endpoint.
+    pub(crate) encoder_caches: Vec<(Arc<str>, usize)>,
+    /// What is told to the proxy about responses.
+    pub(crate) reports: Vec<Report>,
     /// Where sessions stand, by the name of the producer that says so.
     pub(crate) session_ids: Vec<(String, SessionSource)>,
-    /// Whether responses say which endpoint served.
+    /// Whether responses name the endpoint that served.
     pub(crate) tells_served: bool,
-    /// How agents name their sessions.
+    /// The headers in which agents name their sessions.
     pub(crate) agents: Option<Agents>,
     /// The declared topology extractors.
     pub(crate) topologies: Vec<(String, Topology)>,
     /// Names of the declared load producers.
     pub(crate) loads: Vec<String>,
-    /// Prefix producers that producers refer to: checked when all are known.
+    /// References of producers to prefix producers. They are checked when all producers are known.
     pub(crate) wanted_prefixes: Vec<(String, String)>,
-    /// Load producers that producers refer to: checked when all are known.
+    /// References of producers to load producers. They are checked when all producers are known.
     pub(crate) wanted_loads: Vec<(String, String)>,
-    /// The predictor, and the prefix producer that it reads.
+    /// The predictor's settings, and the prefix producer that it reads.
     pub(crate) latency: Option<(LatencySettings, Option<String>)>,
     deciders: BTreeMap<String, Arc<dyn Decider>>,
 }
@@ -169,12 +178,14 @@ pub(crate) struct Builder {
 const DEFAULT_PREFIX: &str = "approx-prefix-cache-producer";
 /// The name of the default load producer.
 const DEFAULT_LOAD: &str = "inflight-load-producer";
+/// The name of the default producer of encoder caches.
+const DEFAULT_ENCODER_CACHE: &str = "mm-embeddings-cache-producer";
 /// The name of the default predictor.
 const DEFAULT_LATENCY: &str = "predicted-latency-producer";
 
 impl Builder {
-    /// The index of the prefix producer that a plugin reads: the named one, else the default one, which is made
-    /// from these settings when none is declared.
+    /// Returns the index of the prefix producer that a plugin reads: the named one, or the default one. The default one is
+    /// created from these settings if none is declared.
     pub(crate) fn prefix(
         &mut self,
         parameters: &Parameters<'_>,
@@ -193,7 +204,7 @@ impl Builder {
                 self.prefixes.iter().map(|(name, _)| name.as_str()),
             ));
         }
-        // A declared producer under another name serves those that name none.
+        // A declared producer with another name serves plugins that name no producer.
         let guessed = |(_, source): &(String, PrefixSource)| matches!(source, PrefixSource::Guessed(_));
         if let Some(index) = self.prefixes.iter().position(guessed) {
             return Ok(index);
@@ -202,7 +213,7 @@ impl Builder {
         Ok(self.prefixes.len() - 1)
     }
 
-    /// The topology that a plugin reads: that of the named extractor, else of the first.
+    /// Returns the topology that a plugin reads: that of the named extractor, or of the first one.
     pub(crate) fn topology(
         &self,
         parameters: &Parameters<'_>,
@@ -229,6 +240,32 @@ impl Builder {
         })
     }
 
+    /// The index of the producer of encoder caches that a plugin reads: the named one, else the first, which is made when none is
+    /// declared.
+    pub(crate) fn encoder_cache(
+        &mut self,
+        parameters: &Parameters<'_>,
+        producer: Option<&str>,
+    ) -> Result<usize, ConfigError> {
+        let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_ENCODER_CACHE);
+        if let Some(index) = self.encoder_caches.iter().position(|(name, _)| **name == *wanted) {
+            return Ok(index);
+        }
+        if wanted != DEFAULT_ENCODER_CACHE {
+            return Err(ConfigError::reference(
+                format!("producerName of plugin \"{}\"", parameters.name),
+                wanted,
+                "a declared mm-embeddings-cache-producer",
+                self.encoder_caches.iter().map(|(name, _)| &**name),
+            ));
+        }
+        // A declared producer under another name serves those that name none.
+        if self.encoder_caches.is_empty() {
+            self.encoder_caches.push((Arc::from(wanted), producers::encoder_cache::items(0)));
+        }
+        Ok(0)
+    }
+
     /// Checks a reference to a load producer; without a name it is the default one, which needs no declaration.
     pub(crate) fn load_producer(
         &self,
@@ -246,7 +283,8 @@ impl Builder {
         }
     }
 
-    /// Checks a reference to the producer of predicted latencies; without a name, one is made where none is declared.
+    /// Checks a reference to the producer of predicted latencies. Without a name, a default producer is created if none is
+    /// declared.
     pub(crate) fn predictor(
         &mut self,
         parameters: &Parameters<'_>,
@@ -269,7 +307,7 @@ impl Builder {
         }
     }
 
-    /// Finds the prefix producer of the predictor, now that all are known.
+    /// Finds the prefix producer of the predictor. Called when all producers are known.
     fn settle_latency(&mut self) -> Result<(), ConfigError> {
         let Some((mut settings, prefix)) = self.latency.take() else { return Ok(()) };
         let parameters = Parameters { name: &settings.name, value: None };
@@ -278,7 +316,7 @@ impl Builder {
         Ok(())
     }
 
-    /// A decider by name.
+    /// Returns a decider by name.
     pub(crate) fn decider(&self, handler: &str, name: &str) -> Result<Arc<dyn Decider>, ConfigError> {
         self.deciders.get(name).cloned().ok_or_else(|| {
             let known = self.deciders.keys().map(String::as_str);
@@ -299,7 +337,7 @@ pub(crate) fn instantiate(
         if planned.iter().any(|(_, other, _, _): &(_, &str, _, _)| *other == name) {
             return Err(ConfigError::DuplicatePlugin(name.to_owned()));
         }
-        // That there is one was checked above.
+        // `known` has checked that the type exists.
         let Some(&(_, stability, stage, build)) = TYPES.iter().find(|(known, ..)| *known == spec.plugin_type)
         else {
             continue;
@@ -347,8 +385,7 @@ pub(crate) fn instantiate(
     Ok((named, builder))
 }
 
-/// Checks that every declared type is one that we have. All that are not are named at once, so that a configuration is not
-/// mended one start at a time.
+/// Checks that every declared type is known. The error lists all unknown types, so that the user can fix them all at once.
 fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
     let missing: Vec<_> = config
         .plugins

@@ -1,4 +1,4 @@
-//! The scheduler: profiles built from a configuration, and how a pick runs through them.
+//! The scheduler: the profiles of a configuration, and the course of a pick.
 
 mod describe;
 
@@ -20,12 +20,14 @@ use crate::{
     handlers,
     inflight::Reservation,
     latency::{Features, LatencySettings, Wanted},
+    media::{Encoded, EncoderLookup, Sent},
     pairing,
     pickers::max_score::MaxScore,
     plugin::{Admitter, Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
     prefix::Matches,
     prefixes::PrefixSource,
     producers::{
+        attribute_reporter::Report,
         p2p_source::{self, PeerSource},
         tokens::TokenizerSettings,
     },
@@ -41,7 +43,7 @@ use crate::{
 pub struct Options {
     /// Whether alpha plugins may be declared.
     pub allow_experimental: bool,
-    /// Whether decisions carry what each filter left and each scorer's own scores.
+    /// Whether decisions contain the candidates that each filter kept and the scores of each scorer.
     pub trace: bool,
 }
 
@@ -54,7 +56,7 @@ pub struct Handler {
     pub plugin_type: String,
 }
 
-/// Picks endpoints as a configuration says.
+/// Picks endpoints by a configuration.
 pub struct Scheduler {
     options: Options,
     profiles: Vec<Profile>,
@@ -69,9 +71,11 @@ pub struct Scheduler {
     tokenizer: Option<TokenizerSettings>,
     idle: Vec<(String, usize, usize)>,
     sessions: usize,
+    encoder_caches: Vec<(Arc<str>, usize)>,
     latency: Option<LatencySettings>,
     agents: Option<Agents>,
     tells_served: bool,
+    reports: Vec<Report>,
 }
 
 struct Profile {
@@ -79,7 +83,7 @@ struct Profile {
     filters: Vec<(String, Arc<dyn Filter>)>,
     scorers: Vec<WeightedScorer>,
     picker: Arc<dyn Picker>,
-    /// The picker's name; `None`: the default one's.
+    /// The picker's name. `None` for the default picker.
     picker_name: Option<String>,
 }
 
@@ -101,7 +105,7 @@ impl std::fmt::Debug for Scheduler {
 
 // === building ===
 
-/// What upstream runs without a configuration.
+/// The reference's configuration if none is given.
 const DEFAULT: &str = "
 apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -118,7 +122,7 @@ schedulingProfiles:
 ";
 
 impl Scheduler {
-    /// Builds the plugins and profiles, with the reference's defaults for what is left out.
+    /// Builds the plugins and profiles, with the reference's defaults for missing parts.
     pub fn new(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
         if config.plugins.is_empty() && config.scheduling_profiles.is_empty() {
             return Self::build(&EndpointPickerConfig::parse(DEFAULT)?, options);
@@ -150,14 +154,16 @@ impl Scheduler {
             tokenizer: builder.tokenizer,
             idle: builder.idle,
             sessions: builder.sessions,
+            encoder_caches: builder.encoder_caches,
             agents: builder.agents,
             tells_served: builder.tells_served,
+            reports: builder.reports,
             latency: builder.latency.map(|(settings, _)| settings),
         })
     }
 
-    /// Times the work of filters, scorers and pickers from now on. `watch` makes the stopwatch for a plugin in a role; a plugin
-    /// that several profiles use gets one for each.
+    /// Measures the time of filters, scorers and pickers from now on. `watch` creates the stopwatch for a plugin in a role. A
+    /// plugin that several profiles use gets one stopwatch for each.
     pub fn time_plugins(&mut self, watch: impl Fn(Role) -> Arc<dyn Stopwatch>) {
         let types = &self.types;
         let watch = |extension_point, name: &str| {
@@ -178,16 +184,22 @@ impl Scheduler {
         }
     }
 
-    /// An empty memory for this scheduler.
+    /// Creates an empty state for this scheduler.
     pub fn state(&self) -> State {
         let idle: Vec<usize> = self.idle.iter().map(|&(_, capacity, _)| capacity).collect();
         let prefixes: Vec<_> = self.prefixes.iter().map(|(_, settings)| settings.clone()).collect();
-        State::new(&prefixes, &idle, self.sessions)
+        let encoder_caches: Vec<usize> = self.encoder_caches.iter().map(|&(_, items)| items).collect();
+        State::new(&prefixes, &idle, self.sessions, &encoder_caches)
     }
 
-    /// How many bytes of a prompt's text are looked at, from its first on. Of tokens all may be.
+    /// The most bytes of a prompt's text that are read, from its start. For tokens there is no limit.
     pub fn text_limit(&self) -> usize {
         self.prefixes.iter().map(|(_, source)| source.text_limit()).max().unwrap_or(0)
+    }
+
+    /// Whether a plugin looks at images, audio and videos.
+    pub fn looks_at_media(&self) -> bool {
+        !self.encoder_caches.is_empty()
     }
 
     /// The tokenizer that is to be asked for the tokens of prompts, before a request is scheduled.
@@ -200,9 +212,14 @@ impl Scheduler {
         &self.handler_plugin
     }
 
-    /// Whether a header of each response says which endpoint served.
+    /// Whether a response header names the endpoint that served.
     pub fn tells_served(&self) -> bool {
         self.tells_served
+    }
+
+    /// What is told to the proxy about each response.
+    pub fn reports(&self) -> &[Report] {
+        &self.reports
     }
 
     /// How agents name their sessions, where requests of one session belong together.
@@ -210,12 +227,12 @@ impl Scheduler {
         self.agents.as_ref()
     }
 
-    /// Whether and how a predictor of latencies is asked and taught.
+    /// The settings of the latency predictor, if one is used.
     pub fn latency(&self) -> Option<&LatencySettings> {
         self.latency.as_ref()
     }
 
-    /// How requests that come at once are gathered before they are scheduled, where they are.
+    /// How requests that arrive together are gathered before they are scheduled, if they are.
     pub fn burst(&self) -> Option<&BurstSettings> {
         self.prefixes.iter().find_map(|(_, source)| match source {
             PrefixSource::Planned(settings) => Some(settings),
@@ -223,7 +240,7 @@ impl Scheduler {
         })
     }
 
-    /// What a predictor is told about a request on each candidate, in their order; nothing where none is asked for.
+    /// Returns the features of a request on each candidate, in their order. Empty if no predictions are requested.
     pub fn features(
         &self,
         state: &State,
@@ -238,10 +255,10 @@ impl Scheduler {
         })
     }
 
-    /// What the plugins remember, by the plugin's name, for people to read: how many prompt prefixes each endpoint holds, who
-    /// took cold requests in which order, how many sessions go where, and what is in flight.
+    /// Describes the state of the plugins for people, by the plugin's name: how many prompt prefixes each endpoint holds, the
+    /// order in which endpoints took cold requests, the number of sessions per endpoint, and the load in flight.
     pub fn describe(&self, state: &State, endpoints: &[&Arc<Endpoint>], now: u64) -> serde_json::Value {
-        describe::describe(&self.prefixes, &self.idle, state, endpoints, now)
+        describe::describe(&self.prefixes, &self.idle, &self.encoder_caches, state, endpoints, now)
     }
 }
 
@@ -306,7 +323,7 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
             return Err(ConfigError::Pickers(name.to_owned()));
         }
     }
-    // A picker that is declared but used by no profile serves those that have none.
+    // A picker that is declared but used by no profile serves the profiles without a picker.
     let declared = || plugins.iter().find_map(|(name, plugin)| Some((name.clone(), plugin.picker.clone()?)));
     if let Some((name, picker)) = picker.or_else(declared) {
         profile.picker = picker;
@@ -340,8 +357,8 @@ fn handler(
 // === picking ===
 
 impl Scheduler {
-    /// Picks an endpoint for a request. Nothing is remembered until the decision is committed. `now` is in
-    /// milliseconds since any fixed moment.
+    /// Picks an endpoint for a request. The state does not change until the decision is committed. `now` is in milliseconds
+    /// since any fixed moment.
     pub fn schedule(
         &self,
         state: &State,
@@ -359,11 +376,14 @@ impl Scheduler {
             Some(latency) if !request.predictions.is_empty() => latency.outlooks(state, request, candidates),
             _ => Vec::new(),
         };
+        let encoded: Vec<Encoded> =
+            state.encoder_caches.iter().map(|caches| caches.look(request.media, candidates)).collect();
         let context = Context {
             request,
             candidates,
             state,
             prefixes: &prefixes,
+            encoded: &encoded,
             outlooks: &outlooks,
             peer: Cell::new(None),
             now,
@@ -379,7 +399,7 @@ impl Scheduler {
             let find = |source: &PeerSource| source.find(&context, &runs, picked.primary);
             match self.peer_sources.iter().find_map(find) {
                 Some(peer) => picked.set.push((p2p_source::HEADER, peer)),
-                // A client's own value would reach the model server.
+                // A header that the client sends itself would reach the model server, so it is removed.
                 None => picked.remove.push(p2p_source::HEADER),
             }
         }
@@ -414,6 +434,8 @@ impl Scheduler {
             set_headers: picked.set,
             remove_headers: picked.remove,
             response_headers,
+            encoder_lookups: self.encoder_lookups(request, encoded),
+            sent: self.sent_media(request, candidates, &runs[picked.primary]),
             runs,
             remember,
             prefixes,
@@ -422,6 +444,22 @@ impl Scheduler {
             reserve,
             tpot_ms: if self.latency.is_some() { Wanted::of(request.headers).tpot_ms } else { 0.0 },
         })
+    }
+
+    fn encoder_lookups(&self, request: &Request<'_>, encoded: Vec<Encoded>) -> Vec<EncoderLookup> {
+        if request.media.is_empty() {
+            return Vec::new();
+        }
+        let lookups = self.encoder_caches.iter().zip(encoded);
+        lookups.map(|((name, _), encoded)| EncoderLookup { plugin: Arc::clone(name), encoded }).collect()
+    }
+
+    fn sent_media(&self, request: &Request<'_>, candidates: &[Snapshot], primary: &ProfileRun) -> Sent {
+        if !self.looks_at_media() || request.media.is_empty() {
+            return Sent::default();
+        }
+        let slots = primary.targets.iter().map(|&target| candidates[target].endpoint.slot).collect();
+        Sent { media: request.media.to_vec(), slots }
     }
 
     fn affinities(
@@ -461,7 +499,7 @@ impl Scheduler {
         (headers, remember)
     }
 
-    /// Records a decision: prefixes, order of use, sessions, load in flight.
+    /// Records a decision in the state: prefixes, order of use, sessions and load in flight.
     pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
         for (known, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
             known.fork(matches);
@@ -474,6 +512,11 @@ impl Scheduler {
                 if decision.prefixes[prefix].is_cold() {
                     order.touch(learner.slot);
                 }
+            }
+        }
+        for caches in &mut state.encoder_caches {
+            for &slot in &decision.sent.slots {
+                caches.learn(slot, &decision.sent.media);
             }
         }
         for session in &decision.remember {
@@ -490,27 +533,27 @@ impl Scheduler {
 }
 
 impl State {
-    /// The first part of the response arrived: prefill is over.
+    /// Records that the first part of the response has arrived, so prefill is over.
     pub fn first_chunk(&mut self, reservation: &mut Reservation) {
         self.in_flight.first_chunk(reservation);
     }
 
-    /// The response is complete, or nobody waits for it any more.
+    /// Records that the response is complete, or that the client has left.
     pub fn release(&mut self, reservation: Reservation) {
         self.in_flight.release(reservation);
     }
 }
 
-/// The profile whose target computes the prompt for another to continue.
+/// The profile whose target computes the prompt for another endpoint.
 pub(crate) const PREFILL: &str = "prefill";
 
-/// How a trace names the rule that endpoints without recent metrics count only where there are no others.
+/// The name of a rule in traces: endpoints without recent metrics are used only if there are no others.
 const RECENT_METRICS: &str = "recent-metrics";
 
-/// How it names the rule that prefill and decode must be able to exchange KV cache.
+/// The name of a rule in traces: prefill and decode must be able to exchange KV cache.
 const KV_REVISION: &str = "kv-revision";
 
-/// A pick in progress: what a profile handler drives.
+/// A pick in progress. A profile handler controls it.
 pub(crate) struct Run<'r, 'c> {
     scheduler: &'r Scheduler,
     pub(crate) context: &'r Context<'c>,
@@ -518,14 +561,14 @@ pub(crate) struct Run<'r, 'c> {
 }
 
 impl Run<'_, '_> {
-    /// Runs the profile of this name. `None`: there is none, or its filters left nothing.
+    /// Runs the profile with this name. Returns `None` if there is no such profile, or if its filters dropped all candidates.
     pub(crate) fn profile(&mut self, name: &str) -> Option<usize> {
         let scheduler = self.scheduler;
         let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
         self.run(profile, None)
     }
 
-    /// The same for the other half of a pair: of the endpoints that can exchange KV cache with the target of `run`.
+    /// Like [`Self::profile`], but only with endpoints that can exchange KV cache with the target of `run`.
     pub(crate) fn profile_beside(&mut self, name: &str, run: usize) -> Option<usize> {
         let scheduler = self.scheduler;
         let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
@@ -542,7 +585,7 @@ impl Run<'_, '_> {
         let mut candidates: Vec<Candidate> = (0..self.context.candidates.len()).collect();
         let trace = self.scheduler.options.trace;
         let mut passed = Vec::new();
-        // First, because some filters keep all where they would keep none.
+        // The pairing rule runs before the filters, because some filters keep all candidates instead of none.
         if let Some(peer) = peer {
             let before = candidates.len();
             pairing::keep(self.context, peer, &mut candidates);
@@ -562,7 +605,7 @@ impl Run<'_, '_> {
                 return None;
             }
         }
-        // Those without recent metrics rank last, so they count only where there are no others.
+        // Endpoints without recent metrics are used only if there are no others.
         let fresh = |candidate: &Candidate| self.context.candidates[*candidate].fresh;
         if candidates.iter().any(fresh) {
             let before = candidates.len();

@@ -1,4 +1,4 @@
-//! `active-request-scorer`: the fewer requests we have in flight there, the better.
+//! `active-request-scorer`: prefers endpoints with fewer requests of this picker in flight.
 
 use serde::Deserialize;
 

@@ -1,4 +1,5 @@
-//! `context-length-aware`: prefers endpoints whose labelled range of prompt lengths suits the request, narrowly.
+//! `context-length-aware`: prefers endpoints whose labelled range of prompt lengths fits the request, and narrow ranges over
+//! wide ones.
 
 use serde::Deserialize;
 
@@ -31,7 +32,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
     Ok(Plugin::scorer(plugin))
 }
 
-/// What the label of an endpoint says.
+/// The range in an endpoint's label.
 enum Range {
     Unlabelled,
     Unreadable,

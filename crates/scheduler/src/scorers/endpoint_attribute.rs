@@ -1,4 +1,4 @@
-//! `endpoint-attribute-scorer` (alpha): scores by an attribute's place in a range.
+//! `endpoint-attribute-scorer` (alpha): scores by the attribute's position in a range.
 
 use serde::Deserialize;
 
@@ -44,7 +44,7 @@ struct Range {
 struct EndpointAttribute {
     attribute: Attribute,
     lower_is_better: bool,
-    /// Without it the range is that of the candidates.
+    /// The configured range. Without it, the range of the candidates' values is used.
     fixed: Option<Range>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
         let message = "algorithm.normalization: fixedRange and adaptiveRange exclude each other";
         return Err(parameters.invalid(message));
     }
-    // Not below, rather than at or above: a bound may be no number.
+    // The test is written as "not below", so that it also refuses NaN.
     if fixed.is_some_and(|range| !matches!(range.min.partial_cmp(&range.max), Some(std::cmp::Ordering::Less)))
     {
         return Err(parameters.invalid("algorithm.normalization.fixedRange: min must be below max"));

@@ -1,4 +1,4 @@
-//! `kv-cache-utilization-scorer`: the share of the KV cache that is free.
+//! `kv-cache-utilization-scorer`: scores by the free share of the KV cache.
 
 use crate::{
     context::{Candidate, Context},

@@ -1,4 +1,4 @@
-//! `latency-scorer`: prefers endpoints by how well they are predicted to keep the times that a request asks for.
+//! `latency-scorer`: prefers endpoints that are predicted to meet the times that a request asks for.
 
 use serde::Deserialize;
 
@@ -29,10 +29,10 @@ struct Given {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Strategy {
-    /// Those that just keep the times come first: the others stay free for who is in a hurry.
+    /// Prefers endpoints that just meet the requested times. The faster ones stay free for urgent requests.
     #[default]
     Least,
-    /// The fastest come first.
+    /// Prefers the fastest endpoints.
     Most,
 }
 
@@ -75,10 +75,10 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     Ok(Plugin::scorer(Latency { given, prefix }))
 }
 
-/// A difference that counts as none.
+/// A smaller difference counts as none.
 const NONE: f64 = 1e-9;
 
-/// A candidate's place among those to score, and what is left of the wanted times.
+/// A candidate's place in the list, and its headroom.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     place: usize,
@@ -104,7 +104,7 @@ impl Scorer for Latency {
         if !in_time.is_empty() {
             return self.rank(&in_time, self.given.headroom_selection_strategy, scores);
         }
-        // All are too slow: those with nothing to do come first, then those that miss least.
+        // All endpoints are too slow. Idle ones are preferred, then those that meet at least one of the two times.
         let idle = |left: &&Left| outlooks[left.place].is_some_and(|outlook| outlook.dispatched == 0);
         let groups: [Vec<Left>; 4] = [
             too_slow.iter().filter(idle).copied().collect(),
@@ -119,7 +119,7 @@ impl Scorer for Latency {
 }
 
 impl Latency {
-    /// Ranks by the distance from the wanted times, in hundredths. A time in which all are alike does not count.
+    /// Scores by the distance from the requested times, in hundredths. A time that is equal for all candidates does not count.
     fn rank(&self, group: &[Left], strategy: Strategy, scores: &mut [f64]) {
         let ttft = Range::of(group.iter().map(|left| left.ttft.abs()));
         let tpot = Range::of(group.iter().map(|left| left.tpot.abs()));
@@ -138,7 +138,7 @@ impl Latency {
         }
     }
 
-    /// What scores are made of while there is no predictor.
+    /// Computes scores while there are no predictions.
     fn without_predictions(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let weights = [
             self.given.composite_kv_weight,
@@ -178,7 +178,7 @@ impl Range {
         self.max - self.min <= NONE
     }
 
-    /// Where a number is between the two, 0 to 1.
+    /// Returns the position of a number between the two, from 0 to 1.
     fn place(self, number: f64) -> f64 {
         if self.is_one() { 0.5 } else { (number - self.min) / (self.max - self.min) }
     }

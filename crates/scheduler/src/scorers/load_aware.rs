@@ -1,4 +1,4 @@
-//! `load-aware-scorer`: from 0.5 with no queue to 0 at a threshold.
+//! `load-aware-scorer`: scores from 0.5 for an empty queue down to 0 for a queue at the threshold.
 
 use serde::Deserialize;
 

@@ -1,7 +1,8 @@
-//! Scorers: how good a candidate is, from 0 to 1.
+//! Scorers rate a candidate from 0 to 1.
 
 pub(crate) mod active_request;
 pub(crate) mod context_length;
+pub(crate) mod encoder_cache;
 pub(crate) mod endpoint_attribute;
 pub(crate) mod header_label;
 pub(crate) mod kv_cache;

@@ -1,4 +1,4 @@
-//! `no-hit-lru-scorer`: spreads requests without a cached prefix over the endpoints that were used longest ago.
+//! `no-hit-lru-scorer`: sends requests without a cached prefix to the endpoints that were used longest ago.
 
 use serde::Deserialize;
 
@@ -62,7 +62,7 @@ impl Scorer for NoHitLru {
             return;
         }
         let order = &context.state.idle[self.idle].order;
-        // Position in the order of use; those never used come first, in random order.
+        // The rank is the position in the order of use. Endpoints that were never used come first, in random order.
         let mut ranked: Vec<(usize, usize)> = candidates
             .iter()
             .enumerate()

@@ -1,4 +1,5 @@
-//! `prefix-cache-scorer`: the share of the prompt that is probably cached there, optionally with its length.
+//! `prefix-cache-scorer`: scores by the share of the prompt that is probably cached at the endpoint, optionally also by its
+//! length.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! `queue-scorer` and `running-requests-size-scorer`: the shorter, the better, relative to the other candidates.
+//! `queue-scorer` and `running-requests-size-scorer`: prefer endpoints with fewer requests, relative to the other candidates.
 
 use crate::{
     context::{Candidate, Context},

@@ -55,12 +55,12 @@ const TOKEN: &str = "x-session-token";
 const ID: &str = "x-session-id";
 /// How long a session is remembered, in seconds.
 const TTL: f64 = 300.0;
-/// What producers say, by the names of the reference.
+/// The names under which the reference's producers provide sessions.
 const AGENT: &str = "agent-identity";
 const SESSION: &str = "SessionIDDataKey";
 const PRODUCER: &str = "session-id-producer";
 
-/// How the endpoint of a session is found.
+/// Finds the endpoint of a session.
 pub(crate) struct SessionAffinity(Affinity);
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
@@ -68,7 +68,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     Ok(Plugin { affinity: Some(affinity.affinity()), ..Plugin::scorer(affinity) })
 }
 
-/// The places where sessions stand.
+/// Returns the sources of the session.
 fn places(
     sources: &[Source],
     parameters: &Parameters<'_>,
@@ -126,7 +126,7 @@ impl SessionAffinity {
             Strategy::SessionId => {
                 let SessionId { sources, eviction_ttl_seconds, eviction_sweep_seconds } =
                     given.session_id_config;
-                // Expired sessions are swept out when new ones come, so that nothing waits for the sweep.
+                // Expired sessions are removed when new sessions come, so no timer is needed.
                 for (field, value) in [
                     ("evictionTtlSeconds", eviction_ttl_seconds),
                     ("evictionSweepSeconds", eviction_sweep_seconds),
@@ -158,7 +158,7 @@ impl SessionAffinity {
         self.0.clone()
     }
 
-    /// The session's endpoint, if it is among the candidates.
+    /// Returns the session's endpoint, if it is a candidate.
     pub(crate) fn find(&self, context: &Context<'_>, candidates: &[Candidate]) -> Option<Candidate> {
         use base64::Engine as _;
         let headers = context.request.headers;

@@ -1,4 +1,4 @@
-//! `token-load-scorer`: the fewer prompt tokens are being worked on there, this request's included, the better.
+//! `token-load-scorer`: prefers endpoints with fewer prompt tokens in flight, this request's tokens included.
 
 use serde::Deserialize;
 
@@ -29,7 +29,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if scorer.queue_threshold_tokens <= 0.0 || scorer.queue_threshold_tokens.is_nan() {
         return Err(parameters.invalid("queueThresholdTokens must be positive"));
     }
-    // As upstream: this one does not make its producer by itself.
+    // As in the reference, this plugin does not create its producer itself.
     if builder.loads.is_empty() {
         return Err(ConfigError::MissingProducer {
             name: parameters.name.to_owned(),

@@ -1,4 +1,5 @@
-//! `topology-affinity-scorer` (alpha): prefers endpoints near the one that was picked before, for prefill near decode.
+//! `topology-affinity-scorer` (alpha): prefers endpoints near the endpoint that was picked before, so that prefill is near
+//! decode.
 
 use serde::Deserialize;
 
@@ -30,7 +31,8 @@ impl Scorer for TopologyAffinity {
     fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
         let Some(levels) = self.0.levels(context, candidates) else { return };
         for (score, level) in scores.iter_mut().zip(levels) {
-            // By how fast a KV cache travels: within a host, through one switch, through several, between sites.
+            // The scores follow the transfer speed of a KV cache: within a host, through one switch, through several switches,
+            // between sites.
             *score = match level {
                 Level::Host => 1.0,
                 Level::Rack => 0.2,

@@ -1,15 +1,15 @@
-//! No plugin panics, whatever the pool, the request and the numbers are.
+//! No plugin panics for any pool, any request and any numbers.
 
 use proptest::prelude::*;
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::plugins::{Sent, pool};
 use crate::{
-    LoraAdapters, Metrics, Options, Prediction, Prompt, Request, Scheduler, Slot, Snapshot,
+    LoraAdapters, Media, Metrics, Modality, Options, Prediction, Prompt, Request, Scheduler, Slot, Snapshot,
     config::EndpointPickerConfig, known_types,
 };
 
-/// What a type needs to be told.
+/// The parameters that a type requires.
 const PARAMETERS: &[(&str, &str)] = &[
     ("by-label", "{label: zone, validValues: [a]}"),
     (
@@ -24,7 +24,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("utilization-filter", "{conditions: [{metric: waiting-queue, maxValue: 3}]}"),
 ];
 
-/// What a type needs beside it.
+/// The other plugin that a type requires.
 const COMPANIONS: &[(&str, &str)] = &[
     ("token-load-scorer", "{type: inflight-load-producer}"),
     ("topology-affinity-filter", "{type: topology-extractor}"),
@@ -43,7 +43,7 @@ const COMPANIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A scheduler for each type that can be declared by itself.
+/// Builds a scheduler for each type that can be declared alone.
 fn schedulers() -> Vec<(&'static str, Scheduler)> {
     let find = |table: &[(&str, &'static str)], name: &str| {
         table.iter().find(|(known, _)| *known == name).map(|(_, found)| *found)
@@ -163,8 +163,10 @@ proptest! {
             .enumerate()
             .map(|(slot, (ttft_ms, tpot_ms))| (Slot(u32::try_from(slot).unwrap()), Prediction { ttft_ms, tpot_ms }))
             .collect();
+        let media = [Media::new(Modality::Image, b"a"), Media::new(Modality::Audio, b"b")];
+        let media = if multimodal { &media[..] } else { &[] };
         let request = Request {
-            id: "r", model: "m", cache_salt: "", prompts: &prompts, exact: false, multimodal, priority, predictions: &predictions, together: None, headers: &headers,
+            id: "r", model: "m", cache_salt: "", prompts: &prompts, exact: false, multimodal, priority, predictions: &predictions, together: None, media, headers: &headers,
         };
         for (_, scheduler) in schedulers() {
             let mut state = scheduler.state();

@@ -1,4 +1,4 @@
-//! What is read, what is filled in, and what is refused.
+//! Reading, defaulting and validation of configurations.
 
 use crate::{
     ConfigError, Options, REFUSED, Scheduler,

@@ -1,10 +1,11 @@
-//! Conversations with one system prompt: each should stay where it is, and they should not all go to the same endpoints.
+//! Conversations with a shared system prompt. Each should stay on its endpoint, and they should not all go to the same
+//! endpoints.
 //!
-//! The simulation has a clock of its own. Every 25 ms one of 50 conversations takes its next turn, in random order, until all
-//! have taken 10. A prompt is a system prompt of 2 KiB that all share, the turns before with their answers, and the new turn:
-//! 400 bytes each. An endpoint computes what its own cache lacks, answers up to 32 requests at a time, and says what it does every 50 ms. Its
-//! cache holds 1,500 blocks of 16 tokens, least recently used first out, and knows prompts but not answers: the hit
-//! ratio is that of real caches, not what the picker believes.
+//! The simulation has its own clock. Every 25 ms, one of 50 conversations takes its next turn, in random order, until each has
+//! taken 10. A prompt consists of a shared system prompt of 2 KiB, the earlier turns with their answers, and the new turn, of
+//! 400 bytes each. An endpoint computes the part that its cache lacks, runs up to 32 requests at a time, and reports its
+//! metrics every 50 ms. Its cache holds 1,500 blocks of 16 tokens with least-recently-used eviction, and caches prompts but not
+//! answers. The hit ratio is that of these caches, not the picker's estimate.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -24,18 +25,18 @@ const STEP_MS: u64 = 25;
 const CACHE_BLOCKS: usize = 1_500;
 const BLOCK_BYTES: usize = 64;
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 struct Outcome {
     /// The share of prompt tokens that was in the cache of the endpoint.
     hit: f64,
-    /// Standard deviation of the endpoints' requests, by their mean.
+    /// The standard deviation of the endpoints' request counts, divided by their mean.
     skew: f64,
     /// Milliseconds to the first token, on average.
     first_token_ms: f64,
 }
 
-/// An engine's prefix cache: prefixes by the order of their last use.
+/// An engine's prefix cache, in order of last use.
 #[derive(Default)]
 struct Cache {
     used: HashMap<u64, u64>,
@@ -44,7 +45,7 @@ struct Cache {
 }
 
 impl Cache {
-    /// Bytes of the prompt that are cached; afterwards all of its whole blocks are.
+    /// Returns how many bytes of the prompt are cached, then caches all of its whole blocks.
     fn take(&mut self, prompt: &[u8]) -> usize {
         let mut hasher = DefaultHasher::new();
         let prefixes: Vec<u64> = prompt
@@ -87,7 +88,7 @@ struct Engine {
     requests: usize,
 }
 
-/// Tokens of prompt that an endpoint computes in a millisecond.
+/// The prompt tokens that an endpoint computes per millisecond.
 const PREFILL_PER_MS: usize = 10;
 const AT_ONCE: usize = 32;
 
@@ -128,6 +129,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
                     priority: 0,
                     predictions: &[],
                     together: None,
+                    media: &[],
                     headers: &Sent::default(),
                 };
                 let decision = scheduler.schedule(&state, &request, &pool, now, &mut random).unwrap();
@@ -149,7 +151,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
             {
                 engine.running.push(next);
             }
-            // One prompt is computed at a time; answers grow together.
+            // An endpoint computes one prompt at a time, and generates all answers in parallel.
             if let Some(prefilling) = engine.running.iter_mut().find(|running| running.prefill_ms > 0) {
                 prefilling.prefill_ms -= 1;
                 if prefilling.prefill_ms == 0 {

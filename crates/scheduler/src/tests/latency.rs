@@ -1,4 +1,4 @@
-//! Predicted latency: what is told to a predictor, and what its answers do.
+//! Predicted latency: the features for a predictor, and the effects of its predictions.
 
 use rand::{SeedableRng, rngs::StdRng};
 
@@ -7,12 +7,12 @@ use crate::{
     Decision, Features, Metrics, Prediction, Prompt, Request, ScheduleError, Scheduler, Slot, Snapshot, State,
 };
 
-/// A request's headers: the times that it asks for.
+/// The headers of a request that asks for these times.
 fn wants(ttft: &str, tpot: &str) -> Sent {
     Sent([("x-llm-d-slo-ttft-ms", ttft.to_owned()), ("x-slo-tpot-ms", tpot.to_owned())].into())
 }
 
-/// Predictions for the slots from 0 on: milliseconds until the first token, and for each further one.
+/// Predictions for the slots from 0 on. Each is the milliseconds until the first token and for each further token.
 fn predicted(times: &[(f64, f64)]) -> Vec<(Slot, Prediction)> {
     let each = times.iter().zip(0..);
     each.map(|(&(ttft_ms, tpot_ms), slot)| (Slot(slot), Prediction { ttft_ms, tpot_ms })).collect()
@@ -36,6 +36,7 @@ fn schedule(
         priority,
         predictions,
         together: None,
+        media: &[],
         headers,
     };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(1))
@@ -193,6 +194,7 @@ fn the_predictor_is_told_what_it_learned_from() {
         priority: 0,
         predictions: &[],
         together: None,
+        media: &[],
         headers: &headers,
     };
     let expected = [

@@ -1,4 +1,4 @@
-//! Pods that can pull a prompt's cache from each other.
+//! Pods that pull a cached prompt from each other.
 
 use rand::{SeedableRng, rngs::StdRng};
 
@@ -26,6 +26,7 @@ fn a_pod_that_has_more_of_the_prompt_is_named() {
             priority: 0,
             predictions: &[],
             together: None,
+            media: &[],
             headers: &headers,
         };
         let mut random = StdRng::seed_from_u64(1);
@@ -33,7 +34,7 @@ fn a_pod_that_has_more_of_the_prompt_is_named() {
         let first = scheduler.schedule(&state, &request, &idle[holder..=holder], 0, &mut random).unwrap();
         let reservation = scheduler.commit(&mut state, &first);
         state.release(reservation);
-        // The other one has a queue, so that it is not picked.
+        // The other endpoint has a queue, so it is not picked.
         let pool: Vec<Snapshot> = pool(vec![(Metrics::default(), &[]); 2])
             .into_iter()
             .enumerate()

@@ -10,7 +10,7 @@ const PROFILES: &str = "schedulingProfiles:
   plugins: [{pluginRef: prefill-filter}]
 ";
 
-/// Which endpoints, given by role and revision, may decode and prefill.
+/// Picks from endpoints that are given by role and revision.
 fn pick(order: &str, endpoints: &[(&str, Option<&str>)], seed: u64) -> Decision {
     let labels: Vec<Vec<(&str, &str)>> = endpoints
         .iter()
@@ -34,7 +34,7 @@ fn pick(order: &str, endpoints: &[(&str, Option<&str>)], seed: u64) -> Decision 
     pick_as(&scheduler, &scheduler.state(), &pool, (0, &Sent::default(), seed)).unwrap()
 }
 
-/// The endpoint that decodes, and the one that prefills if there is one.
+/// Returns the endpoint that decodes, and the endpoint that prefills if there is one.
 fn pair(decision: &Decision) -> (usize, Option<usize>) {
     let target = |name: &str| Some(decision.runs.iter().find(|run| run.name == name)?.targets[0]);
     let is_sent = decision.set_headers.iter().any(|(name, _)| *name == "x-prefiller-host-port");

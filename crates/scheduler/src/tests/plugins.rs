@@ -1,4 +1,4 @@
-//! What single plugins keep, score and refuse.
+//! Tests of single plugins: the endpoints that they keep, their scores, and the parameters that they refuse.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::{
     Snapshot, State, config::EndpointPickerConfig,
 };
 
-/// A scheduler from plugins in flow style, and what else the document has.
+/// Builds a scheduler from plugins in YAML flow style, and the rest of the document.
 pub(super) fn scheduler(plugins: &str, rest: &str) -> Scheduler {
     try_scheduler(plugins, rest).unwrap()
 }
@@ -73,6 +73,7 @@ pub(super) fn pick_as(
         priority,
         predictions: &[],
         together: None,
+        media: &[],
         headers,
     };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(seed))
@@ -152,7 +153,8 @@ const DISAGGREGATED: &str = "schedulingProfiles:
   plugins: [{pluginRef: prefill-filter}, {pluginRef: near}]
 ";
 
-/// What `near` made of the prefill endpoints for a decode endpoint on host a, in rack r, zone z and region g.
+/// Applies `plugin` to prefill endpoints at various distances from a decode endpoint on host a, in rack r, zone z and region g.
+/// Returns the endpoints that it keeps and their scores.
 fn near(plugin: &str, topology: &str) -> (Vec<usize>, Vec<f64>) {
     let place = |host: &'static str, rack: &'static str, zone: &'static str| {
         vec![

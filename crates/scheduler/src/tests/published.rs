@@ -2,7 +2,7 @@
 
 use crate::{Options, Scheduler, config::EndpointPickerConfig};
 
-/// One of them: its file, its plugins, what else it says, and what our error names where it does not load.
+/// A published configuration: its file, its plugins, the rest of the document, and the name in our error if it does not load.
 struct Published {
     file: &'static str,
     plugins: &'static str,
@@ -14,7 +14,7 @@ const fn loads(file: &'static str, plugins: &'static str, rest: &'static str) ->
     Published { file, plugins, rest, refused: None }
 }
 
-/// The tokens of a model server.
+/// Takes tokens from a model server.
 const TOKENS: &str =
     "{type: token-producer, parameters: {modelName: org/model, vllm: {url: 'http://localhost:8000'}}}";
 
@@ -48,20 +48,19 @@ const PUBLISHED: &[Published] = &[
         "schedulingProfiles: [{name: default, plugins: [{pluginRef: decode-filter}, {pluginRef: prefix-cache-scorer, \
          weight: 1.0}, {pluginRef: load-aware-scorer, weight: 1.0}, {pluginRef: max-score-picker}]}]",
     ),
-    // The reference does not load it either: its producer has no parameter cacheSizeInMB.
-    Published {
-        file: "epp-mm-embeddings-cache-config",
-        plugins: "TOKENS, {type: endpoint-notification-source}, {type: metrics-data-source}, {type: core-metrics-extractor}, \
-             {type: mm-embeddings-cache-producer, parameters: {cacheSizeInMB: 2048}}, {type: mm-embeddings-cache-scorer}, \
-             {type: precise-prefix-cache-producer, parameters: {tokenProcessorConfig: {blockSize: 64}, indexerConfig: \
-             {kvBlockIndexConfig: {enableMetrics: true}}}}, {type: prefix-cache-scorer, parameters: \
-             {prefixMatchInfoProducerName: precise-prefix-cache-producer}}, {type: queue-scorer}, {type: max-score-picker}, \
-             {type: single-profile-handler}, {type: decode-filter}",
-        rest: "dataLayer: {sources: [{pluginRef: metrics-data-source, extractors: [{pluginRef: core-metrics-extractor}]}, \
-             {pluginRef: endpoint-notification-source, extractors: [{pluginRef: mm-embeddings-cache-producer}, \
-             {pluginRef: precise-prefix-cache-producer}]}]}",
-        refused: Some(&["mm-embeddings-cache-producer", "mm-embeddings-cache-scorer"]),
-    },
+    // The reference does not load it: its producer has no parameter cacheSizeInMB any more.
+    loads(
+        "epp-mm-embeddings-cache-config",
+        "TOKENS, {type: endpoint-notification-source}, {type: metrics-data-source}, {type: core-metrics-extractor}, \
+         {type: mm-embeddings-cache-producer, parameters: {cacheSizeInMB: 2048}}, {type: mm-embeddings-cache-scorer}, \
+         {type: precise-prefix-cache-producer, parameters: {tokenProcessorConfig: {blockSize: 64}, indexerConfig: \
+         {kvBlockIndexConfig: {enableMetrics: true}}}}, {type: prefix-cache-scorer, parameters: \
+         {prefixMatchInfoProducerName: precise-prefix-cache-producer}}, {type: queue-scorer}, {type: max-score-picker}, \
+         {type: single-profile-handler}, {type: decode-filter}",
+        "dataLayer: {sources: [{pluginRef: metrics-data-source, extractors: [{pluginRef: core-metrics-extractor}]}, \
+         {pluginRef: endpoint-notification-source, extractors: [{pluginRef: mm-embeddings-cache-producer}, \
+         {pluginRef: precise-prefix-cache-producer}]}]}",
+    ),
     loads(
         "epp-precise-prefix-cache-config",
         "TOKENS, {type: endpoint-notification-source}, {type: metrics-data-source}, {type: core-metrics-extractor}, \
@@ -178,7 +177,7 @@ const PUBLISHED: &[Published] = &[
     ),
 ];
 
-/// Prefill and decode apart.
+/// Separate prefill and decode endpoints.
 const PAIR: &str = "{type: approx-prefix-cache-producer, parameters: {maxPrefixTokensToMatch: 16384, lruCapacityPerServer: 31250}}, \
      {type: prefix-cache-scorer}, {type: queue-scorer}, {type: prefill-filter}, {type: decode-filter}, \
      {type: max-score-picker}, {type: disagg-profile-handler, parameters: {deciders: {prefill: prefix-based-pd-decider}}}, \

@@ -1,11 +1,11 @@
-//! Where sessions stand, and who belongs together.
+//! The sources of sessions, and session affinity.
 
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::plugins::{Sent, pool, scheduler, try_scheduler};
 use crate::{Metrics, Prompt, Request, Scheduler, State};
 
-/// The endpoint that a request with these headers is sent to, of eight; it is remembered.
+/// Sends a request with these headers to one of eight endpoints, commits the decision, and returns the endpoint's name.
 fn sent(scheduler: &Scheduler, state: &mut State, headers: &Sent, seed: u64) -> String {
     let pool = pool(vec![(Metrics::default(), &[]); 8]);
     let prompts = [Prompt::from(b"prompt".to_vec())];
@@ -19,6 +19,7 @@ fn sent(scheduler: &Scheduler, state: &mut State, headers: &Sent, seed: u64) -> 
         priority: 0,
         predictions: &[],
         together: None,
+        media: &[],
         headers,
     };
     let decision = scheduler.schedule(state, &request, &pool, 0, &mut StdRng::seed_from_u64(seed)).unwrap();
@@ -27,7 +28,7 @@ fn sent(scheduler: &Scheduler, state: &mut State, headers: &Sent, seed: u64) -> 
     decision.destination[0].clone()
 }
 
-/// Whether requests with this header stay together.
+/// Whether requests with this header stay on one endpoint.
 fn sticks(plugins: &str, name: &'static str, value: &str) -> bool {
     let scheduler = scheduler(plugins, "");
     let mut state = scheduler.state();

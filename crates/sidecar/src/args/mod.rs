@@ -1,4 +1,4 @@
-//! The command line, as upstream's.
+//! The command line, with the flags of the reference.
 
 mod moriio;
 
@@ -77,6 +77,9 @@ pub struct Args {
     /// How long to wait before that.
     #[arg(long, default_value = "200ms", value_parser = duration::parse)]
     pub prefill_retry_backoff: Duration,
+    /// How long a prefill with all of its attempts, or the encoding of one item, may take; 0s: as long as the client waits.
+    #[arg(long, default_value = "10m", value_parser = duration::parse)]
+    pub prefill_timeout: Duration,
     /// When a prefill fails for the prefiller's own reasons, let the decoder do both, as releases up to 0.7 did.
     #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub decode_on_prefill_failure: bool,
@@ -132,7 +135,7 @@ pub struct Args {
 // === impl Args ===
 
 impl Args {
-    /// What to log, and how: as all roles do, unless a flag says something else.
+    /// The log options. Without flags, they are the same as in all other roles.
     pub fn log_options(&self) -> LogOptions {
         let mut zap = self.zap.clone();
         if let (None, Some(verbosity)) = (zap.zap_log_level, self.verbosity) {
@@ -145,7 +148,7 @@ impl Args {
     }
 }
 
-/// Yes or no in the words of Go, in which templates may write them; an empty variable is one that is not set.
+/// Parses a boolean as Go does, because templates may use its words. An empty variable counts as unset.
 fn truth(word: &str) -> Result<bool, String> {
     match word {
         "true" | "True" | "TRUE" | "t" | "T" | "1" => Ok(true),
@@ -154,14 +157,14 @@ fn truth(word: &str) -> Result<bool, String> {
     }
 }
 
-/// The longest document: all flags together are far shorter.
+/// The longest configuration document. All flags together are far shorter.
 const LONGEST_DOCUMENT: u64 = 1 << 20;
 
-/// Flags that hold a document with further flags.
+/// Flags whose value is a document with further flags.
 const DOCUMENTS: [&str; 2] = ["configuration", "configuration-file"];
 
-/// Arguments as clap takes them: what `--configuration` or `--configuration-file` holds becomes flags, where the command
-/// line does not have them already.
+/// Converts arguments to the form that clap takes. The documents of `--configuration` and `--configuration-file` become flags.
+/// Flags on the command line win.
 pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>, Error> {
     let mut rest = Vec::new();
     let mut documents = Vec::new();
@@ -213,7 +216,7 @@ fn document(path: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The flags that a YAML document stands for, without those that are given already.
+/// Returns the flags in a YAML document, except those in `given`.
 fn flags(document: &str, given: &[OsString]) -> Result<Vec<OsString>, String> {
     let value: Value = serde_saphyr::from_str(document).map_err(|error| error.to_string())?;
     let Value::Object(entries) = value else {

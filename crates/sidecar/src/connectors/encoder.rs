@@ -1,4 +1,4 @@
-//! Encoder stages: other pods turn images, videos and sounds into embeddings before the prompt is computed.
+//! The encoder stage: other pods compute the embeddings of images, videos and audio before the prompt is computed.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -11,29 +11,29 @@ use crate::{
     object::Object,
 };
 
-/// The field in which prefillers and decoders are told where embeddings are.
+/// The field that tells prefillers and decoders where the embeddings are.
 const TRANSFER: &str = "ec_transfer_params";
 
-/// What encoders work on; the value of an item of such a type is in the field of the same name.
+/// The types of items that are encoded. The value of an item is in the field with the name of its type.
 const TYPES: [&str; 4] = ["image_url", "audio_url", "video_url", "input_audio"];
 
-/// How embeddings reach whoever computes the prompt.
+/// How embeddings reach the engine that computes the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoder {
     /// `ec-example`: through a storage that all engines share.
     Example,
-    /// `ec-nixl`: an encoder's answer says where they are.
+    /// `ec-nixl`: the encoder's response contains the location of the embeddings.
     Nixl,
 }
 
-/// Where embeddings are, by what they are of.
+/// The locations of embeddings, by the identifiers of their items.
 pub(crate) type Found = Vec<(String, Box<RawValue>)>;
 
 // === impl Encoder ===
 
 impl Encoder {
-    /// What an encoder's answer says. Nothing is said where the engines share a storage; an answer without parameters leaves the
-    /// item to whoever computes the prompt.
+    /// Reads the locations from an encoder's response. With a shared storage there are none. If the response has no parameters,
+    /// the engine that computes the prompt encodes the item itself.
     pub(crate) fn found(self, answer: &[u8]) -> Result<Found, serde_json::Error> {
         if self == Self::Example {
             return Ok(Found::new());
@@ -45,7 +45,7 @@ impl Encoder {
     }
 }
 
-/// The items of a request that have to be encoded; one that is there several times counts once.
+/// Returns the items of a request that must be encoded, without duplicates.
 pub(crate) fn items<'a>(request: &'a Object<'_>) -> Vec<&'a RawValue> {
     let mut urls = HashSet::new();
     let mut items = Vec::new();
@@ -84,7 +84,7 @@ fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// What an encoder is asked: the request with one item as its only message.
+/// Builds the request to an encoder: the client's request with one item as its only message.
 pub(crate) fn body(request: &Object<'_>, item: &RawValue) -> Bytes {
     let mut body = request.clone();
     body.set_value("messages", &[Message { role: "user", content: [item] }]);
@@ -99,7 +99,7 @@ struct Message<'a> {
     content: [&'a RawValue; 1],
 }
 
-/// Tells engines about a request whose items are encoded: where the embeddings are, and to compute the prompt whatever is cached.
+/// Adds the locations of the embeddings to a request, and makes the engine compute the prompt whatever is cached.
 pub(crate) fn tell(request: &mut Object<'_>, found: &Found) {
     if !found.is_empty() {
         let mut transfer = Object::default();

@@ -1,7 +1,8 @@
-//! How prefill results reach the decoder: what each connector makes of one request for two engines.
+//! Connectors: how the KV cache of a prefill reaches the decoder. Each connector divides a request into the parts for two
+//! engines.
 //!
-//! A connector only says what is asked of whom, and in which order. Sending is the part of [`crate::flow`], which knows
-//! the orders and no connector.
+//! A connector only builds the requests and chooses their order. [`crate::flow`] sends them. It knows the orders, but not the
+//! connectors.
 
 pub(crate) mod encoder;
 pub(crate) mod mooncake;
@@ -32,76 +33,77 @@ pub(crate) use nixl::Nixl;
 pub(crate) use offloading::Offloading;
 pub(crate) use sglang::Sglang;
 
-/// The field in which engines are told about the transfer of a cache.
+/// The field that tells engines about the transfer of a KV cache.
 pub(crate) const TRANSFER: &str = "kv_transfer_params";
 
 /// A connector with its settings.
 #[derive(Debug)]
 pub(crate) enum Connector {
-    /// The decoder is told what the prefiller answered, and fetches the cache.
+    /// The decoder receives the prefiller's transfer parameters and fetches the cache.
     Nixl(Nixl),
-    /// Engines find the cache in a storage that they share.
+    /// Engines find the cache in a shared storage.
     SharedStorage,
-    /// Both engines meet at the prefiller.
+    /// Both engines connect through the prefiller's bootstrap port.
     Sglang(Sglang),
-    /// The decoder is told which engine of the prefiller has the cache.
+    /// The decoder receives the engine of the prefiller that has the cache.
     Mooncake(Box<Mooncake>),
-    /// The decoder pulls the cache by a name that both engines are given.
+    /// The decoder pulls the cache by a name that both engines receive.
     Offloading(Offloading),
 }
 
-/// A request that two engines are to share.
+/// A request that is divided between two engines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask<'a> {
     pub(crate) api: Api,
     pub(crate) request: &'a Object<'a>,
     pub(crate) prefiller: &'a Target,
-    /// Names this request and no other.
+    /// The unique id of this request.
     pub(crate) id: Uuid,
-    /// Another engine that has a part of the prompt cached.
+    /// Another engine that has cached a part of the prompt.
     pub(crate) source: Option<&'a Target>,
 }
 
-/// What one engine is asked.
+/// The request to one engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) body: Pieces,
-    /// The rank of the engine that has to take it, where its ranks share a port.
+    /// The rank that must take the request, if the engine's ranks share a port.
     pub(crate) rank: Option<u32>,
 }
 
-/// What the decoder is asked once the prefiller has answered.
+/// The request to the decoder after the prefiller has answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Decode {
     pub(crate) part: Part,
-    /// Tokens of the prompt that the prefiller had cached; none: the decoder's own count stays.
+    /// The prompt tokens that the prefiller had cached. `None` keeps the decoder's own count.
     pub(crate) cached_tokens: Option<u64>,
 }
 
-/// Makes the decoder's part from the body of the prefiller's answer.
+/// Builds the decoder's part from the body of the prefiller's response.
 pub(crate) type Continue<'a> = Box<dyn FnOnce(&[u8]) -> Result<Decode, serde_json::Error> + Send + 'a>;
 
-/// What is done when a prefill has failed.
+/// Called when a prefill has failed.
 pub(crate) type Failed = Box<dyn FnOnce() + Send>;
 
-/// Who is asked what, and in which order.
+/// The requests to the engines, and their order.
 pub(crate) enum Plan<'a> {
-    /// The decoder is asked when the prefiller has answered.
+    /// The decoder's request is sent after the prefiller has answered.
     InTurn { prefill: Part, decode: Continue<'a> },
-    /// Both are asked at the same time, and what the prefiller answers is for nobody.
+    /// Both requests are sent at the same time. The prefiller's response is discarded.
     AtOnce { prefill: Part, decode: Part, failed: Option<Failed> },
-    /// Both are asked at the same time; the decoder's answer waits for the prefiller to succeed, and no longer than that.
+    /// Both requests are sent at the same time. The decoder's response is held until the prefiller succeeds, for at most
+    /// `patience`.
     Held { prefill: Part, decode: Part, patience: Duration },
 }
 
-/// Whose name a request goes by at the engines.
+/// The request id that the engines receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// The client's, or else the request's own.
+    /// The client's id, or else a new one.
     Kept,
-    /// The request's own, whatever the client calls it.
+    /// Always a new id.
     Own,
-    /// The client's, or none: the connector needs none.
+    /// The client's id, or none, because the connector needs none.
     Untouched,
 }
 
@@ -126,7 +128,7 @@ impl Connector {
     /// Divides a request.
     ///
     /// # Errors
-    /// A sentence, where the prefiller does not say what the decoder has to be told.
+    /// A message if the prefiller does not provide the data for the decoder.
     pub(crate) async fn plan<'a>(&'a self, ask: Ask<'a>) -> Result<Plan<'a>, String> {
         match self {
             Self::Nixl(nixl) => nixl.plan(ask).await,
@@ -137,10 +139,10 @@ impl Connector {
         }
     }
 
-    /// The `x-request-id` that both engines get.
+    /// Returns which `x-request-id` both engines receive.
     pub(crate) fn identity(&self) -> Identity {
         match self {
-            // The transfer is named after the request, so that its name must be new.
+            // The transfer has the name of the request, so the name must be new.
             Self::Nixl(Nixl { moriio: Some(moriio), .. }) if moriio.parallel().is_some() => Identity::Own,
             Self::Nixl(_) => Identity::Kept,
             Self::SharedStorage | Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) => {
@@ -149,23 +151,23 @@ impl Connector {
         }
     }
 
-    /// Whether the header that names one of the pod's ranks chooses the engine that decodes after a prefill.
+    /// Whether the header that names a rank of the pod also chooses the decoder after a prefill.
     pub(crate) fn is_ranked_by_header(&self) -> bool {
         matches!(self, Self::Nixl(_))
     }
 
-    /// Whether the decoder is asked before anybody prefills.
+    /// Whether the decoder's request is sent before any prefill.
     pub(crate) fn decodes_first(&self, request: &Object<'_>) -> bool {
         matches!(self, Self::SharedStorage) && shared_storage::decodes_first(request)
     }
 
-    /// Whether the answer of a failed prefill reaches the client without its headers.
+    /// Whether the client receives the response of a failed prefill without its headers.
     pub(crate) fn fails_barely(&self) -> bool {
         matches!(self, Self::SharedStorage)
     }
 
-    /// Reads a request for two engines. Connectors that only add fields take `null` for an object without fields, and leave
-    /// what is missing to the engines.
+    /// Reads a request for two engines. Connectors that only add fields read `null` as an empty object, and leave the check of
+    /// missing fields to the engines.
     pub(crate) fn read<'a>(&self, body: &'a Bytes) -> Result<Object<'a>, serde_json::Error> {
         match self {
             Self::Sglang(_) | Self::Mooncake(_) | Self::Offloading(_) if body.trim_ascii() == b"null" => {
@@ -184,7 +186,7 @@ impl From<&Object<'_>> for Part {
     }
 }
 
-/// A count, as JSON writes it.
+/// Reads a JSON number as a count.
 pub(crate) fn number(value: &RawValue) -> Option<u64> {
     let number: f64 = value.get().parse().ok()?;
     #[expect(

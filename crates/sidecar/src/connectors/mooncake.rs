@@ -1,5 +1,5 @@
-//! Connector `mooncake`: the decoder is told which engine computes the prompt and where that one can be found; prefillers
-//! say so themselves, on their bootstrap port.
+//! Connector `mooncake`: the decoder is told which engine computes the prompt, and its address. The prefiller's bootstrap port
+//! lists its engines.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,22 +26,22 @@ use crate::{
     upstream::Upstream,
 };
 
-/// A prefiller answers where its engines are at once or not at all.
+/// How long a prefiller may take to list its engines.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The longest list of engines that is read.
 const LONGEST_LIST: usize = 1 << 20;
 
-/// How long a list is believed: an engine that was started again has another name.
+/// How long a list stays in the cache. A restarted engine has another name.
 const BELIEVED: Duration = Duration::from_secs(10);
 
-/// Prefillers whose lists are kept.
+/// The most prefillers whose lists are cached.
 const KNOWN: usize = 1024;
 
 /// The connector.
 pub(crate) struct Mooncake {
     bootstrap_port: u16,
-    /// Bootstrap ports speak plain HTTP.
+    /// The client for bootstrap ports, which use plain HTTP.
     upstream: Upstream,
     lists: Lists,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Engine {
     id: String,
 }
 
-/// The engines of prefillers, as they said last.
+/// A cache of the engines of prefillers.
 #[derive(Debug, Clone, Default)]
 struct Lists(Arc<Mutex<HashMap<Authority, List>>>);
 
@@ -71,17 +71,17 @@ impl Mooncake {
         Self { bootstrap_port, upstream, lists: Lists::default() }
     }
 
-    /// Asks the prefiller for its engines, and divides the request.
+    /// Requests the prefiller's engines, and divides the request.
     ///
     /// # Errors
-    /// A sentence, where the prefiller does not say.
+    /// A message if the prefiller does not list its engines.
     pub(crate) async fn plan<'a>(&self, ask: Ask<'a>) -> Result<Plan<'a>, String> {
         let host = ask.prefiller.authority().host();
         let bootstrap = format!("{host}:{}", self.bootstrap_port);
         let engines = self.engines(ask.prefiller, &bootstrap).await.map_err(|why| {
             format!("bootstrap endpoint {bootstrap} does not name the engines of the prefiller: {why}")
         })?;
-        // Any of them: so their load spreads.
+        // A random engine is chosen, to spread the load.
         let engine = engines.choose(&mut rand::rng()).ok_or("it names none")?;
         let (prefill, decode) = parts(ask, &format!("http://{bootstrap}"), engine);
         let (lists, prefiller) = (self.lists.clone(), ask.prefiller.authority().clone());
@@ -118,7 +118,7 @@ impl fmt::Debug for Mooncake {
     }
 }
 
-/// Reads a list of engines by rank; an entry without a name is none.
+/// Reads a list of engines by rank. Skips entries without a name.
 pub(crate) fn engines(list: &[u8]) -> Result<Vec<Engine>, String> {
     #[derive(Deserialize)]
     struct Entry {
@@ -134,8 +134,8 @@ pub(crate) fn engines(list: &[u8]) -> Result<Vec<Engine>, String> {
     if engines.is_empty() { Err("its list has no engine_id".into()) } else { Ok(engines) }
 }
 
-/// What prefiller and decoder are asked. The prefill is bounded by `max_tokens` on every path, as the engines behind this
-/// connector read it.
+/// Builds the parts for the prefiller and the decoder. The prefill is limited by `max_tokens` for all APIs, because the engines
+/// of this connector read only this field.
 pub(crate) fn parts(ask: Ask<'_>, bootstrap: &str, engine: &Engine) -> (Part, Part) {
     let transfer = format!("xfer-{}", ask.id);
     let mut prefill = ask.request.clone();

@@ -1,6 +1,6 @@
-//! MoRI-IO: prefillers write caches into the memory of the decoder, so that each engine has to know where the other is.
+//! MoRI-IO: prefillers write KV caches into the decoder's memory, so each engine must know the other's address.
 //!
-//! The requests are those of `nixlv2`, with more fields.
+//! The requests are those of `nixlv2`, with additional fields.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
@@ -16,20 +16,20 @@ use crate::{
     settings::Moriio as Settings,
 };
 
-/// How long the address of a name is believed: a pod that was started again has another one.
+/// How long a looked-up address stays in the cache. A restarted pod has another address.
 const BELIEVED: Duration = Duration::from_secs(5);
 
-/// Names are looked up at once or not at all.
+/// The time limit of a lookup.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The mode.
+/// The MoRI-IO mode of `nixlv2`.
 #[derive(Debug)]
 pub(crate) struct Moriio {
     settings: Settings,
     addresses: Addresses,
 }
 
-/// Where the pods are at the moment.
+/// The current addresses of the pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pods {
     local: String,
@@ -37,7 +37,7 @@ pub(crate) struct Pods {
     decode: Vec<String>,
 }
 
-/// Addresses of names.
+/// A cache of looked-up addresses.
 #[derive(Debug, Clone, Default)]
 struct Addresses(Arc<Mutex<HashMap<String, (Instant, String)>>>);
 
@@ -48,15 +48,15 @@ impl Moriio {
         Self { settings, addresses: Addresses::default() }
     }
 
-    /// Whether both engines are asked at the same time, and how long the decoder waits then.
+    /// Returns how long the decoder waits for the prefiller. Returns `None` unless both requests are sent at the same time.
     pub(crate) fn parallel(&self) -> Option<Duration> {
         self.settings.parallel
     }
 
-    /// The addresses of all pods.
+    /// Looks up the addresses of all pods.
     ///
     /// # Errors
-    /// A sentence, where a name has none.
+    /// A message if a name has no address.
     pub(crate) async fn pods(&self) -> Result<Pods, String> {
         Ok(Pods {
             local: self.addresses.of(&self.settings.local).await?,
@@ -65,7 +65,7 @@ impl Moriio {
         })
     }
 
-    /// Adds to what the prefiller is told: where it writes to.
+    /// Adds the destination of the cache to the prefiller's transfer parameters.
     pub(crate) fn for_prefiller(&self, id: Uuid, pods: &Pods, transfer: &mut Value) {
         let Settings { decode, tp_size, dp_size, dp_size_local, .. } = &self.settings;
         transfer["remote_host"] = json!(pods.local);
@@ -79,7 +79,7 @@ impl Moriio {
         several(transfer, &pods.decode, *dp_size_local);
     }
 
-    /// The decoder's part after the prefiller has answered: what the answer says goes first.
+    /// Builds the decoder's part after the prefiller has answered. The values of the response take precedence.
     pub(crate) fn after_prefill<'a>(&self, ask: Ask<'a>, pods: &Pods, answered: &'a RawValue) -> Part {
         let Ok(mut transfer) = Object::parse(answered.get().as_bytes()) else {
             return Part::from(&decode_body(ask.api, ask.request, answered));
@@ -110,7 +110,8 @@ impl Moriio {
         Part { rank: self.header(rank), ..Part::from(&body) }
     }
 
-    /// Divides a request for two engines that are asked at the same time: the decoder is told what the prefiller would answer.
+    /// Divides a request into parts that are sent at the same time. The decoder's part contains the values that the prefiller
+    /// would return.
     pub(crate) fn at_once(&self, ask: Ask<'_>, pods: &Pods, prefill: Part, patience: Duration) -> Plan<'_> {
         let Settings { prefill: side, tp_size, dp_size, dp_size_local, .. } = &self.settings;
         let (host, rank) = (ask.prefiller.host(), self.rank(ask.id));
@@ -136,7 +137,7 @@ impl Moriio {
         Plan::Held { prefill, decode, patience }
     }
 
-    /// The prefiller's part.
+    /// Builds the prefiller's part.
     pub(crate) fn prefill_part(&self, ask: Ask<'_>, transfer: &Value) -> Part {
         let mut body = ask.request.clone();
         body.set_value(TRANSFER, transfer);
@@ -148,7 +149,8 @@ impl Moriio {
         Part { rank: self.header(self.rank(ask.id)), ..Part::from(&body) }
     }
 
-    /// The rank that takes both parts of a request: engines of one pod share a port, and both must meet the same one.
+    /// Returns the rank for both parts of a request. The engines of a pod share a port, and both parts must reach the same
+    /// rank.
     fn rank(&self, id: Uuid) -> u32 {
         let rank = id.as_u128() % u128::from(self.settings.dp_size.max(1));
         u32::try_from(rank).unwrap_or_default()
@@ -159,7 +161,7 @@ impl Moriio {
     }
 }
 
-/// Adds the pods of an engine that has several.
+/// Adds the pods of an engine that has several pods.
 fn several(transfer: &mut Value, hosts: &[String], dp_size_local: Option<u32>) {
     if hosts.is_empty() {
         return;
@@ -170,7 +172,7 @@ fn several(transfer: &mut Value, hosts: &[String], dp_size_local: Option<u32>) {
     }
 }
 
-/// Both engines know the transfer by this; MoRI-IO tells by the prefix what a message is about.
+/// The id of the transfer for both engines. MoRI-IO recognizes the kind of a message by the prefix.
 fn transfer_id(id: Uuid) -> String {
     format!("tx{id}")
 }
@@ -182,7 +184,7 @@ impl Addresses {
         futures::future::try_join_all(hosts.iter().map(|host| self.of(host))).await
     }
 
-    /// The address of a host; what is an address already is not looked up.
+    /// Returns the address of a host. An IP address is returned unchanged.
     async fn of(&self, host: &str) -> Result<String, String> {
         if host.parse::<IpAddr>().is_ok() {
             return Ok(host.to_owned());
@@ -195,7 +197,7 @@ impl Addresses {
             .await
             .map_err(|_| format!("`{host}` has no address within {} s", PATIENCE.as_secs()))?
             .map_err(|error| format!("`{host}` has no address: {error}"))?;
-        // Engines of one service speak the same family; most clusters have only the first.
+        // The engines of a service use the same address family. IPv4 comes first, because most clusters have only IPv4.
         let mut found: Vec<IpAddr> = found.map(|address| address.ip()).collect();
         found.sort_by_key(IpAddr::is_ipv6);
         let address = found.first().ok_or_else(|| format!("`{host}` has no address"))?.to_string();

@@ -1,4 +1,5 @@
-//! Connector `nixlv2`: the prefiller's answer says where the cache is, and the decoder fetches it from there.
+//! Connector `nixlv2`: the prefiller's response contains the location of the KV cache, and the decoder fetches the cache from
+//! there.
 
 use std::borrow::Cow;
 
@@ -18,18 +19,18 @@ use crate::{
 /// The connector.
 #[derive(Debug)]
 pub(crate) struct Nixl {
-    /// Where blocks can be pulled from other engines, if they can.
+    /// The ports for pulling blocks from other engines. `None` if this is off.
     pub(crate) ports: Option<p2p::Ports>,
-    /// Prefillers write caches into the decoder's memory.
+    /// The mode in which prefillers write caches into the decoder's memory.
     pub(crate) moriio: Option<Moriio>,
 }
 
-/// What the prefiller's answer says.
+/// The data of the prefiller's response.
 #[derive(Debug, Clone)]
 pub(crate) struct Prefilled {
-    /// Where the cache is: handed to the decoder as it is.
+    /// The location of the cache. The decoder receives this value unchanged.
     pub(crate) transfer: Box<RawValue>,
-    /// Tokens of the prompt that the prefiller had cached.
+    /// The prompt tokens that the prefiller had cached.
     pub(crate) cached_tokens: u64,
 }
 
@@ -39,7 +40,7 @@ impl Nixl {
     /// Divides a request.
     ///
     /// # Errors
-    /// A sentence, where the address of a pod is not known.
+    /// A message if the address of a pod is not known.
     pub(crate) async fn plan<'a>(&'a self, ask: Ask<'a>) -> Result<Plan<'a>, String> {
         match &self.moriio {
             None => Ok(self.read(ask)),
@@ -50,7 +51,7 @@ impl Nixl {
         }
     }
 
-    /// The decoder reads the cache.
+    /// Divides a request for the mode in which the decoder reads the cache.
     pub(crate) fn read<'a>(&self, ask: Ask<'a>) -> Plan<'a> {
         let prefill = Part::from(&self.prefill_body(ask));
         let decode = Box::new(move |answer: &[u8]| {
@@ -61,7 +62,7 @@ impl Nixl {
         Plan::InTurn { prefill, decode }
     }
 
-    /// The prefiller writes the cache.
+    /// Divides a request for the mode in which the prefiller writes the cache.
     pub(crate) fn write<'a>(&self, moriio: &'a Moriio, pods: Pods, ask: Ask<'a>) -> Plan<'a> {
         let mut handover = self.handover(ask);
         moriio.for_prefiller(ask.id, &pods, &mut handover);
@@ -77,7 +78,7 @@ impl Nixl {
         Plan::InTurn { prefill, decode }
     }
 
-    /// The prefiller computes the prompt and one token, and does not stream.
+    /// Builds the prefiller's request: it computes the prompt and one token, and does not stream.
     fn prefill_body<'a>(&self, ask: Ask<'a>) -> Object<'a> {
         let mut body = ask.request.clone();
         body.set_value(TRANSFER, &self.handover(ask));
@@ -86,7 +87,7 @@ impl Nixl {
         body
     }
 
-    /// What the prefiller is told: another engine goes on with the request.
+    /// Returns the prefiller's transfer parameters. They say that another engine continues the request.
     fn handover(&self, ask: Ask<'_>) -> Value {
         let mut handover = json!({
             "do_remote_decode": true,
@@ -103,12 +104,12 @@ impl Nixl {
     }
 }
 
-/// The decoder gets what the client asked, and where the cache is.
+/// Builds the decoder's request: the client's request with the location of the cache.
 pub(crate) fn decode_body<'a>(api: Api, request: &Object<'a>, transfer: &'a RawValue) -> Object<'a> {
     let mut body = request.clone();
     body.set(TRANSFER, Cow::Borrowed(transfer));
     if api == Api::Generate && api::sampling(request).is_none() {
-        // A value that is not an object bounds nothing.
+        // A value that is not an object contains no limits.
         body.remove(SAMPLING);
     }
     body
@@ -117,7 +118,8 @@ pub(crate) fn decode_body<'a>(api: Api, request: &Object<'a>, transfer: &'a RawV
 // === impl Prefilled ===
 
 impl Prefilled {
-    /// Reads the prefiller's answer; without `kv_transfer_params` the decoder gets none and computes the prompt itself.
+    /// Reads the prefiller's response. Without `kv_transfer_params`, the decoder receives `null` and computes the prompt
+    /// itself.
     pub(crate) fn read(answer: &[u8]) -> Result<Self, serde_json::Error> {
         let answer = Object::parse(answer)?;
         let transfer = answer.get(TRANSFER).unwrap_or(RawValue::NULL).to_owned();

@@ -1,4 +1,4 @@
-//! Connector `offloading`: the prefiller keeps the cache under a name, and the decoder pulls it by that name.
+//! Connector `offloading`: the prefiller keeps the KV cache under a name, and the decoder pulls the cache by this name.
 
 use serde_json::json;
 

@@ -1,25 +1,25 @@
-//! Caches that engines pull from one another, block by block, with vLLM's offloading connector.
+//! KV caches that engines pull from each other, block by block, with vLLM's offloading connector.
 
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::target::Target;
 
-/// Where the prefiller or the decoder is told about an engine that has blocks of the prompt.
+/// The field that names an engine with blocks of the prompt.
 pub(crate) const SOURCE: &str = "remote_kv_source";
 
-/// The ports on which engines give blocks to others: one a rank, from a first one on.
+/// The ports on which engines serve blocks to others. The ranks have consecutive ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ports {
-    /// That of rank 0.
+    /// The port of rank 0.
     pub(crate) base: u16,
-    /// The port on which a pod takes requests for its rank 0.
+    /// The request port of a pod's rank 0.
     pub(crate) first_listener: u16,
-    /// Ranks of a pod.
+    /// The number of ranks of a pod.
     pub(crate) ranks: u16,
 }
 
-/// An engine that has the cache, and the name under which it keeps it.
+/// An engine that has the cache, and the name under which it keeps the cache.
 #[derive(Debug, Serialize)]
 pub(crate) struct Peer<'a> {
     pub(crate) kv_request_id: String,
@@ -30,7 +30,7 @@ pub(crate) struct Peer<'a> {
 // === impl Ports ===
 
 impl Ports {
-    /// How to fetch from a target what it keeps under a name.
+    /// Returns the peer for fetching a named cache from a target.
     pub(crate) fn peer(self, target: &Target, kv_request_id: Uuid) -> Peer<'_> {
         Peer {
             kv_request_id: kv_request_id.to_string(),
@@ -39,13 +39,13 @@ impl Ports {
         }
     }
 
-    /// How to fetch blocks from a source, unless it is the engine itself that would fetch.
+    /// Returns the peer for pulling blocks from a source. Returns `None` if the source is the pulling engine itself.
     pub(crate) fn pull<'a>(self, source: Option<&'a Target>, puller: &Target) -> Option<Peer<'a>> {
         let source = source.filter(|source| *source != puller)?;
         Some(self.peer(source, Uuid::new_v4()))
     }
 
-    /// The port of the rank that takes requests on the target's port.
+    /// Returns the block port of the rank with this target's request port.
     fn of(self, target: &Target) -> u32 {
         let rank = target
             .authority()

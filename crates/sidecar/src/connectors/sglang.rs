@@ -1,17 +1,17 @@
-//! Connector `sglang`: both engines get one request with the place where they meet, and meet there by themselves.
+//! Connector `sglang`: both engines receive the same request with a meeting place, and find each other there.
 
 use rand::Rng as _;
 
 use super::{Ask, Part, Plan};
 use crate::target::Target;
 
-/// Rooms are numbers that SGLang reads as a signed 64-bit integer; a random one is taken by nobody else.
+/// Room numbers, which SGLang reads as signed 64-bit integers. They are random, so that no two requests use the same room.
 const ROOMS: std::ops::Range<i64> = 1 << 60..i64::MAX;
 
 /// The connector.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sglang {
-    /// Where prefillers wait for decoders.
+    /// The port on which prefillers wait for decoders.
     pub(crate) bootstrap_port: u16,
 }
 

@@ -1,34 +1,34 @@
-//! Connector `shared-storage`: engines write caches to a storage that all of them read, and find them there without being
-//! told.
+//! Connector `shared-storage`: engines write KV caches to a storage that all engines read, and find the caches there
+//! themselves.
 
 use serde_json::value::RawValue;
 
 use super::{Ask, Decode, Part, Plan};
 use crate::{api::Api, object::Object};
 
-/// The part of the prompt that has to be cached, 0 to 1, for a decoder to go on with a request.
+/// The share of the prompt that must be cached, 0 to 1, for the decoder to continue with a request.
 const THRESHOLD: &str = "cache_hit_threshold";
 
-/// How a decoder ends a request whose prompt is cached less than that.
+/// The decoder's finish reason if a smaller share is cached.
 const MISSED: &str = "cache_threshold";
 
-/// What an answer, or an event of one, says about the threshold.
+/// The result of the threshold, as far as a response or an event shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Too little is cached.
+    /// Too little is cached, so the decoder stopped.
     Missed,
-    /// The decoder goes on.
+    /// Enough is cached, so the decoder continues.
     Met,
-    /// Nothing yet.
+    /// Not decided yet.
     Unknown,
 }
 
-/// Whether the decoder is asked before anybody prefills: where the client names a threshold.
+/// Whether the decoder's request is sent before any prefill. This is so if the client sets a threshold.
 pub(crate) fn decodes_first(request: &Object<'_>) -> bool {
     request.get(THRESHOLD).is_some()
 }
 
-/// The decoder's part after a prefill: whatever is cached, it goes on.
+/// Makes the decoder continue whatever is cached.
 pub(crate) fn regardless(request: &mut Object<'_>) {
     request.set_value(THRESHOLD, &0);
 }
@@ -53,7 +53,7 @@ pub(crate) fn plan(ask: Ask<'_>) -> Plan<'_> {
     Plan::InTurn { prefill: Part::from(&prefill), decode }
 }
 
-/// What one answer, or one event, says.
+/// Returns the verdict of a response or an event.
 pub(crate) fn verdict(answer: &Object<'_>) -> Verdict {
     let Some(choice) = first_choice(answer) else { return Verdict::Met };
     let Ok(choice) = Object::parse(choice.get().as_bytes()) else { return Verdict::Met };
@@ -74,7 +74,7 @@ fn first_choice<'a>(answer: &'a Object<'_>) -> Option<&'a RawValue> {
     choices.first().copied()
 }
 
-/// Whether a delta, a message or a text has more than the role of who speaks.
+/// Whether a delta, a message or a text has content, apart from its role.
 fn says_something(value: &RawValue) -> bool {
     let is_empty = |value: &RawValue| matches!(value.get(), "null" | "\"\"" | "[]");
     match Object::parse(value.get().as_bytes()) {

@@ -1,4 +1,5 @@
-//! Both engines at the same time; they find one another, and only the decoder's answer is for the client.
+//! Sends the requests to both engines at the same time. The engines find each other, and the client receives the decoder's
+//! response.
 
 use std::{
     pin::Pin,
@@ -21,7 +22,7 @@ use crate::{
     target::Target,
 };
 
-/// How long a prefill may go on when the decoder has answered without it.
+/// How long a prefill may continue after the decoder's response is complete.
 const LINGER: Duration = Duration::from_mins(1);
 
 // === impl Flow ===
@@ -42,7 +43,7 @@ impl Flow<'_> {
             let mut decode = std::pin::pin!(self.decode(head, decode, route.engine, None));
             loop {
                 tokio::select! {
-                    // The decoder waits for the prefiller, which therefore goes first.
+                    // The decoder waits for the prefiller, so the prefiller is polled first.
                     biased;
                     ended = &mut prefill, if !is_prefilled => {
                         is_prefilled = true;
@@ -56,7 +57,8 @@ impl Flow<'_> {
             }
         };
         let Some(answer) = answer else {
-            // The decoder waited for a cache that does not come: it is asked again, for all of the request.
+            // The decoder waits for a cache that will not arrive. Its request is dropped, and it receives the whole request
+            // instead.
             self.metrics.count(Outcome::FellBack);
             return self.decode_alone(head, original, route.engine).await;
         };
@@ -74,7 +76,7 @@ impl Flow<'_> {
         answer.map(|body| Watched { body, client: Client(Some(client)) }.boxed_unsync())
     }
 
-    /// A prefill whose answer nobody needs.
+    /// Starts a prefill whose response is discarded.
     fn beside(
         &self,
         head: &Head,
@@ -95,14 +97,14 @@ impl Flow<'_> {
     }
 }
 
-/// Ends when the client left, or a while after its answer was complete.
+/// Completes when the client has left, or some time after its response was complete.
 async fn over(answered: &mut oneshot::Receiver<()>) {
     if answered.await.is_ok() {
         tokio::time::sleep(LINGER).await;
     }
 }
 
-/// The client of a prefill that runs beside: dropped before [`Client::answered`], it has left.
+/// The client of a prefill that runs in the background. If this is dropped before [`Client::answered`], the client has left.
 struct Client(Option<oneshot::Sender<()>>);
 
 // === impl Client ===
@@ -110,13 +112,13 @@ struct Client(Option<oneshot::Sender<()>>);
 impl Client {
     fn answered(&mut self) {
         if let Some(client) = self.0.take() {
-            // The prefill may have ended before.
+            // The prefill may have ended already.
             let _ = client.send(());
         }
     }
 }
 
-/// An answer that tells the prefill beside it when it is complete.
+/// A response body that reports its end to the prefill.
 struct Watched {
     body: ProxyBody,
     client: Client,
@@ -133,7 +135,7 @@ impl Body for Watched {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        // A body whose length is known is not asked for its end.
+        // hyper does not poll a body of known length for its end.
         if frame.is_none() || (matches!(frame, Some(Ok(_))) && self.body.is_end_stream()) {
             self.client.answered();
         }

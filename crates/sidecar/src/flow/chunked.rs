@@ -1,4 +1,4 @@
-//! A request that the decoder is asked in chunks, so that others get their turn between two of them.
+//! Decodes a request in chunks, so that other requests get their turn between two chunks.
 
 use std::convert::Infallible;
 
@@ -9,7 +9,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Collected, StreamBody};
 use serde_json::{Value, json};
 
-use super::{Head, prefill::LONGEST_ANSWER, unreachable_decoder};
+use super::{Head, chain, prefill::LONGEST_ANSWER, unreachable_decoder};
 use crate::{
     answer,
     body::{ProxyBody, full, passed, read},
@@ -22,7 +22,7 @@ use crate::{
 /// The end of a stream.
 const DONE: &str = "data: [DONE]\n\n";
 
-/// A chunked request at its engine.
+/// A chunked request and its engine.
 pub(super) struct Chunked {
     pub(super) upstream: Upstream,
     pub(super) head: Head,
@@ -31,11 +31,11 @@ pub(super) struct Chunked {
     pub(super) chunks: Chunks,
 }
 
-/// What a stream of chunks has come to.
+/// The state of a stream of chunks.
 enum State {
-    /// The first chunk is there.
+    /// The first chunk has arrived.
     Taken(Box<Chunked>),
-    /// What was taken is sent.
+    /// The last chunk was sent to the client.
     Next(Box<Chunked>),
     Ended,
 }
@@ -43,7 +43,7 @@ enum State {
 // === impl Chunked ===
 
 impl Chunked {
-    /// The client's answer: one, or a stream whose first event leaves when the first chunk is there.
+    /// Returns the client's response, either complete or as a stream. A stream starts when the first chunk has arrived.
     pub(super) async fn run(mut self) -> Response<ProxyBody> {
         if let Err(refused) = self.step().await {
             return *refused;
@@ -60,11 +60,11 @@ impl Chunked {
         }
     }
 
-    /// Asks for the next chunk; false: there is none.
+    /// Requests the next chunk. Returns `false` if there is none.
     async fn step(&mut self) -> Result<bool, Box<Response<ProxyBody>>> {
         let Some(body) = self.chunks.next() else { return Ok(false) };
         let mut request = self.head.request(Part { body: body.into(), rank: self.rank });
-        // The answer is read here, whatever the client accepts.
+        // The sidecar reads the response, so the engine must not compress it.
         if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
             *accepted = HeaderValue::from_static("identity");
         }
@@ -73,7 +73,7 @@ impl Chunked {
         let bad = |status, why: &str| Box::new(answer::error(status, &format!("the engine's answer {why}")));
         let body = read(body, LONGEST_ANSWER)
             .await
-            .map_err(|error| bad(StatusCode::BAD_GATEWAY, &format!("is unusable: {error}")))?;
+            .map_err(|error| bad(StatusCode::BAD_GATEWAY, &format!("is unusable: {}", chain(&error))))?;
         if !head.status.is_success() {
             headers::for_client(&mut head.headers);
             head.headers.remove(header::CONTENT_LENGTH);
@@ -110,7 +110,7 @@ fn event(event: &Value) -> String {
     format!("data: {event}\n\n")
 }
 
-/// An engine's refusal in the midst of a stream, whose status has been sent.
+/// Reads an engine's error in the middle of a stream, when the status has already been sent.
 async fn told(refused: Response<ProxyBody>) -> Value {
     let body = refused.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
     serde_json::from_slice(&body).unwrap_or_else(|_| json!({ "error": String::from_utf8_lossy(&body) }))

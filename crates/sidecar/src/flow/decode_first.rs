@@ -1,4 +1,4 @@
-//! The decoder first, which may find that too little of the prompt is cached.
+//! Sends the request to the decoder first. The decoder may find that too little of the prompt is cached.
 
 use std::{
     pin::Pin,
@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::{Flow, Head, Route, prefill::LONGEST_ANSWER, unreachable_decoder};
+use super::{Flow, Head, Route, chain, prefill::LONGEST_ANSWER, unreachable_decoder};
 use crate::{
     answer,
     body::{BodyError, ProxyBody, full, passed, read},
@@ -26,7 +26,7 @@ use crate::{
 // === impl Flow ===
 
 impl Flow<'_> {
-    /// The decoder's answer; none: too little is cached, and the prompt has to be computed.
+    /// Returns the decoder's response. Returns `None` if too little is cached, so that the prompt must be computed first.
     pub(super) async fn decode_first(
         &self,
         head: &Head,
@@ -34,7 +34,7 @@ impl Flow<'_> {
         route: &Route<'_>,
     ) -> Option<Response<ProxyBody>> {
         let mut request = head.request(Part { body: original.clone().into(), rank: None });
-        // The answer is read here, whatever the client accepts.
+        // The sidecar reads the response, so the engine must not compress it.
         if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
             *accepted = HeaderValue::from_static("identity");
         }
@@ -52,11 +52,11 @@ impl Flow<'_> {
                 None => break reader.finish(),
                 Some(Ok(frame)) => frame.into_data(),
                 Some(Err(error)) => {
-                    let message = format!("the engine's answer ended early: {error}");
+                    let message = format!("the engine's answer ended early: {}", chain(&error));
                     return Some(answer::error(StatusCode::BAD_GATEWAY, &message));
                 }
             };
-            // Trailers come last and say nothing about the cache.
+            // Trailers come last and contain no verdict.
             let Ok(piece) = piece else { continue };
             match reader.push(&piece) {
                 Verdict::Unknown => {}
@@ -78,7 +78,7 @@ impl Flow<'_> {
     }
 }
 
-/// A decoder that refuses a request says so to the client, without its headers.
+/// Returns the decoder's refusal to the client, without its headers.
 async fn refused(answer: Response<Incoming>) -> Response<ProxyBody> {
     let (head, body) = answer.into_parts();
     match read(body, LONGEST_ANSWER).await {
@@ -88,16 +88,17 @@ async fn refused(answer: Response<Incoming>) -> Response<ProxyBody> {
             response
         }
         Err(error) => {
-            answer::error(StatusCode::BAD_GATEWAY, &format!("the engine's answer is unusable: {error}"))
+            let message = format!("the engine's answer is unusable: {}", chain(&error));
+            answer::error(StatusCode::BAD_GATEWAY, &message)
         }
     }
 }
 
-/// Reads an answer as far as it has to, and keeps what it has read.
+/// Reads a response until the verdict is known, and keeps the bytes.
 struct Reader {
     held: BytesMut,
     is_stream: bool,
-    /// The begin of the line that is read next.
+    /// The start of the next line to read.
     line: usize,
 }
 
@@ -110,7 +111,7 @@ impl Reader {
         Self { held: BytesMut::new(), is_stream: kind.eq_ignore_ascii_case("text/event-stream"), line: 0 }
     }
 
-    /// Takes a piece; an answer that is too long to be held has met the threshold.
+    /// Adds a piece of the response. A response that is too long to be held counts as [`Verdict::Met`].
     fn push(&mut self, piece: &Bytes) -> Verdict {
         self.held.extend_from_slice(piece);
         let verdict = if self.is_stream { self.lines() } else { Verdict::Unknown };
@@ -120,7 +121,7 @@ impl Reader {
         verdict
     }
 
-    /// What the lines say that are complete.
+    /// Returns the verdict of the complete lines.
     fn lines(&mut self) -> Verdict {
         while let Some(length) = self.held[self.line..].iter().position(|byte| *byte == b'\n') {
             let line = &self.held[self.line..self.line + length];
@@ -129,14 +130,14 @@ impl Reader {
             match Object::parse(data).map(|event| shared_storage::verdict(&event)) {
                 Ok(Verdict::Unknown) => {}
                 Ok(decided) => return decided,
-                // Such as `[DONE]`: nothing more comes.
+                // Data such as `[DONE]` ends the stream.
                 Err(_) => return Verdict::Met,
             }
         }
         Verdict::Unknown
     }
 
-    /// What the answer says, now that it is complete.
+    /// Returns the verdict of the complete response.
     fn finish(&self) -> Result<Verdict, serde_json::Error> {
         if self.is_stream {
             return Ok(Verdict::Met);
@@ -149,7 +150,7 @@ impl Reader {
     }
 }
 
-/// An answer of which a part has been read.
+/// A response body of which a part has already been read.
 struct Resumed {
     held: Bytes,
     rest: Incoming,

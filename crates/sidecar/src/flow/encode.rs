@@ -1,4 +1,4 @@
-//! The stage before: each item of a request goes to an encoder.
+//! The stage before the prefill: sends each item of a request to an encoder.
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
@@ -18,13 +18,13 @@ use crate::{
     target::Target,
 };
 
-/// Items of one request that are encoded at the same time.
+/// The most items of one request that are encoded at the same time.
 const AT_ONCE: usize = 64;
 
 // === impl Flow ===
 
 impl Flow<'_> {
-    /// Has every item encoded, each by the encoder whose turn it is; one that fails ends the others.
+    /// Encodes all items, and distributes them over the encoders in turn. If one item fails, the others are cancelled.
     pub(super) async fn encode(
         &self,
         encoder: Encoder,
@@ -42,7 +42,8 @@ impl Flow<'_> {
                 && let Some(((index, item), target)) = waiting.next()
             {
                 let id = format!("{id}-enc-{index}");
-                running.push(self.encoded(encoder, request, (index, item), target, id).boxed());
+                let asking = self.encoded(encoder, request, (index, item), target, id);
+                running.push(self.in_time(asking, target).boxed());
             }
             match running.next().await {
                 Some(Ok(one)) => found.push(one),
@@ -57,6 +58,18 @@ impl Flow<'_> {
         Ok(found.into_iter().flat_map(|(_, found)| found).collect())
     }
 
+    async fn in_time<T>(
+        &self,
+        asking: impl Future<Output = Result<T, String>>,
+        target: &Target,
+    ) -> Result<T, String> {
+        let Some(patience) = self.settings.patience else { return asking.await };
+        tokio::time::timeout(patience, asking).await.unwrap_or_else(|_| {
+            let (endpoint, patience) = (target.authority(), patience.as_secs_f64());
+            Err(format!("encoder {endpoint} did not answer within {patience} s (--prefill-timeout)"))
+        })
+    }
+
     async fn encoded(
         &self,
         encoder: Encoder,
@@ -66,7 +79,7 @@ impl Flow<'_> {
         id: String,
     ) -> Result<(usize, Found), String> {
         let endpoint = target.authority();
-        // An encoder gets nothing of the client's but the item and the fields beside it.
+        // An encoder receives only the item and the other fields of the body, and none of the client's headers.
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Ok(id) = HeaderValue::try_from(id) {

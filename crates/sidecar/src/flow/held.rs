@@ -1,4 +1,4 @@
-//! Both engines at the same time, and the decoder's answer waits until the prefiller has succeeded.
+//! Sends the requests to both engines at the same time, and holds the decoder's response until the prefiller has succeeded.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{answer, body::ProxyBody, connectors::Part, metrics::Outcome, target:
 // === impl Flow ===
 
 impl Flow<'_> {
-    /// A prefill that fails, or takes longer than `patience`, ends the decoder's part.
+    /// A prefill that fails, or takes longer than `patience`, cancels the decoder's request.
     pub(super) async fn held(
         &self,
         head: &Head,
@@ -51,7 +51,7 @@ impl Flow<'_> {
                 }
             }
         };
-        // The decoder's part has ended here: its engine is free for the whole request.
+        // The decoder's request was cancelled, so its engine is free for the whole request.
         self.failed(head, original, failure, route).await
     }
 }

@@ -1,4 +1,4 @@
-//! The prefiller first, and the decoder with what it answered.
+//! Sends the request to the prefiller first, and then to the decoder with the prefiller's response.
 
 use bytes::Bytes;
 use http::Response;
@@ -14,7 +14,7 @@ use crate::{
 // === impl Flow ===
 
 impl Flow<'_> {
-    /// `original` is what the decoder is asked where the prefiller fails and it may do both.
+    /// `original` is the decoder's request if the prefiller fails and the decoder may do both.
     pub(super) async fn in_turn(
         &self,
         head: &Head,

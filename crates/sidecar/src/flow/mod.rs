@@ -1,4 +1,4 @@
-//! A request on its way through two engines: one module an order in which they are asked.
+//! Sends a request through two engines. Each order of the engines is one module.
 
 mod at_once;
 mod chunked;
@@ -10,7 +10,6 @@ mod prefill;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header, uri::Authority};
-use hyper_util::client::legacy::Error as SendError;
 use uuid::Uuid;
 
 use crate::{
@@ -25,13 +24,13 @@ use crate::{
     rewrite,
     settings::Settings,
     target::Target,
-    upstream::Upstream,
+    upstream::{SendError, Upstream},
 };
 
 use chunked::Chunked;
 use prefill::{Failure, Prefiller};
 
-/// What every order needs.
+/// The parts that every order needs.
 pub(crate) struct Flow<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) connector: &'a Connector,
@@ -41,19 +40,19 @@ pub(crate) struct Flow<'a> {
     pub(crate) metrics: &'a Metrics,
 }
 
-/// The endpoints that a request goes to.
+/// The endpoints for a request.
 pub(crate) struct Route<'a> {
-    /// Computes the prompt, if another one than the decoder does.
+    /// The endpoint that computes the prompt, if it is not the decoder.
     pub(crate) prefiller: Option<&'a Target>,
-    /// Encode images, videos and sounds before, if there are any.
+    /// The endpoints that encode images, videos and audio, if there are any.
     pub(crate) encoders: Vec<Target>,
-    /// Has a part of the prompt cached.
+    /// An endpoint that has cached a part of the prompt.
     pub(crate) source: Option<&'a Target>,
     /// The engine beside the sidecar that decodes.
     pub(crate) engine: &'a Authority,
 }
 
-/// Where a request goes at an engine and the headers that go with it, as engines may see them.
+/// The path of a request, and its headers as engines may see them.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) uri: Uri,
@@ -63,7 +62,7 @@ pub(crate) struct Head {
 // === impl Flow ===
 
 impl Flow<'_> {
-    /// Sends a request through the engines, and gives what the client gets.
+    /// Sends a request through the engines, and returns the client's response.
     pub(crate) async fn run(
         &self,
         api: Api,
@@ -127,7 +126,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A request that nobody prefills: what may be pulled from another engine is all that is added.
+    /// Sends a request without a prefill. The only addition is the source of cached blocks, if there is one.
     async fn alone(&self, head: &Head, mut request: Object<'_>, route: &Route<'_>) -> Response<ProxyBody> {
         self.metrics.count(Outcome::Passed);
         if let (Some(ports), Some(source)) = (self.settings.pull, route.source) {
@@ -137,7 +136,8 @@ impl Flow<'_> {
         self.decode(head, Part::from(&request), route.engine, None).await
     }
 
-    /// A prefill failed before the decoder was asked: the client is told so, or the decoder does both.
+    /// Handles a prefill that failed before the decoder's request was sent. The decoder does both if this is allowed; otherwise
+    /// the client receives the error.
     async fn failed(
         &self,
         head: &Head,
@@ -162,10 +162,11 @@ impl Flow<'_> {
             upstream: self.prefiller.clone(),
             retries: self.settings.retries,
             backoff: self.settings.backoff,
+            patience: self.settings.patience,
         }
     }
 
-    /// The engine beside the sidecar does what it is asked; its answer goes to the client.
+    /// Sends a part to the engine beside the sidecar, and returns its response for the client.
     async fn decode(
         &self,
         head: &Head,
@@ -189,13 +190,13 @@ impl Flow<'_> {
         }
     }
 
-    /// A request that is to be decoded in chunks.
+    /// Divides a request into chunks, if chunks are configured and possible.
     fn chunks(&self, head: &Head, part: &Part, cached_tokens: Option<u64>) -> Option<Chunks> {
         let size = self.settings.chunk?;
         (head.uri.path() == api::CHAT).then(|| Chunks::of(&part.body.whole(), size, cached_tokens))?
     }
 
-    /// The engine beside the sidecar does the whole request: nobody prefills.
+    /// Sends the whole request to the engine beside the sidecar, without a prefill.
     async fn decode_alone(&self, head: &Head, body: &Bytes, engine: &Authority) -> Response<ProxyBody> {
         self.decode(head, Part { body: body.clone().into(), rank: None }, engine, None).await
     }
@@ -210,14 +211,14 @@ impl Flow<'_> {
 // === impl Head ===
 
 impl Head {
-    /// A request for an engine.
+    /// Builds a request for an engine.
     fn request(&self, part: Part) -> Request<ProxyBody> {
         let mut request = Request::new(pieces(part.body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
         let headers = request.headers_mut();
-        // The body is another one than the client's.
+        // The body differs from the client's.
         headers.remove(header::CONTENT_LENGTH);
         if let Some(rank) = part.rank {
             headers.insert(headers::ENGINE_RANK, HeaderValue::from(rank));
@@ -226,7 +227,7 @@ impl Head {
     }
 }
 
-/// The answer for an engine that gave none.
+/// The client's response if the engine gives none.
 pub(crate) fn unreachable_decoder(error: &SendError) -> Response<ProxyBody> {
     tracing::warn!(error = chain(error), "The engine beside the sidecar did not answer.");
     if is_refused(error) {
@@ -246,7 +247,7 @@ fn is_refused(error: &SendError) -> bool {
     false
 }
 
-/// An error and what caused it, in one line.
+/// Formats an error and its causes in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

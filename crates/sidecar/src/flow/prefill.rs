@@ -1,59 +1,67 @@
-//! The prefiller's leg: one answer, read whole, with as many attempts as are allowed.
+//! Sends a request to the prefiller, reads its whole response, and retries as often as configured.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Error as SendError;
 
 use super::{Head, chain};
 use crate::{
     answer,
-    body::{ProxyBody, ReadError, full, read},
+    body::{ProxyBody, full, read},
     connectors::Part,
     headers,
     target::Target,
-    upstream::Upstream,
+    upstream::{SendError, Upstream},
 };
 
-/// A prefill answer is one token and where the cache is; this is far more.
+/// The longest response of a prefiller or an encoder. A prefill's response contains only one token and the location of the
+/// cache.
 pub(super) const LONGEST_ANSWER: usize = 16 << 20;
 
-/// Statuses that another attempt may not meet.
+/// Statuses after which another attempt may succeed.
 const TRANSIENT: [StatusCode; 3] =
     [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
 
-/// Statuses that speak of the request and not of the prefiller: no fallback helps.
+/// Statuses that are caused by the request and not by the prefiller. A fallback to the decoder would not help.
 const REQUEST_ERRORS: std::ops::RangeInclusive<u16> = 400..=451;
 
-/// Asks prefillers.
+/// Sends requests to prefillers.
 #[derive(Clone)]
 pub(super) struct Prefiller {
     pub(super) upstream: Upstream,
-    /// Further attempts after one that may succeed next time.
+    /// The number of retries.
     pub(super) retries: u32,
     /// The time between two attempts.
     pub(super) backoff: Duration,
+    /// How long all attempts may take together; none: as long as the client waits.
+    pub(super) patience: Option<Duration>,
 }
 
 /// A prefill that failed.
 pub(super) struct Failure {
-    /// What the client gets where nobody else computes the prompt.
+    /// The client's response if no other engine computes the prompt.
     pub(super) answer: Response<ProxyBody>,
-    /// Whether any engine would refuse the request.
+    /// Whether the request itself is wrong, so that any engine would refuse it.
     pub(super) is_request_error: bool,
 }
 
 // === impl Prefiller ===
 
 impl Prefiller {
-    /// The body of the prefiller's answer.
+    /// Returns the body of the prefiller's response.
     pub(super) async fn ask(&self, head: &Head, part: &Part, target: &Target) -> Result<Bytes, Box<Failure>> {
+        let asking = self.attempts(head, part, target);
+        let Some(patience) = self.patience else { return asking.await };
+        tokio::time::timeout(patience, asking).await.unwrap_or_else(|_| Err(late(target, patience)))
+    }
+
+    async fn attempts(&self, head: &Head, part: &Part, target: &Target) -> Result<Bytes, Box<Failure>> {
         let mut attempt = 0;
         loop {
             let mut request = head.request(part.clone());
-            // Its answer is read here, whatever the client accepts.
+            // The sidecar reads the response, so the engine must not compress it.
             if let Some(accepted) = request.headers_mut().get_mut(header::ACCEPT_ENCODING) {
                 *accepted = HeaderValue::from_static("identity");
             }
@@ -76,13 +84,7 @@ async fn understood(answer: Response<Incoming>, target: &Target) -> Result<Bytes
     let (mut head, body) = answer.into_parts();
     let body = match read(body, LONGEST_ANSWER).await {
         Ok(body) => body,
-        Err(error) => {
-            let why = match &error {
-                ReadError::TooLong(_) => error.to_string(),
-                ReadError::Cut(source) => format!("{error}: {source}"),
-            };
-            return Err(unusable(target, &format!("is unusable: {why}")));
-        }
+        Err(error) => return Err(unusable(target, &format!("is unusable: {}", chain(&error)))),
     };
     if head.status.is_success() {
         return Ok(body);
@@ -94,14 +96,23 @@ async fn understood(answer: Response<Incoming>, target: &Target) -> Result<Bytes
     Err(Box::new(Failure { answer: Response::from_parts(head, full(body)), is_request_error }))
 }
 
-/// The failure of a prefiller that answers something that cannot be used.
+/// The failure of a prefiller whose response cannot be used.
 pub(super) fn unusable(target: &Target, why: &str) -> Box<Failure> {
     failure(&format!("the answer of prefill endpoint {} {why}", target.authority()))
 }
 
-/// A failure that is no fault of the request.
+/// A failure that the request did not cause.
 pub(super) fn failure(message: &str) -> Box<Failure> {
     Box::new(Failure { answer: answer::error(StatusCode::BAD_GATEWAY, message), is_request_error: false })
+}
+
+fn late(target: &Target, patience: Duration) -> Box<Failure> {
+    tracing::warn!(target = %target.authority(), "A prefill took longer than --prefill-timeout.");
+    let (endpoint, patience) = (target.authority(), patience.as_secs_f64());
+    let message =
+        format!("prefill endpoint {endpoint} did not answer within {patience} s (--prefill-timeout)");
+    let answer = answer::error(StatusCode::GATEWAY_TIMEOUT, &message);
+    Box::new(Failure { answer, is_request_error: false })
 }
 
 fn unreachable(target: &Target, error: &SendError) -> Box<Failure> {

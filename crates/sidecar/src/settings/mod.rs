@@ -1,4 +1,4 @@
-//! What the flags amount to.
+//! The settings, read from the flags and checked.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
@@ -14,45 +14,47 @@ use crate::{
 pub(crate) use moriio::Moriio;
 pub(crate) use transfer::Transfer;
 
-/// Stages that TLS can be chosen for.
+/// The stages whose connections can use TLS.
 const STAGES: [&str; 3] = ["prefiller", "decoder", "encoder"];
 
-/// The port of the engine where none is given.
+/// The default port of the engine.
 const ENGINE_PORT: u16 = 8200;
 
-/// What the sidecar does, checked.
+/// The checked settings of the sidecar.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) address: Option<IpAddr>,
     pub(crate) ranks: Vec<Rank>,
-    /// `POD_IP`, by which requests name a rank.
+    /// `POD_IP`. Requests name a rank by this address and a port.
     pub(crate) pod_ip: String,
     /// The server's TLS: none, self-signed, or from a folder.
     pub(crate) serving: Serving,
     pub(crate) transfer: Transfer,
-    /// The stage before the prompt, if there is one.
+    /// The encoder stage, if there is one.
     pub(crate) encoder: Option<Encoder>,
-    /// Tokens that the decoder is asked for at a time, if not for all.
+    /// The tokens per chunk. `None` if the decoder generates all tokens at once.
     pub(crate) chunk: Option<u64>,
-    /// Prefillers write caches into the decoder's memory.
+    /// The mode in which prefillers write caches into the decoder's memory.
     pub(crate) moriio: Option<Moriio>,
-    /// Where engines pull blocks from one another, if they do.
+    /// The ports for pulling blocks from other engines. `None` if this is off.
     pub(crate) pull: Option<p2p::Ports>,
     pub(crate) prefiller: Leg,
     pub(crate) decoder: Leg,
     pub(crate) encoders: Leg,
-    /// The pool whose pods prompts may be sent to, where that is restricted.
+    /// The pool whose pods prompts may be sent to. `None` if any target is allowed.
     pub(crate) allowed: Option<Pool>,
     pub(crate) sampling: bool,
     pub(crate) retries: u32,
     pub(crate) backoff: Duration,
+    /// How long a prefill, or an item's encoding, may take, if not as long as the client waits.
+    pub(crate) patience: Option<Duration>,
     pub(crate) fall_back: bool,
     pub(crate) idle_connections: usize,
     pub(crate) body_limit: usize,
     pub(crate) metrics_port: Option<u16>,
 }
 
-/// One engine and the port that stands for it.
+/// One engine, and the sidecar's port for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rank {
     pub(crate) port: u16,
@@ -67,7 +69,7 @@ pub(crate) enum Serving {
     Folder(PathBuf),
 }
 
-/// How a stage is spoken to.
+/// The TLS settings for connections to a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leg {
     pub(crate) tls: bool,
@@ -85,7 +87,7 @@ pub(crate) struct Pool {
 // === impl Leg ===
 
 impl Leg {
-    /// Whether the other side has to show a certificate that is trusted.
+    /// Whether the server's certificate is verified.
     pub(crate) fn is_verified(self) -> bool {
         self.tls && self.verify
     }
@@ -94,7 +96,7 @@ impl Leg {
 // === impl Settings ===
 
 impl Settings {
-    /// Whether any stage has to show a certificate that is trusted.
+    /// Whether the certificates of any stage are verified.
     pub(crate) fn verifies(&self) -> bool {
         [self.prefiller, self.decoder, self.encoders].into_iter().any(Leg::is_verified)
     }
@@ -143,6 +145,7 @@ impl TryFrom<Args> for Settings {
             sampling: args.enable_prefiller_sampling,
             retries: args.prefill_max_retries,
             backoff: args.prefill_retry_backoff,
+            patience: (!args.prefill_timeout.is_zero()).then_some(args.prefill_timeout),
             fall_back: args.decode_on_prefill_failure,
             idle_connections: args.max_idle_conns_per_host,
             body_limit: args.max_request_body_mib.saturating_mul(1 << 20),

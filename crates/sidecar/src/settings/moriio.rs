@@ -1,28 +1,28 @@
-//! What the flags of MoRI-IO amount to.
+//! The settings of MoRI-IO, read from the flags.
 
 use std::time::Duration;
 
 use crate::{args::Args, error::Error};
 
-/// Ports that vLLM takes where none are given.
+/// vLLM's default ports.
 const HANDSHAKE: u16 = 6301;
 const NOTIFY: u16 = 61005;
 
-/// How long a decoder waits for a cache where nothing is said.
+/// How long a decoder waits for a cache by default.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Prefillers write caches into the memory of the decoder.
+/// The mode in which prefillers write KV caches into the decoder's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Moriio {
     pub(crate) prefill: Side,
     pub(crate) decode: Side,
-    /// Where prefillers write to.
+    /// The address of this pod, to which prefillers write.
     pub(crate) local: String,
     pub(crate) tp_size: u32,
     pub(crate) dp_size: u32,
-    /// Ranks of one pod, where the engines have several pods.
+    /// The ranks per pod, if the engines have several pods.
     pub(crate) dp_size_local: Option<u32>,
-    /// Both engines are asked at the same time, and the decoder waits so long for the prefiller.
+    /// If set, the requests to both engines are sent at the same time, and the decoder waits this long for the prefiller.
     pub(crate) parallel: Option<Duration>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Moriio {
 pub(crate) struct Side {
     pub(crate) handshake_port: u16,
     pub(crate) notify_port: u16,
-    /// Its pods, where it has several.
+    /// Its pods, if there are several.
     pub(crate) hosts: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn of(args: &Args) -> Result<Option<Moriio>, Error> {
     }))
 }
 
-/// A flag that is given though its mode is off.
+/// Returns a flag that is set although the mode is off.
 fn without_effect(args: &Args) -> Option<&'static str> {
     let flags = &args.moriio;
     [
@@ -127,7 +127,8 @@ fn without_effect(args: &Args) -> Option<&'static str> {
     .find_map(|(flag, is_given)| is_given.then_some(flag))
 }
 
-/// Several pods must hold all ranks, each as many: engines find the pod of a rank by dividing.
+/// Checks the pods of an engine. All pods must have the same number of ranks, because engines find the pod of a rank by
+/// division.
 fn pods(flag: &'static str, hosts: &[String], dp_size: u32, local: Option<u32>) -> Result<(), Error> {
     if hosts.len() <= 1 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! How prefill results reach the decoder, as the flags say.
+//! The connector settings, read from the flags.
 
 use crate::{
     args::Args,
@@ -6,7 +6,7 @@ use crate::{
     error::Error,
 };
 
-/// A connector and what it has to know.
+/// A connector with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Transfer {
     /// `nixlv2`.
@@ -15,25 +15,25 @@ pub(crate) enum Transfer {
     SharedStorage,
     /// `sglang`.
     Sglang {
-        /// Where prefillers wait for decoders.
+        /// The port on which prefillers wait for decoders.
         bootstrap_port: u16,
     },
     /// `mooncake`.
     Mooncake {
-        /// Where prefillers name their engines.
+        /// The port on which prefillers list their engines.
         bootstrap_port: u16,
     },
     /// `offloading`.
     Offloading {
-        /// Where engines give their caches away.
+        /// The ports on which engines serve their caches.
         ports: p2p::Ports,
     },
 }
 
-/// The connector that the flags choose.
+/// Returns the configured connector.
 pub(super) fn of(args: &Args) -> Result<Transfer, Error> {
     match args.kv_connector.as_str() {
-        // `nixl` is the name of the connector of the engine, which older templates give.
+        // `nixl` is the name of the engine's own connector. Older templates use it.
         "nixlv2" | "nixl" => Ok(Transfer::Nixl),
         "shared-storage" => Ok(Transfer::SharedStorage),
         "sglang" => Ok(Transfer::Sglang { bootstrap_port: args.sglang_bootstrap_port }),
@@ -48,7 +48,7 @@ pub(super) fn of(args: &Args) -> Result<Transfer, Error> {
     }
 }
 
-/// The encoder stage that the flags choose.
+/// Returns the configured encoder stage.
 pub(super) fn encoder(args: &Args) -> Result<Option<Encoder>, Error> {
     match args.ec_connector.as_str() {
         "" => Ok(None),
@@ -61,7 +61,7 @@ pub(super) fn encoder(args: &Args) -> Result<Option<Encoder>, Error> {
     }
 }
 
-/// Tokens that the decoder is asked for at a time.
+/// Returns the tokens per chunk. `None` if chunks are off.
 pub(super) fn chunk(args: &Args) -> Result<Option<u64>, Error> {
     if args.decode_chunk_size == 0 {
         return Ok(None);
@@ -73,7 +73,7 @@ pub(super) fn chunk(args: &Args) -> Result<Option<u64>, Error> {
     Ok(Some(args.decode_chunk_size.into()))
 }
 
-/// Where engines pull blocks from one another.
+/// Returns the ports for pulling blocks from other engines. `None` if this is off.
 pub(super) fn pull(args: &Args, transfer: &Transfer) -> Result<Option<p2p::Ports>, Error> {
     match transfer {
         Transfer::Offloading { ports } => Ok(Some(*ports)),

@@ -209,17 +209,40 @@ fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Opti
                 .is_err()
                 .then(|| format!("illegal base64 data at input byte {bad}"))
         }
-        (Shape::Time, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05Z07:00", false),
-        (Shape::MicroTime, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05.000000Z07:00", true),
-        (Shape::Quantity, value) => value.as_str().is_none_or(|text| !QUANTITY.is_match(text)).then(|| {
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                .to_owned()
-        }),
+        (Shape::Time, Value::String(text)) => unread_time(text, false),
+        (Shape::MicroTime, Value::String(text)) => unread_time(text, true),
+        (Shape::Quantity, value) => unread_quantity(value),
         _ => other(),
     }
 }
 
-/// Returns the error of Go's time parser for a text that is not a time.
+/// Why a value is no quantity.
+pub(crate) fn unread_quantity(value: &Value) -> Option<String> {
+    if value.is_number() || value.as_str().is_some_and(|text| QUANTITY.is_match(text)) {
+        return None;
+    }
+    let why = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    Some(why.to_owned())
+}
+
+/// Why a text is no time, one with microseconds or without.
+pub(crate) fn unread_time(text: &str, micro: bool) -> Option<String> {
+    let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
+    unparsed(text, layout, micro)
+}
+
+/// Why a value is neither a number of 32 bits nor a text.
+pub(crate) fn unread_int_or_string(value: &Value) -> Option<String> {
+    let got = match value {
+        Value::Null | Value::String(_) => return None,
+        Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => return None,
+        Value::Number(number) => format!("number {number}"),
+        other => go_type(other).to_owned(),
+    };
+    Some(format!("json: cannot unmarshal {got} into Go value of type int32"))
+}
+
+/// What Go's time parser says about a text that is no time.
 fn unparsed(text: &str, layout: &str, micro: bool) -> Option<String> {
     if text.parse::<jiff::Timestamp>().is_ok() && (!micro || six_digits(text)) {
         return None;

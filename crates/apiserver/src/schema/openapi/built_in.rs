@@ -113,6 +113,7 @@ fn mark(name: &str, schema: &mut Value) {
             continue;
         };
         let how = match (strategy.merge, strategy.retain_keys) {
+            _ if strategy.replace => "replace",
             (true, true) => "merge,retainKeys",
             (true, false) => "merge",
             (false, true) => "retainKeys",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use self::validate::validate;
 pub(super) use self::validate::{validate_spec, warnings};
-use super::{Strategy, drop_empty, fill, quantity::Quantity};
+use super::{Strategy, drop_empty, fill, names, quantity::Quantity};
 use crate::status::Cause;
 
 /// Pods.
@@ -37,7 +37,9 @@ impl Strategy for Pod {
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
-        warnings(&value["spec"], "spec")
+        let mut all = Vec::from_iter(names::host_warning(value, "the Pod's hostname"));
+        all.extend(warnings(&value["spec"], "spec"));
+        all
     }
 
     fn grace(&self, stored: &Value, asked: Option<i64>) -> i64 {

@@ -315,6 +315,7 @@ fn patched(
     let resource = write.resource;
     create::refuse_deep(resource, &value)?;
     let mistyped = match resource.custom() {
+        Some(custom) if kind == PatchKind::Apply => custom.schema.coerce_applied_metadata(&mut value),
         Some(custom) => custom.schema.coerce_metadata(&mut value),
         None => crate::schema::mistyped_builtin_field(resource, &value),
     };

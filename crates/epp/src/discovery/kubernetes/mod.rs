@@ -1,7 +1,7 @@
-//! Endpoints from Kubernetes: the InferencePool, and the pods that it selects.
+//! Endpoints from Kubernetes: the InferencePool and the pods that it selects.
 //!
-//! A pool is looked for in the group that was asked for, and where it is not there, in the other one that has had pools: a
-//! pool keeps its name and its pods when a cluster moves from one to the other.
+//! The pool is first looked up in the configured API group, then in the other group that InferencePools have had. A pool keeps
+//! its name and its pods when a cluster moves from one group to the other.
 
 use std::{
     collections::BTreeMap,
@@ -25,23 +25,23 @@ use crate::{core::Core, pool::Desired};
 /// Annotation that restricts which of the pool's ports a pod serves, and its former name.
 const ACTIVE_PORTS: [&str; 2] = ["llm-d.ai/active-ports", "inference.networking.k8s.io/active-ports"];
 
-/// The groups that have had InferencePools, newest first, with the version that is read.
+/// The API groups that have had InferencePools, newest first, each with the version that the picker reads.
 const GROUPS: [(&str, &str); 2] =
     [("inference.networking.k8s.io", "v1"), ("inference.networking.x-k8s.io", "v1alpha2")];
 
-/// Which pods, and which of their ports.
+/// The selected pods, and the ports of each pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Selection {
     pub(crate) selector: String,
     pub(crate) ports: Vec<u16>,
 }
 
-/// What to watch.
+/// What selects the endpoints.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
-    /// An InferencePool, in this group or the other one.
+    /// An InferencePool, in this API group or the other one.
     Pool { group: String, name: String },
-    /// Pods as the flags say.
+    /// Pods that the flags select.
     Pods(Selection),
 }
 
@@ -99,23 +99,23 @@ struct Follower {
     selection: Option<Selection>,
     events: Events<Pod>,
     pods: BTreeMap<String, Pod>,
-    /// Pods of a list that is not complete.
+    /// The pods of a list that is not complete yet.
     listing: Option<BTreeMap<String, Pod>>,
     pools: Pools,
 }
 
-/// What is known about the pool in the group that was asked for, and in the other one.
+/// The pool in the configured API group, and in the other one.
 #[derive(Debug, Default)]
 struct Pools {
     found: [Option<Selection>; 2],
-    /// Whether the list in progress had the pool.
+    /// Whether the list in progress contains the pool.
     listed: [bool; 2],
-    /// It is known whether the first group has the pool.
+    /// Whether the configured group has been listed.
     known: bool,
 }
 
 impl Pools {
-    /// Notes what a watch says; whether a choice can be made then.
+    /// Applies a watch event. Returns whether the pool can be chosen now.
     fn note(&mut self, group: usize, event: watcher::Result<Event<DynamicObject>>) -> bool {
         match event {
             Ok(Event::Init) => {
@@ -136,7 +136,7 @@ impl Pools {
                 tracing::warn!(%error, "Cannot watch the pool.");
                 return false;
             }
-            // Most clusters have one group only, and give the picker rights for no other.
+            // Most clusters have only one of the groups, and give the picker no rights for the other one.
             Err(error) => {
                 tracing::debug!(%error, "Cannot watch pools of the other group.");
                 return false;
@@ -151,7 +151,7 @@ impl Pools {
     }
 }
 
-/// The cluster does not have the group.
+/// Whether the API server does not serve the group.
 fn is_not_served(error: &watcher::Error) -> bool {
     let (watcher::Error::InitialListFailed(source) | watcher::Error::WatchStartFailed(source)) = error else {
         return false;
@@ -166,7 +166,7 @@ impl Follower {
         }
     }
 
-    /// Follows other pods, where the selection changed.
+    /// Watches other pods if the selection has changed.
     fn select(&mut self, selection: Option<Selection>) {
         if self.selection == selection {
             return;
@@ -224,7 +224,7 @@ impl Follower {
     }
 }
 
-/// The selector and ports of an InferencePool of either generation.
+/// Returns the selector and the ports of an InferencePool of either version.
 fn selection(pool: &Value) -> Option<Selection> {
     let spec = pool.get("spec")?;
     let selector = spec.get("selector")?;
@@ -239,7 +239,7 @@ fn selection(pool: &Value) -> Option<Selection> {
     (!selector.is_empty() && !ports.is_empty()).then(|| Selection { selector: selector.join(","), ports })
 }
 
-/// One endpoint per port of a pod that is ready and stays.
+/// Returns one endpoint per port, if the pod is ready and not being deleted.
 fn endpoints(pod: &Pod, ports: &[u16]) -> Vec<Desired> {
     let Some(ip) = serving_ip(pod) else {
         return Vec::new();

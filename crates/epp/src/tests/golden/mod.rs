@@ -1,6 +1,6 @@
-//! Replays the recorded picks of the reference (`picks` of `crates/golden`), by relation: a pick is right when it has the highest
-//! of the recorded scores; later requests then depend on where earlier ones went, so a recording is followed by
-//! steering our picks to the endpoints that it picked.
+//! Replays the recorded picks of the reference (`picks` of `crates/golden`). A pick is right if it has the highest recorded
+//! score. Later requests depend on the destinations of earlier ones, so the replay repeats a pick until it goes to the recorded
+//! endpoint.
 
 mod scenario;
 
@@ -171,8 +171,8 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// A stateful scenario goes on from where the recording went, so a random choice among equals is tried again
-    /// until it is the recorded one. What the discarded tries left in the memory is undone first.
+    /// In a stateful scenario, later requests depend on the recorded pick. So a random choice among equals is repeated until it
+    /// is the recorded one, and the state is restored before each attempt.
     fn until_as_recorded(&self, round: usize) -> Result<(Stream, Option<String>), String> {
         let recorded: Vec<&String> = self.step.observed.picks.keys().collect();
         let steer = recorded.len() == 1 && self.step.observed.immediate.is_none();
@@ -277,7 +277,7 @@ impl Attempt<'_> {
         self.check_body(rest)
     }
 
-    /// Among the best of the recorded totals.
+    /// Whether the destination has the best of the recorded totals.
     fn is_tied(&self, destination: &str) -> bool {
         let scores = &self.step.observed.emitted_scores;
         let best = scores.values().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -341,7 +341,8 @@ impl Attempt<'_> {
         if let Some(value) = expected.get_mut("x-request-id") {
             id.clone_into(value);
         }
-        // Where a profile's picks are tied, the recorded one is one of several; so is the header that names it.
+        // If the best endpoints of a profile are tied, the recorded pick is only one of them, and so is the header that names
+        // it.
         for header in ["x-prefiller-host-port", "x-data-parallel-host-port"] {
             if let (Some(own), Some(theirs)) = (ours.get(header), expected.get(header))
                 && own != theirs
@@ -358,7 +359,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The body goes on as it came, or, with another model, as the same JSON.
+    /// The body must be unchanged, or, with another model, equal as JSON.
     fn check_body(&self, replies: &[Reply]) -> Result<(), String> {
         let Some(sent) = &self.step.request.body else {
             return Ok(());
@@ -380,7 +381,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Sends the response through, and returns the session token that it got.
+    /// Sends the response, and returns the session token in its headers.
     fn respond(&self, stream: &mut Stream) -> Result<Option<String>, String> {
         let observed = &self.step.observed;
         if observed.response_set_headers.is_empty() {

@@ -1,31 +1,32 @@
-//! A tokenizer behind vLLM's render API (`vllm launch render`, a model server, or the simulator).
+//! A tokenizer with vLLM's render API (`vllm launch render`, a model server, or the simulator).
 
 use std::{fmt, sync::Arc};
 
 use http::{Method, Request, header};
 use http_body_util::Full;
 use longboat_accept::Budget;
-use longboat_scheduler::{Prompt, TokenizerSettings};
+use longboat_scheduler::{Media, Prompt, TokenizerSettings};
 use serde::{
     Deserialize, Deserializer,
     de::{SeqAccess, Visitor},
 };
+use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
 use super::{Lookup, Question, TokenError, TokenSource, Tokens};
 use crate::{
-    body::Api,
+    body::{self, Api},
     companion::{self, AnswerError, CompanionClient, Health},
     error::Error,
     exchange::rewrite,
 };
 
-/// Questions at once. A request beyond these goes on without tokens.
+/// The most lookups at once. Further requests go on without tokens.
 const AT_ONCE: usize = 256;
-/// An answer has at most so many bytes for each byte of the request, and so many beside them.
+/// An answer may have this many bytes per byte of the request, plus a fixed number.
 const ANSWER_FACTOR: usize = 16;
 const ANSWER_SPARE: usize = 1 << 16;
-/// No answer is longer, not even one that repeats images.
+/// The longest answer, even for a request with images.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// Asks a tokenizer over HTTP.
@@ -43,7 +44,8 @@ impl fmt::Debug for Renderer {
 }
 
 impl Renderer {
-    /// For a tokenizer at this address, asked from a pod of this namespace. Over TLS it is trusted as the environment says.
+    /// Creates a client for a tokenizer, called from a pod of this namespace. Over TLS, it trusts the certificates that the
+    /// environment names.
     pub(crate) fn new(mut settings: TokenizerSettings, namespace: &str) -> Result<Self, Error> {
         let address = companion::address(&settings.url)
             .map_err(|message| Error::Tokenizer { url: settings.url.clone(), message })?;
@@ -71,7 +73,7 @@ impl TokenSource for Renderer {
         };
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let length = question.body.len();
-        // The body is copied to name another model in it.
+        // The body is copied to replace its model.
         let copy = question.bodies.hold(length)?;
         if !self.health.may_ask() {
             return None;
@@ -99,7 +101,7 @@ impl TokenSource for Renderer {
                 Err(TokenError::Companion(AnswerError::Unreachable(_) | AnswerError::Status(500..))) => {
                     trial.failed();
                 }
-                // An answer is one, whatever it says about the request.
+                // Any answer shows that the tokenizer is healthy, even if the answer is an error about the request.
                 _ => trial.answered(),
             }
             answer
@@ -119,25 +121,31 @@ async fn read(
         Ok::<_, TokenError>(())
     });
     let answer = answer.await?;
-    let prompts = parse(&answer).map_err(|error| TokenError::Malformed(error.to_string()))?;
+    let (prompts, media) = parse(&answer).map_err(|error| TokenError::Malformed(error.to_string()))?;
     let length = prompts.iter().map(|prompt| prompt.bytes.len()).sum();
     let held = bodies.hold(length).ok_or(TokenError::Full(bodies.limit()))?;
-    Ok(Tokens { prompts, held })
+    Ok(Tokens { prompts, media, held })
 }
 
-/// A chat is one prompt; completions are a list of them.
-pub(crate) fn parse(answer: &[u8]) -> serde_json::Result<Vec<Prompt>> {
-    let prompts: Vec<Rendered> = if answer.trim_ascii_start().first() == Some(&b'[') {
+/// A chat is one prompt; completions are a list of them. With them, what is no text in a chat.
+pub(crate) fn parse(answer: &[u8]) -> serde_json::Result<(Vec<Prompt>, Vec<Media>)> {
+    let prompts: Vec<Rendered<'_>> = if answer.trim_ascii_start().first() == Some(&b'[') {
         serde_json::from_slice(answer)?
     } else {
         vec![serde_json::from_slice(answer)?]
     };
-    Ok(prompts.into_iter().map(|rendered| Prompt::from(rendered.token_ids.0)).collect())
+    let media = match prompts.as_slice() {
+        [chat] => body::rendered(chat.features),
+        _ => Vec::new(),
+    };
+    Ok((prompts.into_iter().map(|rendered| Prompt::from(rendered.token_ids.0)).collect(), media))
 }
 
 #[derive(Deserialize)]
-struct Rendered {
+struct Rendered<'a> {
     token_ids: TokenBytes,
+    #[serde(borrow)]
+    features: Option<&'a RawValue>,
 }
 
 /// Tokens as little-endian bytes.

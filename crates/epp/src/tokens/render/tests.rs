@@ -15,7 +15,7 @@ use crate::{body, companion::FAILURES};
 
 const BODY: &[u8] = br#"{"model":"m","prompt":"hi"}"#;
 
-/// A tokenizer that always answers this; `None`: it never answers.
+/// A tokenizer that always gives this answer. With `None`, it never answers.
 async fn tokenizer(status: u16, answer: Option<&'static str>) -> (String, Arc<AtomicUsize>) {
     longboat_tls::install_default_provider();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -82,12 +82,15 @@ async fn tokens_are_read_and_their_memory_is_counted() {
     let tokens =
         answer(r#"[{"model":"other","token_ids":[1,258]},{"token_ids":[]}]"#, 200, 1000).await.unwrap();
     assert_eq!(tokens.prompts, [Prompt::from(vec![1, 0, 0, 0, 2, 1, 0, 0]), Prompt::from(Vec::new())]);
-    assert!(answer(r#"{"token_ids":[7]}"#, 200, 1000).await.is_ok());
+    assert!(tokens.media.is_empty());
+    let chat = r#"{"token_ids":[7],"features":{"mm_hashes":{"image":["h","h"]},"mm_placeholders":{}}}"#;
+    let chat = answer(chat, 200, 1000).await.unwrap();
+    assert_eq!(chat.media, [longboat_scheduler::Media::new(longboat_scheduler::Modality::Image, b"\"h\"")]);
     assert!(matches!(answer(r#"[{"token_ids":[-1]}]"#, 200, 1000).await, Err(TokenError::Malformed(_))));
     assert!(matches!(answer("{}", 404, 1000).await, Err(TokenError::Companion(AnswerError::Status(404)))));
     let long: &'static str = Box::leak(" ".repeat(1 << 17).into_boxed_str());
     assert!(matches!(answer(long, 200, 1 << 20).await, Err(TokenError::Companion(AnswerError::TooLong(_)))));
-    // There is room for the question, and not for the answer.
+    // There is memory for the request, but not for the answer.
     let few = BODY.len() + 8;
     let full = answer(r#"[{"token_ids":[1]}]"#, 200, few).await;
     assert!(matches!(full, Err(TokenError::Full(limit)) if limit == few));

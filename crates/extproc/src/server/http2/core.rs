@@ -198,7 +198,7 @@ impl<P: Processor> Core<P> {
             return Err(Failed(Code::FlowControl));
         }
         call.remote_closed = head.has(frame::END_STREAM);
-        call.receive(bytes, longest);
+        call.receive(bytes, longest, &self.shared.partial);
         self.after(head.stream);
         Ok(())
     }

@@ -62,7 +62,7 @@ pub(super) async fn connection<P: Processor>(
 /// If the output is larger than so few bytes can cause.
 pub fn connection_of<P: Processor>(bytes: &[u8], processor: P) {
     let options = ServerOptions { max_receive_bytes: 1 << 16, ..ServerOptions::default() };
-    let mut core = Core::new(Arc::new(Shared { processor: Arc::new(processor), options }));
+    let mut core = Core::new(Arc::new(Shared::new(Arc::new(processor), options)));
     let mut rest = bytes;
     while let Ok(taken @ 1..) = core.receive(rest) {
         core.poll(&Context::from_waker(Waker::noop()));

@@ -1,8 +1,9 @@
 //! One gRPC call with its incoming and outgoing messages.
 
-use std::io::Read;
+use std::{io::Read, sync::Arc};
 
 use bytes::Bytes;
+use longboat_accept::{Budget, Held};
 use prost::Message;
 
 use crate::{
@@ -75,11 +76,11 @@ impl<E: Exchange> Call<E> {
         }
     }
 
-    /// Processes received bytes, and hands each complete message to the exchange.
-    pub(super) fn receive(&mut self, bytes: &[u8], longest: usize) {
+    /// Takes bytes in, and hands each message that is complete to the exchange.
+    pub(super) fn receive(&mut self, bytes: &[u8], longest: usize, partial: &Arc<Budget>) {
         let Self { input, exchange, out, end, .. } = self;
-        let received = input.push(bytes, longest, |message| {
-            // Messages after the end are ignored.
+        let received = input.push(bytes, longest, partial, |message| {
+            // What comes after the end is of no interest.
             if !out.is_finished()
                 && let Some(incoming) = Incoming::from_wire(message)
             {
@@ -134,6 +135,8 @@ pub(super) struct Input {
     have: usize,
     /// The payload so far, after the prefix is complete.
     message: Vec<u8>,
+    /// The memory of a message of which more is to come.
+    held: Option<Held>,
     gzip: bool,
 }
 
@@ -143,6 +146,7 @@ impl Input {
         &mut self,
         mut bytes: &[u8],
         longest: usize,
+        partial: &Arc<Budget>,
         mut take: impl FnMut(ProcessingRequest),
     ) -> Result<(), String> {
         loop {
@@ -159,14 +163,24 @@ impl Input {
                     return Err(format!("a message of {length} bytes is longer than {longest}"));
                 }
                 self.message = Vec::with_capacity(length.min(TRUSTED));
+                if bytes.len() < length {
+                    self.held = Some(hold(partial, self.message.capacity())?);
+                }
             }
             let part = bytes.len().min(self.length() - self.message.len());
+            if self.message.len() + part > self.message.capacity() {
+                // More has come than was believed at first, so the rest will come too.
+                self.held = None;
+                self.held = Some(hold(partial, self.length())?);
+                self.message.reserve_exact(self.length() - self.message.len());
+            }
             self.message.extend_from_slice(&bytes[..part]);
             bytes = &bytes[part..];
             if self.message.len() < self.length() {
                 return Ok(());
             }
             self.have = 0;
+            self.held = None;
             let message = std::mem::take(&mut self.message);
             let message = match self.prefix[0] {
                 0 => message,
@@ -188,6 +202,11 @@ impl Input {
     }
 }
 
+fn hold(partial: &Arc<Budget>, bytes: usize) -> Result<Held, String> {
+    let limit = partial.limit();
+    partial.hold(bytes).ok_or_else(|| format!("more than {limit} bytes of messages are on their way at once"))
+}
+
 fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
     let mut whole = Vec::new();
     let most = u64::try_from(longest).unwrap_or(u64::MAX).saturating_add(1);
@@ -199,4 +218,39 @@ fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
         return Err(format!("a message is longer than {longest} bytes when it is unpacked"));
     }
     Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONGEST: usize = 1 << 20;
+
+    /// Takes the first bytes of a message of this length.
+    fn begin(partial: &Arc<Budget>, length: usize, came: usize) -> Result<Input, String> {
+        let mut input = Input::default();
+        let prefix = [&[0][..], &u32::try_from(length).unwrap().to_be_bytes()].concat();
+        input.push(&prefix, LONGEST, partial, |_| panic!("nothing is complete"))?;
+        input.push(&vec![0; came], LONGEST, partial, |_| panic!("nothing is complete"))?;
+        Ok(input)
+    }
+
+    #[test]
+    fn messages_that_never_end_do_not_fill_memory() {
+        let partial = Budget::new(LONGEST + 3 * TRUSTED);
+        let announced: Vec<_> = (0..3).map(|_| begin(&partial, LONGEST, 1).unwrap()).collect();
+        assert_eq!(partial.held(), 3 * TRUSTED, "what is announced is believed in part");
+        let long = begin(&partial, LONGEST, TRUSTED + 1).unwrap();
+        assert_eq!(partial.held(), LONGEST + 3 * TRUSTED);
+        assert!(begin(&partial, 100, 1).unwrap_err().contains("at once"));
+        drop(announced);
+        drop(long);
+        // A field of which nobody knows, in two parts.
+        let mut short = Input::default();
+        let mut complete = 0;
+        short.push(&[0, 0, 0, 0, 4, 0x7a], LONGEST, &partial, |_| panic!("nothing is complete")).unwrap();
+        assert_eq!(partial.held(), 4);
+        short.push(&[2, 0, 0], LONGEST, &partial, |_| complete += 1).unwrap();
+        assert_eq!((complete, partial.held()), (1, 0), "what is complete is held by its reader");
+    }
 }

@@ -43,10 +43,7 @@ impl ProcessorExchange for Body {
 }
 
 fn core() -> Core<Echo> {
-    Core::new(std::sync::Arc::new(Shared {
-        processor: std::sync::Arc::new(Echo),
-        options: ServerOptions::default(),
-    }))
+    Core::new(std::sync::Arc::new(Shared::new(std::sync::Arc::new(Echo), ServerOptions::default())))
 }
 
 /// Returns the frames of the output so far.

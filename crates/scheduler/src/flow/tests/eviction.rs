@@ -1,4 +1,4 @@
-//! Who is evicted, and what holds after any sequence of arrivals, ends and evictions.
+//! Evictions, and properties that hold after any sequence of arrivals, ends and evictions.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::flow::{Blocked, Eviction, Gone, Lease};
 
 const BLOCKED: Blocked = Blocked { priority: 0, ceiling: 1.0 };
 
-/// Requests of these priorities in flight, each known by its place in the list.
+/// Puts requests of these priorities in flight. Each has its index in the list as item.
 fn in_flight(priorities: &[i32]) -> (Eviction<usize>, Vec<Lease>) {
     let mut eviction = Eviction::new(100);
     let leases = priorities.iter().enumerate().map(|(place, priority)| eviction.enter(*priority, place));
@@ -65,7 +65,7 @@ fn the_highest_band_that_waits_asks_for_room() {
     assert_eq!(queue.blocked(2.0), Some(Blocked { priority: 5, ceiling: 1.0 }));
 }
 
-/// What happens to a pool.
+/// An event in a pool.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// A request of this priority comes.
@@ -84,9 +84,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the pool can take at once.
+/// The most requests in flight.
 const ROOM: usize = 4;
-/// How many may wait.
+/// The most waiting requests.
 const WAITING: usize = 6;
 
 proptest! {
@@ -97,7 +97,7 @@ proptest! {
         let mut eviction: Eviction<u64> = Eviction::new(10);
         let mut running: BTreeMap<u64, (i32, Lease)> = BTreeMap::new();
         let (mut now, mut next) = (0, 0_u64);
-        // Each request ends in one of these ways, once.
+        // Each request ends exactly once, in one of these ways.
         let (mut answered, mut full, mut expired, mut evicted) = (0, 0, 0, 0);
         for step in steps {
             match step {

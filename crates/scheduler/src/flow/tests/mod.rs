@@ -1,4 +1,4 @@
-//! The queue against what must hold after any sequence of calls, and the policies one by one.
+//! Properties of the queue that hold after any sequence of calls, and a test of each policy.
 
 mod eviction;
 
@@ -175,7 +175,7 @@ fn the_flow_that_was_served_least_comes_next() {
     }
     let order: Vec<_> = std::iter::from_fn(|| queue.pop(0.0, 10)).collect();
     assert_eq!(order, ["new", "modest", "modest", "greedy", "greedy"]);
-    // After many half-lives the service of long ago counts as nothing, and the wait decides.
+    // After many half-lives, old service counts as nothing, and the wait decides.
     let late = 3_600_000;
     queue.served("modest", (200, 0), late);
     for (at, flow) in [(late - 5, "modest"), (late, "greedy")] {
