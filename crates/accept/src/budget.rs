@@ -1,4 +1,4 @@
-//! A limit on memory that many requests share.
+//! A memory limit that many requests share.
 
 use std::sync::{
     Arc,
@@ -7,21 +7,21 @@ use std::sync::{
 
 use bytes::Bytes;
 
-/// How many bytes all requests of a server may hold together.
+/// Limits how many bytes all requests of a server may hold together.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
     held: AtomicUsize,
 }
 
-/// A share of a [`Budget`], which goes back when this is dropped.
+/// A reserved part of a [`Budget`]. Dropping it releases the bytes.
 #[derive(Debug)]
 pub struct Held {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
-/// Bytes together with their share of the budget.
+/// Bytes together with their reservation.
 struct Counted {
     bytes: Bytes,
     _held: Held,
@@ -30,22 +30,22 @@ struct Counted {
 // === impl Budget ===
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Creates a budget of this many bytes.
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, held: AtomicUsize::new(0) })
     }
 
-    /// The most bytes that may be held.
+    /// Returns the maximum number of reserved bytes.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// The bytes that are held now.
+    /// Returns the number of bytes that are reserved now.
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// A share of so many bytes; `None` when less than that is free.
+    /// Reserves this many bytes. Returns `None` if fewer bytes are free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Held> {
         self.take(bytes)?;
         Some(Held { budget: Arc::clone(self), bytes })
@@ -56,21 +56,22 @@ impl Budget {
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok().map(drop)
     }
 
-    /// The same bytes, which count as held until their last copy is dropped; `None` when there is no room for them.
+    /// Returns the same bytes with a reservation, which ends when the last copy of the bytes is dropped. Returns `None` if
+    /// there is no room for them.
     pub fn keep(self: &Arc<Self>, bytes: Bytes) -> Option<Bytes> {
         Some(self.hold(bytes.len())?.around(bytes))
     }
 }
 
 impl Held {
-    /// Adds so many bytes to this share; `None` when less than that is free, and the share stays as it is.
+    /// Adds this many bytes to the reservation. Returns `None`, and changes nothing, if fewer bytes are free.
     pub fn grow(&mut self, bytes: usize) -> Option<()> {
         self.budget.take(bytes)?;
         self.bytes += bytes;
         Some(())
     }
 
-    /// These bytes, which this share is for until their last copy is dropped.
+    /// Returns these bytes with this reservation, which ends when the last copy of the bytes is dropped.
     pub fn around(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Counted { bytes, _held: self })
     }

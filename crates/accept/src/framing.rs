@@ -1,8 +1,9 @@
-//! The heads of HTTP/1 requests as they come over the wire.
+//! Detects HTTP/1 requests with ambiguous framing from their heads on the wire.
 //!
-//! hyper drops `Content-Length` where a request has `Transfer-Encoding`, too, and says nothing. Servers that decide otherwise
-//! see another request there, which is how requests are smuggled past proxies. So the heads are read along, and such a
-//! request is marked with a header line of its own: [`is_ambiguous`] finds it, and the service refuses that request alone.
+//! hyper silently drops `Content-Length` if a request also has `Transfer-Encoding`. A server that decides otherwise sees a
+//! different request there, so attackers can smuggle requests past proxies. Therefore [`Framed`] reads the heads before
+//! hyper does, and adds a header line to such a request. [`is_ambiguous`] finds the line, and the service refuses that
+//! request alone.
 
 use std::{
     io,
@@ -17,57 +18,57 @@ use std::{
 use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The header that marks a request; a client that sends it refuses itself.
+/// The header that marks an ambiguous request. A client that sends it only causes its own request to be refused.
 const MARK: &str = "x-longboat-ambiguous-length";
-/// Its line. A test compares the two.
+/// The header line. A test compares it with `MARK`.
 const MARKED: &str = "x-longboat-ambiguous-length: 1\r\n";
-/// Longest head that is looked at, in bytes, unless a server says otherwise. hyper refuses longer ones.
+/// The longest head that is read, in bytes, unless a server sets another limit. hyper refuses longer heads.
 const LONGEST: usize = 512 * 1024;
-/// Bytes of a body that are read at once, at most.
+/// The most bytes of a body to read at once.
 const PIECE: usize = 64 * 1024;
 
-/// Whether a request that came over a [`Framed`] connection says its length in two ways. Where it ends is not certain: it is
-/// to be refused, and the connection closed.
+/// Whether a request on a [`Framed`] connection declares its length in two ways. Its end is uncertain, so the service must
+/// refuse it and close the connection.
 pub(crate) fn is_ambiguous(headers: &HeaderMap) -> bool {
     headers.contains_key(MARK)
 }
 
-/// A connection on which requests with ambiguous framing are marked.
+/// A connection that marks requests with ambiguous framing.
 #[derive(Debug)]
 pub struct Framed<S> {
     stream: S,
     switched: Switched,
     longest: usize,
     state: State,
-    /// The line that is being read, and what of it was read.
+    /// The part of the current line that was read.
     line: Vec<u8>,
-    /// What was read and not yet passed on.
+    /// Bytes that were read but not passed on yet.
     ready: Vec<u8>,
     passed: usize,
 }
 
-/// Tells a [`Framed`] connection that what follows are no requests.
+/// Tells a [`Framed`] connection that the following bytes are not requests.
 #[derive(Debug, Clone, Default)]
 pub struct Switched(Arc<AtomicBool>);
 
-/// Where in the sequence of requests the reading is.
+/// The position in the sequence of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// In a head.
     Head(Head),
-    /// In a body of which this many bytes are to come.
+    /// In a body with this many bytes left.
     Body(u64),
-    /// At the line that says how long the next chunk is.
+    /// At the line with the length of the next chunk.
     Chunk,
-    /// In a chunk of which this many bytes are to come, its line end included.
+    /// In a chunk with this many bytes left, its line end included.
     InChunk(u64),
     /// In the lines after the last chunk.
     Trailers,
-    /// In what is no sequence of requests: another protocol, or nothing that hyper would accept.
+    /// Not in a sequence of requests: another protocol, or bytes that hyper will refuse.
     Other,
 }
 
-/// What a head said so far.
+/// What the lines of a head have said so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Head {
     bytes: usize,
@@ -79,7 +80,7 @@ struct Head {
 // === impl Switched ===
 
 impl Switched {
-    /// To be called before a request is answered with 101: the connection now speaks another protocol.
+    /// Must be called before a request is answered with 101: the connection then changes to another protocol.
     pub fn switch(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -88,7 +89,7 @@ impl Switched {
 // === impl Framed ===
 
 impl<S> Framed<S> {
-    /// Reads heads along with whoever reads from `stream`.
+    /// Wraps `stream`, and reads the heads of its requests.
     pub fn new(stream: S) -> Self {
         Self {
             stream,
@@ -101,19 +102,19 @@ impl<S> Framed<S> {
         }
     }
 
-    /// For servers that let hyper take longer heads than it does by default: `bytes` is the size of hyper's buffer.
+    /// Sets the limit for servers that allow longer heads than hyper does by default. `bytes` is the size of hyper's buffer.
     #[must_use]
     pub fn heads_up_to(mut self, bytes: usize) -> Self {
         self.longest = bytes;
         self
     }
 
-    /// For the service on this connection, if it answers 101 to anything.
+    /// Returns the switch for a service that may answer 101.
     pub fn switched(&self) -> Switched {
         self.switched.clone()
     }
 
-    /// Takes over what was read; heads are kept back until the end of each line.
+    /// Processes the bytes that were read. Bytes of a head are held back until the end of each line.
     fn take(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match self.state {
@@ -150,7 +151,7 @@ impl<S> Framed<S> {
         let is_too_long = matches!(self.state, State::Head(head) if head.bytes + text.len() > self.longest);
         self.state = match self.state {
             _ if is_too_long => State::Other,
-            // lines before a request are skipped
+            // blank lines before a request are skipped
             State::Head(head) if text.is_empty() && head.bytes == 0 => State::Head(head),
             State::Head(head) if text.is_empty() => {
                 if head.chunked && head.length.is_some() {
@@ -173,12 +174,12 @@ impl<S> Framed<S> {
         };
         self.ready.extend_from_slice(&line);
         if is_too_long {
-            // What else is in this head is not looked at, so it is not taken, either.
+            // The rest of this head is not read, so the request must be refused, too.
             self.ready.extend_from_slice(MARKED.as_bytes());
         }
     }
 
-    /// Passes on what a body has yet to bring, without a copy of it.
+    /// Passes on the rest of a body without copying it.
     fn read_body(
         &mut self,
         left: u64,
@@ -201,7 +202,7 @@ impl<S> Framed<S> {
 // === impl State ===
 
 impl State {
-    /// Where the reading is after so many more bytes of a body or a chunk.
+    /// Returns the state after this many more bytes of a body or a chunk.
     fn after(self, bytes: u64) -> Self {
         match self {
             Self::Body(left) if left <= bytes => Self::Head(Head::default()),
@@ -216,9 +217,9 @@ impl State {
 // === impl Head ===
 
 impl Head {
-    /// The head with another line.
+    /// Returns the state after another line of the head.
     fn with(mut self, line: &[u8]) -> State {
-        // HTTP/2 begins like this
+        // HTTP/2 starts with this line
         if self.bytes == 0 && line.starts_with(b"PRI * HTTP/2") {
             return State::Other;
         }
@@ -238,7 +239,7 @@ impl Head {
         State::Head(self)
     }
 
-    /// What follows the head.
+    /// Returns the state after the head.
     fn next(self) -> State {
         match self.length {
             _ if self.broken => State::Other,
@@ -285,7 +286,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
                 other => return other,
             }
             if read.filled().is_empty() {
-                // The end: what is left of a line goes to hyper, which says what is wrong with it.
+                // The connection has ended. An incomplete line goes to hyper, which reports the error.
                 if this.line.is_empty() {
                     return Poll::Ready(Ok(()));
                 }
@@ -329,7 +330,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Framed<S> {
 mod tests {
     use super::*;
 
-    /// What hyper gets, if the bytes come in pieces of `size`.
+    /// Returns the bytes that hyper gets if the input comes in pieces of `size`.
     fn passed(sent: &str, size: usize) -> String {
         let mut marked = Framed::new(());
         for piece in sent.as_bytes().chunks(size) {

@@ -1,5 +1,5 @@
-//! What every server of this workspace that speaks HTTP itself needs to stay within bounds: connections are accepted up to a
-//! number and until the process is asked to end, bodies are held up to a size, and requests with several meanings are found.
+//! Limits for the HTTP servers of this workspace: a maximum number of connections, a shutdown on request, a maximum size of
+//! buffered bodies, and the detection of ambiguous requests.
 
 mod budget;
 mod framing;
@@ -19,13 +19,14 @@ pub use framing::{Framed, Switched};
 pub use meaning::{Ambiguity, host};
 pub use signals::shutdown_token;
 
-/// How long to wait when no connection can be accepted. Out of file descriptors, most likely: some connections end meanwhile.
+/// The pause after a connection could not be accepted. The process is probably out of file descriptors until other
+/// connections end.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts connections until `end`, at most `limit` at once; the others wait in the system's queue. Returns those that are
-/// still open: whoever drops them cuts them. The port is closed by then.
+/// Accepts connections until `end`, at most `limit` at a time; further connections wait in the system's queue. Returns the
+/// connections that are still open: dropping them closes them. The port is already closed then.
 ///
-/// What is sent on a connection is sent at once: tokens and pages are small, and must not wait for acknowledgements.
+/// Connections have TCP_NODELAY: tokens and pages are small and must not wait for acknowledgements.
 pub async fn until<F>(
     end: &CancellationToken,
     listener: TcpListener,
@@ -68,7 +69,7 @@ mod tests {
         (listener, address)
     }
 
-    /// Greets, and stays until the other side leaves.
+    /// Sends a greeting, then waits until the peer closes the connection.
     async fn greet(mut stream: TcpStream) {
         stream.write_all(b"!").await.unwrap();
         let _ = stream.read(&mut [0]).await;

@@ -1,30 +1,31 @@
-//! Whether a request has one meaning: one length, and one host that it is for.
+//! Checks that a request is unambiguous: it has one length and one host.
 
 use http::{HeaderMap, Uri, Version, header, uri::Authority};
 
 use crate::framing::is_ambiguous;
 
-/// Why a request has several meanings, or none. It is to be answered with 400, and the connection to be closed.
+/// Why a request is ambiguous or incomplete. The server must answer it with 400 and close the connection.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Ambiguity {
-    /// Where the body ends is not certain.
+    /// The end of the body is uncertain.
     #[error("Transfer-Encoding and Content-Length exclude each other")]
     Length,
-    /// It names no host.
+    /// The request names no host.
     #[error("a request needs a Host header, and this one has none")]
     NoHost,
-    /// It has several Host headers.
+    /// The request has several Host headers.
     #[error("a request needs exactly one Host header, and this one has several")]
     Hosts,
-    /// Its Host header and its target name two hosts.
+    /// The Host header and the target of the request name different hosts.
     #[error("the Host header and the address of the request name different hosts")]
     OtherHost,
-    /// What it names is no host.
+    /// The request's host is invalid.
     #[error("`{0}` is no host name")]
     Host(String),
 }
 
-/// The one host that a request is for, which came over a [`Framed`](crate::Framed) connection. None: HTTP/1.0 knows no Host.
+/// Returns the one host of a request that came over a [`Framed`](crate::Framed) connection. Returns `None` for an HTTP/1.0
+/// request without a host, which is valid.
 pub fn host(version: Version, target: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Ambiguity> {
     if is_ambiguous(headers) {
         return Err(Ambiguity::Length);
@@ -35,7 +36,7 @@ pub fn host(version: Version, target: &Uri, headers: &HeaderMap) -> Result<Optio
         _ => return Err(Ambiguity::Hosts),
     };
     let text = match (target.authority(), host) {
-        // HTTP/2 has the host in the target, and clients may leave the header out.
+        // HTTP/2 has the host in the target, and clients may omit the header.
         (Some(target), None) if version == Version::HTTP_2 => target.as_str(),
         (None, None) if version <= Version::HTTP_10 => return Ok(None),
         (_, None) => return Err(Ambiguity::NoHost),

@@ -3,10 +3,11 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that is cancelled by the first SIGINT or SIGTERM. The second one ends the process at once, with exit code 130.
+/// Returns a token that the first SIGINT or SIGTERM cancels. The second signal ends the process at once with exit code 130.
 ///
 /// # Errors
-/// Where the process may not handle signals, or no runtime runs.
+///
+/// If the process may not handle signals, or if there is no tokio runtime.
 pub fn shutdown_token() -> std::io::Result<CancellationToken> {
     let token = CancellationToken::new();
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);

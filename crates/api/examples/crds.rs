@@ -1,5 +1,5 @@
-//! Writes the generated CRDs, by default into `deploy/crds`, and the schema that merged specs are judged by:
-//! `cargo run -p longboat-api --example crds [FOLDER]`.
+//! Writes the generated CRDs, by default into `deploy/crds`, and the schema with which merged specs are validated: `cargo
+//! run -p longboat-api --example crds [FOLDER]`.
 
 use std::path::PathBuf;
 

@@ -1,15 +1,16 @@
-//! CEL rules of the schemas: our own and those of the embedded Gateway API types.
+//! CEL rules of the schemas: those of Longboat's kinds, and those of the embedded Gateway API types.
 //!
-//! Rules that the reference writes without `has()` are guarded here, so that what its webhook accepts is accepted.
+//! KServe's CRDs have some rules without `has()`. Here these rules are guarded, so that every object that KServe's webhook
+//! accepts is accepted.
 
 use serde_json::{Value, json};
 
-/// A list of rules, from pairs of rule and message.
+/// Creates a list of rules from pairs of rule and message.
 fn rules(list: &[(&str, &str)]) -> Value {
     list.iter().map(|(rule, message)| json!({"message": message, "rule": rule})).collect()
 }
 
-/// CEL-1.
+/// The rule CEL-1.
 pub(crate) fn workload() -> Value {
     rules(&[(
         "!(has(self.replicas) && has(self.scaling))",
@@ -17,7 +18,7 @@ pub(crate) fn workload() -> Value {
     )])
 }
 
-/// CEL-2 to CEL-9.
+/// The rules CEL-2 to CEL-9.
 pub(crate) fn scaling() -> Value {
     const IDLE_NEEDS_MIN: &str = "minReplicas is required when idleReplicaCount is set";
     const IDLE_BELOW_MIN: &str = "idleReplicaCount must be less than minReplicas; idleReplicaCount defines the replica floor when no triggers are active";
@@ -51,7 +52,7 @@ pub(crate) fn scaling() -> Value {
     ])
 }
 
-/// CEL-10 to CEL-12; the first guarded.
+/// The rules CEL-10 to CEL-12, the first with guards.
 pub(crate) fn wva() -> Value {
     rules(&[
         (
@@ -66,7 +67,7 @@ pub(crate) fn wva() -> Value {
     ])
 }
 
-/// CEL-13, guarded.
+/// The rule CEL-13, with guards.
 pub(crate) fn keda() -> Value {
     rules(&[(
         "!has(self.advanced) || !has(self.advanced.horizontalPodAutoscalerConfig) || !has(self.advanced.horizontalPodAutoscalerConfig.name) || size(self.advanced.horizontalPodAutoscalerConfig.name) == 0",
@@ -90,7 +91,7 @@ pub(crate) fn picker_port() -> Value {
     )])
 }
 
-/// Ports of a pool differ.
+/// The ports of a pool are unique.
 pub(crate) fn target_ports() -> Value {
     rules(&[("self.all(p1, self.exists_one(p2, p1.number==p2.number))", "port number must be unique")])
 }
@@ -162,7 +163,7 @@ pub(crate) fn route_filters() -> Value {
     rules(&list)
 }
 
-/// The field that `type` names is there, and no other.
+/// The field that `type` names is set, and no other.
 pub(crate) fn route_filter() -> Value {
     let fields = [
         ("cors", "CORS"),
@@ -189,7 +190,7 @@ pub(crate) fn route_filter() -> Value {
     rules(&list)
 }
 
-/// `*` stands alone in a list of a CORS filter.
+/// In a list of a CORS filter, `*` must be the only element.
 pub(crate) fn cors_list(field: &str, others: &str) -> Value {
     rules(&[(
         "!('*' in self && self.size() > 1)",
@@ -210,7 +211,7 @@ pub(crate) fn fraction() -> Value {
     rules(&[("self.numerator <= self.denominator", "numerator must be less than or equal to denominator")])
 }
 
-/// Settings go with the protocol.
+/// The settings match the protocol.
 pub(crate) fn external_auth() -> Value {
     rules(&[
         (
@@ -226,7 +227,7 @@ pub(crate) fn external_auth() -> Value {
     ])
 }
 
-/// The field that `type` names is there, and no other.
+/// The field that `type` names is set, and no other.
 pub(crate) fn path_modifier() -> Value {
     let list = [("replaceFullPath", "ReplaceFullPath"), ("replacePrefixMatch", "ReplacePrefixMatch")].map(
         |(field, kind)| {
@@ -279,7 +280,7 @@ pub(crate) fn path_match() -> Value {
     rules(&list)
 }
 
-/// A try of a back end takes no longer than the whole request.
+/// The timeout of a back end does not exceed the timeout of the whole request.
 pub(crate) fn route_timeouts() -> Value {
     rules(&[(
         "!(has(self.request) && has(self.backendRequest) && duration(self.request) != duration('0s') && duration(self.backendRequest) > duration(self.request))",
@@ -287,7 +288,7 @@ pub(crate) fn route_timeouts() -> Value {
     )])
 }
 
-/// A permanent cookie has an end; cookie settings need a cookie.
+/// A permanent cookie has a timeout, and cookie settings need a cookie.
 pub(crate) fn session_persistence() -> Value {
     rules(&[
         (
@@ -298,7 +299,7 @@ pub(crate) fn session_persistence() -> Value {
     ])
 }
 
-/// Listeners are told apart by name, and by port, protocol and host; TLS settings go with the protocol.
+/// Listeners have unique names and unique combinations of port, protocol and host. TLS settings match the protocol.
 pub(crate) fn listeners() -> Value {
     rules(&[
         (
@@ -328,7 +329,7 @@ pub(crate) fn listeners() -> Value {
     ])
 }
 
-/// A listener that ends TLS has a certificate.
+/// A listener that terminates TLS has a certificate.
 pub(crate) fn listener_tls() -> Value {
     rules(&[(
         "self.mode == 'Terminate' ? size(self.certificateRefs) > 0 || size(self.options) > 0 : true",
@@ -336,7 +337,7 @@ pub(crate) fn listener_tls() -> Value {
     )])
 }
 
-/// A host name asked for is one.
+/// A requested host name is valid.
 pub(crate) fn gateway_address() -> Value {
     rules(&[(
         r#"self.type == 'Hostname' ? (!has(self.value) || self.value.matches(r"""^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$""")): true"#,
@@ -344,7 +345,7 @@ pub(crate) fn gateway_address() -> Value {
     )])
 }
 
-/// A host name reported is one.
+/// A reported host name is valid.
 pub(crate) fn gateway_status_address() -> Value {
     rules(&[(
         r#"self.type == 'Hostname' ? self.value.matches(r"""^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"""): true"#,
@@ -352,7 +353,7 @@ pub(crate) fn gateway_status_address() -> Value {
     )])
 }
 
-/// Addresses asked for differ.
+/// Requested addresses are unique.
 pub(crate) fn gateway_addresses() -> Value {
     rules(&[
         (
@@ -382,12 +383,12 @@ pub(crate) fn qualified_keys(what: &str) -> Value {
     ])
 }
 
-/// Ports with TLS settings of their own differ.
+/// Ports with their own TLS settings are unique.
 pub(crate) fn frontend_tls_ports() -> Value {
     rules(&[("self.all(t1, self.exists_one(t2, t1.port == t2.port))", "Port must be unique")])
 }
 
-/// A value never changes.
+/// The value is immutable.
 pub(crate) fn immutable() -> Value {
     rules(&[("self == oldSelf", "Value is immutable")])
 }

@@ -2,15 +2,15 @@
 
 use md5::{Digest, Md5};
 
-/// Longest name a child may have: a DNS label.
+/// The longest name of a child: that of a DNS label.
 const LONGEST: usize = 63;
 /// Length of an MD5 hash in hexadecimal.
 const HASH: usize = 32;
-/// What is left of a label beside the hash.
+/// The length that remains beside the hash.
 const HEAD: usize = LONGEST - HASH;
 
-/// Name of the child of `parent` with this `suffix`: both joined where that fits a DNS label (63 bytes), else
-/// shortened around an MD5 hash of what was cut.
+/// Returns the name of a child of `parent` with this `suffix`. If both together do not fit a DNS label (63 bytes), the name
+/// is shortened, with an MD5 hash of the part that was cut.
 pub fn child_name(parent: &str, suffix: &str) -> String {
     if parent.len() + suffix.len() <= LONGEST {
         return format!("{parent}{suffix}");
@@ -27,7 +27,7 @@ pub fn child_name(parent: &str, suffix: &str) -> String {
     name
 }
 
-/// The first `length` bytes of `text`, less where that would cut a character.
+/// Returns the first `length` bytes of `text`, or fewer so that no character is cut.
 fn head(text: &str, length: usize) -> &str {
     let mut end = length.min(text.len());
     while !text.is_char_boundary(end) {

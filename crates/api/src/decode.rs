@@ -1,8 +1,8 @@
-//! Reads the kinds that several crates watch from JSON.
+//! Decodes the kinds that several crates watch from JSON.
 //!
-//! A generic function is compiled in each crate that calls it, unless a crate below has compiled it for the same type. Decoders of
-//! Kubernetes' types are a fifth of what the controller, the node and the gateway consist of in the development profile, so they are
-//! compiled here, once for all.
+//! A generic function is compiled in each crate that calls it, unless a dependency has already compiled it for the same
+//! type. In the development profile, decoders of Kubernetes' types are a fifth of the code of the controller, the node and
+//! the gateway. So this crate compiles them once for all.
 
 use k8s_openapi::api::{
     apps::v1::Deployment,

@@ -1,4 +1,4 @@
-//! Defaults that the mutating webhook fills in, and every reconcile again in memory.
+//! Defaults that the mutating webhook fills in. Every reconcile fills them in again in memory.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use crate::labels;
 use crate::uri::{InvalidUri, Uri};
 use crate::v1alpha2::LLMInferenceService;
 
-/// Pod specs in which an absent list of containers becomes an empty one, so that merging keeps a preset's.
+/// Pod specs in which a missing list of containers becomes an empty one, so that merging keeps a preset's list.
 const POD_SPECS: [&str; 5] = [
     "/spec/template",
     "/spec/worker",
@@ -15,11 +15,11 @@ const POD_SPECS: [&str; 5] = [
     "/spec/router/scheduler/template",
 ];
 
-/// Fills in what is missing of a service as stored: the name and an empty URI of the model,
-/// the label of the routing group, empty lists of containers, and required fields whose zero value works.
-/// URIs are normalised. Unknown fields and explicit zero values stay as they are.
+/// Fills in the missing fields of a stored service: the name and an empty URI of the model, the label of the routing group,
+/// empty lists of containers, and required fields whose zero value is valid. Normalises URIs. Unknown fields and explicit
+/// zero values stay unchanged.
 ///
-/// Parts of the wrong JSON type are left alone: decoding reports them better. Fails where a model URI is none; the
+/// Parts of the wrong JSON type stay unchanged, because decoding reports them better. Fails if a model URI is invalid; the
 /// error names the field.
 pub fn apply(service: &mut Value) -> Result<(), InvalidField> {
     let name = service.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -35,7 +35,7 @@ pub fn apply(service: &mut Value) -> Result<(), InvalidField> {
         ("/spec/prefill/kvCacheOffloading", "cpu", json!("0")),
         ("/spec/model/confidential", "enabled", json!(false)),
         ("/spec/router/scheduler/config/ref", "key", json!("")),
-        // Of v1alpha1.
+        // This field is from v1alpha1.
         ("/spec/router/scheduler/pool/spec/extensionRef", "failureMode", json!("FailClose")),
     ] {
         if let Some(Value::Object(object)) = service.pointer_mut(pointer) {
@@ -52,8 +52,8 @@ pub fn apply(service: &mut Value) -> Result<(), InvalidField> {
     Ok(())
 }
 
-/// The same for a typed service, in memory at the start of a reconcile: objects that were stored
-/// before the webhook existed behave as if it had seen them.
+/// Like [`apply`], for a typed service at the start of a reconcile: objects that were stored before the webhook existed
+/// behave as if they had been defaulted.
 pub fn apply_typed(service: &mut LLMInferenceService) {
     let model = &mut service.spec.model;
     if model.name.as_deref().unwrap_or_default().is_empty() {
@@ -72,7 +72,7 @@ pub fn apply_typed(service: &mut LLMInferenceService) {
     }
 }
 
-/// A field that cannot be read.
+/// A field has an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {source}")]
 pub struct InvalidField {
@@ -81,12 +81,12 @@ pub struct InvalidField {
 }
 
 impl InvalidField {
-    /// Path of the field.
+    /// Returns the path of the field.
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// What is wrong with it, in the reference's words.
+    /// Returns the problem in KServe's words.
     pub fn problem(&self) -> &InvalidUri {
         &self.source
     }
@@ -104,7 +104,7 @@ fn default_model(service: &mut Value, name: &str) -> Result<(), InvalidField> {
     normalise_uris(model, "spec.model")
 }
 
-/// Normalises the URI of a model and of its adapters.
+/// Normalises the URIs of a model and of its adapters.
 fn normalise_uris(model: &mut Map<String, Value>, path: &str) -> Result<(), InvalidField> {
     if let Some(Value::String(text)) = model.get_mut("uri") {
         let uri = Uri::parse(text).map_err(|source| InvalidField { field: format!("{path}.uri"), source })?;
@@ -121,7 +121,7 @@ fn normalise_uris(model: &mut Map<String, Value>, path: &str) -> Result<(), Inva
     Ok(())
 }
 
-/// The label follows the spec; set by hand it is removed.
+/// Sets the label from the spec. Removes a label that was set by hand.
 fn default_group_label(service: &mut Value) {
     let group = service.pointer("/spec/router/route/group").and_then(Value::as_str).map(str::to_owned);
     let Some(Value::Object(metadata)) = service.get_mut("metadata") else { return };
@@ -139,7 +139,7 @@ fn default_group_label(service: &mut Value) {
     }
 }
 
-/// The field, after setting it where it is absent or null.
+/// Returns the field, after setting it if it is missing or null.
 fn default_field<'a>(object: &'a mut Map<String, Value>, field: &str, default: Value) -> &'a mut Value {
     let value = object.entry(field).or_insert(Value::Null);
     if value.is_null() {

@@ -1,8 +1,8 @@
-//! The `LLMInferenceService` API: its types, conditions, defaults, validation and CRDs, and the
-//! foreign kinds that we read or write.
+//! The `LLMInferenceService` API: its types, conditions, defaults, validation and CRDs, and the foreign kinds that Longboat
+//! reads or writes.
 //!
-//! Everything here is a pure function over plain data. The types print what Go's `encoding/json` prints for the
-//! reference's types, so a value survives a round trip through either implementation.
+//! Everything here is a pure function over plain data. The types serialize like Go's `encoding/json` serializes KServe's
+//! types, so a value survives a round trip through either implementation.
 
 pub mod annotations;
 pub mod child_name;

@@ -1,4 +1,4 @@
-//! Names that are part of the contract: finalizers, presets, and the suffixes of children.
+//! Names on which users and other programs rely: finalizers, presets, and the suffixes of children.
 
 /// Finalizer of services.
 pub const SERVICE_FINALIZER: &str = "serving.kserve.io/llmisvc-finalizer";

@@ -1,18 +1,19 @@
-//! Whether prefill and decode pods of different revisions are kept apart.
+//! Reads whether prefill and decode pods of different revisions are kept apart.
 
 use std::collections::BTreeMap;
 
 use crate::annotations::KV_PAIRING;
 
-/// A value of [`KV_PAIRING`] that means nothing.
+/// An invalid value of [`KV_PAIRING`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is unknown: expected \"true\" or \"false\"")]
 pub struct UnknownValue(pub String);
 
-/// What the annotations of a service ask for; none if they do not say.
+/// Returns the setting in the annotations of a service, or `None` if they have none.
 ///
 /// # Errors
-/// When they say something that is neither `true` nor `false`.
+///
+/// If the value is neither `true` nor `false`.
 pub fn of_annotations(annotations: Option<&BTreeMap<String, String>>) -> Result<Option<bool>, UnknownValue> {
     match annotations.and_then(|all| all.get(KV_PAIRING)).map(String::as_str) {
         None => Ok(None),

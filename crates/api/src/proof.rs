@@ -1,4 +1,4 @@
-//! Whether a request has to prove that a service serves.
+//! Reads whether a service must prove by a request that it serves.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub enum ProofMode {
     Gate,
 }
 
-/// A word that is no [`ProofMode`].
+/// A word that is not a [`ProofMode`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is unknown: expected \"off\", \"report\" or \"gate\"")]
 pub struct UnknownMode(pub String);
@@ -24,10 +24,11 @@ pub struct UnknownMode(pub String);
 // === impl ProofMode ===
 
 impl ProofMode {
-    /// Reads the word of a setting.
+    /// Parses the word of a setting.
     ///
     /// # Errors
-    /// When the word is none of `off`, `report` and `gate`.
+    ///
+    /// If the word is none of `off`, `report` and `gate`.
     pub fn parse(word: &str) -> Result<Self, UnknownMode> {
         match word {
             "off" => Ok(Self::Off),
@@ -37,10 +38,11 @@ impl ProofMode {
         }
     }
 
-    /// What the annotations of a service ask for; none if they do not say.
+    /// Returns the mode in the annotations of a service, or `None` if they have none.
     ///
     /// # Errors
-    /// When they say something that is not known.
+    ///
+    /// If the value is unknown.
     pub fn of_annotations(
         annotations: Option<&BTreeMap<String, String>>,
     ) -> Result<Option<Self>, UnknownMode> {

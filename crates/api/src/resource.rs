@@ -1,8 +1,8 @@
 //! The macro that makes a top-level kind.
 
-/// Declares a top-level Kubernetes kind with `metadata`, `spec` and `status`, and makes it a `k8s_openapi` resource
-/// (through which it is a kube resource too). It reads objects with or without `apiVersion` and `kind`, refuses
-/// those of another kind, and always prints both.
+/// Declares a top-level Kubernetes kind with `metadata`, `spec` and `status`, and implements the `k8s_openapi` resource
+/// traits (and so also kube's). Objects are accepted with or without `apiVersion` and `kind`, refused if these name another
+/// kind, and always serialized with both.
 macro_rules! kind {
     (
         $(#[$doc:meta])*
@@ -94,7 +94,7 @@ pub(crate) use k8s_openapi::NamespaceResourceScope as Namespaced;
 /// Scope of a kind whose objects live outside namespaces.
 pub(crate) use k8s_openapi::ClusterResourceScope as Cluster;
 
-/// Refuses an object of another kind than `K`; absent fields pass.
+/// Refuses an object of another kind than `K`. Accepts missing fields.
 pub(crate) fn expect<K, E>(api_version: Option<&str>, kind: Option<&str>) -> Result<(), E>
 where
     K: k8s_openapi::Resource,

@@ -1,7 +1,8 @@
 //! Schemas of fields that Rust types alone do not describe.
 //!
-//! `x-default` and `x-required` are our own marks: a later step ([`crate::crd`]) turns them into `default` and into `required` of
-//! the parent, after it has removed what schemars says about both (which follows Rust's types, not the contract).
+//! `x-default` and `x-required` are Longboat's own marks. First a later step ([`crate::crd`]) removes what schemars says
+//! about defaults and required fields, which follows Rust's types instead of the API. Then it turns the marks into
+//! `default`, and into `required` of the parent.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -247,7 +248,7 @@ pub(crate) fn address_type(_: &mut SchemaGenerator) -> Schema {
     text(ADDRESS_TYPE, 1, 253)
 }
 
-/// Only an address of type `IPAddress` has to be one.
+/// Requires a valid IP address only if the type of the address is `IPAddress`.
 fn ip_address(item: Value) -> Value {
     let mut item = item;
     item["oneOf"] = json!([

@@ -1,13 +1,14 @@
-//! The question whether somebody may read metrics, as controller-runtime asks it.
+//! The access review for readers of metrics, as in controller-runtime.
 
 use k8s_openapi::api::{
     authentication::v1::UserInfo,
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 
-/// Asks whether this user may `get` the path `/metrics`.
+/// Creates a review of whether this user may `get` the path `/metrics`.
 ///
-/// All that is known of the user goes along: an authorizer may decide by groups, by the uid, or by `extra`.
+/// The review contains everything that is known about the user: an authorizer may decide by groups, by the uid, or by
+/// `extra`.
 pub fn may_read_metrics(user: UserInfo) -> SubjectAccessReview {
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {

@@ -1,15 +1,16 @@
-//! Model URIs, normalised as the reference normalises them.
+//! Model URIs, normalised as in KServe.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A URI as Go's `net/url` reads and prints it: the scheme in lower case, the path percent-encoded where needed, an
-/// encoded slash in the path decoded, the query as given. Opaque forms (`hf:org/model`) stay. Empty is none.
+/// A URI as Go's `net/url` parses and prints it: with the scheme in lower case, the path percent-encoded where needed,
+/// encoded slashes in the path decoded, and the query unchanged. Opaque URIs (`hf:org/model`) stay unchanged. An empty text
+/// means no URI.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uri(String);
 
-/// Why a text is no URI.
+/// Why a text is not a URI.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("parse {text:?}: {problem}")]
 pub struct InvalidUri {
@@ -40,27 +41,27 @@ enum Problem {
 // === impl Uri ===
 
 impl Uri {
-    /// Reads and normalises a URI.
+    /// Parses and normalises a URI.
     pub fn parse(text: &str) -> Result<Self, InvalidUri> {
         normalise(text).map(Self).map_err(|problem| InvalidUri { text: text.to_owned(), problem })
     }
 
-    /// The normalised text.
+    /// Returns the normalised text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is none.
+    /// Whether the URI is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The scheme in front of `://`, if there is one.
+    /// Returns the scheme before `://`, if there is one.
     pub fn scheme(&self) -> Option<&str> {
         self.0.split_once("://").map(|(scheme, _)| scheme)
     }
 
-    /// What follows `://`, if there is any.
+    /// Returns the text after `://`, if there is any.
     pub fn rest(&self) -> Option<&str> {
         self.0.split_once("://").map(|(_, rest)| rest)
     }
@@ -108,7 +109,7 @@ fn normalise(text: &str) -> Result<String, Problem> {
         out.push(':');
     }
     if scheme.is_some() && !rest.starts_with('/') {
-        // An opaque form: kept as it is.
+        // Opaque URIs stay unchanged.
         out.push_str(rest);
     } else {
         if scheme.is_none() && !rest.starts_with('/') {
@@ -178,7 +179,7 @@ fn push_authority(out: &mut String, authority: &str) -> Result<(), Problem> {
     }
     for (i, b) in host.bytes().enumerate() {
         if b == b'%' {
-            // Go lets only encoded non-ASCII bytes stand in a host.
+            // Go only accepts encoded bytes in a host if they are not ASCII.
             let code = host.get(i..i + 3).unwrap_or(&host[i..]);
             match u8::from_str_radix(code.get(1..).unwrap_or_default(), 16) {
                 Ok(byte) if code.len() == 3 && byte >= 0x80 => {}

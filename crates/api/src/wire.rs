@@ -1,13 +1,13 @@
-//! How fields travel: Go's `omitempty`, and `null` read as absent.
+//! Serialization of fields as in Go: `omitempty`, and `null` treated as missing.
 
 use serde::{Deserialize, Deserializer};
 
-/// Whether a value is the zero value of its type, which Go leaves out where a field says `omitempty`.
+/// Whether a value is the zero value of its type, which Go omits for a field with `omitempty`.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Reads `null` as the zero value, as Go does for a field that is no pointer.
+/// Reads `null` as the zero value, like Go for a field that is not a pointer.
 pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

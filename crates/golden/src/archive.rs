@@ -1,7 +1,7 @@
-//! The packed form of recordings: one gzipped tar file a part (`recordings/cases.tar.gz`), read in memory.
+//! The compressed form of recordings: one gzipped tar file per part (`recordings/cases.tar.gz`), which is read in memory.
 //!
-//! Files of one name lie side by side, which halves the size: deflate looks back 32 KiB, and the same child of two cases is
-//! mostly the same text.
+//! Files with the same name are adjacent, which halves the size: deflate looks back 32 KiB, and the same child of two cases
+//! has mostly the same text.
 
 use std::{
     collections::BTreeMap,
@@ -12,9 +12,9 @@ use std::{
 
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 
-/// The length of a header, and what contents are padded to.
+/// The length of a header; contents are padded to a multiple of it.
 const BLOCK: usize = 512;
-/// Where fields of a ustar header are: offset and length.
+/// Offset and length of the fields of a ustar header.
 const NAME: (usize, usize) = (0, 100);
 const SIZE: (usize, usize) = (124, 12);
 const CHECKSUM: (usize, usize) = (148, 8);
@@ -23,12 +23,12 @@ const PREFIX: (usize, usize) = (345, 155);
 /// The files of one part, by their path below the root of the recordings.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// Where a part is packed.
+/// Returns the path of a part's archive.
 pub(crate) fn place(part: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recordings/{part}.tar.gz"))
 }
 
-/// The names of the packed parts.
+/// Returns the names of the archived parts.
 pub fn parts() -> Vec<String> {
     let folder = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings"));
     let names = folder.into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -38,7 +38,7 @@ pub fn parts() -> Vec<String> {
     parts
 }
 
-/// The files of a packed part; none where there is no such part.
+/// Returns the files of an archived part, or `None` if there is no such part.
 pub(crate) fn read(part: &str) -> Option<Files> {
     let packed = fs::read(place(part)).ok()?;
     let mut bytes = Vec::new();
@@ -46,7 +46,7 @@ pub(crate) fn read(part: &str) -> Option<Files> {
     Some(untar(&bytes))
 }
 
-/// Packs a part: the same files give the same bytes.
+/// Archives a part. The same files always give the same bytes.
 pub(crate) fn write(files: &Files) -> Vec<u8> {
     let mut order: Vec<(&String, &String)> = files.iter().collect();
     order.sort_by_key(|(path, _)| (path.rsplit('/').next().unwrap_or_default(), *path));
@@ -65,7 +65,7 @@ fn padding(length: usize) -> usize {
 }
 
 fn header(path: &str, length: usize) -> [u8; BLOCK] {
-    // A path of more than 100 bytes is cut at a slash.
+    // A path of more than 100 bytes is split at a slash.
     let mut slashes = path.match_indices('/').map(|(at, _)| at);
     let cut = if path.len() <= NAME.1 { None } else { slashes.rfind(|at| *at <= PREFIX.1) };
     let (prefix, name) = cut.map_or(("", path), |at| (&path[..at], &path[at + 1..]));

@@ -1,4 +1,4 @@
-//! Reading a recorded case: what goes in, what the reference made of it, stage by stage.
+//! Reads a recorded case: the inputs, and the result of KServe's controller, stage by stage.
 
 use std::{cell::OnceCell, collections::BTreeMap, rc::Rc};
 
@@ -9,42 +9,42 @@ use crate::Entry;
 /// One recorded case.
 #[derive(Debug)]
 pub struct Case {
-    /// Its folder's name, and the namespace that it was recorded in.
+    /// The name of the case's folder, and the namespace in which it was recorded.
     pub name: String,
-    /// A server that lacks some APIs.
+    /// A server that lacks some APIs, if the case needs one.
     pub server: Option<String>,
-    /// Another global ConfigMap than the usual one.
+    /// A variant of the global ConfigMap, if the case needs one.
     pub variant: Option<String>,
-    /// What was created at first, in this order.
+    /// The objects that were created first, in this order.
     pub inputs: Vec<Value>,
-    /// Whether the namespace had its account `default`.
+    /// Whether the namespace had the service account `default`.
     pub has_default_account: bool,
-    /// What followed, the first settled state included.
+    /// The stages, starting with the first settled state.
     pub stages: Vec<Stage>,
 }
 
-/// What is done, and what is then there.
+/// An action, and the state after it.
 #[derive(Debug)]
 pub struct Stage {
-    /// Its folder's name.
+    /// The name of the stage's folder.
     pub name: String,
-    /// What was done, in the words of the recorder.
+    /// The action in the words of the recorder.
     pub action: String,
-    /// What was created or replaced.
+    /// The objects that were created or replaced.
     pub inputs: Vec<Value>,
     /// Whether a request was refused.
     pub denied: bool,
-    /// By file name, the whole of it: unchanged files are filled in from the stage before.
+    /// All children by file name. Unchanged files come from the previous stage.
     pub children: BTreeMap<String, Rc<Recorded>>,
-    /// By the name of the service; the only one of a case has none.
+    /// The statuses by the name of the service. The only service of a case has an empty name.
     pub statuses: BTreeMap<String, Value>,
-    /// Facts about the certificate of each secret.
+    /// Facts about the certificate in each secret.
     pub certificates: Value,
-    /// What was told during this stage, one event a line: `TYPE REASON count=N KIND/NAME [COMPONENT] MESSAGE`.
+    /// The events during this stage, one per line: `TYPE REASON count=N KIND/NAME [COMPONENT] MESSAGE`.
     pub events: Vec<String>,
 }
 
-/// A recorded child, read when it is looked at.
+/// A recorded child, which is parsed on demand.
 #[derive(Debug)]
 pub struct Recorded {
     file: Entry,
@@ -58,24 +58,24 @@ impl Recorded {
     }
 }
 
-/// The folders of all cases.
+/// Returns the folders of all cases.
 pub fn folders(golden: &Entry) -> Vec<Entry> {
     golden.join("cases").folders()
 }
 
-/// The documents of a YAML file, with a time in the place of each that the recorder left out.
+/// Returns the documents of a YAML file. Inserts a time wherever the recorder has removed one.
 pub fn documents(file: &Entry) -> Vec<Value> {
     let text = file.read().replace("<time>", "2026-11-20T00:00:00Z");
     let texts = text.split("\n---\n").filter(|text| !text.trim().is_empty());
     texts.map(|text| serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{file}: {error}"))).collect()
 }
 
-/// The service whose status is in a file: the only one of a case has no name.
+/// Returns the service whose status is in a file. The only service of a case has an empty name.
 fn service_of(file: &str) -> Option<&str> {
     Some(file.strip_prefix("status")?.strip_suffix(".yaml")?.trim_start_matches('-'))
 }
 
-/// Events by line; a message may have several.
+/// Splits events, whose messages may have several lines.
 fn events(text: &str) -> Vec<String> {
     let mut events: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -129,7 +129,8 @@ impl Case {
         }
     }
 
-    /// Why a case needs an API server beside planning, going by its inputs and by what was recorded; none where planning will do.
+    /// Returns why a case needs an API server in addition to planning, based on its inputs and its recorded states. Returns
+    /// `None` if planning suffices.
     pub fn needs_a_server(&self) -> Option<String> {
         needs(self)
     }

@@ -1,5 +1,5 @@
-//! Files and folders of the recordings, wherever they are: packed in the repository, or in the folder that
-//! `LONGBOAT_GOLDEN` names.
+//! Files and folders of the recordings, either in the archives of the repository or in the folder that `LONGBOAT_GOLDEN`
+//! names.
 
 use std::{
     collections::BTreeMap,
@@ -12,21 +12,21 @@ use serde_json::Value;
 
 use crate::archive::{self, Files};
 
-/// Parts that were read, so that each is unpacked once a process. A part that does not exist is none.
+/// The archived parts, so that each part is decompressed once per process.
 static PARTS: LazyLock<BTreeMap<String, OnceLock<Files>>> =
     LazyLock::new(|| archive::parts().into_iter().map(|part| (part, OnceLock::new())).collect());
 
-/// A file or folder of the recordings; it need not exist.
+/// A file or folder of the recordings, which need not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// Below the root, `/` between names.
+    /// The path below the root, with `/` between names.
     path: String,
-    /// The folder that is read instead of the packed recordings.
+    /// The folder that replaces the archives, if there is one.
     folder: Option<PathBuf>,
 }
 
-/// The recordings: those of the folder `LONGBOAT_GOLDEN`, if that is set, else those of the repository. A part that the folder
-/// lacks is taken from the repository.
+/// Returns the root of the recordings: the folder `LONGBOAT_GOLDEN` if that is set, else the archives in the repository. A
+/// part that the folder lacks comes from the repository.
 pub fn golden() -> Entry {
     let folder = std::env::var_os("LONGBOAT_GOLDEN").map(PathBuf::from);
     if let Some(folder) = &folder {
@@ -35,7 +35,7 @@ pub fn golden() -> Entry {
     Entry { path: String::new(), folder }
 }
 
-/// The folder of one part, by its name.
+/// Returns the folder of a part by its name.
 pub fn part(name: &str) -> Entry {
     golden().join(name)
 }
@@ -43,7 +43,7 @@ pub fn part(name: &str) -> Entry {
 // === impl Entry ===
 
 impl Entry {
-    /// What lies below, by a relative path.
+    /// Returns the entry at a relative path.
     #[must_use]
     pub fn join(&self, path: &str) -> Self {
         let is_root = self.path.is_empty();
@@ -52,27 +52,27 @@ impl Entry {
         Self { path: joined, folder: self.folder.clone().filter(|folder| !lacks_part(folder)) }
     }
 
-    /// The last name of the path.
+    /// Returns the last name of the path.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The name without what follows its last dot.
+    /// Returns the name without its extension.
     pub fn stem(&self) -> &str {
         self.name().rsplit_once('.').map_or(self.name(), |(stem, _)| stem)
     }
 
-    /// Whether the name ends so, as in `yaml`.
+    /// Whether the name has this extension, such as `yaml`.
     pub fn has_extension(&self, extension: &str) -> bool {
         self.name().rsplit_once('.').is_some_and(|(_, found)| found == extension)
     }
 
-    /// Whether there is such a file or folder.
+    /// Whether the file or folder exists.
     pub fn exists(&self) -> bool {
         self.text().is_some() || self.is_dir()
     }
 
-    /// Whether there is such a folder.
+    /// Whether the folder exists.
     pub fn is_dir(&self) -> bool {
         match &self.folder {
             Some(folder) => folder.join(&self.path).is_dir(),
@@ -80,7 +80,7 @@ impl Entry {
         }
     }
 
-    /// The text of a file; none where there is no such file.
+    /// Returns the text of a file, or `None` if it does not exist.
     pub fn text(&self) -> Option<String> {
         match &self.folder {
             Some(folder) => fs::read_to_string(folder.join(&self.path)).ok(),
@@ -88,12 +88,12 @@ impl Entry {
         }
     }
 
-    /// The text of a file that has to be there.
+    /// Returns the text of a file. Panics if it does not exist.
     pub fn read(&self) -> String {
         self.text().unwrap_or_else(|| panic!("the recordings have no file {self}"))
     }
 
-    /// What is in a folder, by name; nothing where it is missing.
+    /// Returns the entries of a folder, sorted by name. A missing folder has no entries.
     pub fn entries(&self) -> Vec<Self> {
         if let Some(folder) = &self.folder {
             let entries = fs::read_dir(folder.join(&self.path)).into_iter().flatten();
@@ -110,19 +110,19 @@ impl Entry {
         names.into_iter().map(|name| self.join(name)).collect()
     }
 
-    /// The folders in a folder, by name.
+    /// Returns the folders in a folder, sorted by name.
     pub fn folders(&self) -> Vec<Self> {
         self.entries().into_iter().filter(Self::is_dir).collect()
     }
 
-    /// The documents of a YAML file, as they are.
+    /// Returns the documents of a YAML file unchanged.
     pub fn documents(&self) -> Vec<Value> {
         let text = self.read();
         let texts = text.split("\n---\n").filter(|text| !text.trim().is_empty());
         texts.map(|text| self.parse(text)).collect()
     }
 
-    /// The only document of a YAML file, as it is.
+    /// Returns the only document of a YAML file unchanged.
     pub fn yaml(&self) -> Value {
         self.parse(&self.read())
     }
@@ -131,7 +131,7 @@ impl Entry {
         serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{self}: {error}"))
     }
 
-    /// Writes the files of a folder into one of the file system, for programs that read no archive.
+    /// Writes the files of a folder into the file system, for programs that cannot read the archives.
     pub fn unpack(&self, into: &Path) {
         fs::create_dir_all(into).unwrap();
         for entry in self.entries() {
@@ -143,14 +143,14 @@ impl Entry {
         }
     }
 
-    /// The packed files of the part that this is in.
+    /// Returns the archived files of this entry's part.
     fn files(&self) -> Option<&'static Files> {
         let part = self.path.split('/').next().unwrap_or_default();
         let files = PARTS.get(part)?;
         Some(files.get_or_init(|| archive::read(part).unwrap_or_default()))
     }
 
-    /// The packed paths below this one.
+    /// Returns the archived paths below this one.
     fn below(&self) -> impl Iterator<Item = &'static str> {
         let start = format!("{}/", self.path);
         let from = self.files().map(|files| files.range(start.clone()..));

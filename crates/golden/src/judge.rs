@@ -1,24 +1,24 @@
-//! Comparing what we made with what was recorded, leaf by leaf.
+//! Compares Longboat's objects with the recorded ones, leaf by leaf.
 
 use std::{cell::Cell, collections::BTreeSet};
 
 use serde_json::{Map, Value};
 
-/// One leaf that is not the same.
+/// A leaf that differs.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// The stage, the object and the field.
     pub place: String,
-    /// What the reference had there.
+    /// The recorded value.
     pub recorded: String,
-    /// What we have.
+    /// Longboat's value.
     pub ours: String,
 }
 
-/// A difference that is meant.
+/// An intended difference.
 #[derive(Debug)]
 struct Meant {
-    /// The line as it stands in the list.
+    /// The line in the list.
     line: &'static str,
     used: Cell<bool>,
     case: &'static str,
@@ -27,25 +27,25 @@ struct Meant {
     reason: &'static str,
 }
 
-/// The list of meant differences.
+/// The list of intended differences.
 #[derive(Debug)]
 pub struct MeantDifferences(Vec<Meant>);
 
-/// What planning makes otherwise, which so does the controller.
+/// Intended differences of planning, which the controller therefore has, too.
 const PLANNED: &str = include_str!("planned.txt");
-/// What only the controller on an API server can show: events, refusals, deletion.
+/// Intended differences that only the controller with an API server has: events, refusals, deletion.
 const SERVED: &str = include_str!("served.txt");
 
 // === impl MeantDifferences ===
 
 impl MeantDifferences {
-    /// What planning alone can show: `planned.txt`, lines `case | place | part of what was recorded | reason`; `*` stands for
-    /// anything.
+    /// Returns the intended differences of planning: `planned.txt`, with lines of the form `case | place | part of the
+    /// recorded value | reason`. `*` stands for any text.
     pub fn of_planning() -> Self {
         Self::read(&[PLANNED])
     }
 
-    /// What the controller can show: `served.txt` as well.
+    /// Returns the intended differences of the controller: `planned.txt` and `served.txt`.
     pub fn of_the_controller() -> Self {
         Self::read(&[PLANNED, SERVED])
     }
@@ -64,7 +64,7 @@ impl MeantDifferences {
         )
     }
 
-    /// Why a difference is meant, if it is.
+    /// Returns the reason of a difference if it is intended.
     pub fn reason(&self, case: &str, difference: &Difference) -> Option<&'static str> {
         let meant = self.0.iter().find(|meant| {
             fits(meant.case, case)
@@ -75,13 +75,13 @@ impl MeantDifferences {
         Some(meant.reason)
     }
 
-    /// Lines that excuse nothing.
+    /// Returns the lines that match no difference.
     pub fn unused(&self) -> Vec<&'static str> {
         self.0.iter().filter(|meant| !meant.used.get()).map(|meant| meant.line).collect()
     }
 }
 
-/// Whether a text is like a pattern, in which `*` stands for anything.
+/// Whether a text matches a pattern, in which `*` stands for any text.
 fn fits(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut left) = text.strip_prefix(start) else { return false };
@@ -94,13 +94,13 @@ fn fits(pattern: &str, text: &str) -> bool {
     left.ends_with(end)
 }
 
-/// A pattern that begins with `*` is about any place that has the rest in it.
+/// Whether a place matches a pattern. A pattern that starts with `*` matches any place that contains the rest of it.
 fn fits_place(pattern: &str, place: &str) -> bool {
     fits(pattern, place)
         || pattern.len() > 1 && pattern.starts_with('*') && fits(&format!("{pattern}*"), place)
 }
 
-/// An object as it is recorded: without what differs from run to run.
+/// Returns an object in the form of the recordings: without values that differ from run to run.
 pub fn normal_child(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
@@ -133,12 +133,12 @@ pub fn normal_child(mut object: Value) -> Value {
     object
 }
 
-/// A status without times.
+/// Returns a status without times.
 pub fn normal_status(mut status: Value) -> Value {
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         condition.as_object_mut().unwrap().remove("lastTransitionTime");
     }
-    // Conditions by type instead of by position, so that one more is one difference.
+    // Conditions are keyed by type instead of position, so that an additional condition is a single difference.
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     let by_type: Map<String, Value> = conditions
         .into_iter()
@@ -148,7 +148,7 @@ pub fn normal_status(mut status: Value) -> Value {
     status
 }
 
-/// Every leaf in which two trees differ.
+/// Collects every leaf in which two trees differ.
 pub fn differences(place: &str, recorded: &Value, ours: &Value, found: &mut Vec<Difference>) {
     match (recorded, ours) {
         (Value::Object(left), Value::Object(right)) => {

@@ -1,8 +1,8 @@
-//! For tests only: recordings of the reference, and how what we do compares with them.
+//! For tests only: recordings of KServe and Kubernetes, and the comparison of Longboat with them.
 //!
-//! The recordings are packed in this crate (`recordings/`, its README says what they are); with `LONGBOAT_GOLDEN` set, the tests
-//! read those of another folder. Two judges read the same cases: planning alone, which takes seconds, and the controller on
-//! the embedded API server, which takes every case.
+//! The recordings are archived in this crate (`recordings/`, with a README that describes them). If `LONGBOAT_GOLDEN` is
+//! set, the tests read the recordings in that folder instead. Two tests compare the same cases: planning alone, which takes
+//! seconds, and the controller on the embedded API server, which covers every case.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

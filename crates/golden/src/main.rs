@@ -1,4 +1,4 @@
-//! For people: looking at recordings, packing them anew, and proving that packing changed no outcome.
+//! A command for people: shows recordings, archives them again, and proves that archiving has changed no test result.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
@@ -76,7 +76,7 @@ fn show(name: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What a name can mean: a path, or what is named so in any part, with or without its extension.
+/// Returns the possible meanings of a name: a path, or an entry with this name in any part, with or without its extension.
 fn candidates(name: &str) -> Vec<Entry> {
     let at_path = golden().join(name);
     if at_path.exists() {

@@ -1,7 +1,7 @@
-//! Packing a folder of recordings as data only: what the reference wrote for people or for a shell becomes stand-ins.
+//! Archives a folder of recordings as data only: replaces text that the recorded programs contain for people or for a shell.
 //!
-//! * Lines of the start scripts in `base/presets-stored.yaml`, wherever they come out. Each becomes a word made of its digest,
-//!   as long as the line is in Go's JSON, so that positions in the messages of templates stay what they were. Lines with
+//! * Lines of the start scripts in `base/presets-stored.yaml`, wherever they occur. Each becomes a word made of its digest,
+//!   with the same length as the line in Go's JSON, so that positions in the messages of templates stay the same. Lines with
 //!   template expressions stay, and so do single flags of programs and lines of fewer than ten characters (`fi`, `done`).
 //! * Descriptions in schemas and of table columns.
 
@@ -16,30 +16,30 @@ use sha2::{Digest, Sha256};
 
 use crate::archive::{self, Files};
 
-/// Lines that are shorter are words of the shell, and no text of anybody's.
+/// Shorter lines are words of the shell, and are kept.
 const SHORTEST: usize = 10;
-/// Parts whose descriptions are prose.
+/// Parts with prose in their descriptions.
 const DESCRIBED: [&str; 2] = ["apiserver", "crds"];
-/// What stands for a description.
+/// The replacement of a description.
 const DESCRIPTION: &str = "<text>";
 
-/// A part that was packed.
+/// An archived part.
 #[derive(Debug)]
 pub struct Packed {
-    /// Its name.
+    /// The part's name.
     pub part: String,
-    /// How many files it has.
+    /// The number of its files.
     pub files: usize,
-    /// How many bytes its archive has.
+    /// The size of its archive in bytes.
     pub bytes: usize,
-    /// How many lines became stand-ins.
+    /// The number of replaced lines.
     pub replaced: usize,
 }
 
-/// Lines that have stand-ins.
+/// Lines with their replacements.
 struct StandIns(BTreeMap<String, String>);
 
-/// Packs each folder in `folder` as a part of this crate's recordings; other parts stay as they are.
+/// Archives each folder in `folder` as a part of this crate's recordings. Other parts stay unchanged.
 pub fn pack(folder: &Path) -> Vec<Packed> {
     let presets = fs::read_to_string(folder.join("base/presets-stored.yaml"));
     let stand_ins = StandIns::of(&presets.unwrap_or_default());
@@ -86,7 +86,7 @@ fn read(folder: &Path, path: &str, files: &mut Files) {
     }
 }
 
-/// Replaces the text of each `description` in YAML, which goes on in lines that stand further in.
+/// Replaces the text of each `description` in YAML, including its continuation lines, which are indented further.
 fn hide_descriptions(text: &mut String) -> usize {
     let mut lines: Vec<String> = Vec::new();
     let mut hidden = 0;
@@ -114,13 +114,13 @@ fn hide_descriptions(text: &mut String) -> usize {
     hidden
 }
 
-/// The line without what goes on in the next one.
+/// Returns the line without its continuation mark.
 fn core(line: &str) -> &str {
     let line = line.trim();
     line.strip_suffix('\\').map_or(line, str::trim_end)
 }
 
-/// What stands around the expressions of a template's line.
+/// Returns the literal parts of a template's line, between its expressions.
 fn literals(line: &str) -> Vec<String> {
     let parts = line.split("{{").enumerate();
     let literals = parts
@@ -128,7 +128,7 @@ fn literals(line: &str) -> Vec<String> {
     literals.map(|literal| literal.trim().to_owned()).collect()
 }
 
-/// Whether a line of a template can become `line`: it begins and ends so, if it has any text of its own.
+/// Whether a line of a template can render to `line`: it has enough literal text, and `line` starts and ends with it.
 fn may_render_to(literals: &[String], line: &str) -> bool {
     let (first, last) = (literals.first(), literals.last());
     let own: usize = literals.iter().map(String::len).sum();
@@ -138,7 +138,7 @@ fn may_render_to(literals: &[String], line: &str) -> bool {
         && literals.iter().all(|literal| line.contains(literal.as_str()))
 }
 
-/// How many bytes a text has in JSON as Go writes it.
+/// Returns the number of bytes of a text in Go's JSON.
 fn length_in_go(text: &str) -> usize {
     let length = |byte| match byte {
         b'"' | b'\\' | b'\t' | b'\n' | b'\r' => 2,
@@ -167,7 +167,7 @@ fn texts(value: &Value, visit: &mut impl FnMut(&str)) {
 // === impl StandIns ===
 
 impl StandIns {
-    /// Stand-ins for the lines of scripts in these presets.
+    /// Creates replacements for the lines of the scripts in these presets.
     fn of(presets: &str) -> Self {
         let (mut lines, mut templates) = (BTreeSet::new(), Vec::new());
         for document in presets.split("\n---\n").filter(|text| !text.trim().is_empty()) {
@@ -183,7 +183,7 @@ impl StandIns {
                 }
             });
         }
-        // What a line with expressions may become stays as it is, wherever it stands.
+        // A line that a template line can render to stays unchanged everywhere.
         lines.retain(|line| !templates.iter().any(|template| may_render_to(template, line)));
         let all: BTreeMap<String, String> =
             lines.into_iter().map(|line| (line.clone(), stand_in(&line))).collect();
@@ -192,7 +192,7 @@ impl StandIns {
         Self(all)
     }
 
-    /// Replaces lines in a text: those that stand alone, as in block scalars, and those in quotes.
+    /// Replaces lines in a text: whole lines, as in block scalars, and lines in quotes.
     fn replace(&self, text: &mut String) -> usize {
         if self.0.is_empty() {
             return 0;
@@ -253,7 +253,7 @@ impl StandIns {
         out + left
     }
 
-    /// Panics where a longer line is still in a file, in whatever form.
+    /// Panics if one of the longer lines is still in a file, in any form.
     fn assert_absent(&self, files: &Files) {
         let lines: Vec<&String> = self.0.keys().filter(|line| line.len() >= 24).collect();
         for (path, text) in files {

@@ -1,5 +1,5 @@
-//! Proving that packing changed no outcome: the tests that read recordings say the same of a folder and of what was packed
-//! from it.
+//! Proves that archiving has changed no test result: the tests that read recordings print the same for a folder and for the
+//! archives made of it.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ const TARGETS: [[&str; 3]; 9] = [
     ["longboat-controller", "--test=controller", "golden::"],
 ];
 
-/// Runs each target, or those of one package, on both; fails where one of them says something else.
+/// Runs each target, or those of one package, with both. Fails if the output of a target differs.
 pub(crate) fn prove(folder: &Path, only: Option<&str>) -> ExitCode {
     let folder = match folder.canonicalize() {
         Ok(folder) => folder,
@@ -55,7 +55,7 @@ pub(crate) fn prove(folder: &Path, only: Option<&str>) -> ExitCode {
     if failed || ran == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// What a run of tests printed, but for what differs between any two runs.
+/// Returns the output of a test run, without the parts that differ between any two runs.
 fn said(package: &str, target: &str, filter: &str, folder: Option<&Path>) -> BTreeSet<String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["test", "-p", package, target, "--", "--nocapture"]);

@@ -1,10 +1,10 @@
-//! How many cases are equal, and what is different.
+//! Counts the equal cases, and lists the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::{Difference, MeantDifferences};
 
-/// What became of all cases.
+/// The results of all cases.
 #[derive(Debug, Default)]
 pub struct Report {
     equal: Vec<String>,
@@ -14,7 +14,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds what was found in a case, and prints what has no reason.
+    /// Adds the differences of a case, and prints those without a reason.
     #[expect(clippy::print_stdout, reason = "there are hundreds of cases, and people wait for them")]
     pub fn add(&mut self, case: &str, differences: Vec<Difference>, meant: &MeantDifferences) {
         if differences.is_empty() {
@@ -36,17 +36,17 @@ impl Report {
         }
     }
 
-    /// Adds a case that this judge leaves to another one.
+    /// Adds a case that this test leaves to another one.
     pub fn leave_out(&mut self, case: &str, why: String) {
         self.out_of_scope.entry(why).or_default().push(case.to_owned());
     }
 
-    /// How many differences have no reason.
+    /// Returns the number of differences without a reason.
     pub fn unexplained(&self) -> usize {
         self.unexplained.len()
     }
 
-    /// Prints each case that is different with a reason, and the counts.
+    /// Prints each case with intended differences and their reasons, and the counts.
     #[expect(clippy::print_stdout, reason = "the counts are what such a test is read for")]
     pub fn print(&self) {
         let different: BTreeSet<&String> = self.unexplained.iter().map(|(case, _)| case).collect();

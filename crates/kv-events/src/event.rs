@@ -1,99 +1,99 @@
-//! What an engine says about its cache.
+//! The events of an engine's prefix cache.
 
 use crate::msgpack::{Kind, MsgpackError, Reader, Writer};
 
-/// Blocks that one payload may name. More than any engine sends at once, and a bound on what a payload can make us hold.
+/// The most blocks in one payload. It is more than any engine sends at once, and limits the memory for a payload.
 const MAX_BLOCKS: usize = 1 << 17;
-/// Tokens of one payload.
+/// The most tokens in one payload.
 const MAX_TOKENS: usize = 1 << 22;
-/// Events of one payload.
+/// The most events in one payload.
 const MAX_EVENTS: usize = 1 << 16;
 
-/// One payload: events in their order.
+/// A payload: events in their order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Batch {
     /// Seconds since 1970, by the engine's clock.
     pub timestamp: f64,
-    /// What happened.
+    /// The events.
     pub events: Vec<Event>,
-    /// Which data-parallel rank it happened to, where there are several.
+    /// The data-parallel rank of the events, if there are several.
     pub rank: Option<u64>,
-    /// Events of kinds that are not known here.
+    /// The number of events of unknown kinds.
     pub unknown: usize,
 }
 
-/// One change of a cache.
+/// A change of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Blocks can be found now.
+    /// Blocks are now in the cache.
     Stored(Box<Stored>),
-    /// Blocks are gone.
+    /// Blocks are no longer in the cache.
     Removed {
-        /// Which, by the engine's own hash.
+        /// The engine's own hashes of the blocks.
         hashes: Vec<u64>,
-        /// From where, in lower case; `gpu` where the engine does not say.
+        /// The medium in lower case; `gpu` if the engine does not name it.
         medium: String,
     },
-    /// Nothing is held any more.
+    /// The cache is empty.
     Cleared,
 }
 
-/// Blocks of consecutive tokens that were stored.
+/// Stored blocks with consecutive tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stored {
-    /// The engine's own hash of each block. Of a hash in bytes, the last eight count.
+    /// The engine's own hash of each block. If a hash is a byte string, its last eight bytes count.
     pub hashes: Vec<u64>,
-    /// The block before the first one; `None` at the start of a prompt.
+    /// The hash of the block before the first one; `None` at the start of a prompt.
     pub parent: Option<u64>,
-    /// The tokens of all blocks.
+    /// The tokens of all blocks together.
     pub tokens: Vec<u32>,
-    /// Tokens of one block.
+    /// The number of tokens per block.
     pub block_size: usize,
-    /// The adapter's number, in engines that do not give its name.
+    /// The adapter's number, for engines that do not send its name.
     pub lora_id: Option<u64>,
     /// The adapter's name.
     pub lora_name: Option<String>,
-    /// Where the blocks are, in lower case; `gpu` where the engine does not say.
+    /// The medium in lower case; `gpu` if the engine does not name it.
     pub medium: String,
-    /// What else tells a block from others with the same tokens, for each block: cache salt, images. Empty where the engine
-    /// does not say. The adapter's name is left out.
+    /// For each block, the keys that distinguish it from other blocks with the same tokens: cache salt, images. Empty if the
+    /// engine sends none. The adapter's name is not included.
     pub extra: Vec<Vec<ExtraKey>>,
 }
 
-/// A part of what tells a block from others with the same tokens.
+/// A key that distinguishes a block from other blocks with the same tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtraKey {
-    /// Text: a cache salt, or the hash of an image.
+    /// A text: a cache salt, or the hash of an image.
     Text(String),
-    /// Anything else, as it was encoded.
+    /// Any other value in its encoded form.
     Other(Vec<u8>),
 }
 
-/// A payload that cannot be read.
+/// Why a payload cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
-    /// It is not msgpack, or not of this form.
+    /// It is not msgpack, or has another structure.
     #[error("malformed KV event: {0}")]
     Malformed(#[from] MsgpackError),
-    /// A part is missing.
+    /// A field is missing.
     #[error("malformed KV event: {event} has no {field}")]
     Missing {
-        /// The event's kind.
+        /// The kind of the event.
         event: &'static str,
-        /// What it lacks.
+        /// The missing field.
         field: &'static str,
     },
-    /// There is too much of something.
+    /// A limit is exceeded.
     #[error("a KV event payload holds more than {limit} {what}")]
     TooMany {
-        /// Of what.
+        /// What is limited.
         what: &'static str,
-        /// How many are taken.
+        /// The limit.
         limit: usize,
     },
 }
 
-/// What may still be read of a payload.
+/// How many blocks and tokens of a payload may still be read.
 struct Room {
     blocks: usize,
     tokens: usize,
@@ -102,7 +102,7 @@ struct Room {
 // === impl Batch ===
 
 impl Batch {
-    /// Reads a payload: the batch and each event are an array whose first items have fixed meanings, or a map.
+    /// Decodes a payload. The batch and each event are either an array, whose first items have fixed meanings, or a map.
     pub fn decode(payload: &[u8]) -> Result<Self, BatchError> {
         let mut reader = Reader::new(payload);
         let mut batch = Self::default();
@@ -130,7 +130,7 @@ impl Batch {
         if has_events { Ok(batch) } else { Err(BatchError::Missing { event: "the batch", field: "events" }) }
     }
 
-    /// Writes the batch as vLLM does: in arrays, or with `maps` each event as a map.
+    /// Encodes the batch like vLLM: in arrays, or with each event as a map if `maps` is set.
     pub fn encode(&self, maps: bool) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.array(if self.rank.is_some() { 3 } else { 2 });
@@ -230,8 +230,8 @@ fn extra(writer: &mut Writer, stored: &Stored) {
     }
 }
 
-/// Reads an array or a map. `read` gets the number of the field and must read its value; fields that are not named are
-/// skipped. In an array the field `names[i]` is at `first + i`.
+/// Reads an array or a map. `read` gets the index of the field in `names` and must read its value; other fields are skipped.
+/// In an array, the field `names[i]` is at position `first + i`.
 fn fields<'a>(
     reader: &mut Reader<'a>,
     names: &[&str],
@@ -258,7 +258,7 @@ fn fields<'a>(
     Ok(())
 }
 
-/// The kind of the event that comes next.
+/// Returns the kind of the next event.
 fn tag<'a>(reader: &Reader<'a>) -> Result<&'a str, BatchError> {
     let mut reader = reader.clone();
     if reader.kind() == Some(Kind::Map) {
@@ -276,7 +276,7 @@ fn tag<'a>(reader: &Reader<'a>) -> Result<&'a str, BatchError> {
     Ok(reader.text()?)
 }
 
-/// `None`: an event of an unknown kind.
+/// Reads an event. Returns `None` for an event of an unknown kind.
 fn event(reader: &mut Reader<'_>, room: &mut Room) -> Result<Option<Event>, BatchError> {
     match tag(reader)? {
         "BlockStored" => stored(reader, room).map(Some),
@@ -304,7 +304,7 @@ fn event(reader: &mut Reader<'_>, room: &mut Room) -> Result<Option<Event>, Batc
     }
 }
 
-/// Where blocks are when the engine does not say.
+/// The medium if the engine does not name one.
 const GPU: &str = "gpu";
 
 fn stored(reader: &mut Reader<'_>, room: &mut Room) -> Result<Event, BatchError> {
@@ -348,7 +348,7 @@ fn stored(reader: &mut Reader<'_>, room: &mut Room) -> Result<Event, BatchError>
         }
         Ok(())
     })?;
-    // What follows the block size was added in later releases.
+    // The fields after the block size were added in later releases.
     if let Some((field, _)) = NAMES.iter().zip(seen).take(4).find(|(_, seen)| !seen) {
         return Err(BatchError::Missing { event: "BlockStored", field });
     }
@@ -363,7 +363,7 @@ fn stored(reader: &mut Reader<'_>, room: &mut Room) -> Result<Event, BatchError>
 }
 
 fn not_a_token(reader: &Reader<'_>) -> MsgpackError {
-    // The error of the reader, at the place of the number.
+    // The reader's error has the position of the number.
     reader.clone().text().err().map_or(MsgpackError { expected: "a token", at: 0 }, |error| MsgpackError {
         expected: "a token of 32 bits",
         ..error

@@ -1,5 +1,5 @@
-//! Blocks that endpoints will hold soon: those of requests that were just sent there. They count for a moment, until the
-//! engine says itself what it stored.
+//! Blocks that endpoints will soon hold: those of requests that were just sent to them. They count for a moment, until the
+//! engine reports the blocks that it has stored.
 
 use std::collections::VecDeque;
 
@@ -7,34 +7,34 @@ use ahash::AHashMap;
 
 use crate::keys::BlockKey;
 
-/// Who is expected to hold which block, and until when.
+/// The endpoints that are expected to hold each block, with an expiry.
 #[derive(Debug, Clone)]
 pub struct Expected {
     limit: usize,
-    /// Endpoints and the end of their time, by block.
+    /// Endpoints with their expiry, by block.
     by_key: AHashMap<BlockKey, Vec<(u32, u64)>>,
-    /// In the order in which they were noted, which is that in which they end.
+    /// The entries in the order in which they were added, which is also the order in which they expire.
     order: VecDeque<(BlockKey, u32, u64)>,
 }
 
 impl Expected {
-    /// Nothing is expected yet, and never more than `limit` blocks over all endpoints: the oldest are forgotten first.
+    /// Creates an empty set of at most `limit` blocks over all endpoints. Beyond that, the oldest are removed first.
     pub fn new(limit: usize) -> Self {
         Self { limit, by_key: AHashMap::new(), order: VecDeque::new() }
     }
 
-    /// How many blocks are noted, over all endpoints. Some may have run out.
+    /// Returns the number of entries over all endpoints. Some may have expired.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether nothing is noted.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// An endpoint will hold these blocks, which counts until `until`. Times are milliseconds since any fixed moment, and
-    /// neither `now` nor `until` ever goes back.
+    /// Records that an endpoint will hold these blocks, until the time `until`. Times are milliseconds since any fixed
+    /// moment, and neither `now` nor `until` may decrease between calls.
     pub fn note(&mut self, holder: u32, keys: &[BlockKey], now: u64, until: u64) {
         while self.order.front().is_some_and(|&(_, _, end)| end <= now) {
             self.drop_oldest();
@@ -59,7 +59,7 @@ impl Expected {
             .is_some_and(|holders| holders.iter().any(|&(known, until)| known == holder && until > now))
     }
 
-    /// Nothing is expected of this endpoint any more.
+    /// Removes all entries of this endpoint.
     pub fn forget(&mut self, holder: u32) {
         self.order.retain(|&(_, noted, _)| noted != holder);
         self.by_key.retain(|_, holders| {
@@ -71,7 +71,7 @@ impl Expected {
     fn drop_oldest(&mut self) {
         let Some((key, holder, until)) = self.order.pop_front() else { return };
         if let std::collections::hash_map::Entry::Occupied(mut holders) = self.by_key.entry(key) {
-            // A later note of the same block has its own place in the order.
+            // A later entry of the same block has its own place in the order.
             holders.get_mut().retain(|&known| known != (holder, until));
             if holders.get().is_empty() {
                 holders.remove();

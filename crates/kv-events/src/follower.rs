@@ -1,19 +1,19 @@
-//! Keeping up with one publisher by its sequence numbers.
+//! Tracks the sequence numbers of one publisher.
 
-/// What to do with a message, or after a connection was made.
+/// What to do with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// It is the next one: apply it.
+    /// The message is the next one: apply it.
     Apply,
-    /// It was applied already.
+    /// The message was already applied: skip it.
     Skip,
-    /// Messages are missing: ask for those from this number on, apply them, and then this one.
+    /// Messages are missing: request a replay from this number on, apply the replayed messages, and then this one.
     Replay(u64),
-    /// The publisher began anew: forget what is known of it, then go on with what comes from this number on.
+    /// The publisher has restarted: remove its state, then apply the messages from this one on.
     Restart,
 }
 
-/// What is known of one publisher's sequence.
+/// The state of one publisher's sequence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Follower {
     expected: Option<u64>,
@@ -24,18 +24,18 @@ pub struct Follower {
 // === impl Follower ===
 
 impl Follower {
-    /// A connection was made: the publisher may be another process now.
+    /// Called after a connection was made: the publisher may now be another process.
     pub fn connected(&mut self) {
         self.reconnected = true;
     }
 
-    /// Messages that were missed and could not be had again.
+    /// Returns the number of messages that were missed and could not be replayed.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// A message arrived. For anything but [`Step::Replay`] it counts as seen; after a replay, call
-    /// [`caught_up`](Self::caught_up) and apply it.
+    /// Handles a live message. Except for [`Step::Replay`], the message counts as seen. After a replay, call
+    /// [`caught_up`](Self::caught_up) for it.
     pub fn live(&mut self, sequence: u64) -> Step {
         let reconnected = std::mem::take(&mut self.reconnected);
         let step = match self.expected {
@@ -44,7 +44,7 @@ impl Follower {
             Some(expected) if sequence == expected => Step::Apply,
             Some(expected) if sequence > expected => return Step::Replay(expected),
             Some(_) if sequence == 0 || reconnected => {
-                // What this process said before is to be had again.
+                // The earlier messages of the new process can be replayed.
                 self.expected = if sequence == 0 { Some(1) } else { None };
                 return Step::Restart;
             }
@@ -54,7 +54,7 @@ impl Follower {
         step
     }
 
-    /// A message of a replay: whether to apply it.
+    /// Handles a message of a replay. Returns whether to apply it.
     pub fn replayed(&mut self, sequence: u64) -> bool {
         let expected = self.expected.unwrap_or_default();
         if sequence < expected {
@@ -65,8 +65,8 @@ impl Follower {
         true
     }
 
-    /// The replay before this message is over, whether or not it had all. Whether to apply the message: a replay may have
-    /// contained it.
+    /// Called with the live message after its replay has ended, complete or not. Returns whether to apply the message: the
+    /// replay may have contained it.
     pub fn caught_up(&mut self, sequence: u64) -> bool {
         self.replayed(sequence)
     }

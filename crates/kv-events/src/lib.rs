@@ -1,14 +1,15 @@
 //! The KV cache events of inference engines as pure data.
 //!
 //! An engine (vLLM, SGLang) publishes which blocks of tokens its prefix cache stores and drops, on a ZeroMQ PUB socket, and
-//! repeats them from a sequence number on over a ROUTER socket. Here are the layers of that, none of which opens a connection:
+//! repeats them from a sequence number on over a ROUTER socket. This crate has the layers of this protocol, none of which
+//! opens a connection:
 //!
-//! * [`zmtp`]: the wire protocol, bytes in and bytes out, for SUB, DEALER, PUB and ROUTER sockets;
+//! * [`zmtp`]: the wire protocol for SUB, DEALER, PUB and ROUTER sockets, from bytes to bytes;
 //! * [`msgpack`]: reading and writing the format of the payload;
-//! * [`Batch`] and [`Event`]: what a payload says, in vLLM's array form and its map form;
-//! * [`Follower`]: which messages are next, repeated, or follow a gap;
-//! * [`Index`]: who holds which block, and how much of a prompt each endpoint holds;
-//! * [`Expected`]: who will hold which block soon, because a request was just sent there.
+//! * [`Batch`] and [`Event`]: the contents of a payload, in vLLM's array form and its map form;
+//! * [`Follower`]: decides whether a message is the next one, repeated, or follows a gap;
+//! * [`Index`]: which endpoints hold a block, and how much of a prompt each endpoint holds;
+//! * [`Expected`]: which endpoints will soon hold a block, because a request was just sent to them.
 
 mod event;
 mod expected;

@@ -1,30 +1,30 @@
-//! Reading and writing msgpack, without building a tree.
+//! A msgpack reader and writer that build no tree.
 
-/// The payload is not what was expected at this place.
+/// The payload has another value at this position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected} at byte {at}")]
 pub struct MsgpackError {
-    /// What should be there.
+    /// The expected value.
     pub expected: &'static str,
-    /// Bytes before it.
+    /// The position in bytes.
     pub at: usize,
 }
 
-/// Reads one value after another. It allocates nothing.
+/// Reads one value after another without allocating.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// What the next value is.
+/// The kind of the next value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing.
+    /// Nil.
     Nil,
-    /// True or false.
+    /// A boolean.
     Bool,
-    /// A whole number.
+    /// An integer.
     Int,
     /// A floating point number.
     Float,
@@ -36,24 +36,24 @@ pub enum Kind {
     Array,
     /// A map.
     Map,
-    /// An extension, or a byte that starts nothing.
+    /// An extension, or an invalid byte.
     Other,
 }
 
 // === impl Reader ===
 
 impl<'a> Reader<'a> {
-    /// Reads these bytes.
+    /// Creates a reader of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// Bytes that were not read yet.
+    /// Returns the number of bytes that were not read yet.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// What comes next; `None` at the end.
+    /// Returns the kind of the next value, or `None` at the end.
     pub fn kind(&self) -> Option<Kind> {
         Some(match self.bytes.get(self.at)? {
             0xc0 => Kind::Nil,
@@ -68,14 +68,14 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Whether a nil comes next, which is then read.
+    /// Reads a nil if it comes next. Returns whether it did.
     pub fn nil(&mut self) -> bool {
         let is_nil = self.kind() == Some(Kind::Nil);
         self.at += usize::from(is_nil);
         is_nil
     }
 
-    /// A whole number; negative ones as their two's complement of 64 bits.
+    /// Reads an integer. A negative one is returned as its 64-bit two's complement.
     pub fn integer(&mut self) -> Result<u64, MsgpackError> {
         let error = self.error("a whole number");
         let first = self.byte().ok_or(error)?;
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         value.ok_or(error)
     }
 
-    /// A number, whole or not.
+    /// Reads an integer or a floating point number.
     pub fn number(&mut self) -> Result<f64, MsgpackError> {
         let error = self.error("a number");
         match self.bytes.get(self.at) {
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Text in UTF-8.
+    /// Reads a UTF-8 text.
     pub fn text(&mut self) -> Result<&'a str, MsgpackError> {
         let error = self.error("text");
         let length = match self.byte().ok_or(error)? {
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(bytes).map_err(|_| error)
     }
 
-    /// Bytes.
+    /// Reads a byte string.
     pub fn bytes(&mut self) -> Result<&'a [u8], MsgpackError> {
         let error = self.error("bytes");
         let length = match self.byte().ok_or(error)? {
@@ -134,7 +134,8 @@ impl<'a> Reader<'a> {
         self.take(length).ok_or(error)
     }
 
-    /// The start of an array: how many values follow. There are at most as many as bytes.
+    /// Reads the start of an array, and returns the number of its values. The number is at most the number of remaining
+    /// bytes.
     pub fn array(&mut self) -> Result<usize, MsgpackError> {
         let error = self.error("an array");
         let length = match self.byte().ok_or(error)? {
@@ -146,7 +147,7 @@ impl<'a> Reader<'a> {
         self.count(length).ok_or(error)
     }
 
-    /// The start of a map: how many pairs follow. There are at most as many as bytes.
+    /// Reads the start of a map, and returns the number of its pairs. The number is at most the number of remaining bytes.
     pub fn map(&mut self) -> Result<usize, MsgpackError> {
         let error = self.error("a map");
         let length = match self.byte().ok_or(error)? {
@@ -158,7 +159,7 @@ impl<'a> Reader<'a> {
         self.count(length).ok_or(error)
     }
 
-    /// Reads past one value, however deep, and returns its bytes.
+    /// Skips one value of any depth, and returns its bytes.
     pub fn skip(&mut self) -> Result<&'a [u8], MsgpackError> {
         let start = self.at;
         let error = self.error("a value");
@@ -187,7 +188,7 @@ impl<'a> Reader<'a> {
                         first @ 0xc7..=0xc9 => self.big_endian(1 << (first - 0xc7)).ok_or(error)?,
                         _ => return Err(error),
                     };
-                    // One more byte says which extension it is.
+                    // One more byte has the type of the extension.
                     self.take(length.saturating_add(1)).ok_or(error)?;
                 }
             }
@@ -230,19 +231,19 @@ impl<'a> Reader<'a> {
 /// Writes one value after another.
 #[derive(Debug, Clone, Default)]
 pub struct Writer {
-    /// What was written.
+    /// The bytes that were written.
     pub bytes: Vec<u8>,
 }
 
 // === impl Writer ===
 
 impl Writer {
-    /// Nothing.
+    /// Writes nil.
     pub fn nil(&mut self) {
         self.bytes.push(0xc0);
     }
 
-    /// A whole number in its shortest form.
+    /// Writes an integer in its shortest form.
     pub fn integer(&mut self, value: u64) {
         if let Ok(small) = u8::try_from(value) {
             if small > 0x7f {
@@ -261,13 +262,13 @@ impl Writer {
         }
     }
 
-    /// A floating point number.
+    /// Writes a floating point number.
     pub fn float(&mut self, value: f64) {
         self.bytes.push(0xcb);
         self.bytes.extend(value.to_be_bytes());
     }
 
-    /// Text, of at most four GiB.
+    /// Writes a text of at most four GiB.
     pub fn text(&mut self, text: &str) {
         match text.len() {
             length @ 0..32 => self.head(0xa0, length),
@@ -283,7 +284,7 @@ impl Writer {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    /// The start of an array of so many values.
+    /// Writes the start of an array with this many values.
     pub fn array(&mut self, length: usize) {
         if length < 16 {
             self.head(0x90, length);
@@ -293,7 +294,7 @@ impl Writer {
         }
     }
 
-    /// The start of a map of so many pairs.
+    /// Writes the start of a map with this many pairs.
     pub fn map(&mut self, length: usize) {
         if length < 16 {
             self.head(0x80, length);

@@ -1,10 +1,10 @@
-//! ZMTP 3, as far as events need it: one connection, the NULL mechanism, messages of frames with a bounded size.
+//! ZMTP 3, as far as KV events need it: one connection, the NULL mechanism, and messages of limited size.
 //!
-//! A [`Connection`] takes the bytes that a peer sent and returns what they mean. What it has to send collects in
-//! [`Connection::output`]. It says that it speaks version 3.0, so that peers send subscriptions as messages, and
-//! understands the subscription commands of version 3.1 too.
+//! A [`Connection`] takes the bytes from a peer and returns their meaning. The bytes for the peer collect in
+//! [`Connection::output`]. The connection announces version 3.0, so that peers send subscriptions as messages. It also
+//! understands the subscription commands of version 3.1.
 
-/// Both halves of the greeting: signature, version, mechanism, role and filler.
+/// The length of the greeting: signature, version, mechanism, role and filler.
 const GREETING: usize = 64;
 const MORE: u8 = 1;
 const LONG: u8 = 2;
@@ -13,13 +13,13 @@ const COMMAND: u8 = 4;
 /// The kind of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Socket {
-    /// Receives what it subscribed to.
+    /// Receives the topics to which it has subscribed.
     Sub,
     /// Sends to all subscribers.
     Pub,
-    /// Asks.
+    /// Sends requests.
     Dealer,
-    /// Answers many.
+    /// Answers several peers.
     Router,
 }
 
@@ -43,12 +43,12 @@ impl Socket {
     }
 }
 
-/// The most that a peer may send at once.
+/// The limits for messages from a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of all frames of one message.
+    /// The most bytes in all frames of one message.
     pub message: usize,
-    /// Frames of one message.
+    /// The most frames in one message.
     pub frames: usize,
 }
 
@@ -58,47 +58,47 @@ impl Default for Bounds {
     }
 }
 
-/// A peer that does not speak as it should. The connection cannot go on.
+/// The peer has violated the protocol. The connection must be closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ZmtpError {
-    /// Something else listens there.
+    /// The peer speaks another protocol.
     #[error("the peer does not speak ZMTP 3: its greeting starts with other bytes")]
     Greeting,
-    /// A peer of an old release.
+    /// The peer speaks an old version.
     #[error("the peer speaks ZMTP {0}; version 3 or newer is needed")]
     Version(u8),
-    /// A peer that wants a password or keys.
+    /// The peer requires authentication.
     #[error("the peer asks for the security mechanism `{0}`; only NULL is supported")]
     Mechanism(String),
-    /// A peer of the wrong kind.
+    /// The peer's socket has an incompatible type.
     #[error("the peer's socket is of type `{peer}`, which does not talk to {own}")]
     Incompatible {
         /// The peer's type.
         peer: String,
-        /// Ours.
+        /// This connection's type.
         own: &'static str,
     },
-    /// The peer refused us.
+    /// The peer has refused the connection.
     #[error("the peer refused the connection: {0}")]
     Refused(String),
     /// A frame or a message is too long.
     #[error("a message of more than {0} bytes or frames")]
     TooLong(usize),
-    /// Bytes that mean nothing.
+    /// The bytes are invalid.
     #[error("a malformed {0}")]
     Malformed(&'static str),
 }
 
-/// What a peer said.
+/// Something that was received from the peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
     /// The handshake is complete.
     Ready,
     /// A message, frame by frame.
     Message(Vec<Vec<u8>>),
-    /// The peer, a subscriber, wants messages whose first frame starts so.
+    /// The peer, a subscriber, subscribes to messages whose first frame starts with this topic.
     Subscribe(Vec<u8>),
-    /// It no longer does.
+    /// The peer unsubscribes from this topic.
     Unsubscribe(Vec<u8>),
 }
 
@@ -109,7 +109,7 @@ enum State {
     Ready,
 }
 
-/// A frame's flags, its body, and what comes after it.
+/// The flags of a frame, its body, and the bytes after it.
 type Frame<'a> = (u8, &'a [u8], &'a [u8]);
 
 /// One end of a connection.
@@ -120,14 +120,14 @@ pub struct Connection {
     state: State,
     input: Vec<u8>,
     frames: Vec<Vec<u8>>,
-    /// Bytes to send to the peer; the caller takes them.
+    /// The bytes to send to the peer, which the caller must take.
     pub output: Vec<u8>,
 }
 
 // === impl Connection ===
 
 impl Connection {
-    /// A connection of this kind. The greeting is in its output.
+    /// Creates a connection of this kind, with the greeting in its output.
     pub fn new(socket: Socket, bounds: Bounds) -> Self {
         let mut output = vec![0; GREETING];
         output[0] = 0xff;
@@ -143,7 +143,7 @@ impl Connection {
         self.state == State::Ready
     }
 
-    /// Appends a message to the output. Call it only when the connection is ready.
+    /// Appends a message to the output. Must only be called if the connection is ready.
     pub fn send<F: AsRef<[u8]>>(&mut self, frames: &[F]) {
         for (index, frame) in frames.iter().enumerate() {
             let more = if index + 1 < frames.len() { MORE } else { 0 };
@@ -151,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Appends a subscription to the output: messages whose first frame starts with `topic` shall come.
+    /// Appends a subscription to the output, for messages whose first frame starts with `topic`.
     pub fn subscribe(&mut self, topic: &[u8]) {
         let mut frame = Vec::with_capacity(topic.len() + 1);
         frame.push(1);
@@ -159,7 +159,7 @@ impl Connection {
         self.frame(0, &frame);
     }
 
-    /// Takes bytes from the peer, in pieces of any size. After an error the connection must be closed.
+    /// Handles bytes from the peer, which may come in pieces of any size. After an error the connection must be closed.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Received>, ZmtpError> {
         self.input.extend_from_slice(bytes);
         let mut input = std::mem::take(&mut self.input);
@@ -198,7 +198,7 @@ impl Connection {
         Ok(received)
     }
 
-    /// The next whole frame, if it is all there.
+    /// Returns the next frame if it is complete.
     fn next<'a>(&self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, ZmtpError> {
         let Some((&flags, rest)) = bytes.split_first() else { return Ok(None) };
         if flags & !(MORE | LONG | COMMAND) != 0 || flags & COMMAND != 0 && flags & MORE != 0 {
@@ -233,7 +233,7 @@ impl Connection {
         }
         let frames = std::mem::take(&mut self.frames);
         if self.socket == Socket::Pub {
-            // A subscriber sends nothing but subscriptions; anything else means nothing to a publisher.
+            // A subscriber only sends subscriptions; a publisher ignores everything else.
             return Ok(match frames.first().and_then(|frame| frame.split_first()) {
                 Some((1, topic)) => Some(Received::Subscribe(topic.to_vec())),
                 Some((0, topic)) => Some(Received::Unsubscribe(topic.to_vec())),
@@ -267,7 +267,7 @@ impl Connection {
             }
             (b"PING", State::Ready) => {
                 let mut pong = b"\x04PONG".to_vec();
-                // After the two bytes of a time comes a context of at most 16 bytes, which goes back.
+                // After the two bytes of the TTL follows a context of at most 16 bytes, which the answer repeats.
                 pong.extend(data.iter().skip(2).take(16));
                 self.frame(COMMAND, &pong);
                 Ok(None)
@@ -280,7 +280,7 @@ impl Connection {
     fn ready(&mut self) {
         let mut body = b"\x05READY".to_vec();
         for (name, value) in [("Socket-Type", self.socket.name()), ("Identity", "")] {
-            // Names and values are ours and short.
+            // Names and values are constants and short.
             body.push(u8::try_from(name.len()).unwrap_or_default());
             body.extend_from_slice(name.as_bytes());
             body.extend_from_slice(&u32::try_from(value.len()).unwrap_or_default().to_be_bytes());
@@ -300,13 +300,13 @@ impl Connection {
     }
 }
 
-/// A text with its length before it, in one byte; and what follows.
+/// Splits off a text that has its length in one byte before it. Returns the text and the rest.
 fn short(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&length, rest) = bytes.split_first()?;
     rest.split_at_checked(usize::from(length))
 }
 
-/// The property `Socket-Type` of a READY command.
+/// Returns the property `Socket-Type` of a READY command.
 fn socket_type(mut properties: &[u8]) -> Option<String> {
     let mut found = None;
     while !properties.is_empty() {
@@ -325,7 +325,7 @@ fn socket_type(mut properties: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Lets two ends talk in pieces of `piece` bytes until both are silent.
+    /// Exchanges bytes between two connections, in pieces of `piece` bytes, until both have no more output.
     fn exchange(left: &mut Connection, right: &mut Connection, piece: usize) -> [Vec<Received>; 2] {
         let mut said = [Vec::new(), Vec::new()];
         while !left.output.is_empty() || !right.output.is_empty() {

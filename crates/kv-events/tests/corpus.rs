@@ -1,4 +1,4 @@
-//! The kept corpus of the fuzz target for KV cache events, replayed, and changed at random.
+//! Replays the stored corpus of the fuzz target for KV cache events, unchanged and with random changes.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! The real libzmq and msgpack, through Python, at the other end.
+//! Tests against the real libzmq and msgpack, through Python.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::{
@@ -25,7 +25,7 @@ impl Drop for Python {
     }
 }
 
-/// Runs a program; `None`, and said loudly, where there is no Python with what it needs.
+/// Starts a Python program. Prints a message and returns `None` if Python or its packages are missing.
 fn python(program: &str, arguments: &[&str]) -> Option<(Python, impl BufRead + use<>)> {
     let usable = Path::new(PYTHON).exists()
         && Command::new(PYTHON)
@@ -49,7 +49,7 @@ fn line(lines: &mut impl BufRead) -> String {
     line.trim().to_owned()
 }
 
-/// One end over a blocking socket.
+/// A connection over a blocking socket.
 struct Peer {
     connection: Connection,
     stream: TcpStream,

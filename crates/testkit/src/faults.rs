@@ -15,33 +15,34 @@ use serde_json::json;
 
 use crate::watching::{self, Reply, Watching};
 
-/// What a [`faulty`] client does to requests. Clones share one state.
+/// The faults of a [`faulty`] client. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     inner: Arc<Inner>,
 }
 
-/// What becomes of a write.
+/// A fault of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is done, and nobody hears of it or does anything ever again, as when the process is killed right after it.
+    /// The write succeeds, but the client gets no answer and can send nothing any more, as if the process was killed right
+    /// after the write.
     Crash,
-    /// It is refused, because somebody else was faster.
+    /// The write is refused with a conflict.
     Conflict,
-    /// It is not done: the server has an error.
+    /// The write fails with an error of the server.
     Error,
-    /// It is done, but the answer says that it took too long.
+    /// The write succeeds, but the answer is a timeout.
     Timeout,
-    /// It is done, and no answer ever comes, as when a machine in between is lost.
+    /// The write succeeds, but no answer ever arrives, as if a machine on the path was lost.
     Silence,
 }
 
-/// A write that went through.
+/// A successful write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// How.
+    /// The HTTP method.
     pub method: Method,
-    /// What, from the API group on.
+    /// The path, from the API group on.
     pub path: String,
 }
 
@@ -49,18 +50,18 @@ pub struct Write {
 struct Inner {
     log: Mutex<Vec<Write>>,
     dry_runs: AtomicU64,
-    /// Writes that were tried since the next fault was planned, events aside.
+    /// The number of attempted writes since the last fault was planned, not counting events.
     tried: AtomicU64,
     planned: Mutex<Option<(u64, Fault)>>,
     happened: AtomicBool,
-    /// Requests whose answer never comes, as long as somebody waits for it.
+    /// Counts the requests that wait for an answer that never arrives.
     unanswered: Arc<()>,
     dead: AtomicBool,
-    /// Updates to answer with a conflict.
+    /// How many of the next updates get a conflict.
     conflicts: AtomicU64,
-    /// Reads to answer with an error, and below which path.
+    /// A path, and how many of the next reads below it get an error.
     broken: Mutex<Option<(&'static str, u64)>>,
-    /// Where the client has no rights.
+    /// The path below which the client has no rights.
     forbidden: Mutex<Option<&'static str>>,
     watching: Mutex<Watching>,
 }
@@ -68,71 +69,71 @@ struct Inner {
 // === impl Faults ===
 
 impl Faults {
-    /// How many writes went through: everything but reads and dry-runs.
+    /// Returns the number of successful writes, not counting dry-runs.
     pub fn writes(&self) -> u64 {
         self.inner.log.lock().len() as u64
     }
 
-    /// The writes that went through.
+    /// Returns the successful writes.
     pub fn log(&self) -> Vec<Write> {
         self.inner.log.lock().clone()
     }
 
-    /// How many dry-runs were asked for.
+    /// Returns the number of requested dry-runs.
     pub fn dry_runs(&self) -> u64 {
         self.inner.dry_runs.load(Ordering::SeqCst)
     }
 
-    /// Plans what becomes of the n-th write from now on; events do not count, because nothing depends on them.
+    /// Plans a fault for the n-th write from now on. Events do not count, because nothing depends on them.
     pub fn plan(&self, nth: u64, fault: Fault) {
         *self.inner.planned.lock() = Some((nth, fault));
         self.inner.happened.store(false, Ordering::SeqCst);
         self.inner.tried.store(0, Ordering::SeqCst);
     }
 
-    /// Whether what was planned has happened.
+    /// Whether the planned fault has happened.
     pub fn happened(&self) -> bool {
         self.inner.happened.load(Ordering::SeqCst)
     }
 
-    /// How many answers are waited for that never come.
+    /// Returns how many requests wait for an answer that never arrives.
     pub fn unanswered(&self) -> usize {
         Arc::strong_count(&self.inner.unanswered) - 1
     }
 
-    /// Whether no request gets an answer any more.
+    /// Whether the client gets no answers any more.
     pub fn is_dead(&self) -> bool {
         self.inner.dead.load(Ordering::SeqCst)
     }
 
-    /// Answers the next updates with a conflict.
+    /// Answers this many of the next updates with a conflict.
     pub fn conflict(&self, writes: u64) {
         self.inner.conflicts.store(writes, Ordering::SeqCst);
     }
 
-    /// Answers the next reads below this path with an error of the server. Watches go on.
+    /// Answers this many of the next reads below this path with a server error. Watches are not affected.
     pub fn fail_reads(&self, path: &'static str, reads: u64) {
         *self.inner.broken.lock() = Some((path, reads));
     }
 
-    /// From now on the client has no right to what is below this path; none: all rights again.
+    /// Removes the client's rights below this path from now on. `None` restores all rights.
     pub fn forbid(&self, path: Option<&'static str>) {
         *self.inner.forbidden.lock() = path;
     }
 
-    /// What becomes of the events of the watches that begin from now on.
+    /// Sets how the events of future watches are delivered.
     pub fn watch(&self, how: Watching) {
         *self.inner.watching.lock() = how;
     }
 
-    /// Whether a read is one of those that fail.
+    /// Whether a read must fail.
     fn is_broken(&self, path: &str) -> bool {
         let mut broken = self.inner.broken.lock();
         let left = broken.as_mut().filter(|(below, left)| path.starts_with(below) && *left > 0);
         left.map(|(_, left)| *left -= 1).is_some()
     }
 
-    /// The fault of the write that is about to be made, if one is planned for it.
+    /// Returns the fault for the next write, if one is planned for it.
     fn next(&self, method: &Method, path: &str) -> Option<Fault> {
         let take = |left: u64| left.checked_sub(1);
         let update = matches!(*method, Method::PUT | Method::PATCH);
@@ -149,7 +150,7 @@ impl Faults {
     }
 }
 
-/// A client of a server with all rights, to whose requests `faults` happen.
+/// Returns a client of a server with all rights, whose requests have these faults.
 pub fn faulty(server: &ApiServer, faults: &Faults) -> Client {
     let (server, faults) = (server.clone(), faults.clone());
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -177,7 +178,7 @@ async fn answer(server: &ApiServer, faults: &Faults, request: Request<Body>) -> 
         }
         let how = if watches { *inner.watching.lock() } else { Watching::Calm };
         let answer = client.send(request).await?;
-        // Nobody hears of what was asked for before the end.
+        // A request from before the crash gets no answer either.
         return if faults.is_dead() {
             std::future::pending().await
         } else {

@@ -1,4 +1,4 @@
-//! For tests only: a running world, golden cases and oracles.
+//! For tests only: an embedded API server with a platform, and clients and watches with faults.
 
 #![expect(
     clippy::panic,

@@ -1,4 +1,4 @@
-//! Watches that do not deliver what happens as it happens.
+//! Watches that deliver events late, twice, in another order, or not at all.
 
 use std::{collections::VecDeque, pin::Pin, time::Duration};
 
@@ -10,35 +10,35 @@ use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use kube::client::Body;
 use serde_json::{Value, json};
 
-/// Longest delay of an event.
+/// The longest delay of an event.
 const LONGEST_DELAY: u64 = 3000;
-/// How long an event waits for another to be swapped with.
+/// How long an event waits for another event with which it is swapped.
 const SWAP_WITHIN: Duration = Duration::from_millis(200);
-/// Events between two losses.
+/// The number of events between two losses.
 const LOST_EVERY: u32 = 4;
 
-/// How the events of watches come.
+/// How the events of watches are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Watching {
-    /// As they happen.
+    /// Without changes.
     #[default]
     Calm,
-    /// Late, each watch by other times: so what happened to one kind before another is seen after it.
+    /// Late, with different delays in each watch. So a change of one kind may be seen after a later change of another kind.
     Delayed,
-    /// Some are lost: the server has forgotten them, and says so.
+    /// With losses: the server has forgotten some events and reports that.
     Lost,
-    /// Each watch breaks off again and again in the middle of its events.
+    /// With interruptions: each watch ends again and again in the middle of its events.
     Cut,
-    /// Each twice.
+    /// Each event twice.
     Twice,
-    /// Events of different objects change places.
+    /// With events of different objects swapped.
     Swapped,
 }
 
-/// What a client gets.
+/// The response that a client gets.
 pub(crate) type Reply = Response<UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>>;
 
-/// An answer as it comes by a watch like this.
+/// Changes the delivery of a watch's events in this way.
 pub(crate) fn through(answer: Response<Body>, how: Watching) -> Reply {
     if how == Watching::Calm || !answer.status().is_success() {
         return answer.map(|body| body.map_err(Into::into).boxed_unsync());
@@ -60,7 +60,7 @@ pub(crate) fn through(answer: Response<Body>, how: Watching) -> Reply {
     })
 }
 
-/// The lines of a body.
+/// The lines of a response body.
 struct Lines {
     chunks: Pin<Box<dyn Stream<Item = Bytes> + Send>>,
     rest: Vec<u8>,
@@ -69,7 +69,7 @@ struct Lines {
 struct State {
     lines: Lines,
     how: Watching,
-    /// Of numbers that are the same in every run.
+    /// The seed of the random numbers, which are the same in every run.
     seed: u64,
     count: u32,
     next: VecDeque<Bytes>,
@@ -80,7 +80,7 @@ struct State {
 
 impl Lines {
     fn of(body: Body) -> Self {
-        // A body that breaks off is one that ends: the watch begins anew.
+        // A body that ends with an error ends the watch, which then starts again.
         let chunks = body.into_data_stream().filter_map(async |chunk| chunk.ok());
         Self { chunks: Box::pin(chunks), rest: Vec::new() }
     }
@@ -127,7 +127,7 @@ impl State {
                         self.ended = true;
                         return Some(line);
                     };
-                    // One object's events come in their order in every watch there is.
+                    // The events of one object keep their order, as in every real watch.
                     if self::event(&other).is_some_and(|other| other != event) {
                         self.next.push_back(line);
                         return Some(other);
@@ -139,7 +139,7 @@ impl State {
         Some(line)
     }
 
-    /// Another number each time, of the kind that looks random.
+    /// Returns the next pseudo-random number.
     fn random(&mut self) -> u64 {
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;
@@ -148,7 +148,7 @@ impl State {
     }
 }
 
-/// Which object an event is about; none for what is no event of an object.
+/// Returns the object of an event, or `None` if the line is not an event of an object.
 fn event(line: &[u8]) -> Option<[String; 2]> {
     let event: Value = serde_json::from_slice(line).ok()?;
     if !matches!(event["type"].as_str()?, "ADDED" | "MODIFIED" | "DELETED") {

@@ -1,4 +1,4 @@
-//! An embedded API server with what a platform has installed.
+//! An embedded API server with a platform's objects.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -22,13 +22,13 @@ use tokio_util::sync::CancellationToken;
 
 /// Namespace of the platform.
 const SYSTEM: &str = "kserve";
-/// How long a test waits for something that should happen in milliseconds: machines may be busy with other tests.
+/// How long a test waits for something that should take milliseconds: the machine may be busy with other tests.
 const PATIENCE: Duration = Duration::from_mins(3);
-/// Between two looks.
+/// The interval between two checks.
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// An API server in this process: CRDs, the platform's settings and its default Gateway are installed, garbage is
-/// collected. Presets and controllers are the test's own business.
+/// An API server in this process. The CRDs, the platform's settings and its default Gateway are installed, and garbage
+/// collection runs. The test itself installs presets and starts controllers.
 pub struct World {
     /// The server.
     pub server: ApiServer,
@@ -38,7 +38,7 @@ pub struct World {
 // === impl World ===
 
 impl World {
-    /// A world with every optional API.
+    /// Creates a world with every optional API.
     pub async fn new(admission: Arc<dyn Admission>) -> Self {
         let world = Self::bare(admission).await;
         for crd in longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional()) {
@@ -64,9 +64,9 @@ impl World {
         world
     }
 
-    /// A world where nothing is installed but the platform's namespace, and that calls webhooks only.
+    /// Creates a world with only the platform's namespace. Admission only calls webhooks.
     pub async fn empty() -> Self {
-        // Says what happens when a test is looked into with RUST_LOG; only the first world of a process can set it.
+        // Shows logs if a test is debugged with RUST_LOG. Only the first world of a process can set this.
         let _ = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
             .with_test_writer()
@@ -81,7 +81,8 @@ impl World {
         world
     }
 
-    /// A world with our own CRDs and the platform's settings only; its server admits and converts by itself.
+    /// Creates a world with only Longboat's own CRDs and the platform's settings. Admission and conversion run in the
+    /// server's process.
     pub async fn bare(admission: Arc<dyn Admission>) -> Self {
         let world = Self::empty().await;
         world.server.add_admission(admission);
@@ -92,7 +93,7 @@ impl World {
         world
     }
 
-    /// Installs our own CRDs and the platform's settings.
+    /// Installs Longboat's own CRDs and the platform's settings.
     pub async fn install_platform(&self) {
         for crd in longboat_api::crd::own() {
             self.install_crd(crd).await;
@@ -123,14 +124,14 @@ impl World {
         self.apply(serde_json::to_value(settings).expect("a ConfigMap prints")).await;
     }
 
-    /// A client with all rights.
+    /// Returns a client with all rights.
     pub fn client(&self) -> Client {
         self.server.client("default")
     }
 
     /// Installs a CRD.
     pub async fn install_crd(&self, crd: Value) {
-        // Not typed: reading a schema into types takes more stack than a test's thread has.
+        // Not typed: deserializing a schema into types takes more stack than a test's thread has.
         self.apply(crd).await;
     }
 
@@ -147,7 +148,7 @@ impl World {
         self.apply(account).await;
     }
 
-    /// Applies an object by server-side apply; panics where it is refused.
+    /// Applies an object by server-side apply. Panics if the server refuses it.
     pub async fn apply(&self, object: Value) -> DynamicObject {
         self.try_apply(object).await.unwrap_or_else(|error| panic!("refused: {error}"))
     }
@@ -169,12 +170,12 @@ impl World {
         }
     }
 
-    /// Waits until a condition holds; says what was waited for when it does not.
+    /// Waits until a condition returns a value. Panics with the description if it does not.
     pub async fn eventually<T, F: AsyncFn() -> Option<T>>(&self, what: &str, condition: F) -> T {
         self.try_eventually(condition).await.unwrap_or_else(|| panic!("waited in vain: {what}"))
     }
 
-    /// Waits until a condition holds; none where it does not.
+    /// Waits until a condition returns a value. Returns `None` if it does not.
     pub async fn try_eventually<T, F: AsyncFn() -> Option<T>>(&self, condition: F) -> Option<T> {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while tokio::time::Instant::now() < deadline {
@@ -202,7 +203,7 @@ impl World {
         }
     }
 
-    /// Names of the objects of a kind in a namespace.
+    /// Returns the names of the objects of a kind in a namespace.
     pub async fn names<K>(&self, namespace: &str) -> Vec<String>
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
@@ -215,7 +216,7 @@ impl World {
         list.items.iter().map(ResourceExt::name_any).collect()
     }
 
-    /// Says of every Deployment of a namespace that it is available, as its controller would.
+    /// Sets the status of every Deployment in a namespace to available, as its controller would.
     pub async fn make_available(&self, namespace: &str) {
         let api: Api<Deployment> = Api::namespaced(self.client(), namespace);
         for deployment in api.list(&ListParams::default()).await.expect("Deployments can be listed") {
@@ -235,7 +236,7 @@ impl World {
         }
     }
 
-    /// Says of every HTTPRoute of a namespace that its Gateways take it as it is.
+    /// Sets the status of every HTTPRoute in a namespace to accepted by its Gateways.
     pub async fn accept_routes(&self, namespace: &str) {
         let api: Api<HTTPRoute> = Api::namespaced(self.client(), namespace);
         for route in api.list(&ListParams::default()).await.expect("HTTPRoutes can be listed") {

@@ -1,4 +1,4 @@
-//! One condition.
+//! A single condition.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -65,17 +65,17 @@ pub enum Severity {
 // === impl Condition ===
 
 impl Condition {
-    /// Whether it holds.
+    /// Whether the status is true.
     pub fn is_true(&self) -> bool {
         self.status == ConditionStatus::True
     }
 
-    /// Whether it does not hold.
+    /// Whether the status is false.
     pub fn is_false(&self) -> bool {
         self.status == ConditionStatus::False
     }
 
-    /// Whether both say the same, whenever they said it.
+    /// Whether both conditions are equal except for their times.
     pub fn says_the_same(&self, other: &Self) -> bool {
         self.type_ == other.type_
             && self.status == other.status
@@ -88,7 +88,7 @@ impl Condition {
 // === impl ConditionStatus ===
 
 impl<'de> Deserialize<'de> for ConditionStatus {
-    /// Anything but `True` and `False` is unknown: what others wrote must not stop a service.
+    /// Reads any value other than `True` and `False` as unknown: values that others have written must not stop a service.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match Option::<String>::deserialize(deserializer)?.as_deref() {
             Some("True") => Self::True,
@@ -101,7 +101,7 @@ impl<'de> Deserialize<'de> for ConditionStatus {
 // === impl Severity ===
 
 impl<'de> Deserialize<'de> for Severity {
-    /// Anything but `Warning` and `Info` counts as an error.
+    /// Reads any value other than `Warning` and `Info` as an error.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match String::deserialize(deserializer)?.as_str() {
             "Warning" => Self::Warning,

@@ -1,14 +1,14 @@
-//! Knative's living condition set: the condition `Ready` follows the conditions that it depends on.
+//! Knative's living condition set: the condition `Ready` follows its dependents.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Condition, ConditionStatus, Severity, types::READY};
 
-/// The conditions of one object while they are being worked out.
+/// The conditions of an object during a reconcile.
 ///
-/// Every change is stamped with the given time plus a nanosecond for each change before it, so that "the newest"
-/// means the order of calls; [`groom`] replaces the stamps before the status is written.
+/// Each change gets the given time plus one nanosecond per earlier change, so that the newest condition is the one that was
+/// changed last. [`groom`] replaces these times before the status is written.
 #[derive(Debug)]
 pub struct Conditions<'a> {
     dependents: &'static [&'static str],
@@ -20,17 +20,17 @@ pub struct Conditions<'a> {
 // === impl Conditions ===
 
 impl<'a> Conditions<'a> {
-    /// Works on `list`, where `Ready` follows `dependents`.
+    /// Edits `list`, where `Ready` follows `dependents`.
     pub fn new(dependents: &'static [&'static str], list: &'a mut Vec<Condition>, now: Timestamp) -> Self {
         Self { dependents, list, now, changes: 0 }
     }
 
-    /// The condition of a type, if it is there.
+    /// Returns the condition of a type, if it exists.
     pub fn get(&self, type_: &str) -> Option<&Condition> {
         self.list.iter().find(|c| c.type_ == type_)
     }
 
-    /// Adds what is missing of `Ready` (unknown) and its dependents (true where `Ready` is, else unknown).
+    /// Adds `Ready` (unknown) and its dependents if they are missing. A dependent is true if `Ready` is true, else unknown.
     pub fn initialize(&mut self) {
         if self.get(READY).is_none() {
             self.set(READY, ConditionStatus::Unknown, "", "");
@@ -47,12 +47,12 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Says that a condition holds, and works `Ready` out again.
+    /// Sets a condition to true, and recomputes `Ready`.
     pub fn mark_true(&mut self, type_: &str) {
         self.mark_true_with_reason(type_, "", "");
     }
 
-    /// Says that a condition holds and why, and works `Ready` out again.
+    /// Sets a condition to true with a reason, and recomputes `Ready`.
     pub fn mark_true_with_reason(&mut self, type_: &str, reason: &str, message: &str) {
         self.set(type_, ConditionStatus::True, reason, message);
         match self.unhappy_dependent() {
@@ -62,7 +62,7 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Says that a condition does not hold; `Ready` follows where it depends on it.
+    /// Sets a condition to false. `Ready` follows if it depends on the condition.
     pub fn mark_false(&mut self, type_: &str, reason: &str, message: &str) {
         self.set(type_, ConditionStatus::False, reason, message);
         if self.dependents.contains(&type_) {
@@ -70,8 +70,8 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Says that nobody knows. A dependent that is false keeps `Ready` false (with this reason, if `Ready` was not
-    /// false before); otherwise `Ready` follows where it depends on the condition.
+    /// Sets a condition to unknown. If a dependent is false, `Ready` stays false, or becomes false with this reason.
+    /// Otherwise `Ready` follows if it depends on the condition.
     pub fn mark_unknown(&mut self, type_: &str, reason: &str, message: &str) {
         self.set(type_, ConditionStatus::Unknown, reason, message);
         let any_false = self.dependents.iter().any(|d| self.get(d).is_some_and(Condition::is_false));
@@ -84,7 +84,7 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Removes a condition, unless it is `Ready` or a dependent. `Ready` is not worked out again.
+    /// Removes a condition, unless it is `Ready` or a dependent. Does not recompute `Ready`.
     pub fn clear(&mut self, type_: &str) {
         if type_ != READY && !self.dependents.contains(&type_) {
             self.list.retain(|c| c.type_ != type_);
@@ -116,8 +116,9 @@ impl<'a> Conditions<'a> {
         self.list.sort_by(|a, b| a.type_.cmp(&b.type_));
     }
 
-    /// The dependent that `Ready` follows: the newest that is false, else the newest that is unknown, else an unknown
-    /// one if any is missing. A condition is a dependent if its severity is an error, as in the reference.
+    /// Returns the dependent that `Ready` follows: the newest false one, else the newest unknown one, else an unknown
+    /// condition if a dependent is missing. As in Knative, every condition with the severity of an error counts as a
+    /// dependent.
     fn unhappy_dependent(&self) -> Option<Condition> {
         let mut relevant: Vec<&Condition> =
             self.list.iter().filter(|c| c.severity == Severity::Error && c.type_ != READY).collect();
@@ -131,8 +132,8 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// Gives every condition that says what it said in `before` the time it had there, and all others `now`. What changed
-/// and changed back in between leaves no trace.
+/// Sets the times of conditions. A condition that is the same as in `before` gets its time from there, all others get `now`.
+/// So a condition that has changed and changed back keeps its time.
 pub fn groom(list: &mut [Condition], before: &[Condition], now: Timestamp) {
     let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
     for condition in list {

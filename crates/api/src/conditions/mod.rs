@@ -1,4 +1,4 @@
-//! Conditions: what is ready and what is not.
+//! The conditions of a service.
 
 mod condition;
 mod engine;

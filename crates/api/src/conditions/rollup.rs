@@ -1,15 +1,15 @@
-//! Roll-ups: conditions that follow the first of others that is false.
+//! Roll-ups: conditions that follow the first false one of other conditions.
 
 use super::{Condition, Conditions, table, types};
 
-/// What `Ready` of a service depends on.
+/// The dependents of `Ready` of a service.
 pub const SERVICE: &[&str] = &[types::PRESETS_COMBINED, types::WORKLOADS_READY, types::ROUTER_READY];
 
-/// What `Ready` of a service depends on where it waits for the proof of serving.
+/// The dependents of `Ready` of a service that waits for the proof of serving.
 pub const GATED: &[&str] =
     &[types::PRESETS_COMBINED, types::WORKLOADS_READY, types::ROUTER_READY, types::SERVING_PROVEN];
 
-/// The same, of a service whose prefill is apart.
+/// Like [`GATED`], for a service with separate prefill.
 pub const GATED_DISAGGREGATED: &[&str] = &[
     types::PRESETS_COMBINED,
     types::WORKLOADS_READY,
@@ -18,8 +18,8 @@ pub const GATED_DISAGGREGATED: &[&str] = &[
     types::KV_TRANSFER_OBSERVED,
 ];
 
-/// A condition that is false when the first false one of its parts is, and true otherwise. Parts that are absent or unknown do not
-/// count. Which conditions are its parts, the [table](super::ALL) says.
+/// A condition that follows its parts: it is false if one of them is false, with the reason of the first false one, and true
+/// otherwise. Missing and unknown parts do not count. The [table](super::ALL) lists the parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Rollup {
     /// Type of the condition.
@@ -33,8 +33,8 @@ pub const WORKLOADS: Rollup = Rollup { type_: types::WORKLOADS_READY };
 pub const ROUTER: Rollup = Rollup { type_: types::ROUTER_READY };
 
 impl Rollup {
-    /// Sets the condition from its parts. Reason and message are copied as they are: the reference uses the message
-    /// as a format string, which mangles `%` (not copied).
+    /// Sets the condition from its parts. Copies reason and message unchanged, whereas KServe uses the message as a format
+    /// string, which garbles `%`.
     pub fn apply(&self, conditions: &mut Conditions<'_>) {
         let mut parts = table::parts(self).filter_map(|part| conditions.get(part));
         let first = parts.find(|condition| condition.is_false());

@@ -2,29 +2,30 @@
 
 use super::rollup::Rollup;
 
-/// What the code has to know of a condition.
+/// The properties of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its type.
+    /// The type.
     pub type_: &'static str,
-    /// What it is about, for people.
+    /// A description for people.
     pub about: &'static str,
-    /// The type of the roll-up that it is a part of.
+    /// The type of the roll-up that has this condition as a part.
     pub part_of: Option<&'static str>,
-    /// What becomes of it when the service is stopped.
+    /// What happens to the condition when the service is stopped.
     pub when_stopped: WhenStopped,
-    /// Whether other services send this one no traffic while it is false.
+    /// Whether other services send no traffic to this one while the condition is false.
     pub carries_traffic: bool,
 }
 
-/// What becomes of a condition when the service is stopped.
+/// What happens to a condition when the service is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenStopped {
-    /// It is false with the reason `Stopped`, also of a part that the service does not have: whoever waits for one gets an answer.
+    /// The condition becomes false with the reason `Stopped`, even if the service does not have the part: so a client that
+    /// waits for the condition gets a result.
     Stopped,
-    /// It is removed.
+    /// The condition is removed.
     Absent,
-    /// It is decided as for a service that runs.
+    /// The condition is computed as for a running service.
     Unchanged,
 }
 
@@ -35,7 +36,7 @@ macro_rules! conditions {
             $($(#[doc = $about])* pub const $name: &str = $type;)*
         }
 
-        /// All conditions, in the order in which roll-ups look at their parts.
+        /// All conditions, in the order in which roll-ups check their parts.
         pub const ALL: &[Row] = &[
             $(Row {
                 type_: types::$name,
@@ -101,7 +102,7 @@ conditions! {
     CONFIG_IN_USE: "ConfigInUse" (part of nothing, Unchanged, no traffic);
 }
 
-/// The parts of a roll-up, in the order in which it looks at them.
+/// Returns the parts of a roll-up in the order in which it checks them.
 pub(super) fn parts(rollup: &Rollup) -> impl Iterator<Item = &'static str> {
     ALL.iter().filter(|row| row.part_of == Some(rollup.type_)).map(|row| row.type_)
 }

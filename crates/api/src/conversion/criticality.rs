@@ -1,4 +1,4 @@
-//! The criticality of models, which `v1alpha2` knows as annotations only.
+//! The criticality of models, for which `v1alpha2` only has annotations.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ pub const MODEL_CRITICALITY: &str = "internal.serving.kserve.io/model-criticalit
 /// In `v1alpha2`: the criticalities of its adapters, as a JSON object by position (`{"0":"Standard"}`).
 pub const LORA_CRITICALITIES: &str = "internal.serving.kserve.io/lora-criticalities";
 
-/// Going up: from fields to annotations. Adapters of adapters keep their field, as nothing prunes them. Annotations for
-/// which no field speaks stay.
+/// Converts up: from fields to annotations. Adapters of adapters keep their field, because nothing prunes them. An
+/// annotation stays if no field has its value.
 pub(super) fn stash(object: &mut Fields) -> Result<(), &'static str> {
     let Some(model) = map_at(object, &["spec", "model"]) else { return Ok(()) };
     let own = match model.get("criticality") {
@@ -34,10 +34,10 @@ pub(super) fn stash(object: &mut Fields) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What annotations say of adapters: criticalities by position.
+/// The criticalities of adapters in an annotation, by position.
 pub(super) type ByPosition = BTreeMap<String, String>;
 
-/// Takes the annotation with the criticalities of adapters, even if it cannot be read; an empty one stays.
+/// Removes and returns the annotation with the criticalities of adapters, even if it is invalid. An empty annotation stays.
 pub(super) fn take_by_position(object: &mut Fields) -> ByPosition {
     let read = annotation(object, LORA_CRITICALITIES).map(serde_json::from_str::<ByPosition>);
     let Some(read) = read else { return ByPosition::new() };
@@ -47,7 +47,7 @@ pub(super) fn take_by_position(object: &mut Fields) -> ByPosition {
     by_position
 }
 
-/// Going down: from annotations to fields. An empty annotation stays.
+/// Converts down: from annotations to fields. An empty annotation stays.
 pub(super) fn restore(object: &mut Fields, by_position: &ByPosition) {
     if let Some(own) = annotation(object, MODEL_CRITICALITY).map(str::to_owned)
         && let Some(model) = map_at(object, &["spec", "model"])
@@ -70,12 +70,12 @@ fn annotation<'a>(object: &'a Fields, key: &str) -> Option<&'a str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The adapters of a model.
+/// Returns the adapters of a model.
 pub(super) fn adapters(model: &mut Fields) -> Option<&mut Vec<Value>> {
     map_at(model, &["lora"])?.get_mut("adapters")?.as_array_mut()
 }
 
-/// Takes the criticality of an adapter, if it is a text that is not empty: anything else no one has to understand.
+/// Removes and returns the criticality of an adapter if it is a non-empty text. Other values are left alone.
 pub(super) fn take_named(adapter: &mut Fields) -> Option<String> {
     match adapter.get("criticality") {
         Some(Value::String(text)) if !text.is_empty() => take_text(adapter, "criticality"),
@@ -90,7 +90,7 @@ fn take_text(map: &mut Fields, key: &str) -> Option<String> {
     }
 }
 
-/// JSON as the reference writes it: characters that mean something to HTML are escaped.
+/// Returns the JSON that Go writes, in which characters with a meaning in HTML are escaped.
 fn go_json(map: &ByPosition) -> String {
     let text: Fields = map.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect();
     let mut out = Value::Object(text).to_string();

@@ -1,4 +1,4 @@
-//! What cannot be converted.
+//! Errors of conversions.
 
 use serde_json::Value;
 
@@ -7,35 +7,35 @@ use super::Version;
 /// Why an object cannot be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionError {
-    /// Nothing is known of the version.
+    /// The object's version is unknown.
     #[error(
         "{object}: apiVersion `{api_version}` is not known; it must be serving.kserve.io/v1alpha1 or serving.kserve.io/v1alpha2"
     )]
     UnknownVersion {
         /// The object.
         object: String,
-        /// Its `apiVersion`, or nothing.
+        /// Its `apiVersion`; may be empty.
         api_version: String,
     },
-    /// Nothing is known of the version that is asked for.
+    /// The target version is unknown.
     #[error(
         "version `{api_version}` is not known; it must be serving.kserve.io/v1alpha1 or serving.kserve.io/v1alpha2"
     )]
     UnknownTarget {
-        /// What was asked for.
+        /// The target.
         api_version: String,
     },
-    /// Nothing is known of the kind.
+    /// The object's kind is unknown.
     #[error(
         "{object}: kind `{kind}` is not known; it must be LLMInferenceService or LLMInferenceServiceConfig"
     )]
     UnknownKind {
         /// The object.
         object: String,
-        /// Its `kind`, or nothing.
+        /// Its `kind`; may be empty.
         kind: String,
     },
-    /// There is nothing to convert, and whoever asks for it is mistaken about something.
+    /// The object already has the target version, so the caller has made a mistake.
     #[error("{object}: apiVersion is {version} already")]
     SameVersion {
         /// The object.
@@ -43,17 +43,18 @@ pub enum ConversionError {
         /// Its version.
         version: Version,
     },
-    /// What the version cannot express has no place, as something else than annotations is there.
+    /// There is no place for fields that the target version does not have, because another value is where their annotations
+    /// would be.
     #[error("{object}: {path} must be a map")]
     NotAMap {
         /// The object.
         object: String,
-        /// Where.
+        /// The path of that value.
         path: &'static str,
     },
 }
 
-/// An object as errors name it: `LLMInferenceService ns/name`.
+/// Returns an object's name for errors: `LLMInferenceService ns/name`.
 pub(super) fn describe(object: &Value) -> String {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let metadata = object.get("metadata");

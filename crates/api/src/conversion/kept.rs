@@ -1,4 +1,4 @@
-//! Fields of a spec that `v1alpha1` lacks: annotations hold them there.
+//! Fields of a spec that `v1alpha1` lacks, and the annotations that hold them in `v1alpha1`.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,15 +11,16 @@ use super::{
 };
 use crate::v1alpha2::LLMInferenceServiceSpec;
 
-/// In `v1alpha1`: keys of annotations that hold the fields of the spec that only `v1alpha2` has. The path within the spec
-/// follows (`…/v1alpha2.kvCacheOffloading.cpu`), the value is JSON.
+/// The prefix of annotations in `v1alpha1` that hold the fields of the spec that only `v1alpha2` has. The path within the
+/// spec follows (`…/v1alpha2.kvCacheOffloading.cpu`), and the value is JSON.
 ///
-/// One annotation for each field that somebody can own: server-side apply gives up a field by leaving it out of the object
-/// in every version that has managers. In one text for all fields there is nothing to leave out, and what a manager of
-/// `v1alpha2` gave up would come back as soon as there is a manager of `v1alpha1`.
+/// There is one annotation for each field that can have an owner. Server-side apply releases a field by removing it from the
+/// object in every version in which managers own fields. With a single annotation for all fields, it could not remove just
+/// one of them: a field that a manager of `v1alpha2` has released would come back as soon as there is a manager of
+/// `v1alpha1`.
 pub const KEPT_PREFIX: &str = "internal.serving.kserve.io/v1alpha2.";
 
-/// Maps whose fields are owned one by one, with these fields.
+/// Maps whose fields have separate owners, with these fields.
 const MAPS: [(&str, &[&str]); 3] = [
     ("kvCacheOffloading", &["cpu", "evictionPolicy", "secondary"]),
     ("prefill.kvCacheOffloading", &["cpu", "evictionPolicy", "secondary"]),
@@ -37,9 +38,10 @@ const KV_CACHE: &str = "kvCacheOffloading";
 const CONFIDENTIAL: &str = "confidential";
 const POOL: &[&str] = &["router", "scheduler", "pool", "spec"];
 
-/// Going down: takes out of a spec what `v1alpha1` has no place for, and turns the pool into its older shape.
+/// Converts down: removes the fields that `v1alpha1` lacks from a spec and returns them. Changes the pool to its older
+/// shape.
 ///
-/// `criticalities` are those of adapters that annotations name.
+/// `criticalities` are the criticalities of adapters in the annotations.
 pub(super) fn take(spec: &mut Fields, criticalities: &ByPosition) -> Fields {
     let mut kept = Fields::new();
     if let Some(value) = take_some(spec, KV_CACHE) {
@@ -67,12 +69,12 @@ pub(super) fn take(spec: &mut Fields, criticalities: &ByPosition) -> Fields {
 
 fn take_of_model(model: &mut Fields, criticalities: &ByPosition) -> Fields {
     let mut kept = Fields::new();
-    // `v1alpha2` has no such field: what stands there means nothing, and must not come to mean something.
+    // `v1alpha2` has no such field, so a value there has no meaning, and must not get one by the conversion.
     model.remove("criticality");
     if let Some(value) = take_some(model, CONFIDENTIAL) {
         kept.insert(CONFIDENTIAL.to_owned(), value);
     }
-    // Nothing prunes adapters, so they keep all their fields, except for the one that `v1alpha1` would understand.
+    // Nothing prunes adapters, so they keep all their fields, except for the one that has a meaning in `v1alpha1`.
     let of_adapters: Vec<Value> = adapters(model)
         .into_iter()
         .flatten()
@@ -100,7 +102,7 @@ fn take_of_model(model: &mut Fields, criticalities: &ByPosition) -> Fields {
     kept
 }
 
-/// What was taken, as annotations.
+/// Returns annotations for the removed fields.
 pub(super) fn write(kept: &Fields) -> Vec<(String, Value)> {
     let mut annotations = Vec::new();
     let mut add = |path: &str, value: &Value| {
@@ -125,14 +127,14 @@ pub(super) fn write(kept: &Fields) -> Vec<(String, Value)> {
     annotations
 }
 
-/// The fields that annotations hold. Text that this code cannot have written is ignored: users may write anything into
-/// annotations, and an object that nobody can read would be worse than a missing field.
+/// Reads the fields in annotations. Ignores text that this code cannot have written: users may write anything into
+/// annotations, and an unreadable object would be worse than a missing field.
 pub(super) fn read(mut annotations: Fields) -> Fields {
     let mut kept = Value::Object(Fields::new());
     let mut take = |path: &str, is_map: bool| {
         let Some(Value::String(text)) = annotations.remove(&format!("{KEPT_PREFIX}{path}")) else { return };
         let Ok(value) = serde_json::from_str::<Value>(&text) else { return };
-        // To serde, a list is as good as a map.
+        // The check is needed because serde also reads a struct from a list.
         if is_map && !value.is_object() {
             return;
         }
@@ -167,7 +169,7 @@ fn at_path<'a>(map: &'a Fields, path: &str) -> Option<&'a Value> {
     keys.try_fold(first, |value, key| value.get(key))
 }
 
-/// Going up: puts back what was kept, where its parent still is, and turns the pool into its newer shape.
+/// Converts up: puts the kept fields back if their parents still exist, and changes the pool to its newer shape.
 pub(super) fn put_back(spec: &mut Fields, mut kept: Fields) {
     put_some(spec, KV_CACHE, &mut kept);
     if let Some(prefill) = map_at(spec, &["prefill"])
@@ -193,8 +195,8 @@ pub(super) fn put_back(spec: &mut Fields, mut kept: Fields) {
     }
 }
 
-/// The items of a list with those that were kept of it, matched by the values of `keys`: the first of those values with
-/// the first, the second with the second.
+/// Pairs the items of a list with the kept parts of items that have the same values of `keys`. If several items have the
+/// same values, they are paired in order.
 pub(super) fn pairs<'a>(
     items: &'a mut [Value],
     kept: Vec<Value>,
@@ -213,12 +215,12 @@ pub(super) fn pairs<'a>(
         .filter_map(move |item| by_identity.get_mut(&identity(item))?.pop_front().map(|kept| (item, kept)))
 }
 
-/// Takes a field; null is none.
+/// Removes and returns a field. Null counts as missing.
 pub(super) fn take_some(map: &mut Fields, key: &str) -> Option<Value> {
     map.remove(key).filter(|value| !value.is_null())
 }
 
-/// Moves a field from what was kept, unless there is one already.
+/// Moves a kept field to `map`, unless `map` already has the field.
 pub(super) fn put_some(map: &mut Fields, key: &str, kept: &mut Fields) {
     if let Some(value) = take_some(kept, key)
         && !map.contains_key(key)

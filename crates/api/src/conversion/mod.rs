@@ -1,14 +1,13 @@
 //! Conversion between the versions of both kinds, in place on JSON.
 //!
-//! Objects reach a conversion whole, but also in parts: server-side apply converts what is left of an object when the
-//! fields of a manager are taken out of it. So nothing here expects a parent, a list item or a type to be there: what is
-//! missing stays missing, and what has a wrong type is carried over for the schema to refuse.
+//! Conversions get whole objects, but also parts of objects: server-side apply converts the remainder of an object after the
+//! fields of a manager were removed. So this code does not expect parents, list items or types: a missing field stays
+//! missing, and a value of a wrong type is copied, so that the schema refuses it.
 //!
-//! What `v1alpha1` cannot express is kept in it as annotations (those of the spec begin with [`KEPT_PREFIX`]; that of the
-//! status is [`KEPT_STATUS`] in `status.annotations`, so that a replaced object does not lose what was observed of it) and
-//! put back on the way up. They are never visible in `v1alpha2`. What is put back goes only under parents that still
-//! exist, and to list items by
-//! name; text that is not what was written here is ignored.
+//! The fields that `v1alpha1` lacks are kept there as annotations (those of the spec begin with [`KEPT_PREFIX`]; that of the
+//! status is [`KEPT_STATUS`] in `status.annotations`, so that replacing an object does not lose its status). The conversion
+//! to `v1alpha2` puts them back. They are never visible in `v1alpha2`. Fields are only put back under parents that still
+//! exist, and into list items with the same name. Annotations with other text are ignored.
 //!
 //! `v1alpha2` → `v1alpha1` → `v1alpha2` gives back the object. The exceptions are those of KServe's conversion: entries of
 //! [`LORA_CRITICALITIES`] that name no adapter are dropped, and a pool gets the defaults that its schema would give it
@@ -37,8 +36,9 @@ type Fields = Map<String, Value>;
 /// Converts an LLMInferenceService or LLMInferenceServiceConfig, or a part of one, to `target`.
 ///
 /// # Errors
-/// When the object is of another kind, of no version that is known, or of `target` already; and when there is no place for
-/// annotations because something else is there. The object is unusable afterwards.
+///
+/// If the object has another kind, an unknown version, or already the version `target`; or if there is no place for
+/// annotations because another value is there. The object is unusable after an error.
 pub fn convert(object: &mut Value, target: Version) -> Result<(), ConversionError> {
     let from = Version::of_object(object)?;
     if from == target {
@@ -53,19 +53,20 @@ pub fn convert(object: &mut Value, target: Version) -> Result<(), ConversionErro
     Ok(())
 }
 
-/// [`convert`] to the version that an `apiVersion` names.
+/// Like [`convert`], to the version of an `apiVersion`.
 ///
 /// # Errors
-/// When the version is not known, and as [`convert`].
+///
+/// If the version is unknown, and as [`convert`].
 pub fn convert_to(object: &mut Value, api_version: &str) -> Result<(), ConversionError> {
     let target = Version::of_api_version(api_version)
         .ok_or_else(|| ConversionError::UnknownTarget { api_version: api_version.to_owned() })?;
     convert(object, target)
 }
 
-/// `v1alpha2` to `v1alpha1`; the path of what should be a map, if it is none.
+/// Converts `v1alpha2` to `v1alpha1`. The error is the path of a value that must be a map.
 fn down(object: &mut Fields) -> Result<(), &'static str> {
-    // The keys are ours: what a v1alpha2 object has there means nothing.
+    // The keys belong to the conversion, so they have no meaning in a v1alpha2 object.
     take_kept(object);
     let criticalities = criticality::take_by_position(object);
     let kept = match object.get_mut("spec") {
@@ -83,7 +84,7 @@ fn down(object: &mut Fields) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// `v1alpha1` to `v1alpha2`; the path of what should be a map, if it is none.
+/// Converts `v1alpha1` to `v1alpha2`. The error is the path of a value that must be a map.
 fn up(object: &mut Fields) -> Result<(), &'static str> {
     let kept = kept::read(take_kept(object));
     criticality::stash(object)?;
@@ -96,7 +97,7 @@ fn up(object: &mut Fields) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The map at a path of keys, if every step is one.
+/// Returns the map at a path of keys, if every step is a map.
 fn map_at<'a>(mut map: &'a mut Fields, path: &[&str]) -> Option<&'a mut Fields> {
     for key in path {
         map = map.get_mut(*key)?.as_object_mut()?;
@@ -104,14 +105,14 @@ fn map_at<'a>(mut map: &'a mut Fields, path: &[&str]) -> Option<&'a mut Fields> 
     Some(map)
 }
 
-/// The annotations of an object, made where there are none.
+/// Returns the annotations of an object. Creates them if they are missing.
 fn annotations(object: &mut Fields) -> Result<&mut Fields, &'static str> {
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Fields::new()));
     let Value::Object(metadata) = metadata else { return Err("metadata") };
     annotations_of(metadata).ok_or("metadata.annotations")
 }
 
-/// The annotations in `metadata` or `status`, made where there are none.
+/// Returns the annotations in `metadata` or `status`. Creates them if they are missing.
 fn annotations_of(parent: &mut Fields) -> Option<&mut Fields> {
     let annotations = parent.entry("annotations").or_insert(Value::Null);
     if annotations.is_null() {
@@ -120,12 +121,12 @@ fn annotations_of(parent: &mut Fields) -> Option<&mut Fields> {
     annotations.as_object_mut()
 }
 
-/// Takes an annotation out of the metadata of an object, and the map with it if it was the last.
+/// Removes and returns an annotation in an object's metadata. Removes an empty map, too.
 fn take_annotation(object: &mut Fields, key: &str) -> Option<Value> {
     take_annotation_of(object.get_mut("metadata")?.as_object_mut()?, key)
 }
 
-/// Takes the annotations that keep fields out of the metadata of an object, and the map with them if there are no others.
+/// Removes and returns the annotations that keep fields in an object's metadata. Removes an empty map, too.
 fn take_kept(object: &mut Fields) -> Fields {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return Fields::new() };
     let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return Fields::new() };
@@ -141,7 +142,7 @@ fn take_kept(object: &mut Fields) -> Fields {
     kept
 }
 
-/// Takes an annotation out of `metadata` or `status`, and the map with it if it was the last.
+/// Removes and returns an annotation in `metadata` or `status`. Removes an empty map, too.
 fn take_annotation_of(parent: &mut Fields, key: &str) -> Option<Value> {
     let annotations = parent.get_mut("annotations")?.as_object_mut()?;
     let value = annotations.remove(key)?;

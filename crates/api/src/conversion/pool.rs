@@ -1,17 +1,17 @@
-//! The spec of an inline InferencePool: `v1alpha1` has the shape of the first generation of pools.
+//! The spec of an inline InferencePool. In `v1alpha1` it has the shape of the older InferencePool API.
 
 use serde_json::{Value, json};
 
 use super::Fields;
 
-/// Port of a picker that is a Service and names none.
+/// The port of a picker that is a Service and has no port.
 const PICKER_PORT: u16 = 9002;
-/// `appProtocol` that the schema gives a pool.
+/// The default `appProtocol` in the schema of a pool.
 const DEFAULT_PROTOCOL: &str = "http";
 const PICKER_KIND: &str = "Service";
 
-/// Going down; what the older shape cannot express. A list of ports is kept whole, so that going up can see whether the
-/// port that both shapes have is still the same.
+/// Converts down. Returns the fields that the older shape lacks. A list of ports is kept as a whole, so that the conversion
+/// up can check whether the port that both shapes have is unchanged.
 pub(super) fn down(pool: &mut Fields) -> Fields {
     let mut kept = Fields::new();
     match pool.remove("selector") {
@@ -62,14 +62,14 @@ pub(super) fn down(pool: &mut Fields) -> Fields {
     kept
 }
 
-/// Going up, with what was kept going down.
+/// Converts up with the fields that the conversion down has kept.
 pub(super) fn up(pool: &mut Fields, mut kept: Fields) {
     if let Some(labels) = pool.remove("selector") {
         pool.insert("selector".to_owned(), json!({"matchLabels": labels}));
     }
     let number = pool.remove("targetPortNumber").filter(|number| !number.is_null());
     match kept.remove("targetPorts") {
-        // Somebody who moved the port did not mean the others.
+        // If somebody has changed the port, the kept ports are outdated.
         Some(Value::Array(ports)) if first_number(&ports) == number.as_ref() => {
             pool.insert("targetPorts".to_owned(), Value::Array(ports));
         }

@@ -1,9 +1,9 @@
 //! Conversion of the status: `v1alpha1` has fewer fields.
 //!
-//! What it does not know is kept in `status.annotations`, not in those of the object: an API server takes the status of
-//! an object that is replaced through `v1alpha1` from what is stored, in `v1alpha1`, so it survives whatever happens to the
-//! object's own annotations. Somebody who writes a status of their own through `v1alpha1` drops it; the controller's next
-//! reconcile brings it back.
+//! The missing fields are kept in `status.annotations`, not in the annotations of the object. If an object is replaced
+//! through `v1alpha1`, the API server takes its status from the stored object, converted to `v1alpha1`. So the kept fields
+//! survive any change of the object's own annotations. A client that writes its own status through `v1alpha1` drops them,
+//! and the controller's next reconcile restores them.
 
 use serde_json::Value;
 
@@ -14,18 +14,18 @@ use super::{
 };
 use crate::v1alpha2::{LLMInferenceServiceConfigStatus, LLMInferenceServiceStatus};
 
-/// In `status.annotations` of `v1alpha1`: a JSON object with the fields of the status that only `v1alpha2` has, each where
-/// it is in the status.
+/// The annotation in `status.annotations` of `v1alpha1`: a JSON object with the fields of the status that only `v1alpha2`
+/// has, at the same paths as in the status.
 pub const KEPT_STATUS: &str = "internal.serving.kserve.io/v1alpha2.status";
 
-/// Fields of either kind's status that `v1alpha1` lacks, or never fills.
+/// The fields of either kind's status that `v1alpha1` lacks or never sets.
 const FIELDS: &[&str] = &["router", "workloads", "appliedConfigs", "referencedBy"];
 /// Fields of an address that `v1alpha1` lacks.
 const ADDRESS_FIELDS: &[&str] = &["origin", "models"];
 /// The fields that identify an address.
 const ADDRESS_KEYS: &[&str] = &["name", "url"];
 
-/// Going down; the path of what should be a map, if it is none.
+/// Converts down. The error is the path of a value that must be a map.
 pub(super) fn down(status: &mut Fields) -> Result<(), &'static str> {
     take_annotation_of(status, KEPT_STATUS);
     let mut kept = Fields::new();
@@ -43,7 +43,7 @@ pub(super) fn down(status: &mut Fields) -> Result<(), &'static str> {
         }
     }
     if !kept.is_empty() {
-        // The map goes with its last entry, so one that was there without any is kept, too.
+        // The conversion up removes the map together with its last entry, so an empty map must be kept explicitly.
         if status.get("annotations").and_then(Value::as_object).is_some_and(Fields::is_empty) {
             kept.insert("annotations".to_owned(), Value::Object(Fields::new()));
         }
@@ -68,9 +68,9 @@ fn take_of_address(address: &mut Fields) -> Value {
     Value::Object(kept)
 }
 
-/// Going up.
+/// Converts up.
 pub(super) fn up(status: &mut Fields) {
-    // In the schema of `v1alpha1`, but never converted.
+    // The schema of `v1alpha1` has this field, but it was never converted.
     status.remove("router");
     let kept = take_annotation_of(status, KEPT_STATUS);
     let Some(mut kept) = kept.as_ref().and_then(Value::as_str).and_then(read) else { return };
@@ -91,7 +91,7 @@ pub(super) fn up(status: &mut Fields) {
     }
 }
 
-/// What an annotation keeps, if it can have been written here.
+/// Parses the annotation. Returns `None` if this code cannot have written it.
 fn read(text: &str) -> Option<Fields> {
     let kept: Value = serde_json::from_str(text).ok()?;
     serde_json::from_value::<LLMInferenceServiceStatus>(kept.clone()).ok()?;

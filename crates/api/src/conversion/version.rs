@@ -7,35 +7,36 @@ use serde_json::Value;
 use super::{ConversionError, error::describe};
 use crate::v1alpha2::GROUP;
 
-/// The versions in which objects reach us.
+/// The versions of objects that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// `v1alpha1`: served, not stored.
+    /// `v1alpha1`: served, but not stored.
     V1Alpha1,
-    /// `v1alpha2`: stored, and the version that everything else works on.
+    /// `v1alpha2`: served and stored. All other code works on this version.
     V1Alpha2,
 }
 
 // === impl Version ===
 
 impl Version {
-    /// Both, the older first.
+    /// Both versions, the older first.
     pub const ALL: [Self; 2] = [Self::V1Alpha1, Self::V1Alpha2];
 
-    /// The version by its name, if it is one of ours.
+    /// Returns the version with this name, if it is known.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.name() == name)
     }
 
-    /// The version by an `apiVersion`, if it is one of ours.
+    /// Returns the version of an `apiVersion`, if it is known.
     pub fn of_api_version(api_version: &str) -> Option<Self> {
         Self::of(api_version.strip_prefix(GROUP)?.strip_prefix('/')?)
     }
 
-    /// The version of an object, if it is of one of our kinds.
+    /// Returns the version of an object of one of Longboat's kinds.
     ///
     /// # Errors
-    /// When the object is of another kind or of no version that is known.
+    ///
+    /// If the object has another kind or an unknown version.
     pub fn of_object(object: &Value) -> Result<Self, ConversionError> {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
         let Some(version) = Self::of_api_version(text("apiVersion")) else {
@@ -50,7 +51,7 @@ impl Version {
         }
     }
 
-    /// `v1alpha1` or `v1alpha2`.
+    /// Returns `v1alpha1` or `v1alpha2`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V1Alpha1 => "v1alpha1",
@@ -58,7 +59,7 @@ impl Version {
         }
     }
 
-    /// What objects of the version have as their `apiVersion`.
+    /// Returns the `apiVersion` of the version.
     pub const fn api_version(self) -> &'static str {
         match self {
             Self::V1Alpha1 => "serving.kserve.io/v1alpha1",

@@ -1,13 +1,13 @@
-//! Who converts objects between the versions of our kinds.
+//! The converters between the versions of Longboat's kinds.
 
 use serde_json::{Value, json};
 
-/// Who converts.
+/// The converter in a CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversion {
-    /// A webhook behind a Service: what clusters need. Its CA is filled in by whoever runs the webhook.
+    /// A webhook behind a Service, which clusters need. The process that serves the webhook fills in its CA.
     Webhook(WebhookService),
-    /// The API server itself, by our own functions: what the embedded one does.
+    /// The API server itself, with in-process functions, as in the embedded API server.
     InProcess,
 }
 
@@ -16,14 +16,14 @@ pub enum Conversion {
 pub struct WebhookService {
     /// Name of the Service.
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the Service.
     pub namespace: String,
 }
 
 // === impl WebhookService ===
 
 impl Default for WebhookService {
-    /// The names that the reference's manifests use.
+    /// The names in KServe's manifests.
     fn default() -> Self {
         Self { name: "llmisvc-webhook-server-service".to_owned(), namespace: "kserve".to_owned() }
     }
@@ -32,14 +32,14 @@ impl Default for WebhookService {
 // === impl Conversion ===
 
 impl Default for Conversion {
-    /// What clusters need.
+    /// The converter for clusters.
     fn default() -> Self {
         Self::Webhook(WebhookService::default())
     }
 }
 
 impl Conversion {
-    /// The `conversion` stanza of a CRD; none where the API server needs none.
+    /// Returns the `conversion` stanza of a CRD, or `None` if the API server needs none.
     pub(super) fn stanza(&self) -> Option<Value> {
         let Self::Webhook(service) = self else { return None };
         Some(json!({

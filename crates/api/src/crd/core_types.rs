@@ -1,13 +1,14 @@
-//! What the embedded core types carry in Go and k8s-openapi's schemas lack: list types, defaults, quantities.
+//! Adds facts about the embedded core types that their Go types have and k8s-openapi's schemas lack: list types, defaults,
+//! quantities.
 
 use longboat_patch::table::{Markers, field_markers, type_markers};
 use serde_json::{Map, Value, json};
 
-/// Pattern of a quantity, as controller-gen prints it.
+/// The pattern of a quantity, as in the output of controller-gen.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
-/// Types that embed an atomic `LocalObjectReference`: Go's schema generator takes its marker over for the whole type,
-/// which the built-in kinds do not.
+/// Types that embed an atomic `LocalObjectReference`. Go's schema generator applies its marker to the whole type, but the
+/// built-in kinds do not.
 const EMBED_ATOMIC: [&str; 5] = [
     "io.k8s.api.core.v1.ConfigMapEnvSource",
     "io.k8s.api.core.v1.ConfigMapProjection",
@@ -16,7 +17,7 @@ const EMBED_ATOMIC: [&str; 5] = [
     "io.k8s.api.core.v1.SecretProjection",
 ];
 
-/// Defaults that the Go types declare (`+default`).
+/// Returns the defaults in the Go types (`+default`).
 fn default_of(type_name: &str, field: &str) -> Option<Value> {
     let short = type_name.rsplit('.').next().unwrap_or_default();
     Some(match (short, field) {
@@ -79,7 +80,7 @@ pub(super) fn complete(type_name: &str, schema: &mut Map<String, Value>) {
     }
 }
 
-/// Writes the facts of the table of list keys, which strategic merge and server-side apply share.
+/// Writes the markers from the table of list keys, which strategic merge and server-side apply share.
 fn mark(schema: &mut Map<String, Value>, markers: &Markers) {
     if let Some(list_type) = markers.list_type {
         schema.insert("x-kubernetes-list-type".to_owned(), json!(list_type));
@@ -92,7 +93,7 @@ fn mark(schema: &mut Map<String, Value>, markers: &Markers) {
     }
 }
 
-/// What may be said of a claim made for a pod. Without properties the API server would drop all of it in silence.
+/// The schema of a pod's volume claim metadata. Without properties, the API server would silently prune all of it.
 fn embedded_metadata() -> Map<String, Value> {
     let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let properties = json!({
@@ -110,7 +111,7 @@ fn int_or_string(schema: &mut Map<String, Value>) {
     schema.insert("x-kubernetes-int-or-string".to_owned(), json!(true));
 }
 
-/// `metav1.Condition` has validation markers that its OpenAPI does not show.
+/// Adds validation markers of `metav1.Condition` that its OpenAPI does not show.
 fn constrain_condition(schema: &mut Map<String, Value>) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     let rules = [

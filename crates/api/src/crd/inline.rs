@@ -1,4 +1,4 @@
-//! From what schemars says to a structural schema: references resolved, our marks applied.
+//! Turns the output of schemars into a structural schema: resolves references and applies Longboat's marks.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use super::core_types;
 
-/// Prefix of the schema names of core types.
+/// The prefix of the schema names of core types.
 const CORE: &str = "io.k8s.";
 
 type Object = Map<String, Value>;
 
-/// The structural schema of a type.
+/// Returns the structural schema of a type.
 pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.meta_schema = None;
@@ -26,12 +26,12 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
 
 struct Inliner {
     definitions: Object,
-    /// Definitions without references, by name: a spec holds six pods, and a pod three kinds of containers.
+    /// Resolved definitions by name. They are cached because a spec contains six pods, and a pod three kinds of containers.
     resolved: RefCell<BTreeMap<String, Object>>,
 }
 
 impl Inliner {
-    /// Resolves a schema; `core` says that it stands inside a core type, whose descriptions are dropped.
+    /// Resolves a schema. `core` says that the schema is inside a core type, whose descriptions are dropped.
     fn resolve(&self, schema: Value, core: bool) -> Value {
         let Value::Object(object) = schema else { return schema };
         let object = without_null(object);
@@ -40,7 +40,7 @@ impl Inliner {
         };
         let name = reference.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
         let mut resolved = self.definition(&name, core);
-        // A keyword of the field overrides that of its type.
+        // A keyword of a field overrides the keyword of its type.
         let mut beside = object;
         beside.remove("$ref");
         let optional_containers = beside.remove("x-optional-containers").is_some();
@@ -52,7 +52,7 @@ impl Inliner {
         Value::Object(resolved)
     }
 
-    /// The definition `name`, without references.
+    /// Returns the definition `name` with its references resolved.
     fn definition(&self, name: &str, core: bool) -> Object {
         if let Some(known) = self.resolved.borrow().get(name) {
             return known.clone();
@@ -62,7 +62,7 @@ impl Inliner {
             _ => Object::new(),
         };
         let resolved = if target.contains_key("$ref") {
-            // A newtype around another named type.
+            // The type is a newtype around another named type.
             match self.resolve(Value::Object(target), core) {
                 Value::Object(resolved) => resolved,
                 _ => Object::new(),
@@ -120,7 +120,7 @@ impl Inliner {
     }
 }
 
-/// Drops what only says that a value may be null: the contract's optional fields are absent, never null.
+/// Drops keywords that only allow null: optional fields of the API are absent, never null.
 fn without_null(mut object: Object) -> Object {
     if let Some(Value::Array(types)) = object.get("type") {
         let first = types.iter().find(|t| t.as_str() != Some("null")).cloned();

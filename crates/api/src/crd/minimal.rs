@@ -1,9 +1,9 @@
-//! CRDs that say less, for clusters where their size matters.
+//! Smaller CRDs, for clusters where their size matters.
 
 use serde_json::{Value, json};
 
-/// Takes the descriptions out of CRDs of our kinds, and makes what is not stored opaque: v1alpha1 is then checked by
-/// webhooks only.
+/// Removes the descriptions from CRDs of Longboat's kinds, and the schemas of versions that are not stored. Only the
+/// webhooks then validate v1alpha1.
 pub fn minimal(crds: &mut [Value]) {
     for crd in crds {
         for version in crd["spec"]["versions"].as_array_mut().into_iter().flatten() {

@@ -1,8 +1,8 @@
-//! CustomResourceDefinitions, made from the Rust types.
+//! CustomResourceDefinitions, generated from the Rust types.
 //!
-//! schemars describes Rust's types; an API server needs what Go's markers say. Three steps lead from one to the other:
-//! [`inline`] resolves references and applies our marks, [`core_types`] adds what the embedded core types carry in Go,
-//! and [`relax`] loosens what the reference loosens.
+//! schemars describes Rust's types; an API server needs the facts in Go's markers. Three steps add them: [`inline`] resolves
+//! references and applies Longboat's marks, [`core_types`] adds the facts of the embedded core types in Go, and [`relax`]
+//! relaxes the schemas where KServe does.
 
 mod conversion;
 mod core_types;
@@ -23,7 +23,7 @@ use crate::foreign::{
 };
 use crate::v1alpha2;
 
-/// One version of a kind.
+/// A version of a kind.
 struct Version {
     name: &'static str,
     spec: Value,
@@ -33,7 +33,7 @@ struct Version {
     status_default: Option<Value>,
 }
 
-/// A kind with all its versions; the last one is stored.
+/// A kind with all its versions; the last one is the storage version.
 struct Definition {
     group: &'static str,
     kind: &'static str,
@@ -50,25 +50,25 @@ struct Definition {
     versions: Vec<Version>,
 }
 
-/// The CRDs of our own kinds, for an API server that converts between their versions by itself.
+/// Returns the CRDs of Longboat's own kinds, for an API server that converts between their versions in its process.
 pub fn own() -> Vec<Value> {
     own_with(&Conversion::InProcess)
 }
 
-/// The CRDs of our own kinds, with both versions: v1alpha1 served, v1alpha2 served and stored.
+/// Returns the CRDs of Longboat's own kinds with both versions: v1alpha1 is served, v1alpha2 is served and stored.
 pub fn own_with(conversion: &Conversion) -> Vec<Value> {
-    // Describing the pod types is what takes time: once for all kinds and versions.
+    // Generating the schema of the pod types takes most of the time, so it is done once for all kinds and versions.
     let spec = inline::schema_of::<v1alpha2::LLMInferenceServiceSpec>();
     [service(&spec), config(&spec)]
         .map(|definition| Definition { conversion: conversion.stanza(), ..definition }.document())
         .into()
 }
 
-/// The structural schema of a service that has nothing but a spec, in the storage version, without descriptions: enough to judge a
-/// spec by. JSON, made by the example that makes the CRDs: who judges should not have to make it.
+/// The structural schema of a service with only a spec, in the storage version and without descriptions, for validating a
+/// spec. The example that generates the CRDs also generates this JSON, so that validation does not have to generate it.
 pub const SERVICE_SPEC: &str = include_str!("../../generated/service-spec.json");
 
-/// Makes [`SERVICE_SPEC`].
+/// Generates [`SERVICE_SPEC`].
 pub fn service_spec() -> Value {
     let mut spec = inline::schema_of::<v1alpha2::LLMInferenceServiceSpec>();
     minimal::without_descriptions(&mut spec);
@@ -77,7 +77,7 @@ pub fn service_spec() -> Value {
     schema
 }
 
-/// CRDs of the foreign kinds that the embedded API server serves: Gateway API, and InferencePool in both groups.
+/// Returns the CRDs of the foreign kinds that the embedded API server serves: Gateway API, and InferencePool in both groups.
 pub fn foreign() -> Vec<Value> {
     vec![
         gateway_class().document(),
@@ -88,19 +88,19 @@ pub fn foreign() -> Vec<Value> {
     ]
 }
 
-/// CRDs of foreign kinds that we write where a cluster serves them. Tests use them, and so does local mode, which acts on
-/// these kinds itself.
+/// Returns the CRDs of foreign kinds that the controller writes if a cluster serves them. Tests use them, and so does local
+/// mode, which has its own controllers for these kinds.
 pub fn optional() -> Vec<Value> {
     vec![leader_worker_set().document(), scaled_object().document()]
 }
 
-/// Name of the file that holds a CRD: `<group>_<plural>.yaml`.
+/// Returns the name of the file with a CRD: `<group>_<plural>.yaml`.
 pub fn file_name(crd: &Value) -> String {
     let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     format!("{}_{}.yaml", text("/spec/group"), text("/spec/names/plural"))
 }
 
-/// A CRD as YAML, with a header that says where it comes from.
+/// Returns a CRD as YAML, with a header that names the generator.
 pub fn to_yaml(crd: &Value) -> Result<String, serde_saphyr::ser::Error> {
     let body = serde_saphyr::to_string(crd)?;
     Ok(format!(
@@ -144,7 +144,7 @@ fn config(spec: &Value) -> Definition {
     }
 }
 
-/// Both versions of one of our kinds, from the schemas of v1alpha2.
+/// Returns both versions of one of Longboat's kinds, from the schemas of v1alpha2.
 fn own_versions(spec: &Value, status: &Value, relax: impl Fn(&mut Value)) -> Vec<Version> {
     let version = |name, mut spec: Value, status| {
         relax(&mut spec);
@@ -275,7 +275,7 @@ fn age_column() -> Value {
     json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})
 }
 
-/// API servers refuse CRDs of `*.k8s.io` groups without the approval; users look for bundle version and channel.
+/// API servers refuse CRDs of `*.k8s.io` groups without the approval. Users look for the bundle version and the channel.
 fn gateway_api_annotations() -> Value {
     json!({
         "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api/pull/3328",
@@ -314,7 +314,7 @@ impl Version {
                 "metadata": {"type": "object"},
             },
         });
-        // Assigned, not written within `json!`, which would copy them.
+        // Assigned instead of written within `json!`, which would copy the values.
         schema["properties"]["spec"] = self.spec;
         schema["properties"]["status"] = status;
         if self.spec_required {

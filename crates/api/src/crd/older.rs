@@ -1,18 +1,18 @@
-//! The schemas of v1alpha1, from those of v1alpha2.
+//! Derives the schemas of v1alpha1 from those of v1alpha2.
 
 use serde_json::Value;
 
 use super::inline;
 use crate::v1alpha1::{InferencePoolSpec, ModelFields};
 
-/// Fields of the spec that v1alpha1 does not have: the object that holds them, and the field.
+/// Fields of the spec that v1alpha1 does not have: the path of the object with the field, and the field.
 const NEWER_SPEC: [(&str, &str); 3] = [
     ("/properties/model/properties", "confidential"),
     ("/properties", "kvCacheOffloading"),
     ("/properties/prefill/properties", "kvCacheOffloading"),
 ];
 
-/// The managed pool, whose older form differs.
+/// The path of the managed pool, which has another shape in v1alpha1.
 const POOL: &str = "/properties/router/properties/scheduler/properties/pool/properties/spec";
 
 /// Fields of the status that v1alpha1 does not have.
@@ -25,7 +25,7 @@ const NEWER_STATUS: [(&str, &str); 6] = [
     ("/properties/addresses/items/properties", "models"),
 ];
 
-/// The spec of v1alpha1, from that of v1alpha2 before templates are allowed in it.
+/// Returns the spec of v1alpha1, from that of v1alpha2 before its schema allows templates.
 pub(super) fn spec(newer: &Value) -> Value {
     let mut spec = newer.clone();
     without(&mut spec, &NEWER_SPEC);
@@ -41,11 +41,11 @@ pub(super) fn spec(newer: &Value) -> Value {
     spec
 }
 
-/// The status of v1alpha1, of either kind.
+/// Returns the status of v1alpha1, for either kind.
 pub(super) fn status(newer: &Value) -> Value {
     let mut status = newer.clone();
     without(&mut status, &NEWER_STATUS);
-    // As the reference has it: only v1alpha2 says so.
+    // As in KServe, only v1alpha2 has the list type.
     if let Some(Value::Object(addresses)) = status.pointer_mut("/properties/addresses") {
         addresses.remove("x-kubernetes-list-type");
     }

@@ -1,8 +1,8 @@
-//! What configs may hold that services may not: templates.
+//! Relaxes the schemas of configs, which may contain templates where services may not.
 
 use serde_json::Value;
 
-/// Parts of a config's spec in which template strings stand where a service has the rendered value.
+/// Parts of a config's spec that may have template strings where a service has the rendered value.
 const TEMPLATED: [&str; 8] = [
     "/properties/router/properties/route/properties/http/properties/spec",
     "/properties/router/properties/scheduler/properties/pool/properties/spec",
@@ -14,11 +14,11 @@ const TEMPLATED: [&str; 8] = [
     "/properties/prefill/properties/worker",
 ];
 
-/// Rules that a template string breaks although what it renders to does not. Types, enums, required fields, defaults
+/// Keywords that a template string violates although its rendered value does not. Types, enums, required fields, defaults
 /// and upper bounds stay.
 const RELAXED: [&str; 5] = ["pattern", "x-kubernetes-validations", "minLength", "minItems", "minProperties"];
 
-/// Loosens the spec schema of configs.
+/// Relaxes the spec schema of configs.
 pub(super) fn for_templates(spec: &mut Value) {
     for pointer in TEMPLATED {
         if let Some(schema) = spec.pointer_mut(pointer) {

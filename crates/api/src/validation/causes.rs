@@ -1,47 +1,47 @@
-//! Errors by field, as `details.causes` of a Status carries them.
+//! Validation errors by field, as in `details.causes` of a Status.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// What kind of error a cause is.
+/// The kind of a validation error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CauseKind {
     /// The value is wrong.
     Invalid,
     /// A value is missing.
     Required,
-    /// There must be no value.
+    /// A value is not allowed.
     Forbidden,
-    /// The value is none of those that are supported.
+    /// The value is not one of the supported ones.
     NotSupported,
 }
 
-/// One error.
+/// A validation error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
-    /// What kind of error it is.
+    /// The kind of the error.
     pub kind: CauseKind,
     /// Path of the field, from `spec` or `metadata`.
     pub field: String,
-    /// The value that is wrong or not supported; null where it is missing or must not be.
+    /// The invalid or unsupported value; null for missing and forbidden values.
     pub value: Value,
-    /// What is wrong with it.
+    /// The explanation.
     pub detail: String,
 }
 
-/// What a validation found.
+/// The result of a validation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Why the object is refused; empty when it is accepted.
     pub errors: Vec<Cause>,
-    /// What the user should know, whether accepted or not.
+    /// Warnings for the user, independent of the errors.
     pub warnings: Vec<String>,
 }
 
 // === impl CauseKind ===
 
 impl CauseKind {
-    /// The reason on the wire.
+    /// Returns the reason in the API.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
@@ -55,7 +55,7 @@ impl CauseKind {
 // === impl Cause ===
 
 impl Cause {
-    /// What is wrong, with the value as `print` words it.
+    /// Returns the message, with the value formatted by `print`.
     pub fn message(&self, print: impl FnOnce(&Value) -> String) -> String {
         match self.kind {
             CauseKind::Invalid => format!("Invalid value: {}: {}", print(&self.value), self.detail),
@@ -84,7 +84,7 @@ impl Report {
         self.add(CauseKind::Required, field, Value::Null, detail);
     }
 
-    /// Adds an error about a value that must not be there.
+    /// Adds an error about a value that is not allowed.
     pub(super) fn forbidden(&mut self, field: impl Into<String>, detail: &str) {
         self.add(CauseKind::Forbidden, field, Value::Null, detail);
     }

@@ -1,4 +1,4 @@
-//! Configs. Rendering their templates is not here: it needs the composer.
+//! Rules for configs. The rendering of their templates is checked elsewhere, because it needs the composer.
 
 use serde_json::Value;
 
@@ -22,8 +22,8 @@ pub fn validate_config(config: &LLMInferenceServiceConfig) -> Report {
     report
 }
 
-/// Checks a changed config. Everything passes while it is being deleted; taking something from a preset (whose names
-/// start with `prefix`) warns.
+/// Checks a changed config. A config that is being deleted is always accepted. Removing a value from a preset (a config
+/// whose name starts with `prefix`) causes a warning.
 pub fn validate_config_update(
     old: &LLMInferenceServiceConfig,
     new: &LLMInferenceServiceConfig,
@@ -44,7 +44,8 @@ pub fn validate_config_update(
     report
 }
 
-/// Why a config may not be deleted, if it may not: presets of the platform are kept while `prevent` is on.
+/// Returns why a config may not be deleted, or `None` if it may. Presets of the platform may not be deleted while `prevent`
+/// is set.
 pub fn validate_config_deletion(
     name: &str,
     namespace: &str,
@@ -64,7 +65,7 @@ pub fn validate_config_deletion(
     Ok(report)
 }
 
-/// Whether a name is that of a preset.
+/// Whether a name is the name of a preset.
 pub(crate) fn is_well_known(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|suffix| preset::WELL_KNOWN.contains(&suffix))
 }
@@ -74,7 +75,8 @@ fn place(config: &LLMInferenceServiceConfig) -> (&str, &str) {
     (metadata.name.as_deref().unwrap_or_default(), metadata.namespace.as_deref().unwrap_or_default())
 }
 
-/// Whether everything that `old` sets is in `new` with the same value; lists are compared as prefixes.
+/// Whether `new` contains everything that `old` sets, with the same values. A list in `old` must be a prefix of the list in
+/// `new`.
 fn is_derivable(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Null, _) => true,

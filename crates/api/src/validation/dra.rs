@@ -13,7 +13,7 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
                      start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
                      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
-/// Checks the annotations.
+/// Checks the annotations of dynamic resource allocation.
 pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
     let Some(annotations) = &service.metadata.annotations else { return };
     let get = |key: &str| annotations.get(key).map(String::as_str);

@@ -1,9 +1,9 @@
-//! Fields that cannot change.
+//! Rules for immutable fields.
 
 use super::Report;
 use crate::v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec};
 
-/// Checks that the number of pods of a group stays. A prefill workload that appears or goes is fine.
+/// Checks that the number of pods in a group does not change. Adding or removing a prefill workload is valid.
 pub(super) fn check(old: &LLMInferenceServiceSpec, new: &LLMInferenceServiceSpec, report: &mut Report) {
     check_size("spec", &old.workload, &new.workload, report);
     if let (Some(old), Some(new)) = (&old.prefill, &new.prefill) {

@@ -1,7 +1,7 @@
-//! What the validating webhook refuses: every rule a function, one file for each subject.
+//! The rules of the validating webhook: one function per rule, one file per subject.
 //!
-//! All rules run and all errors are collected. Schema and CEL have run before; rules that repeat them are for callers
-//! that validate without an API server.
+//! All rules run, and all errors are collected. The schema and the CEL rules were checked before. Rules that repeat them
+//! serve callers that validate without an API server.
 
 mod causes;
 mod confidential;
@@ -25,10 +25,10 @@ pub use config::{validate_config, validate_config_deletion, validate_config_upda
 
 use crate::v1alpha2::{LLMInferenceService, WorkloadSpec};
 
-/// By which version's rules an object is checked.
+/// The version whose rules apply to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// `v1alpha1`: routes and Gateways exclude each other even where they agree, and nothing warns.
+    /// `v1alpha1`: routes and Gateways exclude each other even if they agree, and there are no warnings.
     V1Alpha1,
     /// `v1alpha2`.
     V1Alpha2,
@@ -42,8 +42,8 @@ pub fn validate_create(service: &LLMInferenceService, rules: Rules) -> Report {
     report
 }
 
-/// Checks a changed service against what it was. Everything passes while it is being deleted, so that finalizers can
-/// go from objects that are invalid by now.
+/// Checks an updated service against its previous state. A service that is being deleted is always accepted, so that
+/// finalizers can be removed from objects that have become invalid.
 pub fn validate_update(old: &LLMInferenceService, new: &LLMInferenceService, rules: Rules) -> Report {
     let mut report = Report::default();
     if new.metadata.deletion_timestamp.is_none() {
@@ -82,7 +82,7 @@ fn validate_spec(service: &LLMInferenceService, rules: Rules, report: &mut Repor
     confidential::check(&spec.model, report);
 }
 
-/// The workloads of a service, and where they are.
+/// Returns the workloads of a service with their paths.
 fn workloads(service: &LLMInferenceService) -> impl Iterator<Item = (String, &WorkloadSpec)> {
     let spec = &service.spec;
     std::iter::once(("spec".to_owned(), &spec.workload))

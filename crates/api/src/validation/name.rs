@@ -1,13 +1,13 @@
-//! Names that can only fail later.
+//! Rules for the names of services.
 
 use super::Report;
 use crate::v1alpha2::LLMInferenceService;
 
-/// Bytes of the longest value of a label.
+/// The most bytes in the value of a label.
 const MAX_LEN: usize = 63;
 
-/// Refuses names that no Service can have: a service's name starts the name of its workload Service, which is a
-/// DNS-1035 label, and is the value of a label of every child. The reference admits them and fails forever.
+/// Refuses names that no Service can have. A service's name is the start of the name of its workload Service, which must be
+/// a DNS-1035 label, and is a label value on every child. KServe accepts such names, and its reconciles then fail forever.
 pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
     let name = service.metadata.name.as_deref().unwrap_or_default();
     if name.is_empty() {

@@ -1,4 +1,4 @@
-//! The annotation that keeps prefill and decode pods of different revisions apart. The reference does not know it.
+//! Rules for the annotation that keeps prefill and decode pods of different revisions apart. KServe does not have it.
 
 use super::Report;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     v1alpha2::LLMInferenceService,
 };
 
-/// Refuses a word that is not known: it would silently mean that nothing is kept apart.
+/// Refuses an unknown value, which would silently mean that pods are not kept apart.
 pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
     if let Err(UnknownValue(word)) = pairing::of_annotations(service.metadata.annotations.as_ref()) {
         let field = format!("metadata.annotations[{KV_PAIRING}]");

@@ -1,4 +1,4 @@
-//! The annotation that asks for a proof of serving. The reference does not know it.
+//! Rules for the annotation that requires a proof of serving. KServe does not have it.
 
 use super::Report;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     v1alpha2::LLMInferenceService,
 };
 
-/// Refuses a word that is not known: it would silently mean that nothing is proven.
+/// Refuses an unknown value, which would silently mean that nothing is proven.
 pub(super) fn check(service: &LLMInferenceService, report: &mut Report) {
     if let Err(UnknownMode(word)) = ProofMode::of_annotations(service.metadata.annotations.as_ref()) {
         let field = format!("metadata.annotations[{SERVING_PROOF}]");

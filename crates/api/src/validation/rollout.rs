@@ -18,7 +18,7 @@ pub(super) fn check(path: &str, workload: &WorkloadSpec, report: &mut Report) {
     if report.errors.len() > before {
         return;
     }
-    // Both are scaled to one pod, as the reference does: 25 % of one unavailable pod is none, 25 % surge is one.
+    // Like KServe, scales both to one pod: 25 % of one unavailable pod is none, 25 % surge is one.
     let unavailable = strategy.max_unavailable.as_ref().map(|v| of_one(v, false));
     let surge = strategy.max_surge.as_ref().map(|v| of_one(v, true));
     if (unavailable, surge) == (Some(0), Some(0)) {
@@ -53,14 +53,14 @@ fn check_value(field: &str, value: &IntOrString, report: &mut Report) {
     }
 }
 
-/// The number in front of the percent sign; one too large to read is too large.
+/// Returns the number before the percent sign. A number that is too large to parse becomes the maximum.
 fn percent(text: &str) -> Option<u32> {
     let digits = text.strip_suffix('%')?;
     let numeric = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     numeric.then(|| digits.parse().unwrap_or(u32::MAX))
 }
 
-/// What a value amounts to for one pod.
+/// Returns the number of pods that a value means for one pod.
 fn of_one(value: &IntOrString, round_up: bool) -> i32 {
     match value {
         IntOrString::Int(n) => *n,

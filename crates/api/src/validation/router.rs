@@ -6,7 +6,7 @@ use crate::v1alpha2::{GatewayReference, RouterSpec};
 
 const HTTP: &str = "spec.router.route.http";
 
-/// Checks how route and gateway go together.
+/// Checks that route and gateway are compatible.
 pub(super) fn check(router: &RouterSpec, rules: Rules, report: &mut Report) {
     let Some(http) = router.route.as_ref().and_then(|route| route.http.as_ref()) else { return };
     if !http.refs.is_empty() && http.spec.is_some() {
@@ -55,7 +55,8 @@ pub(super) fn check(router: &RouterSpec, rules: Rules, report: &mut Report) {
     }
 }
 
-/// Whether both name the same gateways, in any order. An absent namespace differs from the service's own spelled out.
+/// Whether both name the same gateways, in any order. A missing namespace differs from the service's own namespace if that
+/// is written explicitly.
 fn same_gateways(parents: &[ParentReference], gateways: &[GatewayReference]) -> bool {
     let mut left: Vec<_> = parents
         .iter()

@@ -74,7 +74,7 @@ fn check_wva(field: &str, scaling: &ScalingSpec, wva: &WvaSpec, report: &mut Rep
     check_keda(&keda_field, field, scaling, keda, report);
 }
 
-/// The rules that hold for both ways of using KEDA.
+/// Checks the rules that apply to both ways of using KEDA.
 fn check_keda(
     field: &str,
     scaling_field: &str,
@@ -106,7 +106,7 @@ fn check_keda(
     }
 }
 
-/// Decode and prefill scale by the same means.
+/// Checks that decode and prefill use the same kind of autoscaler.
 pub(super) fn check_consistency(spec: &LLMInferenceServiceSpec, report: &mut Report) {
     let prefill = spec.prefill.as_ref().and_then(|p| p.scaling.as_ref());
     let (Some(decode), Some(prefill)) = (&spec.workload.scaling, prefill) else { return };
@@ -140,7 +140,7 @@ pub(super) fn check_consistency(spec: &LLMInferenceServiceSpec, report: &mut Rep
     }
 }
 
-/// ASCII digits, optionally with a fraction.
+/// Whether a text consists of ASCII digits, optionally with a fraction.
 fn is_number(text: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     match text.split_once('.') {

@@ -29,7 +29,7 @@ pub(super) fn check(scheduler: &SchedulerSpec, report: &mut Report) {
     }
 }
 
-/// Configs are checked for it, too.
+/// Checks the replicas. Configs are checked, too.
 pub(super) fn check_replicas(scheduler: &SchedulerSpec, report: &mut Report) {
     if let Some(replicas) = scheduler.replicas.filter(|n| *n <= 0) {
         report.invalid(

@@ -1,4 +1,4 @@
-//! Laws of the condition engine, whatever is said in whatever order.
+//! Properties of the condition engine for random sequences of steps.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -50,7 +50,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// The list after the steps, each a second after the other.
+/// Returns the list after the steps, which are one second apart.
 fn after(steps: &[Step], mut list: Vec<Condition>, start: i64) -> Vec<Condition> {
     for (i, step) in steps.iter().enumerate() {
         let now = at(start + i64::try_from(i).unwrap());
@@ -67,7 +67,8 @@ fn status(list: &[Condition], type_: &str) -> Option<ConditionStatus> {
     get(list, type_).map(|condition| condition.status)
 }
 
-/// What `Ready` follows from its dependents: false beats unknown, and a missing one is unknown.
+/// Returns the status that `Ready` must have: false takes precedence over unknown, and a missing dependent counts as
+/// unknown.
 fn verdict(list: &[Condition]) -> ConditionStatus {
     let all: Vec<_> = SERVICE.iter().map(|type_| status(list, type_).unwrap_or_default()).collect();
     if all.contains(&ConditionStatus::False) {
@@ -116,7 +117,7 @@ proptest! {
         let says = |list: &[Condition]| {
             list.iter().map(|c| (c.type_.clone(), c.status, c.reason.clone())).collect::<Vec<_>>()
         };
-        // What marks Ready itself is overruled by its dependents, and may be said again.
+        // Steps that set Ready itself are overruled by its dependents, so repeating them may have an effect.
         prop_assume!(!matches!(step, Step::True(types::READY, _) | Step::Unknown(..)));
         prop_assert_eq!(says(&once), says(&twice));
     }

@@ -71,7 +71,7 @@ fn what_says_the_same_keeps_its_time() {
     conditions.mark_false(types::WORKLOADS_READY, "Progressing", "");
     groom(&mut before, &[], at(1));
 
-    // It becomes true and false again within one pass: no trace is left.
+    // A condition that changes and changes back within one reconcile keeps its time.
     let mut after = before.clone();
     let mut conditions = Conditions::new(SERVICE, &mut after, at(9));
     conditions.mark_true(types::WORKLOADS_READY);

@@ -1,4 +1,4 @@
-//! The generated CRDs.
+//! Tests of the generated CRDs.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn the_files_are_what_the_types_say() {
         "the schema of specs is not current: run `cargo run -p longboat-api --example crds`"
     );
     let files = std::fs::read_dir(folder).unwrap().count();
-    // The kustomization comes from `longboat-install`.
+    // `longboat-install` generates the kustomization.
     assert_eq!(files, documents.len() + 1, "deploy/crds holds a file that is not generated");
 }
 
@@ -45,8 +45,8 @@ fn clusters_convert_through_the_webhook_and_the_embedded_server_by_itself() {
     }
 }
 
-/// Visits a schema and everything below it, with the path of each place. Nothing below a place for which `visit` is false
-/// is visited.
+/// Visits a schema and everything below it, with the path of each place. Skips everything below a place for which `visit`
+/// returns `false`.
 fn walk(schema: &Value, path: &str, visit: &mut dyn FnMut(&str, &Value) -> bool) {
     if !visit(path, schema) {
         return;
@@ -61,7 +61,7 @@ fn walk(schema: &Value, path: &str, visit: &mut dyn FnMut(&str, &Value) -> bool)
     }
 }
 
-/// The schemas of all versions of `crds`, with the kind and version of each.
+/// Returns the schemas of all versions of `crds`, with the kind and version of each.
 fn schemas(crds: &[Value]) -> impl Iterator<Item = (String, &Value)> {
     crds.iter().flat_map(|crd| {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
@@ -73,7 +73,7 @@ fn schemas(crds: &[Value]) -> impl Iterator<Item = (String, &Value)> {
     })
 }
 
-/// Places of core types, which Kubernetes documents.
+/// Whether a place is a core type, which Kubernetes documents.
 fn is_core(path: &str) -> bool {
     let core =
         [".template", ".worker", ".pvc.spec", ".hpa.behavior", ".horizontalPodAutoscalerConfig.behavior"];
@@ -87,7 +87,7 @@ fn every_own_field_is_described_and_no_core_field() {
     for (kind, schema) in schemas(&own) {
         walk(schema, "", &mut |path, place| {
             let words = place["description"].as_str().map_or(0, |text| text.split_whitespace().count());
-            // Elements of a list of texts, and values of a map, are described by the field that holds them.
+            // The field describes the elements of a list of texts, and the values of a map.
             let of_field = path.ends_with(['}', ']']) && !place["properties"].is_object();
             if words < 3 && path != ".metadata" && !of_field {
                 problems.push(format!("{kind} {path} is described by {}", place["description"]));
@@ -148,7 +148,7 @@ fn no_api_server_refuses_the_schemas() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// What makes a schema other than structural (Kubernetes' rules for CRDs).
+/// Returns the reasons why a schema is not structural (Kubernetes' rules for CRDs).
 fn structural(place: &Value) -> Vec<String> {
     const KNOWN: [&str; 29] = [
         "additionalProperties",

@@ -1,4 +1,4 @@
-//! The API types against the recordings of the reference, and the generated CRDs against the files in `deploy/crds`.
+//! Compares the API types with the recordings of KServe, and the generated CRDs with the files in `deploy/crds`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 

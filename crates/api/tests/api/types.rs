@@ -1,4 +1,4 @@
-//! Types and names against the recordings.
+//! Compares types and names with the recordings.
 
 use longboat_api::child_name;
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
@@ -19,7 +19,7 @@ fn children_are_named_as_the_reference_names_them() {
     }
 }
 
-/// Drops what the reference prints of pod specs although it is empty, and what it does not print although given.
+/// Removes empty fields that KServe prints in pod specs, and fields that KServe does not print although they are set.
 fn without_empties(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -79,7 +79,7 @@ fn recorded_statuses_survive_a_round_trip_exactly() {
     assert!(seen > 100, "only {seen} statuses were found");
 }
 
-/// Equality of values with a readable failure.
+/// Asserts that two values are equal, with a readable failure.
 fn similar_asserts(what: &str, left: &Value, right: &Value) {
     if left != right {
         let text = |v: &Value| serde_json::to_string_pretty(v).unwrap();

@@ -93,7 +93,7 @@ fn default_port(origin: &Uri) -> Option<u16> {
     }
 }
 
-/// The one host that a request names. HTTP/1.0 may name none, which is no name of this server.
+/// Returns the one host that a request names. An HTTP/1.0 request without a host is an error, because this server needs one.
 fn host<B>(request: &Request<B>) -> Result<Authority, ApiError> {
     let named = longboat_accept::host(request.version(), request.uri(), request.headers());
     let message = match named {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::State;
 
-/// How long an event lives after it was last seen, in seconds; as in the reference.
+/// How long an event lives after it was last seen, in seconds, as in kube-apiserver.
 const KEPT: i64 = 3600;
 /// The interval between searches for expired events.
 const PERIOD: Duration = Duration::from_mins(1);

@@ -94,8 +94,8 @@ pub(super) fn apply_patch(body: &[u8]) -> Result<Document, ApiError> {
     }
 }
 
-/// Why an object that was patched strategically or applied cannot be of its type, in the words of the converter that the
-/// reference uses for these patches only.
+/// Returns why the result of a strategic merge patch or of an apply does not fit the Go type, in the words of the converter
+/// that kube-apiserver uses only for these patches.
 pub(super) fn unrestorable(object: &Value, def: &'static TypeDef) -> Option<String> {
     object.as_object()?.iter().find_map(|(key, value)| unrestorable_field(value, &def.field(key)?.shape))
 }

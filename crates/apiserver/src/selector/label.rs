@@ -254,13 +254,13 @@ impl Token {
     }
 }
 
-/// Why a value of a requirement is no value of a label.
+/// Returns the error for a requirement's value that is not a valid label value.
 fn value_problem(key: &str, index: usize, value: &str) -> Option<String> {
     let why = crate::strategy::names::label_value_problem(value)?;
     Some(format!("values[{index}][{key}]: Invalid value: {value:?}: {why}"))
 }
 
-/// Refuses a requirement for all that is wrong with it.
+/// Returns an error with all problems of a requirement, if there are any.
 fn refuse(wrong: &[String]) -> Result<(), String> {
     match wrong {
         [] => Ok(()),

@@ -107,7 +107,7 @@ fn tie_pods(value: &mut Value) {
     }
     let uid = value["metadata"]["uid"].clone();
     let labels = ties(value).map(|(key, content)| (key, Value::from(content)));
-    // a job without labels has those of its template, where there are any
+    // a job without labels gets the labels of its template, if there are any
     let shares =
         value["metadata"]["labels"].is_null() && value["spec"]["template"]["metadata"]["labels"].is_object();
     for (key, content) in labels {
@@ -154,7 +154,7 @@ fn validate(kind: Batch, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-/// The labels that tie a job to its pods, unless their selector is the user's.
+/// Validates the labels that connect a Job to its pods, unless the user has set the selector.
 fn tied(value: &Value, causes: &mut Vec<Cause>) {
     let spec = &value["spec"];
     if spec["manualSelector"] == true || !spec["selector"].is_object() {
@@ -172,7 +172,7 @@ fn tied(value: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The labels of a job's pods.
+/// Returns the labels of a Job's pods.
 fn ties(value: &Value) -> [(&'static str, &str); 4] {
     let (uid, name) = (checks::text(&value["metadata"], "uid"), checks::text(&value["metadata"], "name"));
     [
@@ -183,7 +183,7 @@ fn ties(value: &Value) -> [(&'static str, &str); 4] {
     ]
 }
 
-/// Everything wrong with what a job says besides its template.
+/// Validates the spec of a Job except for its template.
 fn job(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     for key in
         ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"]

@@ -12,10 +12,10 @@ use super::{
 };
 use crate::status::Cause;
 
-/// Longest expression of a selector, in bytes.
+/// The longest expression of a selector, in bytes.
 const LONGEST: usize = 10 * 1024;
 
-/// What a selector knows of a device.
+/// The schema of the variable `device` in selectors.
 static DEVICE: LazyLock<StructuralSchema> = LazyLock::new(|| {
     StructuralSchema::parse(
         r#"{"type": "object", "properties": {
@@ -53,7 +53,7 @@ impl Strategy for Devices {
     }
 
     fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
-        // what is stored was compiled before, and neither claims nor their templates change
+        // a stored object was compiled before, and the specs of claims and their templates do not change
         if live.is_some_and(|live| live["spec"] == value["spec"]) {
             return Vec::new();
         }
@@ -67,7 +67,7 @@ impl Strategy for Devices {
     }
 }
 
-/// Everything wrong with the selectors of a claim.
+/// Validates the selectors of a claim.
 fn requests(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     for (index, request) in items(&spec["devices"], "requests").iter().enumerate() {
         let path = format!("{path}.devices.requests[{index}]");
@@ -78,7 +78,7 @@ fn requests(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Everything wrong with selectors.
+/// Validates selectors.
 fn selectors(owner: &Value, path: &str, causes: &mut Vec<Cause>) {
     let variable = Variable { name: "device", type_name: "kubernetes.DRADevice", schema: &DEVICE };
     for (index, selector) in items(owner, "selectors").iter().enumerate() {

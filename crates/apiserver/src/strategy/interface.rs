@@ -20,10 +20,10 @@ pub(crate) trait Strategy: Debug + Sync {
     /// Sets the fields that the server controls in a new object.
     fn prepare_create(&self, _value: &mut Value) {}
 
-    /// Sets in a new object what the reference sets when it reads a stored one: nothing validates it.
+    /// Sets the fields in a new object that kube-apiserver sets when it reads a stored object. They are not validated.
     fn settle(&self, _value: &mut Value) {}
 
-    /// Restores what an update cannot change.
+    /// Restores the fields that an update cannot change.
     fn prepare_update(&self, _value: &mut Value, _live: &Value) {}
 
     /// Restores the fields that an update of the status cannot change, beyond spec, data and rules.

@@ -121,14 +121,14 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// What a valid new object gets before it is stored.
+/// Sets fields in a valid new object before it is stored.
 pub(crate) fn settle(resource: &Resource, value: &mut Value) {
     if let Some(strategy) = of(resource) {
         strategy.settle(value);
     }
 }
 
-/// What an update of the object itself cannot change: its status.
+/// Restores the status, which an update of the object itself cannot change.
 pub(crate) fn prepare_update(resource: &Resource, value: &mut Value, live: &Value) {
     if resource.has_status() {
         keep(value, live, "status");

@@ -133,7 +133,7 @@ pub(crate) fn label_value_problem(value: &str) -> Option<String> {
     (!value.is_empty() && !is_name_part(value)).then(|| LABEL_VALUE.to_owned())
 }
 
-/// What is said of a name that is fine for an object, but not for the host that a pod calls itself.
+/// Returns a warning if an object's name is valid for the object, but not as the host name of its pods.
 pub(crate) fn host_warning(object: &serde_json::Value, used_in: &str) -> Option<String> {
     let found = problems(NameRule::Label, object["metadata"]["name"].as_str().unwrap_or_default());
     (!found.is_empty()).then(|| {
@@ -145,7 +145,7 @@ pub(crate) fn host_warning(object: &serde_json::Value, used_in: &str) -> Option<
     })
 }
 
-/// Why a key of a ConfigMap or Secret is wrong.
+/// Returns why a key of a ConfigMap or Secret is invalid.
 pub(crate) fn config_key_problem(key: &str) -> Option<String> {
     if key.len() > 253 {
         return Some(too_long(253));

@@ -94,7 +94,7 @@ fn protect(value: &mut Value, finalizer: &str) {
     value["metadata"]["finalizers"] = Value::Array(finalizers);
 }
 
-/// What is said of storage that is no whole number of bytes.
+/// Returns a warning if the size of the storage is not a whole number of bytes.
 fn half_a_byte(amounts: &Value, path: &str) -> Option<String> {
     let size = amounts["storage"].as_str()?;
     let is_whole = Quantity::parse(size)?.milli() % 1000 == 0;
@@ -102,7 +102,7 @@ fn half_a_byte(amounts: &Value, path: &str) -> Option<String> {
         .then(|| format!("{path}[storage]: fractional byte value {size:?} is invalid, must be an integer"))
 }
 
-/// Drops a source of data that is neither a claim nor a snapshot: it could not be followed.
+/// Drops a data source that is neither a claim nor a snapshot, because no controller could use it.
 fn default_claim(value: &mut Value) {
     let source = &value["spec"]["dataSource"];
     let known = match text(source, "kind") {

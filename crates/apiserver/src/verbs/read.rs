@@ -60,7 +60,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
                 .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?,
         ),
     };
-    // any version will do, so the reference answers from its cache, which knows no pages
+    // for version 0, kube-apiserver answers from its cache, which does not paginate
     let limit = limit.filter(|_| asked != Some(0));
     let (snapshot, after) = match token {
         Some(token) => {

@@ -138,7 +138,7 @@ fn jobs() -> Vec<(u16, Request)> {
     ]
 }
 
-/// The name of a job becomes a label of its pods; one with dots is no name of a host.
+/// The name of a Job becomes a label of its pods. A name with dots is not a valid host name.
 fn names() -> Vec<(u16, Request)> {
     let jobs = "/apis/batch/v1/namespaces/diff/jobs";
     let mut all = Vec::new();
@@ -175,7 +175,7 @@ fn names() -> Vec<(u16, Request)> {
     all
 }
 
-/// Storage is whole bytes.
+/// The size of storage must be a whole number of bytes.
 fn halves() -> Vec<(u16, Request)> {
     let path = format!("{CORE}/persistentvolumeclaims");
     let volume = json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1500m"},
@@ -187,7 +187,7 @@ fn halves() -> Vec<(u16, Request)> {
     ]
 }
 
-/// A port that is named has a name.
+/// A named port must have a valid name.
 fn ports() -> Vec<(u16, Request)> {
     let path = format!("{APPS}/replicasets");
     let place = "/spec/template/spec/containers/0/livenessProbe/httpGet/port";
@@ -197,7 +197,7 @@ fn ports() -> Vec<(u16, Request)> {
         .collect()
 }
 
-/// What is applied or patched into a field of another type is refused by the type, not by the schema.
+/// A value that does not fit the type of its field is refused by the Go type on apply and patch, not by the schema.
 fn conversions() -> Vec<(u16, Request)> {
     let mut all = Vec::new();
     let apply = |code: u16, path: &str, api_version: &str, kind: &str, spec: Value| {
@@ -240,7 +240,7 @@ fn conversions() -> Vec<(u16, Request)> {
     all
 }
 
-/// All that is wrong with a requirement is told.
+/// The error lists all problems of a requirement.
 fn selectors() -> Vec<(u16, Request)> {
     ["a%3E-", "a%3Eb", "a%3C", "a+in+(-,b,-c)", "a=-"]
         .into_iter()
@@ -252,7 +252,7 @@ fn selectors() -> Vec<(u16, Request)> {
         .collect()
 }
 
-/// Where any version will do, there are no pages; a token is read before the version beside it.
+/// For version 0 there is no pagination. A continue token is checked before the version.
 fn pages() -> Vec<(u16, Request)> {
     [
         (200, "limit=1&resourceVersion=0"),
@@ -267,7 +267,7 @@ fn pages() -> Vec<(u16, Request)> {
     .collect()
 }
 
-/// Which devices are wanted is said in CEL, which is compiled.
+/// The CEL expressions of device selectors are compiled.
 fn devices() -> Vec<(u16, Request)> {
     const CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
     const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/diff/resourceclaims";

@@ -1,8 +1,8 @@
 //! Sends the same requests to a real kube-apiserver and to the embedded server: random objects, patches, selectors, paths
 //! and options from a fixed seed. Compares codes, reasons, messages, causes, warnings and bodies.
 //!
-//! `LONGBOAT_DIFFERENTIAL_STEPS` makes more or fewer requests, `LONGBOAT_DIFFERENTIAL_SEED` others. Each difference is printed
-//! (`-- --nocapture`), and the test fails when there is one that [`excuse`] does not name.
+//! `LONGBOAT_DIFFERENTIAL_STEPS` sets the number of requests, `LONGBOAT_DIFFERENTIAL_SEED` the seed. Each difference is
+//! printed (`-- --nocapture`). The test fails if [`excuse`] does not explain one of them.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 use api::{Answer, Api, block};
 use requests::{Request, Verb};
 
-/// What differs from one server to the other, whatever they were asked.
+/// The parts of an answer that differ between servers for any request.
 static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|\(\d+\)|current: \d+",
@@ -152,7 +152,7 @@ fn strip(value: &mut Value) {
     }
 }
 
-/// Why an answer may differ.
+/// Returns why an answer may differ.
 fn excuse(expected: &Value, found: &Value) -> Option<&'static str> {
     let resources = |answer: &Value| {
         let body = &answer["body"];

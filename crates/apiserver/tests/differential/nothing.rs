@@ -10,7 +10,7 @@ use crate::{
 };
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Where the custom objects are.
+/// The path of the custom objects.
 pub(crate) const CUSTOM: &str = "/apis/diff.example/v1/namespaces/diff/empties";
 
 /// The definition of a kind whose fields may be empty in every way that a schema allows.

@@ -25,14 +25,15 @@ pub use http2::connection_of;
 
 const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
-/// The most bytes of messages that have not come whole. Proxies send pieces of some 50 KB, so this is enough for 5,000 streams.
+/// The most bytes of incomplete messages in all streams together. Proxies send pieces of about 50 KB, so this suffices for
+/// 5,000 streams.
 const MAX_PARTIAL: usize = 256 << 20;
 
-/// How long a caller may take to shake hands.
+/// How long a caller may take for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// A stream lives as long as its HTTP response, so one connection carries as many as requests are in flight
-/// there; hyper's own limit of 200 would queue the rest.
+/// The most streams per connection. A stream lives as long as its HTTP response, so a connection has as many streams as the
+/// proxy has requests in flight. hyper's default of 200 would queue the rest.
 const MAX_STREAMS: u32 = 1 << 16;
 
 /// The most bytes to read from a socket at once. A TLS session reads 4 KiB at a time, which would mean a hundred system
@@ -190,7 +191,7 @@ impl std::fmt::Debug for ServerOptions {
 struct Shared<P> {
     processor: Arc<P>,
     options: ServerOptions,
-    /// What all streams hold of messages that have not come whole.
+    /// The memory budget for incomplete messages in all streams.
     partial: Arc<Budget>,
 }
 

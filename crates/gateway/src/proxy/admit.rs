@@ -30,7 +30,7 @@ pub(crate) enum Refusal {
 pub(crate) fn admit(head: &Parts, table: &Table, access: &Access) -> Result<Origin, Refusal> {
     let authority = longboat_accept::host(head.version, &head.uri, &head.headers)?;
     let routed = |host: &str| table.names_host(host);
-    // A browser always says for which host it asks; who says none gets the routes that are for every host.
+    // A browser always names a host. A request without a host only matches routes for any host.
     if let Some(foreign) = authority.filter(|authority| !access.host(authority.host(), routed)) {
         return Err(Refusal::ForeignHost(foreign.host().to_owned()));
     }

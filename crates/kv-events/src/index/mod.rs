@@ -1,8 +1,8 @@
-//! Who holds which block.
+//! The index of blocks and the endpoints that hold them.
 //!
-//! An entry is one block of one endpoint on one tier, as its engine stored it. Entries are found by the engine's hash, to
-//! remove them and to continue from them, and by their key, to look who holds a prompt. Their number is bounded: those that
-//! were used longest ago are forgotten.
+//! An entry is a block of one endpoint on one tier, as its engine stored it. Entries are looked up by the engine's hash, to
+//! remove or continue them, and by their keys, to find the endpoints that hold a prompt. The number of entries is limited:
+//! the least recently used are removed.
 
 use ahash::AHashMap;
 
@@ -12,16 +12,16 @@ use crate::{
     keys::{BlockKey, Chain},
 };
 
-/// How much an index holds, and how it sees blocks.
+/// The limits and settings of an index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
-    /// Tokens of a block of a request.
+    /// The number of tokens in a block of a request.
     pub block_tokens: usize,
-    /// Part of every key.
+    /// A seed that is part of every key.
     pub seed: String,
-    /// Entries over all endpoints.
+    /// The most entries over all endpoints.
     pub entries: usize,
-    /// What a block on a tier is worth, by the tier's name in lower case. A tier that is not named is worth 1.
+    /// The weight of a block on a tier, by the tier's name in lower case. A tier that is not listed has weight 1.
     pub weights: Vec<(String, f64)>,
 }
 
@@ -36,22 +36,23 @@ impl Default for Limits {
     }
 }
 
-/// What became of an event.
+/// The result of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was applied.
+    /// The event was applied.
     Applied,
-    /// Nothing is known of the block before: the prompt cannot be told.
+    /// The preceding block is unknown, so the prompt is unknown.
     UnknownParent,
-    /// The engine's blocks are not a multiple of ours, or the tokens are not those of the blocks.
+    /// The engine's block size is not a multiple of the index's block size, or the number of tokens does not match the
+    /// blocks.
     Unusable,
 }
 
-/// Tiers beyond these share a number, and are worth 1.
+/// Further tiers share a number, and have weight 1.
 const TIERS: usize = 16;
-/// Blocks of ours in one of an engine's, so that the number of entries bounds the memory.
+/// The most blocks of the index in one block of an engine, so that the number of entries limits the memory.
 const PARTS: usize = 64;
-/// The tier on which engines put a prompt first.
+/// The tier on which engines first store a prompt.
 const GPU: &str = "gpu";
 const NONE: u32 = u32::MAX;
 
@@ -60,21 +61,22 @@ struct Entry {
     holder: u32,
     tier: u8,
     engine: u64,
-    /// How often the engine stored it and did not remove it: it counts blocks of several attention groups.
+    /// How many more times the engine has stored the block than removed it. The count exceeds 1 for blocks of several
+    /// attention groups.
     count: u32,
     keys: Box<[BlockKey]>,
     older: u32,
     newer: u32,
 }
 
-/// Who holds which block.
+/// The index of blocks and the endpoints that hold them.
 #[derive(Debug, Clone)]
 pub struct Index {
     limits: Limits,
     tiers: Vec<(String, f64)>,
     entries: Vec<Entry>,
     free: Vec<u32>,
-    /// For each endpoint, by tier and the engine's hash.
+    /// The entries of each endpoint, by tier and the engine's hash.
     by_engine: AHashMap<u32, AHashMap<(u8, u64), u32>>,
     length: usize,
     by_key: AHashMap<BlockKey, Vec<u32>>,
@@ -85,8 +87,8 @@ pub struct Index {
 // === impl Limits ===
 
 impl Limits {
-    /// The keys of a prompt's full blocks. The prompt is the little-endian bytes of its tokens; `model` is the adapter where one
-    /// is asked for.
+    /// Returns the keys of a prompt's full blocks. The prompt consists of the little-endian bytes of its tokens. `model` is
+    /// the adapter if the request names one.
     pub fn keys(&self, model: &str, prompt: &[u8], salt: &str) -> Vec<BlockKey> {
         Chain::start(&self.seed, model).prompt(prompt, self.block_tokens, salt)
     }
@@ -95,7 +97,7 @@ impl Limits {
 // === impl Index ===
 
 impl Index {
-    /// An empty index.
+    /// Creates an empty index.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -110,23 +112,23 @@ impl Index {
         }
     }
 
-    /// Entries over all endpoints.
+    /// Returns the number of entries over all endpoints.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether nothing is held.
+    /// Whether the index is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The keys of a prompt's full blocks. `model` is the adapter where one is asked for.
+    /// Returns the keys of a prompt's full blocks. `model` is the adapter if the request names one.
     pub fn keys(&self, model: &str, tokens: &[u32], salt: &str) -> Vec<BlockKey> {
         let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
         self.limits.keys(model, &bytes, salt)
     }
 
-    /// How many entries an endpoint has.
+    /// Returns the number of an endpoint's entries.
     pub fn held_by(&self, holder: u32) -> usize {
         self.by_engine.get(&holder).map_or(0, |blocks| blocks.len())
     }
@@ -155,7 +157,7 @@ impl Index {
         }
     }
 
-    /// Nothing of this endpoint remains.
+    /// Removes all entries of this endpoint.
     pub fn forget(&mut self, holder: u32) {
         let gone = self.by_engine.remove(&holder).unwrap_or_default();
         self.length -= gone.len();
@@ -164,13 +166,13 @@ impl Index {
         }
     }
 
-    /// How much of a prompt each endpoint holds: the sum, over blocks from the first on without a gap, of what the best tier
-    /// that has the block is worth.
+    /// Returns how much of a prompt each endpoint holds: the total weight of its blocks, from the first block to the first
+    /// gap. If several tiers have a block, the best tier counts.
     pub fn held(&self, keys: &[BlockKey], holders: &[u32]) -> Vec<f64> {
         self.held_or_expected(keys, holders, &Expected::new(0), 0)
     }
 
-    /// The same, where a block that an endpoint is expected to hold is worth as much as one in its GPU.
+    /// Like [`Self::held`], but a block that an endpoint is expected to hold counts like a block on its GPU.
     pub fn held_or_expected(
         &self,
         keys: &[BlockKey],
@@ -201,7 +203,7 @@ impl Index {
         sums
     }
 
-    /// A request used these blocks: they are the last to be forgotten, the first block last of all.
+    /// Marks the blocks of a request as recently used. The first block becomes the most recent one.
     pub fn used(&mut self, keys: &[BlockKey]) {
         for key in keys.iter().rev() {
             for id in self.by_key.get(key).cloned().unwrap_or_default() {
@@ -224,7 +226,7 @@ impl Index {
             },
             None => match (&stored.lora_name, stored.lora_id) {
                 (Some(name), _) => Chain::start(&self.limits.seed, name),
-                // An adapter without a name is none that a request can ask for; it must not pass for the model.
+                // Requests cannot name an adapter without a name. Its blocks must not count as blocks of the model.
                 (None, Some(id)) => Chain::start(&self.limits.seed, &format!("{model}\0{id}")),
                 (None, None) => Chain::start(&self.limits.seed, model),
             },
@@ -237,7 +239,7 @@ impl Index {
             let keys: Box<[BlockKey]> = tokens
                 .chunks_exact(own)
                 .enumerate()
-                // What tells the engine's block from others enters the first of ours.
+                // The extra keys of the engine's block are part of the first of the index's blocks.
                 .map(|(part, block)| chain.next(block, if part == 0 { extra } else { &[] }))
                 .collect();
             self.insert(holder, tier, engine, keys);
@@ -245,7 +247,7 @@ impl Index {
         Outcome::Applied
     }
 
-    /// The key of the last part of an engine's block, on whichever tier it is.
+    /// Returns the key of the last part of an engine's block, on any tier.
     fn last_key(&self, holder: u32, engine: u64) -> Option<BlockKey> {
         let tiers = u8::try_from(self.tiers.len()).unwrap_or(u8::MAX);
         let id = (0..=tiers).find_map(|tier| self.find(holder, tier, engine))?;
@@ -284,7 +286,7 @@ impl Index {
                 self.link(id);
                 return;
             }
-            // The same hash for other tokens: what the engine said last is true.
+            // The same hash has other tokens: the latest event counts.
             count = entry.count.saturating_add(1);
             self.remove(id);
         }
@@ -322,7 +324,7 @@ impl Index {
         self.release(id);
     }
 
-    /// Frees an entry that the engine's hash no longer finds.
+    /// Frees an entry that is no longer reachable by the engine's hash.
     fn release(&mut self, id: u32) {
         self.unlink(id);
         let keys = std::mem::take(&mut self.entries[id as usize].keys);

@@ -1,4 +1,4 @@
-//! The index against a model that keeps lists, and single cases.
+//! Compares the index with a simple model, and tests single cases.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ fn a_block_that_is_expected_counts_until_its_time_is_over() {
     assert_eq!(index.held_or_expected(&prompt, &[0, 1], &expected, 20), [1.0, 0.0]);
 }
 
-/// What the model keeps of a block: how often it was stored, and its tokens from the start of the prompt.
+/// The model's data about a block: how many times it was stored, and its tokens from the start of the prompt.
 type Model = BTreeMap<(u32, bool, u64), (u32, Vec<u32>)>;
 
 #[derive(Debug, Clone)]
@@ -139,7 +139,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The tokens of a block: each hash has its own.
+/// Returns the tokens of a block, which differ for each hash.
 fn tokens(hash: u64) -> [u32; 2] {
     let token = u32::try_from(hash).unwrap();
     [token, token + 100]
@@ -159,7 +159,7 @@ proptest! {
                 Op::Store { holder, cpu, parent, hashes } => {
                     let mut path = match parent {
                         None => Some(Vec::new()),
-                        // On whichever tier, the one first heard of first; both may hold other tokens under one hash.
+                        // The parent may be on either tier. Both tiers must not have different tokens under one hash.
                         Some(parent) => {
                             let on = |cpu| model.get(&(holder, cpu, parent)).map(|(_, path)| path.clone());
                             let both = (on(true), on(false));

@@ -44,10 +44,11 @@ const INHERITED: &[&str] = &[
     "RUST_BACKTRACE",
 ];
 
-/// Settings of downloads, which every container inherits: the user's cache and patience are meant for this node, too.
+/// Host variables about downloads, which every container inherits: the user's settings of cache and patience also apply to
+/// this node.
 const OF_DOWNLOADS: [&str; 2] = [CACHE_VARIABLE, PATIENCE_VARIABLE];
 
-/// Host variables that no container inherits, but for those above: they would point it at another cluster or another node.
+/// Other host variables that no container inherits, because they would point it to another cluster or node.
 const NEVER_INHERITED: &[&str] =
     &["KUBECONFIG", "KUBERNETES_*", "LONGBOAT_*", "PATH", "PWD", "OLDPWD", "SHLVL", "_"];
 
@@ -85,7 +86,7 @@ impl Host {
             if key == "PATH" {
                 path = value;
             } else if key == CACHE_VARIABLE && !value.is_empty() {
-                // Containers start in other folders.
+                // Containers start in other folders, so a relative path must become absolute.
                 let value =
                     std::path::absolute(&value).map_or(value, |path| path.to_string_lossy().into_owned());
                 inherited.push((key, value));

@@ -1,4 +1,4 @@
-//! What is kept in `v1alpha1`, after somebody edited the object there.
+//! Tests of kept fields after somebody has edited the object in `v1alpha1`.
 
 use longboat_api::conversion::{KEPT_PREFIX, KEPT_STATUS};
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ fn addresses_are_found_by_name_and_url() {
 
 #[test]
 fn a_replaced_object_keeps_what_was_observed_of_it() {
-    // `kubectl replace` of a manifest: the server takes over the status, in the version of the request.
+    // `kubectl replace` of a manifest: the server keeps the status, in the version of the request.
     let replaced = edited(|older| {
         remove(older, "/metadata", "annotations");
         older["spec"] = json!({"model": {"uri": "hf://a/b"}});
@@ -125,7 +125,7 @@ fn text_that_was_not_written_here_is_ignored() {
         ("router.scheduler.pool.spec.targetPorts", "[{\"number\":\"x\"}]"),
         ("router.scheduler.pool.spec.appProtocol", "{}"),
         ("model.lora.adapters", "{}"),
-        // Fields that are no business of an annotation.
+        // Fields that annotations must not set.
         ("replicas", "7"),
         ("model.uri", "\"hf://evil/model\""),
         ("template", "{\"hostNetwork\":true}"),

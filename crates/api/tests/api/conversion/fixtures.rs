@@ -1,5 +1,5 @@
-//! Conversions of every field that differs between the versions, with `{}` and absent told apart; of criticality; and of
-//! inline pools.
+//! Conversions of every field that differs between the versions, with `{}` and missing fields distinguished; of criticality;
+//! and of inline pools.
 
 use longboat_api::conversion::{Version, convert};
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ fn criticality_becomes_annotations_and_back() {
         json!({"model": {"lora": {"adapters": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}}})
     );
     assert_eq!(down(&newer), older);
-    // Nothing said, nothing changed: an annotation stays where no field speaks.
+    // An annotation stays unchanged if no field has its value.
     let annotations = json!({
         "internal.serving.kserve.io/model-criticality": "Critical",
         "internal.serving.kserve.io/lora-criticalities": "{}",
@@ -182,7 +182,7 @@ fn annotations_of_criticality_that_cannot_be_read_go() {
         newer["metadata"]["annotations"] = json!({lora: text});
         assert_eq!(down(&newer)["metadata"].get("annotations"), None, "{text}");
     }
-    // Empty ones stay.
+    // Empty annotations stay.
     newer["metadata"]["annotations"] = json!({lora: "", own: ""});
     assert_eq!(down(&newer)["metadata"]["annotations"], json!({lora: "", own: ""}));
     assert_eq!(down(&newer)["spec"], json!({"model": {"uri": ""}}));

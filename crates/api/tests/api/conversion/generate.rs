@@ -1,14 +1,14 @@
-//! Objects made from the schema of the CRDs: any field of it may be there, and all that have defaults are.
+//! Random objects from the schema of the CRDs. Any field may be set, and all fields with defaults are set.
 
 use std::sync::LazyLock;
 
 use longboat_api::crd;
 use serde_json::{Map, Value, json};
 
-/// Made once: it takes a while.
+/// Generated once, because this takes a while.
 static CRDS: LazyLock<Vec<Value>> = LazyLock::new(crd::own);
 
-/// A small generator of numbers (xorshift): the laws only need variety that a seed reproduces.
+/// A small random number generator (xorshift): the tests only need variety that a seed reproduces.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -28,7 +28,7 @@ impl Dice {
     }
 }
 
-/// A `v1alpha2` object of `kind`.
+/// Returns a `v1alpha2` object of `kind`.
 pub(crate) fn newer(kind: &str, dice: &mut Dice) -> Value {
     let crd = CRDS.iter().find(|crd| crd["spec"]["names"]["kind"] == kind).unwrap();
     let versions = crd["spec"]["versions"].as_array().unwrap();
@@ -63,7 +63,7 @@ pub(crate) fn newer(kind: &str, dice: &mut Dice) -> Value {
     object
 }
 
-/// A `v1alpha1` object of `kind`, as a converter that knows nothing of what was kept would see it.
+/// Returns a `v1alpha1` object of `kind` without kept fields, as an older converter would write it.
 pub(crate) fn older(kind: &str, dice: &mut Dice) -> Value {
     let mut object = newer(kind, dice);
     object["apiVersion"] = "serving.kserve.io/v1alpha1".into();
@@ -155,7 +155,7 @@ fn object(schema: &Value, dice: &mut Dice, depth: usize) -> Value {
         |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|n| n == name));
     let mut fields = Map::new();
     for (name, schema) in properties {
-        // Rare enough, below the fields that are ours, that pods stay small.
+        // Optional fields are rare below the fields of Longboat's own types, so that pods stay small.
         let rare = if depth < 5 { 2 } else { 12 };
         let default = schema.get("default");
         if !required(name) && default.is_none() && dice.roll(rare) > 0 {

@@ -1,4 +1,4 @@
-//! What holds for all objects.
+//! Properties of conversions that hold for all objects.
 
 use longboat_api::{
     conversion::{ConversionError, KEPT_PREFIX, KEPT_STATUS, Version, convert},
@@ -15,7 +15,7 @@ use super::{
 
 const KINDS: [&str; 2] = ["LLMInferenceService", "LLMInferenceServiceConfig"];
 
-/// What `v1alpha1` has no field for, anywhere it could stand.
+/// The fields that `v1alpha1` lacks, at every possible path.
 const NEWER_ONLY: [&str; 10] = [
     "/spec/kvCacheOffloading",
     "/spec/prefill/kvCacheOffloading",
@@ -29,7 +29,7 @@ const NEWER_ONLY: [&str; 10] = [
     "/status/referencedBy",
 ];
 
-/// Where annotations can say that fields were.
+/// The paths that annotations of kept fields can name.
 const KEPT_PATHS: [&str; 13] = [
     "kvCacheOffloading",
     "kvCacheOffloading.cpu",
@@ -75,7 +75,7 @@ proptest! {
             let mut object = older(kind, &mut Dice::new(seed));
             let newer = up(&object);
             prop_assert!(!newer.to_string().contains(KEPT_PREFIX));
-            // No text at all is what an empty criticality says.
+            // An empty criticality means no criticality.
             let adapters = object.pointer_mut("/spec/model/lora/adapters").and_then(Value::as_array_mut);
             prop_assert!(adapters.is_none_or(|adapters| adapters.iter().all(Value::is_object)));
             prop_assert_eq!(differences(&down(&newer), &object), Vec::<String>::new());
@@ -132,7 +132,7 @@ proptest! {
     }
 }
 
-/// Takes fields away, or puts something else there.
+/// Removes fields, or replaces them by other values.
 fn damage(value: &mut Value, dice: &mut Dice) {
     match dice.roll(24) {
         0 => *value = Value::Null,

@@ -1,4 +1,4 @@
-//! Conversion between the versions.
+//! Tests of the conversion between the versions.
 
 mod edits;
 mod fixtures;
@@ -24,7 +24,7 @@ fn up(object: &Value) -> Value {
     to(Version::V1Alpha2, object)
 }
 
-/// Where two objects differ: objects are large, and a law names few fields.
+/// Returns the differences of two objects: objects are large, and a test names few fields.
 fn differences(left: &Value, right: &Value) -> Vec<String> {
     fn walk(path: &str, left: &Value, right: &Value, found: &mut Vec<String>) {
         match (left, right) {

@@ -1,4 +1,4 @@
-//! Parts of objects, as server-side apply converts them.
+//! Tests with parts of objects, as server-side apply converts them.
 
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ fn parts_of_a_pool_are_converted_as_far_as_they_go() {
             json!({"extensionRef": {"name": "e", "portNumber": 1}}),
         ),
         (json!({"endpointPickerRef": {"port": {}}}), json!({"extensionRef": {}})),
-        // Wrong types are left for the schema to refuse.
+        // The schema refuses wrong types later.
         (json!({"targetPorts": "x", "selector": 5}), json!({"targetPortNumber": "x", "selector": 5})),
         (json!({"endpointPickerRef": 5}), json!({"extensionRef": 5})),
     ] {

@@ -1,4 +1,4 @@
-//! Conversion against what the reference showed in `v1alpha1`.
+//! Compares conversions with the objects that KServe has shown in `v1alpha1`.
 
 use longboat_api::conversion::{KEPT_PREFIX, LORA_CRITICALITIES};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{differences, down, up};
 use longboat_golden::{Entry, part};
 
-/// Of a service, what differs from the reference (COMPATIBILITY.md, "What v1alpha1 cannot express").
+/// Removes the parts of a service that differ from KServe (COMPATIBILITY.md, "What v1alpha1 cannot express").
 fn without_kept(mut object: Value) -> Value {
     for parent in ["metadata", "status"] {
         let Some(Value::Object(parent)) = object.get_mut(parent) else { continue };
@@ -21,7 +21,7 @@ fn without_kept(mut object: Value) -> Value {
     object
 }
 
-/// Without an annotations map that the comparison emptied.
+/// Removes an annotations map that is empty after the comparison.
 fn without_empty(mut object: Value) -> Value {
     let metadata = object["metadata"].as_object_mut().unwrap();
     if metadata.get("annotations") == Some(&Value::Object(serde_json::Map::new())) {
@@ -45,7 +45,7 @@ fn services_look_in_v1alpha1_as_those_of_the_reference() {
                 let Some(wanted) = read(&stage.join(&format!("service{suffix}.v1alpha1.yaml"))) else {
                     continue;
                 };
-                // A stage names only what changed.
+                // A stage only contains files that have changed.
                 let before = |what: &str| read(&case.join(&format!("expected/{what}{suffix}.yaml")));
                 let mut object = file("service").or_else(|| before("service")).unwrap();
                 if let Some(status) = file("status").or_else(|| before("status")) {
@@ -54,7 +54,7 @@ fn services_look_in_v1alpha1_as_those_of_the_reference() {
                 let older = down(&object);
                 let none = Vec::<String>::new();
                 assert_eq!(differences(&without_kept(older.clone()), &wanted), none, "{stage}");
-                // Entries without an adapter go, as in the reference.
+                // Entries without an adapter are dropped, as in KServe.
                 let mut back = up(&older);
                 for object in [&mut back, &mut object] {
                     if let Some(Value::Object(annotations)) = object.pointer_mut("/metadata/annotations") {
@@ -78,7 +78,7 @@ fn services_written_in_v1alpha1_are_stored_as_those_of_the_reference() {
     let metadata = wanted["metadata"].as_object_mut().unwrap();
     metadata.remove("finalizers");
     metadata.remove("namespace");
-    // A default of the schema.
+    // This is a default of the schema.
     let picker = wanted.pointer_mut("/spec/router/scheduler/pool/spec/endpointPickerRef").unwrap();
     picker.as_object_mut().unwrap().remove("group");
     assert_eq!(up(&input), wanted);

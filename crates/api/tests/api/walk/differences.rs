@@ -1,4 +1,4 @@
-//! Where our schemas differ from the reference's, and which of it is meant.
+//! The differences between Longboat's schemas and KServe's, and the intended ones.
 
 use std::{collections::BTreeSet, fmt, path::Path};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{facts, reference::Version};
 
-/// One fact that is not the same.
+/// A fact that differs.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Difference {
     kind: String,
@@ -22,7 +22,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares one version of a CRD with its walk.
+/// Compares a version of a CRD with the recorded walk of KServe's schema.
 pub(super) fn compare(kind: &str, version: &str, theirs: &Version, schema: &Value) -> BTreeSet<Difference> {
     let ours = facts::of(schema, &|place| theirs.stops.iter().any(|stop| stop == place));
     let mut found = BTreeSet::new();
@@ -41,7 +41,7 @@ pub(super) fn compare(kind: &str, version: &str, theirs: &Version, schema: &Valu
             continue;
         };
         for fact in mine.keys().chain(reference.keys()) {
-            // Where the walk stops it does not always name the fields.
+            // Where the walk stops, it does not always name the fields.
             if fact == "keys" && !reference.contains_key(fact) {
                 continue;
             }
@@ -55,7 +55,7 @@ pub(super) fn compare(kind: &str, version: &str, theirs: &Version, schema: &Valu
     found
 }
 
-/// A row of the table: a fact, at the places that end in `place`.
+/// A row of the table: a fact, for the places that end in `place`.
 #[derive(Debug)]
 pub(super) struct Row {
     place: String,
@@ -68,7 +68,7 @@ impl Row {
     }
 }
 
-/// The rows of the table `Schemas` in COMPATIBILITY.md: place, fact, and prose.
+/// Returns the rows of the table `Schemas` in COMPATIBILITY.md: place, fact, and prose.
 pub(super) fn listed() -> Vec<Row> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../COMPATIBILITY.md");
     let text = std::fs::read_to_string(path).unwrap();

@@ -1,4 +1,4 @@
-//! What a schema says about one place, in a form in which ours and the reference's can be compared.
+//! The facts of a schema about each place, in a form in which Longboat's and KServe's schemas can be compared.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 /// Facts by place: `.spec.model.uri`, `.spec.baseRefs[].name`, `.spec.labels{}`.
 pub(super) type Facts = BTreeMap<String, BTreeMap<String, Value>>;
 
-/// Keywords that are places of their own, or prose.
+/// Keywords that are places themselves, or prose.
 const STRUCTURE: [&str; 5] = ["description", "properties", "items", "additionalProperties", "required"];
 
-/// The facts of a schema and of everything below it, but for what is below the places `stop`.
+/// Returns the facts of a schema and of everything below it. Skips what is below the places for which `stop` returns `true`.
 pub(super) fn of(schema: &Value, stop: &dyn Fn(&str) -> bool) -> Facts {
     let mut facts = Facts::new();
     visit(schema, String::new(), false, stop, &mut facts);
@@ -55,7 +55,7 @@ fn visit(schema: &Value, place: String, required: bool, stop: &dyn Fn(&str) -> b
     facts.insert(place, own);
 }
 
-/// Names of the fields of an object.
+/// Returns the names of an object's fields.
 fn keys(schema: &Value) -> Value {
     let mut keys: Vec<_> =
         schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();

@@ -1,8 +1,8 @@
-//! Python literals, in which the walks print what is not plain text.
+//! Parses Python literals, which the walks contain for everything that is not plain text.
 
 use serde_json::{Map, Number, Value};
 
-/// Reads one literal from the start of `text`; the rest of the text comes with it.
+/// Parses one literal at the start of `text`. Returns it with the rest of the text.
 pub(super) fn read(text: &str) -> (Value, &str) {
     let text = text.trim_start();
     match text.chars().next() {

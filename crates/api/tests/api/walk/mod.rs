@@ -1,7 +1,7 @@
-//! Our CRDs against those of the reference, leaf by leaf.
+//! Compares Longboat's CRDs with KServe's, leaf by leaf.
 //!
-//! Deliberate differences are the rows of the table "Schemas" in COMPATIBILITY.md, which is read here: a difference
-//! without a row fails, and so does a row without a difference.
+//! Intended differences are the rows of the table "Schemas" in COMPATIBILITY.md, which the test reads. A difference without
+//! a row fails, and so does a row without a difference.
 
 mod differences;
 mod facts;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use differences::{Difference, compare};
 
-/// The walks, and the kinds whose CRD they describe.
+/// The walks, and the kinds of their CRDs.
 const WALKS: [(&str, &str); 2] = [
     ("llminferenceservices.txt", "LLMInferenceService"),
     ("llminferenceserviceconfigs.txt", "LLMInferenceServiceConfig"),
@@ -42,7 +42,7 @@ fn our_crds_are_those_of_the_contract_but_for_the_listed_differences() {
             for field in ["served", "storage", "subresources"] {
                 assert_eq!(ours[field], theirs.head[field], "{kind} {} {field}", theirs.name);
             }
-            // A column of ours stands behind those of the reference (COMPATIBILITY.md, "Progress").
+            // Longboat's additional column comes after KServe's (COMPATIBILITY.md, "Progress").
             let mut columns = theirs.head["additionalPrinterColumns"].clone();
             if kind == "LLMInferenceService" {
                 columns.as_array_mut().unwrap().push(json!({

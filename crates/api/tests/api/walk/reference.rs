@@ -1,7 +1,7 @@
-//! A schema walk of the contract, read.
+//! Parses a walk of KServe's schema.
 //!
-//! A line `PATH[*]  :: TYPE KEYWORD=LITERAL …` is a place, `*` says that its parent requires it; `CEL` lines below it are
-//! its rules. `<PodSpec>` and `<STOP>` cut the walk short and say which fields are required below.
+//! A line `PATH[*]  :: TYPE KEYWORD=LITERAL …` is a place; `*` means that its parent requires it. `CEL` lines below it are
+//! its rules. `<PodSpec>` and `<STOP>` end the walk of a branch, and name the required fields below.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Walk {
 /// The walk of a version.
 pub(super) struct Version {
     pub(super) name: String,
-    /// Everything but the schema.
+    /// The fields of the version other than the schema.
     pub(super) head: Value,
     pub(super) facts: Facts,
     /// Places below which the walk says nothing.
@@ -60,7 +60,7 @@ impl Walk {
     }
 }
 
-/// A line that says more about `place`.
+/// Parses a line with further facts about `place`.
 fn below(line: &str, place: &str, version: &mut Version) {
     let facts = version.facts.get_mut(place).unwrap();
     if let Some(rule) = line.strip_prefix("CEL ") {
@@ -79,7 +79,7 @@ fn below(line: &str, place: &str, version: &mut Version) {
     version.stops.push(place.to_owned());
 }
 
-/// `TYPE KEYWORD=LITERAL …`
+/// Parses `TYPE KEYWORD=LITERAL …`.
 fn attributes(text: &str) -> BTreeMap<String, Value> {
     let (kind, mut rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
     let mut facts = BTreeMap::new();

@@ -216,7 +216,7 @@ fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Opti
     }
 }
 
-/// Why a value is no quantity.
+/// Returns the error for a value that is not a quantity.
 pub(crate) fn unread_quantity(value: &Value) -> Option<String> {
     if value.is_number() || value.as_str().is_some_and(|text| QUANTITY.is_match(text)) {
         return None;
@@ -225,13 +225,13 @@ pub(crate) fn unread_quantity(value: &Value) -> Option<String> {
     Some(why.to_owned())
 }
 
-/// Why a text is no time, one with microseconds or without.
+/// Returns the error for a text that is not a time. With `micro`, a time needs microseconds.
 pub(crate) fn unread_time(text: &str, micro: bool) -> Option<String> {
     let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
     unparsed(text, layout, micro)
 }
 
-/// Why a value is neither a number of 32 bits nor a text.
+/// Returns the error for a value that is neither a 32-bit number nor a text.
 pub(crate) fn unread_int_or_string(value: &Value) -> Option<String> {
     let got = match value {
         Value::Null | Value::String(_) => return None,
@@ -242,7 +242,7 @@ pub(crate) fn unread_int_or_string(value: &Value) -> Option<String> {
     Some(format!("json: cannot unmarshal {got} into Go value of type int32"))
 }
 
-/// What Go's time parser says about a text that is no time.
+/// Returns the error of Go's time parser for a text that is not a time.
 fn unparsed(text: &str, layout: &str, micro: bool) -> Option<String> {
     if text.parse::<jiff::Timestamp>().is_ok() && (!micro || six_digits(text)) {
         return None;

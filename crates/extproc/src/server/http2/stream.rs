@@ -76,11 +76,11 @@ impl<E: Exchange> Call<E> {
         }
     }
 
-    /// Takes bytes in, and hands each message that is complete to the exchange.
+    /// Processes received bytes, and hands each complete message to the exchange.
     pub(super) fn receive(&mut self, bytes: &[u8], longest: usize, partial: &Arc<Budget>) {
         let Self { input, exchange, out, end, .. } = self;
         let received = input.push(bytes, longest, partial, |message| {
-            // What comes after the end is of no interest.
+            // Messages after the end are ignored.
             if !out.is_finished()
                 && let Some(incoming) = Incoming::from_wire(message)
             {
@@ -135,7 +135,7 @@ pub(super) struct Input {
     have: usize,
     /// The payload so far, after the prefix is complete.
     message: Vec<u8>,
-    /// The memory of a message of which more is to come.
+    /// The memory budget of a message that is not complete yet.
     held: Option<Held>,
     gzip: bool,
 }
@@ -169,7 +169,7 @@ impl Input {
             }
             let part = bytes.len().min(self.length() - self.message.len());
             if self.message.len() + part > self.message.capacity() {
-                // More has come than was believed at first, so the rest will come too.
+                // The message is longer than the first allocation, so the rest of it is allocated now.
                 self.held = None;
                 self.held = Some(hold(partial, self.length())?);
                 self.message.reserve_exact(self.length() - self.message.len());
@@ -226,7 +226,7 @@ mod tests {
 
     const LONGEST: usize = 1 << 20;
 
-    /// Takes the first bytes of a message of this length.
+    /// Starts a message of this length with its first bytes.
     fn begin(partial: &Arc<Budget>, length: usize, came: usize) -> Result<Input, String> {
         let mut input = Input::default();
         let prefix = [&[0][..], &u32::try_from(length).unwrap().to_be_bytes()].concat();
@@ -245,7 +245,7 @@ mod tests {
         assert!(begin(&partial, 100, 1).unwrap_err().contains("at once"));
         drop(announced);
         drop(long);
-        // A field of which nobody knows, in two parts.
+        // An unknown field in two parts.
         let mut short = Input::default();
         let mut complete = 0;
         short.push(&[0, 0, 0, 0, 4, 0x7a], LONGEST, &partial, |_| panic!("nothing is complete")).unwrap();

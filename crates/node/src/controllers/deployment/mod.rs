@@ -50,7 +50,7 @@ pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, canc
     Box::pin(queue::run(deployments, changes, cancel)).await;
 }
 
-/// One reconcile of one Deployment: the objects as they are after what was written so far.
+/// The state of one reconcile of one Deployment, including the objects that were written so far.
 struct Rollout {
     deployment: Deployment,
     settings: Settings,
@@ -174,7 +174,7 @@ impl Deployments {
         self.resize(rollout, up).await
     }
 
-    /// Creates the ReplicaSet of the current template if there is none, and brings its annotations up to date.
+    /// Creates the ReplicaSet with the current template if it does not exist, and updates its annotations.
     async fn ensure_new(&self, rollout: &mut Rollout) -> Result<(), kube::Error> {
         if rollout.new.is_some() {
             return self.adopt_revision(rollout).await;
@@ -225,11 +225,11 @@ impl Deployments {
                     .as_ref()
                     .is_some_and(|live| template::same(live.template.as_ref(), &spec.template));
                 if ours && same {
-                    // The cache is behind.
+                    // The cache is behind the server.
                     rollout.new = Some(live);
                     return self.adopt_revision(rollout).await;
                 }
-                // Two templates with one hash: another name next time.
+                // Two templates have the same hash: the next reconcile uses another name.
                 let count = rollout.status.collision_count.unwrap_or(0) + 1;
                 self.patch_status(&rollout.deployment, &json!({"collisionCount": count})).await?;
                 return Err(kube::Error::Api(answer));
@@ -252,8 +252,8 @@ impl Deployments {
         self.adopt_revision(rollout).await
     }
 
-    /// Gives the current ReplicaSet the highest revision and the Deployment's annotations, and the Deployment the same
-    /// revision.
+    /// Sets the revision of the current ReplicaSet to the highest one, and copies the Deployment's annotations to it. Sets
+    /// the same revision on the Deployment.
     async fn adopt_revision(&self, rollout: &mut Rollout) -> Result<(), kube::Error> {
         let Some(new) = &rollout.new else { return Ok(()) };
         let revision = view::revision(new).max(view::highest_revision(&rollout.old) + 1);
@@ -316,7 +316,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Deletes the oldest ReplicaSets past `revisionHistoryLimit`.
+    /// Deletes the oldest ReplicaSets beyond `revisionHistoryLimit`.
     async fn forget_history(&self, rollout: &mut Rollout) -> Result<(), kube::Error> {
         let limit =
             rollout.deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit).unwrap_or(10);
@@ -337,7 +337,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Writes the status if it differs. Answers when the progress deadline is over.
+    /// Writes the status if it has changed. Returns the time until the progress deadline.
     async fn write_status(&self, mut rollout: Rollout) -> Result<Option<Duration>, kube::Error> {
         let before = rollout.deployment.status.clone().unwrap_or_default();
         let at = now();
@@ -358,7 +358,7 @@ impl Deployments {
         conditions::failure(&mut rollout.status, rollout.new.iter().chain(&rollout.old), &at);
         if rollout.status != before {
             let mut status = json!(rollout.status);
-            // A merge patch keeps what it does not name.
+            // A merge patch does not remove fields that it omits, so they are set to null.
             for field in
                 ["availableReplicas", "readyReplicas", "replicas", "unavailableReplicas", "updatedReplicas"]
             {
