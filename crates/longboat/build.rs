@@ -1,8 +1,8 @@
-//! Has the linker pack the addresses that the program's tables hold: unpacked, 100,000 of them take 2.4 MB of the file, and of the
-//! memory of each process, which reads them once.
+//! Tells the linker to compress the relative relocations of the program's tables. Uncompressed, 100,000 of them take 2.4 MB
+//! of the file, and of the memory of each process, which reads them once.
 //!
-//! The C library has to know the packed form: glibc 2.36 and newer, as on the machine that the program is built on, and for. One
-//! that is linked statically needs none of it.
+//! The C library must support the compressed form: glibc 2.36 or newer, on the machine that builds the program and on the
+//! machines that run it. A statically linked program does not need this support.
 
 use std::{env, process::Command};
 
@@ -17,7 +17,7 @@ fn main() {
     }
 }
 
-/// Major and minor of this machine's glibc.
+/// Returns the major and minor version of this machine's glibc.
 fn glibc() -> Option<(u32, u32)> {
     let answer = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
     let text = String::from_utf8(answer.stdout).ok()?;

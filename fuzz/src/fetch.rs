@@ -6,8 +6,8 @@ use std::io::{self, Cursor};
 
 use longboat_fetch::{
     parsers::{
-        Challenge, Filter, HubAddress, Journal, Manifest, Model, Page, Progress, TarReader, Tree, check,
-        content_range, gcs_objects, matches, oci_address, s3_address, zip_directory,
+        Challenge, Done, Filter, HubAddress, Journal, Manifest, Model, Page, Progress, TarReader, Tree,
+        check, content_range, gcs_objects, matches, oci_address, s3_address, zip_directory,
     },
     redacted,
 };
@@ -59,12 +59,17 @@ pub(crate) fn fetch_address(data: &[u8]) {
 
 /// Any journal is read up to where it is torn, and what was read before stays when more is torn off.
 pub(crate) fn fetch_journal(data: &[u8]) {
-    let Some(journal) = Journal::parse(data) else { return };
+    let Ok(Some(journal)) = Journal::parse(data) else { return };
+    for offset in journal.offsets() {
+        let rest = usize::try_from(offset).ok().and_then(|offset| data.get(offset..)).unwrap_or_default();
+        let line = rest.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+        assert!(Done::read(line).is_some(), "the record of a complete file is not where it should be");
+    }
     for partial in journal.partial.values() {
         assert!(partial.blocks.iter().all(|(start, end, _)| start < end));
     }
     let half = data.len() / 2;
-    if let Some(part) = Journal::parse(&data[..half]) {
+    if let Ok(Some(part)) = Journal::parse(&data[..half]) {
         assert_eq!(part.source, journal.source);
     }
 }

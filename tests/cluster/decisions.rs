@@ -1,16 +1,18 @@
 //! Decisions of a picker on a cluster: read through the API server, with the rights of who asks.
 
 use std::{
-    net::{Ipv4Addr, UdpSocket},
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
     process::Command,
 };
 
 use longboat_api::decisions::{AUDIENCE, TOKEN_HEADER};
+use longboat_extproc::{Action, Client, Event, Headers, Reply, names::DESTINATION};
 use serde_json::{Value, json};
 
 use crate::{
     api::block,
     binary::longboat,
+    definitions::install_api,
     program::{Ended, Running, run},
     server::{Server, User, free_ports},
     wait::until,
@@ -58,6 +60,66 @@ fn user(server: &Server, name: &str, rules: &Value) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// The pool of the service, and one pod in it that is ready to serve.
+fn pool(server: &Server, address: &str) {
+    let crds = longboat_api::crd::foreign();
+    let crd = crds.iter().find(|crd| crd["metadata"]["name"] == "inferencepools.inference.networking.k8s.io");
+    install_api(&server.api, crd.unwrap());
+    let pool = json!({
+        "apiVersion": "inference.networking.k8s.io/v1", "kind": "InferencePool", "metadata": {"name": "qwen"},
+        "spec": {"selector": {"matchLabels": {"app": "engine"}}, "targetPorts": [{"number": 8000}],
+            "endpointPickerRef": {"name": "qwen-epp-service", "port": {"number": 9002}}},
+    });
+    let path = format!("/apis/inference.networking.k8s.io/v1/namespaces/{NAMESPACE}/inferencepools");
+    server.api.post(&path, &pool).ok();
+    let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "engine-0", "labels": {"app": "engine"}},
+        "spec": {"serviceAccountName": ACCOUNT, "containers": [{"name": "main", "image": "vllm"}]},
+    });
+    server.api.post(&pods, &pod).ok();
+    let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    server.api.merge(&format!("{pods}/engine-0/status"), &status).ok();
+}
+
+/// Asks the picker for an endpoint, as a proxy does, until it has one for the request.
+fn pick(port: u16, id: &str) -> String {
+    let client = Client::new(
+        SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        Some(longboat_tls::insecure_client_config(&[b"h2"])),
+    );
+    let mut headers = Headers::new();
+    for (name, value) in [
+        (":method", "POST"),
+        (":path", "/v1/chat/completions"),
+        ("content-type", "application/json"),
+        ("x-request-id", id),
+    ] {
+        headers.push(name, value.to_owned());
+    }
+    let body = json!({"model": "qwen", "messages": [{"role": "user", "content": "Hello"}]}).to_string();
+    until("the picker has an endpoint", || {
+        block(async {
+            let mut exchange = client.open().await.ok()?;
+            exchange
+                .send(Event::RequestHeaders { headers: headers.clone(), end_of_stream: false })
+                .await
+                .ok()?;
+            exchange
+                .send(Event::RequestBody { body: body.clone().into(), end_of_stream: true })
+                .await
+                .ok()?;
+            match exchange.receive().await.ok()?? {
+                Reply { action: Action::RequestHeaders(changes), .. } => {
+                    changes.get(DESTINATION).map(str::to_owned)
+                }
+                _ => None,
+            }
+        })
+    })
+}
+
 #[test]
 fn decisions_are_for_those_whose_rights_reach_the_picker() {
     let Some(server) = Server::start() else { return };
@@ -70,7 +132,10 @@ fn decisions_are_for_those_whose_rights_reach_the_picker() {
     let read = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]});
     let proxy = json!({"apiGroups": [""], "resources": ["pods/proxy"], "verbs": ["get"]});
     let issue = json!({"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]});
-    let picker = user(&server, ACCOUNT, &json!([read]));
+    let pools = json!({"apiGroups": ["inference.networking.k8s.io"], "resources": ["inferencepools"],
+        "verbs": ["get", "list", "watch"]});
+    let picker = user(&server, ACCOUNT, &json!([read, pools]));
+    pool(&server, &address);
     // As the controller binds it.
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": ACCOUNT},
@@ -129,14 +194,18 @@ fn decisions_are_for_those_whose_rights_reach_the_picker() {
     api.post(&pods, &pod).ok();
     let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}});
     api.merge(&format!("{pods}/qwen-picker/status"), &status).ok();
-    let why = |kubeconfig: &str| -> Ended {
-        run(Command::new(longboat()).args(["why", "nobody", "-n", NAMESPACE]).env("KUBECONFIG", kubeconfig))
+    let why = |kubeconfig: &str, id: &str| -> Ended {
+        run(Command::new(longboat()).args(["why", id, "-n", NAMESPACE]).env("KUBECONFIG", kubeconfig))
     };
     // The picker was read: it only never saw this request.
-    let said = why(&reader);
+    let said = why(&reader, "nobody");
     assert!(said.stderr.contains("no picker knows the request `nobody`"), "{said:#?}");
-    let said = why(&onlooker);
+    let picked = pick(grpc, "a-request");
+    assert_eq!(picked, format!("{address}:8000"));
+    let said = why(&reader, "a-request");
+    assert!(said.stdout.contains("engine-0"), "{said:#?}");
+    let said = why(&onlooker, "a-request");
     assert!(said.stderr.contains("the right to `create` `serviceaccounts/token`"), "{said:#?}");
-    let said = why(&stranger);
+    let said = why(&stranger, "a-request");
     assert!(said.stderr.contains("the API server answered 403"), "{said:#?}");
 }

@@ -122,11 +122,11 @@ fn every_connector_brings_the_cache_of_another_pod_or_does_not_and_the_condition
         let answer = ask(root, name);
         let more = counted(&world, name, "prefill", "vllm:prompt_tokens_total") - computed;
         assert!(more > 0.0, "{name}: the prefill pod computed nothing for {answer:?}");
-        // A storage that engines share says nothing about who has filled it: the prefix cache of the decode pod tells of it.
+        // A storage that engines share says nothing about who has filled it.
         let is_told = *name != STORAGE;
         assert_eq!(answer.headers.contains_key("x-simulated-kv-source"), is_told, "{name}: {answer:?}");
         let taken = counted(&world, name, "decode", "vllm:external_prefix_cache_hits_total");
-        assert_eq!(taken > 0.0, is_told, "{name}: {taken} tokens came");
+        assert!(taken > 0.0, "{name}: nothing came");
         let evidence = if is_told { "vllm:external_prefix_cache_hits grew" } else { "cached_tokens" };
         assert!(said.contains(evidence), "{name}: {said}");
     }
@@ -141,6 +141,8 @@ fn every_connector_brings_the_cache_of_another_pod_or_does_not_and_the_condition
             "{name}: {said}"
         );
         assert!(said.contains("compare --kv-transfer-config"), "{name}: {said}");
+        let connector = if *name == STORAGE { "ExampleConnector" } else { "none" };
+        assert!(said.contains(&format!("connector of both halves: {connector})")), "{name}: {said}");
         let answer = ask(root, name);
         assert!(!answer.headers.contains_key("x-simulated-kv-source"), "{name}: {answer:?}");
     }

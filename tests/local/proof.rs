@@ -151,6 +151,7 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     apply(&world, &service(&engine("--kv-transfer-loss-rate=100")));
     let said = says(&world, "KVTransferObserved", "False", "KVNotTransferred");
     assert!(said.contains("compare --kv-transfer-config"), "{said}");
+    assert!(said.contains("connector of both halves: none"), "{said}");
     says(&world, "ServingProven", "True", "TokenReceived");
     // The presets name no connector.
     assert_eq!(faults(&world), ["ConnectorMissing"]);

@@ -1,6 +1,8 @@
 //! Pickers that end under load, behind an Envoy that fails open and looks how its pickers are.
 
 use std::{
+    io::{Read, Write},
+    net::TcpStream,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -15,7 +17,7 @@ use crate::{
     envoy::{Envoy, Port},
     http, processes, tools,
     wait::until,
-    world::{BLEND, Picker, Pool, turn},
+    world::{BLEND, Picker, Pool, answered, turn},
 };
 
 const FLAGS: &[&str] = &["--health-checking", "--drain-timeout=2s"];
@@ -133,4 +135,51 @@ fn a_picker_that_is_killed_costs_at_most_what_it_held() {
     // Each load has two requests at a time, and there were two pickers. What comes before Envoy has seen that the connection is gone is
     // lost as well: once more of each.
     assert!(plain.len() <= 8 && streams.len() <= 8, "{plain:?} {streams:?}");
+}
+
+/// Envoy has shown the picker a part of the body, and keeps no copy of it. The endpoint must not get what is left of such a request,
+/// which would be a request without a body.
+#[test]
+fn a_request_whose_picker_is_killed_within_its_body_fails_and_reaches_no_endpoint() {
+    let Some(program) = tools::tool("bin/envoy") else { return };
+    let _turn = turn();
+    let pool = Pool::start(1, "1ms");
+    for fail_open in [true, false] {
+        let picker = Picker::start(&pool, BLEND, FLAGS);
+        let port = Port {
+            pickers: vec![picker.address],
+            endpoints: pool.engines.clone(),
+            fail_open,
+            health: true,
+            ..Port::default()
+        };
+        let envoy = Envoy::start(&program, &[port]);
+        let address = envoy.url(0).replace("http://", "");
+        // Another request first, so that Envoy knows that the picker is well.
+        let text = json!({"model": "m", "max_tokens": 1, "prompt": "hello"}).to_string();
+        assert_eq!(http::post(&envoy.url(0), "/v1/completions", text, false).status, 200);
+        let before = answered(&pool.engines[0].to_string());
+        let body = json!({"model": "m", "max_tokens": 1, "prompt": "x".repeat(400 << 10)}).to_string();
+        let (head, tail) = body.split_at(200 << 10);
+        let mut client = TcpStream::connect(&address).unwrap();
+        let headers = format!(
+            "POST /v1/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        client.write_all(headers.as_bytes()).unwrap();
+        client.write_all(head.as_bytes()).unwrap();
+        until("a picker that holds a part of the body", || {
+            let page = http::try_get(&picker.page)?;
+            let line = page.lines().find(|line| line.starts_with("llm_d_epp_body_bytes_in_flight "))?;
+            (line.rsplit(' ').next()?.parse::<u64>().ok()? > 32 << 10).then_some(())
+        });
+        processes::signal("KILL", picker.role.pid());
+        // Envoy may have answered already, and read no more.
+        let _ = client.write_all(tail.as_bytes());
+        let mut answer = String::new();
+        let _ = client.read_to_string(&mut answer);
+        assert!(answer.starts_with("HTTP/1.1 500"), "fails open: {fail_open}: {answer}");
+        let after = answered(&pool.engines[0].to_string());
+        assert!((after - before).abs() < f64::EPSILON, "the endpoint got a request: {before}, {after}");
+    }
 }

@@ -3,6 +3,7 @@
 //! Nothing here asserts on elapsed time. Without Envoy (scripts/tools.sh) the tests are counted as not run.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
+mod apart;
 mod death;
 mod envoy;
 mod http;

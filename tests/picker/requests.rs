@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::{
     envoy::{self, Envoy, Port},
     http, tools,
-    world::{BLEND, Picker, Pool, TWO, turn},
+    world::{BLEND, Picker, Pool, TWO, answered, turn},
 };
 
 const CHAT: &str = "/v1/chat/completions";
@@ -185,20 +185,13 @@ fn a_gateways_subset_is_kept_to() {
     let Some(world) = world() else { return };
     let _turn = turn();
     let first = world.pool.engines[0].to_string();
-    let before = prompts(&first);
+    let before = answered(&first);
     for number in 0..12 {
         let answer =
             http::post(&world.envoy.url(FIRST_ONLY), CHAT, body(&format!("{number} hello"), 1), false);
         assert_eq!(answer.status, 200, "{answer:?}");
     }
-    assert!((prompts(&first) - before - 12.0).abs() < 0.5);
-}
-
-/// How many requests an engine has answered.
-fn prompts(engine: &str) -> f64 {
-    let page = http::try_get(&format!("http://{engine}/metrics")).unwrap();
-    let lines = page.lines().filter(|line| line.starts_with("vllm:request_success_total"));
-    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    assert!((answered(&first) - before - 12.0).abs() < 0.5);
 }
 
 #[test]

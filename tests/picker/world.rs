@@ -95,13 +95,45 @@ impl Pool {
         pool
     }
 
+    /// A decode engine behind a routing sidecar, and a prefill engine: their endpoints, in this order, and the decode engine behind
+    /// the sidecar.
+    pub(crate) fn apart(sidecar: &[&str], engines: [&[&str]; 2]) -> (Self, SocketAddr) {
+        let address = || SocketAddr::from(([127, 0, 0, 1], envoy::free_port()));
+        let (front, decode, prefill) = (address(), address(), address());
+        let start = |role: &[&str], at: SocketAddr, more: &[&str]| {
+            let mut command = longboat();
+            command.args(role).arg(format!("--port={}", at.port())).args(more);
+            Role::start(command.env("LONGBOAT_POD_IP", "127.0.0.1"))
+        };
+        let behind = format!("--model-server-port={}", decode.port());
+        let sidecar = [&[behind.as_str(), "--secure-proxy=false"], sidecar].concat();
+        let roles = vec![
+            start(&["sim", "m"], decode, engines[0]),
+            start(&["sim", "m"], prefill, engines[1]),
+            start(&["sidecar"], front, &sidecar),
+        ];
+        for address in [front, decode, prefill] {
+            until("an engine", || std::net::TcpStream::connect(address).ok());
+        }
+        let pool = Self { engines: vec![front, prefill], folder: TempDir::new().unwrap(), _roles: roles };
+        pool.know_as(&[(front, "decode"), (prefill, "prefill")]);
+        (pool, decode)
+    }
+
     /// Makes these the endpoints that pickers know.
     pub(crate) fn know(&self, endpoints: &[SocketAddr]) {
+        let all: Vec<_> = endpoints.iter().map(|endpoint| (*endpoint, "both")).collect();
+        self.know_as(&all);
+    }
+
+    /// The same, each with its role.
+    fn know_as(&self, endpoints: &[(SocketAddr, &str)]) {
         let list: Vec<_> = endpoints
             .iter()
             .enumerate()
-            .map(|(number, endpoint)| {
-                json!({"name": format!("e{number}"), "address": endpoint.ip(), "port": endpoint.port().to_string()})
+            .map(|(number, (endpoint, role))| {
+                json!({"name": format!("e{number}"), "address": endpoint.ip(), "port": endpoint.port().to_string(),
+                    "labels": {"llm-d.ai/role": role}})
             })
             .collect();
         std::fs::write(self.file(), json!({"endpoints": list}).to_string()).unwrap();
@@ -116,6 +148,8 @@ impl Pool {
 pub(crate) struct Picker {
     pub(crate) role: Role,
     pub(crate) address: SocketAddr,
+    /// Where its metrics are.
+    pub(crate) page: String,
 }
 
 impl Picker {
@@ -143,8 +177,15 @@ impl Picker {
             let ready = page.lines().find(|line| line.starts_with("llm_d_epp_ready_endpoints"))?;
             (!ready.ends_with(" 0")).then_some(())
         });
-        Self { role, address }
+        Self { role, address, page }
     }
+}
+
+/// How many requests an engine has answered.
+pub(crate) fn answered(engine: &str) -> f64 {
+    let page = http::try_get(&format!("http://{engine}/metrics")).unwrap();
+    let lines = page.lines().filter(|line| line.starts_with("vllm:request_success_total"));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
 /// The reference's default blend.
@@ -156,3 +197,12 @@ schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer, weight:
 /// Any two endpoints, in any order.
 pub(crate) const TWO: &str = "- {type: random-picker, parameters: {maxNumOfEndpoints: 2}}
 schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]";
+
+/// Every prompt is computed by a prefill engine, as in the configuration that KServe writes for such services.
+pub(crate) const APART: &str = "- {type: disagg-headers-handler}
+- {type: prefill-filter}
+- {type: decode-filter}
+- {type: queue-scorer}
+- {type: always-disagg-pd-decider}
+- {type: disagg-profile-handler, parameters: {deciders: {prefill: always-disagg-pd-decider}}}
+schedulingProfiles: [{name: prefill, plugins: [{pluginRef: prefill-filter}, {pluginRef: queue-scorer}]}, {name: decode, plugins: [{pluginRef: decode-filter}, {pluginRef: queue-scorer}]}]";

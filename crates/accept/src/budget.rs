@@ -47,9 +47,13 @@ impl Budget {
 
     /// A share of so many bytes; `None` when less than that is free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Held> {
-        let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
-        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        self.take(bytes)?;
         Some(Held { budget: Arc::clone(self), bytes })
+    }
+
+    fn take(&self, bytes: usize) -> Option<()> {
+        let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok().map(drop)
     }
 
     /// The same bytes, which count as held until their last copy is dropped; `None` when there is no room for them.
@@ -59,6 +63,13 @@ impl Budget {
 }
 
 impl Held {
+    /// Adds so many bytes to this share; `None` when less than that is free, and the share stays as it is.
+    pub fn grow(&mut self, bytes: usize) -> Option<()> {
+        self.budget.take(bytes)?;
+        self.bytes += bytes;
+        Some(())
+    }
+
     /// These bytes, which this share is for until their last copy is dropped.
     pub fn around(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Counted { bytes, _held: self })
@@ -93,5 +104,15 @@ mod tests {
         drop(tail);
         assert_eq!(budget.held(), 0);
         assert!(budget.hold(usize::MAX).is_none());
+    }
+
+    #[test]
+    fn a_share_grows_as_far_as_there_is_room_and_goes_back_whole() {
+        let budget = Budget::new(10);
+        let mut held = budget.hold(0).unwrap();
+        assert_eq!([held.grow(6), held.grow(5), held.grow(4)], [Some(()), None, Some(())]);
+        assert_eq!(budget.held(), 10);
+        drop(held);
+        assert_eq!(budget.held(), 0);
     }
 }

@@ -28,7 +28,7 @@ const PIECE: usize = 64 * 1024;
 
 /// Whether a request that came over a [`Framed`] connection says its length in two ways. Where it ends is not certain: it is
 /// to be refused, and the connection closed.
-pub fn is_ambiguous(headers: &HeaderMap) -> bool {
+pub(crate) fn is_ambiguous(headers: &HeaderMap) -> bool {
     headers.contains_key(MARK)
 }
 

@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub use budget::{Budget, Held};
-pub use framing::{Framed, Switched, is_ambiguous};
+pub use framing::{Framed, Switched};
 pub use meaning::{Ambiguity, host};
 pub use signals::shutdown_token;
 

@@ -1,8 +1,8 @@
 //! Whether a request has one meaning: one length, and one host that it is for.
 
-use http::{Version, header, request::Parts, uri::Authority};
+use http::{HeaderMap, Uri, Version, header, uri::Authority};
 
-use crate::is_ambiguous;
+use crate::framing::is_ambiguous;
 
 /// Why a request has several meanings, or none. It is to be answered with 400, and the connection to be closed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -11,32 +11,36 @@ pub enum Ambiguity {
     #[error("Transfer-Encoding and Content-Length exclude each other")]
     Length,
     /// It names no host.
-    #[error("a request needs exactly one Host header, and this one has none")]
+    #[error("a request needs a Host header, and this one has none")]
     NoHost,
-    /// It names several hosts.
-    #[error("a request needs exactly one Host header, which names the host of its target")]
+    /// It has several Host headers.
+    #[error("a request needs exactly one Host header, and this one has several")]
     Hosts,
+    /// Its Host header and its target name two hosts.
+    #[error("the Host header and the address of the request name different hosts")]
+    OtherHost,
     /// What it names is no host.
     #[error("`{0}` is no host name")]
     Host(String),
 }
 
-/// The one host that a request is for, which came over a [`Framed`](crate::Framed) connection.
-pub fn host(head: &Parts) -> Result<Authority, Ambiguity> {
-    if is_ambiguous(&head.headers) {
+/// The one host that a request is for, which came over a [`Framed`](crate::Framed) connection. None: HTTP/1.0 knows no Host.
+pub fn host(version: Version, target: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Ambiguity> {
+    if is_ambiguous(headers) {
         return Err(Ambiguity::Length);
     }
-    let mut hosts = head.headers.get_all(header::HOST).iter();
+    let mut hosts = headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (host, None) => host.map(|host| host.to_str().unwrap_or_default()),
         _ => return Err(Ambiguity::Hosts),
     };
-    let text = match (head.uri.authority(), host) {
+    let text = match (target.authority(), host) {
         // HTTP/2 has the host in the target, and clients may leave the header out.
-        (Some(target), None) if head.version == Version::HTTP_2 => target.as_str(),
+        (Some(target), None) if version == Version::HTTP_2 => target.as_str(),
+        (None, None) if version <= Version::HTTP_10 => return Ok(None),
         (_, None) => return Err(Ambiguity::NoHost),
         (Some(target), Some(host)) if !target.as_str().eq_ignore_ascii_case(host) => {
-            return Err(Ambiguity::Hosts);
+            return Err(Ambiguity::OtherHost);
         }
         (_, Some(host)) => host,
     };
@@ -44,5 +48,36 @@ pub fn host(head: &Parts) -> Result<Authority, Ambiguity> {
     if authority.as_str().contains('@') || authority.host().is_empty() {
         return Err(Ambiguity::Host(text.to_owned()));
     }
-    Ok(authority)
+    Ok(Some(authority))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(version: Version, target: &str, hosts: &[&str]) -> Result<Option<String>, Ambiguity> {
+        let mut headers = HeaderMap::new();
+        for host in hosts {
+            headers.append(header::HOST, host.parse().unwrap());
+        }
+        Ok(host(version, &target.parse().unwrap(), &headers)?.map(|host| host.to_string()))
+    }
+
+    #[test]
+    fn a_request_names_one_host_and_before_http_1_1_none_is_enough() {
+        for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
+            assert_eq!(of(version, "/", &["a:80"]), Ok(Some("a:80".into())));
+            assert_eq!(of(version, "http://A/", &["a"]), Ok(Some("a".into())));
+            assert_eq!(of(version, "http://b/", &["a"]), Err(Ambiguity::OtherHost));
+            assert_eq!(of(version, "/", &["a", "a"]), Err(Ambiguity::Hosts));
+            for wrong in ["", "a@b", ":80", "a b"] {
+                assert_eq!(of(version, "/", &[wrong]), Err(Ambiguity::Host(wrong.into())), "{wrong}");
+            }
+        }
+        assert_eq!(of(Version::HTTP_10, "/", &[]), Ok(None));
+        assert_eq!(of(Version::HTTP_10, "http://a/", &[]), Err(Ambiguity::NoHost));
+        assert_eq!(of(Version::HTTP_11, "/", &[]), Err(Ambiguity::NoHost));
+        assert_eq!(of(Version::HTTP_11, "http://a/", &[]), Err(Ambiguity::NoHost));
+        assert_eq!(of(Version::HTTP_2, "http://a/", &[]), Ok(Some("a".into())));
+    }
 }

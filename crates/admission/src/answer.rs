@@ -1,4 +1,4 @@
-//! What admission answers.
+//! The result of admission.
 
 use longboat_api::{v1alpha2::GROUP, validation::Report};
 use longboat_compose::go;
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::Subject;
 
-/// The answer.
+/// The result of admission.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// Why the request is refused; none: it is allowed.
+    /// Why the request is refused; `None` if it is allowed.
     pub denial: Option<Denial>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
@@ -21,18 +21,18 @@ pub struct Answer {
 pub struct Denial {
     /// HTTP status code.
     pub code: u16,
-    /// Reason of the Status; empty where it has none.
+    /// Reason of the Status; may be empty.
     pub reason: &'static str,
     /// Message of the Status.
     pub message: String,
-    /// `details` of the Status, with the causes by field; null where there are none.
+    /// `details` of the Status, with the causes by field; null if there are none.
     pub details: Value,
 }
 
 // === impl Denial ===
 
 impl Denial {
-    /// The `Status` of a webhook's answer, or of an API server's.
+    /// Returns the `Status` for the response of a webhook or of an API server.
     pub fn status(&self) -> Value {
         let mut status = json!({
             "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
@@ -47,7 +47,7 @@ impl Denial {
         status
     }
 
-    /// The reference gives these no reason.
+    /// The reference sets no reason for these.
     pub(crate) fn bad_request(message: String) -> Self {
         Self { code: 400, reason: "", message, details: Value::Null }
     }

@@ -1,4 +1,4 @@
-//! The objects that have an API server call the webhooks.
+//! The webhook configurations, with which API servers call the webhooks.
 
 use k8s_openapi::{
     api::{
@@ -21,7 +21,7 @@ pub const SERVICE: &str = "llmisvc-webhook-server-service";
 /// Label of the controller's pods.
 pub const CONTROL_PLANE: (&str, &str) = ("control-plane", "llmisvc-controller-manager");
 
-/// Where an API server finds the webhooks.
+/// The address at which an API server calls the webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Behind the Service [`SERVICE`] of a namespace.
@@ -29,14 +29,14 @@ pub enum Target {
         /// The namespace.
         namespace: String,
     },
-    /// At an address, for a controller outside of the cluster.
+    /// At a URL, for a controller outside of the cluster.
     Url {
         /// `https://HOST:PORT`
         base: String,
     },
 }
 
-/// All of them.
+/// All webhook configurations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configurations {
     /// Fills in defaults of services.
@@ -45,7 +45,7 @@ pub struct Configurations {
     pub validating: Vec<ValidatingWebhookConfiguration>,
 }
 
-/// The two kinds of webhooks differ in their type only.
+/// The two kinds of webhooks differ only in their type.
 macro_rules! webhook {
     ($kind:ident, $hook:expr, $target:expr) => {
         $kind {
@@ -62,7 +62,7 @@ macro_rules! webhook {
     };
 }
 
-/// The configurations for webhooks at `target`, without a CA: the controller writes its own into them.
+/// Returns the configurations for webhooks at `target`. They have no CA, because the controller writes its own into them.
 pub fn configurations(target: &Target) -> Configurations {
     let hooks = |action: Action, subject: Subject| -> Vec<Hook> {
         Hook::all().filter(|hook| hook.action == action && hook.subject == subject).collect()
@@ -114,7 +114,7 @@ pub fn service(namespace: &str) -> Service {
     }
 }
 
-/// Name of the configurations for a kind.
+/// The name of the configurations for a kind.
 pub fn name(subject: Subject) -> String {
     format!("{}.{GROUP}", subject.kind().to_lowercase())
 }
@@ -140,8 +140,8 @@ fn client(path: &str, target: &Target) -> WebhookClientConfig {
     }
 }
 
-/// The webhooks are called for an update only if it changes what they read: letting go of an object, as finalizers do, works while nobody
-/// answers, and takes no time of anybody's.
+/// Limits the calls for updates to those that change a field that the webhooks read. So an update that only removes a
+/// finalizer succeeds even if no webhook responds, and takes no time in the webhooks.
 fn condition() -> MatchCondition {
     let differs = |field: &str| {
         let of = |object: &str| format!("(has({object}.{field}) ? {object}.{field} : {{}})");

@@ -1,4 +1,4 @@
-//! `ConversionReview` in, `ConversionReview` out.
+//! Responds to a `ConversionReview`.
 
 use longboat_api::conversion::{self, Version};
 use serde::{Deserialize, Serialize};
@@ -53,12 +53,13 @@ struct Outcome {
 
 const REVIEW_GROUP: &str = "apiextensions.k8s.io";
 
-/// Converts the objects of a review; the JSON of the reply, with the objects in their order. One that cannot be converted
-/// fails the whole review, with a message that names it.
+/// Converts the objects of a review. Returns the JSON of the response, with the objects in the same order. If one cannot be
+/// converted, the whole review fails with a message that names it.
 ///
 /// # Errors
 ///
-/// [`Malformed`] for a body that is no `ConversionReview` of version `v1` or `v1beta1`: there is no review to reply with.
+/// [`Malformed`] if the body is not a `ConversionReview` of version `v1` or `v1beta1`, because then there is no review to
+/// respond to.
 pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, Malformed> {
     let review: Review = serde_json::from_slice(body)
         .map_err(|error| Malformed(format!("the body is no ConversionReview: {error}")))?;
@@ -84,7 +85,7 @@ pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, Malformed> {
     };
     let reply = Reply { api_version, kind, response: Response { uid: asked.uid, result, converted_objects } };
     let mut text = Vec::with_capacity(body.len() + body.len() / 8);
-    // What is made of strings and JSON can be written as JSON, and memory takes it.
+    // Strings and JSON values can always be serialized, and writing to memory cannot fail.
     let _ = serde_json::to_writer(&mut text, &reply);
     Ok(text)
 }

@@ -1,28 +1,28 @@
-//! What the answers depend on beside the objects.
+//! The input of admission besides the objects.
 
 use longboat_api::names::{DEFAULT_PRESET_PREFIX, DEFAULT_SYSTEM_NAMESPACE};
 use longboat_compose::{Platform, platform::PlatformError};
 
-/// What the world around a request is like. Whoever asks fills it in: the controller from its caches, local mode and
-/// `longboat validate` from what they are given.
+/// The environment of a request. The caller fills it in: the controller from its caches, local mode and `longboat validate`
+/// from their inputs.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Namespace of the platform.
     pub system_namespace: String,
     /// Prefix of the names of presets.
     pub preset_prefix: String,
-    /// Whether presets of the platform may not be deleted.
+    /// Whether the deletion of the platform's presets is refused.
     pub prevent_preset_deletion: bool,
-    /// The platform's settings, or why there are none.
+    /// The platform settings, or why they cannot be used.
     pub platform: Result<Platform, PlatformError>,
     /// Models that are cached on nodes.
     pub local_models: LocalModels,
 }
 
-/// Models that are cached on nodes. Only read where the platform enables local models.
+/// Models that are cached on nodes. Only used if the platform enables local models.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalModels {
-    /// The caches, in the order in which the API server lists them; none where their kinds are not installed.
+    /// The caches, in the API server's order. `None` if their kinds are not installed.
     pub caches: Option<Vec<ModelCache>>,
 }
 
@@ -31,7 +31,7 @@ pub struct LocalModels {
 pub struct ModelCache {
     /// Its name.
     pub name: String,
-    /// Its namespace; none for a `LocalModelCache`, which serves the whole cluster.
+    /// Its namespace; `None` for a `LocalModelCache`, which serves the whole cluster.
     pub namespace: Option<String>,
     /// `spec.sourceModelUri`.
     pub source_model_uri: String,

@@ -1,4 +1,4 @@
-//! Objects in v1alpha2, the version that the rules are written for.
+//! Converts objects to v1alpha2, for which the rules are written.
 
 use std::borrow::Cow;
 
@@ -8,20 +8,20 @@ use serde_json::Value;
 
 use crate::Denial;
 
-/// The typed object.
+/// Converts and decodes an object.
 ///
 /// # Errors
 ///
-/// When the object cannot be converted or read.
+/// If the object cannot be converted or decoded.
 pub(crate) fn read<K: DeserializeOwned>(object: &Value, version: Version) -> Result<K, Denial> {
     crate::read::read(of(object, version)?.as_ref(), version)
 }
 
-/// The object in `v1alpha2`.
+/// Converts an object to `v1alpha2`.
 ///
 /// # Errors
 ///
-/// When the object cannot be converted.
+/// If the object cannot be converted.
 pub(crate) fn of(object: &Value, version: Version) -> Result<Cow<'_, Value>, Denial> {
     if version == Version::V1Alpha2 {
         return Ok(Cow::Borrowed(object));

@@ -1,6 +1,6 @@
-//! What the webhooks answer: pure functions over what a review holds.
+//! The webhooks as pure functions of the content of a review.
 //!
-//! One path for every front door: the webhook server of the controller, the embedded API server in its own process, and
+//! All callers use the same functions: the controller's webhook server, the embedded API server in its own process, and
 //! `longboat validate` without any server.
 
 mod answer;

@@ -1,13 +1,13 @@
-//! Metadata that ties a service to a model cached on nodes.
+//! Marks services whose model is cached on nodes.
 
 use longboat_api::{annotations, labels};
 use serde_json::{Map, Value, json};
 
 use crate::{Facts, facts::ModelCache};
 
-/// Marks the service with the cache that holds its model, or removes the marks; warnings.
+/// Marks the service with the cache that has its model, or removes the marks. Returns warnings.
 ///
-/// Only the service's own URI counts, not one from a config. A service without a URI keeps the metadata that it has.
+/// Only the URI in the service itself counts, not one from a config. A service without a URI keeps its metadata.
 pub(crate) fn apply(service: &mut Value, facts: &Facts) -> Vec<String> {
     let enabled = facts.platform.as_ref().is_ok_and(|platform| platform.local_model);
     if !enabled || annotation(service, annotations::DISABLE_LOCAL_MODEL).is_some() {
@@ -27,7 +27,7 @@ pub(crate) fn apply(service: &mut Value, facts: &Facts) -> Vec<String> {
     }
     let namespace = service.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
     let group = annotation(service, annotations::NODE_GROUP);
-    // The service's own namespace first.
+    // Caches in the service's own namespace come first.
     let own = caches.iter().filter(|cache| cache.namespace.as_deref() == Some(namespace));
     let shared = caches.iter().filter(|cache| cache.namespace.is_none());
     let hit = own.chain(shared).find_map(|cache| Some((cache, claim(cache, uri, group)?)));
@@ -38,7 +38,7 @@ pub(crate) fn apply(service: &mut Value, facts: &Facts) -> Vec<String> {
     Vec::new()
 }
 
-/// The name of the volume claim of a cache that holds the model for the node group; none where it does not.
+/// The name of the volume claim of a cache for the node group. Returns `None` if the cache does not have the model there.
 fn claim(cache: &ModelCache, uri: &str, group: Option<&str>) -> Option<String> {
     if !is_within(uri, &cache.source_model_uri) {
         return None;
@@ -50,7 +50,7 @@ fn claim(cache: &ModelCache, uri: &str, group: Option<&str>) -> Option<String> {
     Some(format!("{}-{group}", cache.name))
 }
 
-/// Whether a URI is that of a cached model, or lies in it.
+/// Whether a URI is that of a cached model, or of a path in it.
 fn is_within(uri: &str, cached: &str) -> bool {
     let (uri, cached) = (uri.trim_end_matches('/'), cached.trim_end_matches('/'));
     uri.strip_prefix(cached).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -88,7 +88,7 @@ fn remove_marks(service: &mut Value) {
     }
 }
 
-/// A map of the metadata, made where it is absent.
+/// Returns a map of the metadata. Creates it if it is missing.
 fn map<'a>(metadata: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Map<String, Value>> {
     let map = metadata.entry(name).or_insert(Value::Null);
     if map.is_null() {

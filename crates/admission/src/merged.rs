@@ -1,7 +1,7 @@
-//! Whether an API server would accept a service with a merged spec.
+//! Checks whether an API server would accept a service with a merged spec.
 //!
-//! The reference asks it on every reconcile, by a dry-run of a creation. Everything that the answer depends on is known here: the
-//! schema with its rules is ours, and so are the webhooks.
+//! The reference asks the API server on every reconcile, with a dry-run. Here no request is needed: the schema with its rules
+//! is our own, and so are the webhooks.
 
 use longboat_api::{
     crd, defaulting,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{Denial, Version, read::read, validate};
 
-/// Judges merged specs.
+/// Checks merged specs.
 #[derive(Clone, Debug)]
 pub struct MergedSpecs {
     schema: StructuralSchema,
@@ -22,15 +22,15 @@ pub struct MergedSpecs {
 // === impl MergedSpecs ===
 
 impl Default for MergedSpecs {
-    /// By the schema of the storage version. It is compiled at the first judgement.
+    /// Uses the schema of the storage version, which is compiled at the first check.
     fn default() -> Self {
         Self { schema: StructuralSchema::parse(crd::SERVICE_SPEC) }
     }
 }
 
 impl MergedSpecs {
-    /// Why an API server would refuse to create a service with `spec`, in its words; none: it would not. The steps are those
-    /// of a request: what the schema drops and fills in, our defaults, the schema and its rules, our validation.
+    /// Returns why an API server would refuse to create a service with `spec`, or `None` if it would accept it. The steps are
+    /// those of a request: pruning and schema defaults, our defaulting, the schema and its rules, our validation.
     pub fn rejection(&self, spec: &LLMInferenceServiceSpec) -> Option<Rejection> {
         let spec = match serde_json::to_value(spec) {
             Ok(spec) => spec,
@@ -50,7 +50,8 @@ impl MergedSpecs {
         }
         match read::<LLMInferenceService>(&object, Version::V1Alpha2) {
             Ok(service) => validate::creation(&service).map(of_denial),
-            // A quantity is text to our types and to the schema, and may be none to the reference's decoder: `1e1.5`.
+            // Our types and the schema accept any text as a quantity, but the reference's decoder refuses some, such as
+            // `1e1.5`.
             Err(denial) => Some(of_denial(denial)),
         }
     }

@@ -1,28 +1,28 @@
-//! Defaults of an object that is created or changed.
+//! Defaulting of an object that is created or updated.
 
 use longboat_api::{defaulting, v1alpha2::LLMInferenceService};
 use serde_json::{Value, json};
 
 use crate::{Denial, Facts, Request, Subject, Version, hub, local_model, older};
 
-/// What defaulting comes to.
+/// The result of defaulting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mutation {
-    /// The object instead of the one asked about, in the same version; none where nothing changes.
+    /// The defaulted object, in the version of the request. `None` if nothing changes.
     pub object: Option<Value>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Fills in the defaults of an object that is created or changed. Configs have no defaults, and what is being deleted needs
-/// none.
+/// Sets the defaults of an object that is created or updated. Configs have no defaults, and an object that is being deleted
+/// needs none.
 ///
-/// What is filled in has the same place in both versions, so an old object is not converted for it: a round trip would
-/// add what nobody meant.
+/// The defaulted fields are at the same paths in both versions, so an object in the older version is not converted: a round
+/// trip would add fields that nobody asked for.
 ///
 /// # Errors
 ///
-/// When the object cannot be read.
+/// If the object cannot be decoded.
 pub fn mutate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Result<Mutation, Denial> {
     let (Subject::Service, Some(object)) = (subject, request.object) else { return Ok(Mutation::default()) };
     if request.is_of_deleted() {
@@ -39,7 +39,7 @@ pub fn mutate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Result<
     Ok(Mutation { object: (defaulted != *object).then_some(defaulted), warnings })
 }
 
-/// The reference's text does not say which field it is about; the details do.
+/// The reference's message does not name the field, but the details do.
 fn unreadable_uri(error: &defaulting::InvalidField) -> Denial {
     let mut denial = Denial::bad_request(error.problem().to_string());
     denial.details = json!({"causes": [

@@ -1,12 +1,12 @@
-//! What only `v1alpha1` objects can get wrong.
+//! Checks that concern only `v1alpha1` objects.
 
 use longboat_api::validation::{Cause, CauseKind, Report};
 use serde_json::Value;
 
-/// Words that people use for how much a model matters, and those that the API has.
+/// Common words for the criticality of a model, and the words of the API.
 const CRITICALITIES: [(&str, &str); 3] = [("High", "Critical"), ("Medium", "Standard"), ("Low", "Sheddable")];
 
-/// Puts the words of the API in place of those that its documentation uses; a warning for each.
+/// Replaces words from the API's documentation by the words of the API. Returns a warning for each.
 pub(crate) fn name_criticalities(object: &mut Value) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(model) = object.pointer_mut("/spec/model") else { return warnings };
@@ -28,8 +28,8 @@ fn name_criticality(model: &mut Value, path: &str, warnings: &mut Vec<String>) {
     (*meant).clone_into(text);
 }
 
-/// Refuses a pool without a picker: the schema lets it out, but the stored version cannot do without. The reference fills
-/// in a picker without a name, which the schema then refuses.
+/// Refuses a pool without a picker. The v1alpha1 schema allows that, but the storage version needs a picker. The reference
+/// adds a picker without a name, which the schema then refuses.
 pub(crate) fn check(object: &Value, report: &mut Report) {
     let Some(pool) = object.pointer("/spec/router/scheduler/pool/spec").filter(|pool| pool.is_object())
     else {

@@ -3,15 +3,15 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-/// The operations that turn `from` into `to`: objects are compared by field, lists of one length by element, and whatever
-/// else differs is replaced.
+/// Returns the operations that turn `from` into `to`. Objects are compared by field, lists of equal length by element.
+/// Everything else that differs is replaced.
 pub fn difference(from: &Value, to: &Value) -> Vec<Value> {
     let mut operations = Vec::new();
     compare(&mut String::new(), from, to, &mut operations);
     operations
 }
 
-/// A patch as reviews carry it.
+/// A patch in the encoding of reviews.
 pub(crate) fn encoded(operations: &[Value]) -> String {
     BASE64_STANDARD.encode(serde_json::to_vec(operations).unwrap_or_default())
 }
@@ -39,7 +39,7 @@ fn compare(path: &mut String, from: &Value, to: &Value, operations: &mut Vec<Val
     }
 }
 
-/// Runs `f` with the path one step longer.
+/// Runs `f` with the path extended by one step.
 fn within(path: &mut String, step: &str, f: impl FnOnce(&mut String)) {
     let before = path.len();
     path.push('/');

@@ -1,4 +1,4 @@
-//! From JSON to the types of the API.
+//! Decodes JSON into the types of the API.
 
 use longboat_compose::go::{self, Misfit};
 use serde::de::DeserializeOwned;
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::{Denial, Version};
 
-/// The typed object, or a refusal in the words of the reference's decoder, whose details name the field and what belongs
-/// there.
+/// Decodes an object. The error has the message of the reference's decoder, and its details name the field and the expected
+/// type.
 pub(crate) fn read<K: DeserializeOwned>(object: &Value, version: Version) -> Result<K, Denial> {
-    // A typed object takes some things that the reference's does not, such as a list for an object.
+    // Typed deserialization accepts some values that the reference's decoder refuses, such as a list for an object.
     if let Some(misfit) = go::misfit(object) {
         return Err(refused(misfit, version));
     }

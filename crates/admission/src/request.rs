@@ -1,9 +1,9 @@
-//! What admission is asked.
+//! The request of an admission.
 
 use longboat_api::{conversion::Version, v1alpha2::GROUP};
 use serde_json::Value;
 
-/// The kinds that are admitted here.
+/// The kinds that the webhooks handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// LLMInferenceService.
@@ -12,24 +12,24 @@ pub enum Subject {
     Config,
 }
 
-/// What is asked.
+/// A request for admission.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The version of the objects.
     pub version: Version,
     /// `CREATE`, `UPDATE` or `DELETE`.
     pub operation: &'a str,
-    /// The object as it will be; none on `DELETE`.
+    /// The object after the operation; `None` for `DELETE`.
     pub object: Option<&'a Value>,
-    /// The object as it is stored; none on `CREATE`.
+    /// The stored object; `None` for `CREATE`.
     pub old: Option<&'a Value>,
 }
 
 // === impl Request ===
 
 impl Request<'_> {
-    /// Whether an object that is being deleted is changed. Everything passes then, so that finalizers can go from what is
-    /// invalid by now, or cannot even be read.
+    /// Whether this is an update of an object that is being deleted. Every such update is allowed, so that finalizers can be
+    /// removed from objects that have become invalid or cannot be decoded.
     pub(crate) fn is_of_deleted(&self) -> bool {
         let deleted = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
         self.operation == "UPDATE" && self.object.is_some_and(deleted)
@@ -39,20 +39,20 @@ impl Request<'_> {
 // === impl Subject ===
 
 impl Subject {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Service, Self::Config];
 
-    /// The kind of a resource, if it is one of ours.
+    /// Returns the kind of a resource, or `None` if it is not one of ours.
     pub fn of(group: &str, resource: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|subject| group == GROUP && resource == subject.resource())
     }
 
-    /// The kind of an object, if it is one of ours.
+    /// Returns the kind of an object, or `None` if it is not one of ours.
     pub fn of_kind(kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|subject| kind == subject.kind())
     }
 
-    /// The kind.
+    /// The name of the kind.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Service => "LLMInferenceService",

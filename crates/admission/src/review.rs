@@ -1,4 +1,4 @@
-//! `AdmissionReview` in, `AdmissionReview` out.
+//! Responds to an `AdmissionReview`.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{Denial, Facts, Request, Subject, Version, mutate, patch, validate};
 
-/// A webhook: what it does, to which kind, in which version.
+/// A webhook: its action, and the kind and version of its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hook {
     /// What it does.
@@ -19,7 +19,7 @@ pub struct Hook {
     pub version: Version,
 }
 
-/// What a webhook does.
+/// The action of a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Fills in defaults.
@@ -28,7 +28,7 @@ pub enum Action {
     Validate,
 }
 
-/// A body that is no review: the answer is HTTP 400 with this text.
+/// A body that is not a review. The HTTP response is 400 with this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub(crate) String);
@@ -69,14 +69,15 @@ struct Resource {
 
 const REVIEW_GROUP: &str = "admission.k8s.io";
 
-/// Answers a review that reached the webhook `hook`; the JSON of the reply.
+/// Responds to a review that the webhook `hook` received. Returns the JSON of the response.
 ///
-/// A request for another kind, version or subresource, and an operation without its object, is refused in the reply with
-/// code 400, as is everything that the rules refuse.
+/// A request for another kind, version or subresource, and an operation without its object, is refused in the response with
+/// code 400. So is every object that the rules refuse.
 ///
 /// # Errors
 ///
-/// [`Malformed`] for a body that is no `AdmissionReview` of version `v1` or `v1beta1`: there is no review to reply with.
+/// [`Malformed`] if the body is not an `AdmissionReview` of version `v1` or `v1beta1`, because then there is no review to
+/// respond to.
 pub fn review(hook: Hook, body: &[u8], facts: &Facts) -> Result<Vec<u8>, Malformed> {
     let review: Review = serde_json::from_slice(body)
         .map_err(|error| Malformed(format!("the body is no AdmissionReview: {error}")))?;
@@ -103,7 +104,7 @@ pub fn review(hook: Hook, body: &[u8], facts: &Facts) -> Result<Vec<u8>, Malform
     Ok(reply.to_string().into_bytes())
 }
 
-/// Why a request is not for this webhook, if it is not.
+/// Returns why a request is not for this webhook, or `None` if it is.
 fn misdirected(hook: Hook, asked: &Asked) -> Option<String> {
     let Resource { group, version, plural } = &asked.resource;
     let (expected, name) = (hook.subject.resource(), hook.version.name());
@@ -171,7 +172,7 @@ fn warn(response: &mut Value, warnings: &[String]) {
 // === impl Hook ===
 
 impl Hook {
-    /// All webhooks that there are: configs have no defaults.
+    /// All webhooks. Configs have no defaulting webhook.
     pub fn all() -> impl Iterator<Item = Self> {
         Version::ALL.into_iter().flat_map(|version| {
             let hook = move |action, subject| Self { action, subject, version };

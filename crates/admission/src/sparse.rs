@@ -1,7 +1,8 @@
-//! Objects as trees in which the parts that no conversion reads stay text.
+//! Trees of objects in which the parts that no conversion reads stay text.
 //!
-//! Most of an object is pods, field ownership and conditions. To make trees of them, and text again, would be nearly all of
-//! the work of a conversion: they are cut out while reading, and put back while writing.
+//! Most of an object consists of pods, managed fields and conditions. Parsing these into trees and printing them again would
+//! be nearly all of the work of a conversion. So they are cut out while the object is parsed, and inserted again while it is
+//! written.
 
 use std::fmt;
 
@@ -12,15 +13,15 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
-/// What is done with a field.
+/// What happens to a field.
 enum Plan {
-    /// It stays text.
+    /// The field stays text.
     Cut,
-    /// Some of its own fields are cut; others are not.
+    /// Some of the field's own fields are cut out.
     Into(&'static [(&'static str, Self)]),
 }
 
-/// What is the same in both versions and large.
+/// The large fields that are the same in both versions.
 const OBJECT: Plan = Plan::Into(&[
     ("metadata", Plan::Into(&[("managedFields", Plan::Cut)])),
     (
@@ -55,7 +56,7 @@ const OBJECT: Plan = Plan::Into(&[
 /// An object without its large parts.
 #[derive(Debug)]
 pub(crate) struct Sparse<'a> {
-    /// The tree; a cut part is the number of its text.
+    /// The tree. In place of a part that was cut out, it has the index of the part.
     pub(crate) tree: Value,
     parts: Vec<&'a RawValue>,
 }
@@ -74,11 +75,11 @@ struct Whole<'p, 'a> {
 // === impl Sparse ===
 
 impl<'a> Sparse<'a> {
-    /// Reads an object.
+    /// Parses an object.
     ///
     /// # Errors
     ///
-    /// When a part that is read is nested too deeply; syntax was checked when the text was made.
+    /// If a part that is parsed is nested too deeply. The syntax was already checked.
     pub(crate) fn read(object: &'a RawValue) -> Result<Self, serde_json::Error> {
         let mut parts = Vec::new();
         let seed = Cut { plan: &OBJECT, parts: &mut parts };
@@ -174,7 +175,7 @@ impl Serialize for Whole<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match (self.plan, self.tree) {
             (Some(Plan::Cut), Value::Number(at)) => {
-                // Only reading puts a value where the plan cuts, and what it puts there is the number of a part.
+                // Only [`Sparse::read`] puts values where the plan cuts, and these are indexes of parts.
                 let part = at.as_u64().and_then(|at| self.parts.get(usize::try_from(at).ok()?));
                 part.serialize(serializer)
             }

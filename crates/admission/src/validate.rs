@@ -1,4 +1,4 @@
-//! Whether an object may be created, changed or deleted.
+//! Checks whether an object may be created, updated or deleted.
 
 use longboat_api::{
     conversion::Version,
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{Answer, Denial, Facts, Request, Subject, hub, older, read::read};
 
-/// Checks an object that is created, changed or deleted.
+/// Checks an object that is created, updated or deleted.
 pub fn validate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Answer {
     let answer = match subject {
         Subject::Service => service(request),
@@ -20,7 +20,7 @@ pub fn validate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Answe
     answer.unwrap_or_else(|denial| Answer { denial: Some(denial), warnings: Vec::new() })
 }
 
-/// Why a service of the storage version may not be created, if it may not.
+/// Returns why a service in the storage version may not be created, or `None` if it may.
 pub(crate) fn creation(service: &LLMInferenceService) -> Option<Denial> {
     let report = validation::validate_create(service, Rules::V1Alpha2);
     verdict(Subject::Service, service.metadata.name.as_deref(), report).denial
@@ -37,7 +37,7 @@ fn service(request: &Request<'_>) -> Result<Answer, Denial> {
     let old = stored(request).map(|old| hub::read::<LLMInferenceService>(old, version));
     let mut report = match old {
         Some(Ok(old)) => validation::validate_update(&old, &new, rules),
-        // What is stored cannot be read: any readable state is better.
+        // The stored object cannot be decoded, so every valid new object is an improvement.
         Some(Err(_)) | None => validation::validate_create(&new, rules),
     };
     if version == Version::V1Alpha1 {
@@ -75,7 +75,7 @@ fn config(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
     Ok(verdict(Subject::Config, new.metadata.name.as_deref(), report))
 }
 
-/// Presets of the platform stay. Only the name matters, so a preset that cannot be read may go or stay like any other.
+/// Refuses to delete presets of the platform. Only the name matters, so this also works for presets that cannot be decoded.
 fn deletion(old: &Value, facts: &Facts) -> Result<Answer, Denial> {
     let place = |field: &str| old["metadata"][field].as_str().unwrap_or_default();
     let (namespace, prefix) = (&facts.system_namespace, &facts.preset_prefix);
@@ -85,8 +85,8 @@ fn deletion(old: &Value, facts: &Facts) -> Result<Answer, Denial> {
         .map_err(Denial::forbidden)
 }
 
-/// Renders the templates of a config. Where the platform's settings are missing or broken they are rendered with default
-/// ones: which values settings have hardly ever decides whether a template works, and a config need not wait for them.
+/// Renders the templates of a config. If the platform settings are missing or invalid, uses default settings: the values of
+/// settings rarely decide whether a template works, and a config need not wait for them.
 fn check_templates(config: &Value, facts: &Facts, report: &mut Report) -> Result<(), Denial> {
     let default;
     let platform = match &facts.platform {

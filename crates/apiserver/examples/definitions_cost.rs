@@ -1,5 +1,5 @@
-//! What large definitions cost the server: memory and time of installing our own CRDs, of the first object, and of a
-//! second look at them.
+//! Measures the cost of large definitions: the memory and time of installing Longboat's own CRDs, of the first object, and
+//! of a second check of the definitions.
 //!
 //! `cargo run --release -p longboat-apiserver --example definitions_cost`
 

@@ -1,4 +1,4 @@
-//! Tokens of service accounts, for as long as this process runs.
+//! Tokens of service accounts. They are valid until this process ends.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use parking_lot::Mutex;
 
 use crate::request::User;
 
-/// Tokens at once. An account has one, so this is far more than one machine's accounts.
+/// The most tokens to hold. Each account has one token, so one machine's accounts never need this many.
 const MOST: usize = 65_536;
 
-/// Which token is whose.
+/// Maps tokens to service accounts and back.
 #[derive(Default)]
 pub(crate) struct Accounts(Mutex<Tables>);
 
@@ -22,7 +22,7 @@ struct Tables {
 // === impl Accounts ===
 
 impl Accounts {
-    /// The token of an account, the same at each call; none when there are too many.
+    /// Returns the token of an account, the same at each call. Returns `None` if there are too many tokens.
     pub(crate) fn token(&self, namespace: &str, name: &str) -> Option<String> {
         let mut tables = self.0.lock();
         let account = (namespace.to_owned(), name.to_owned());
@@ -38,7 +38,7 @@ impl Accounts {
         Some(token)
     }
 
-    /// Whose token this is. How long a look-up in a map takes says little about tokens of 244 random bits.
+    /// Returns the user to whom a token belongs. The time of the map lookup reveals little about a token of 244 random bits.
     pub(crate) fn owner(&self, token: &str) -> Option<User> {
         self.0.lock().by_token.get(token).map(|(namespace, name)| User::account(namespace, name))
     }

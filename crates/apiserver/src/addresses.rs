@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 /// The ports that NodePort services get.
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30000..=32767;
 
-/// What is allocated. The objects are the truth: allocations are given back by looking at services.
+/// The cluster IPs and node ports in use. The Service objects are authoritative: an allocation ends when no Service has it
+/// any more.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     first: u32,
@@ -25,7 +26,7 @@ impl Addresses {
         Self {
             first: u32::from(first) & !(size - 1),
             size,
-            // the first address is the API server's own service in a cluster
+            // the first address belongs to the API server's own Service in a cluster
             next: 10,
             used: BTreeSet::new(),
             next_port: *NODE_PORTS.start(),
@@ -33,12 +34,12 @@ impl Addresses {
         }
     }
 
-    /// The range as `127.96.0.0/16`.
+    /// Returns the range in CIDR form: `127.96.0.0/16`.
     pub(crate) fn range(&self) -> String {
         format!("{}/{}", Ipv4Addr::from(self.first), self.size.leading_zeros() + 1)
     }
 
-    /// A free address; none when the range is used up.
+    /// Allocates a free address. Returns `None` if the range is used up.
     pub(crate) fn allocate(&mut self) -> Option<Ipv4Addr> {
         for _ in 0..self.size {
             let offset = self.next;
@@ -50,7 +51,7 @@ impl Addresses {
         None
     }
 
-    /// Takes a given address; false if it is taken, an error if it is not in the range.
+    /// Takes a given address. Returns `false` if it is taken, and an error if it is outside the range.
     pub(crate) fn take(&mut self, address: Ipv4Addr) -> Result<bool, ()> {
         let offset = u32::from(address).wrapping_sub(self.first);
         if offset == 0 || offset >= self.size - 1 {
@@ -59,7 +60,7 @@ impl Addresses {
         Ok(self.used.insert(offset))
     }
 
-    /// Gives an address back.
+    /// Frees an address.
     pub(crate) fn free(&mut self, address: Ipv4Addr) {
         self.used.remove(&u32::from(address).wrapping_sub(self.first));
     }
@@ -76,17 +77,17 @@ impl Addresses {
         None
     }
 
-    /// Whether a port is one that services can have on the nodes.
+    /// Whether NodePort services may use this port.
     pub(crate) fn is_node_port(port: u16) -> bool {
         NODE_PORTS.contains(&port)
     }
 
-    /// Takes a given node port; false if it is taken.
+    /// Takes a given node port. Returns `false` if it is taken.
     pub(crate) fn take_port(&mut self, port: u16) -> bool {
         self.ports.insert(port)
     }
 
-    /// Gives a node port back.
+    /// Frees a node port.
     pub(crate) fn free_port(&mut self, port: u16) {
         self.ports.remove(&port);
     }

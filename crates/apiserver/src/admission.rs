@@ -1,11 +1,11 @@
-//! Admission hooks that run in this process.
+//! In-process admission hooks.
 
 use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::status::ApiError;
 
-/// What an admission hook is asked about; the shape of an `AdmissionReview` request.
+/// A request to an admission hook, in the shape of an `AdmissionReview` request.
 #[derive(Debug, Clone)]
 pub struct AdmissionRequest {
     /// API group of the resource; empty for core.
@@ -24,20 +24,20 @@ pub struct AdmissionRequest {
     pub namespace: Option<String>,
     /// Object name; empty while generateName is pending.
     pub name: String,
-    /// The object as it will be (none on DELETE).
+    /// The object after the request (`None` on DELETE).
     pub object: Option<Value>,
     /// The stored object (on UPDATE and DELETE).
     pub old: Option<Value>,
-    /// Whether nothing will be stored.
+    /// Whether the request is a dry run, which stores nothing.
     pub dry_run: bool,
 }
 
-/// What a hook decides.
+/// The answer of an admission hook.
 #[derive(Debug, Clone, Default)]
 pub struct AdmissionAnswer {
-    /// Why the request is refused; none: it is allowed.
+    /// Why the request is refused; `None` if it is allowed.
     pub refused: Option<ApiError>,
-    /// The object instead of the one asked about (mutation only).
+    /// The object that replaces the one in the request (mutating hooks only).
     pub object: Option<Value>,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
@@ -45,12 +45,12 @@ pub struct AdmissionAnswer {
 
 /// An admission hook.
 pub trait Admission: Send + Sync + 'static {
-    /// Whether the hook wants to see requests for this resource.
+    /// Whether the hook handles requests for this resource.
     fn handles(&self, group: &str, resource: &str) -> bool;
 
-    /// May change the object, before validation.
+    /// Calls the hook before validation. The hook may change the object.
     fn mutate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer>;
 
-    /// May refuse, after validation. A changed object is ignored.
+    /// Calls the hook after validation. The hook may refuse the request; a changed object in its answer is ignored.
     fn validate(&self, request: AdmissionRequest) -> BoxFuture<'static, AdmissionAnswer>;
 }

@@ -1,4 +1,4 @@
-//! Admission: webhooks of configuration objects, and hooks of this process.
+//! Admission: webhooks from configuration objects, and in-process hooks.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::{
     strategy, webhook,
 };
 
-/// What is admitted, apart from the object.
+/// The context of an admission request: everything but the object.
 #[derive(Debug, Clone)]
 pub(crate) struct Review<'a> {
     pub(crate) operation: &'static str,
@@ -61,7 +61,7 @@ impl Review<'_> {
     }
 }
 
-/// Lets mutating admission change the object; afterwards it is complete again (defaults, no unknown fields).
+/// Runs mutating admission on the object, then prunes unknown fields and fills in defaults again.
 pub(crate) async fn mutate(
     state: &State,
     review: &Review<'_>,
@@ -90,7 +90,7 @@ pub(crate) async fn mutate(
     Ok(current)
 }
 
-/// Lets mutating admission refuse a deletion.
+/// Runs mutating admission for a deletion, which a hook may refuse.
 pub(crate) async fn mutate_deletion(
     state: &State,
     review: &Review<'_>,
@@ -100,7 +100,7 @@ pub(crate) async fn mutate_deletion(
     Ok(())
 }
 
-/// Lets validating admission refuse.
+/// Runs validating admission, which may refuse the request.
 pub(crate) async fn validate(
     state: &State,
     review: &Review<'_>,
@@ -115,7 +115,7 @@ pub(crate) async fn validate(
     Ok(())
 }
 
-/// `CreateOptions` and the like as reviews show them.
+/// Returns `CreateOptions` and similar options in the form that admission reviews show.
 pub(crate) fn options(mut options: Value, query: &Query, dry_run: bool) -> Value {
     if dry_run {
         options["dryRun"] = Value::from(vec!["All"]);

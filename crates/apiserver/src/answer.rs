@@ -1,4 +1,4 @@
-//! Answers: bodies, headers, refusals.
+//! HTTP answers: bodies, headers and errors.
 
 use std::{convert::Infallible, io};
 
@@ -17,17 +17,17 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 /// An answer.
 pub(crate) type Answer = Response<Body>;
 
-/// A body that is complete.
+/// A body whose bytes are all known.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-/// A body that goes on as long as the stream.
+/// A body that ends when the stream ends.
 pub(crate) fn streaming(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Body {
     StreamBody::new(stream.map(|chunk| chunk.map(Frame::data))).boxed_unsync()
 }
 
-/// An answer with this content type.
+/// An answer with this code, content type and body.
 pub(crate) fn bytes(code: u16, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(full(body));
     *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -37,8 +37,8 @@ pub(crate) fn bytes(code: u16, content_type: &'static str, body: impl Into<Bytes
     answer
 }
 
-/// The answer to a client that has the document with this tag already. It must not say a content type: clients replace
-/// that of their copy with it.
+/// The 304 answer to a client whose copy of the document has this tag. The answer must not have a content type: clients
+/// would overwrite the content type of their copy with it.
 pub(crate) fn not_modified(tag: &str) -> Answer {
     let mut answer = Response::new(full(Vec::new()));
     *answer.status_mut() = StatusCode::NOT_MODIFIED;
@@ -46,14 +46,14 @@ pub(crate) fn not_modified(tag: &str) -> Answer {
     answer
 }
 
-/// Names the version of a document.
+/// Sets the `ETag` header.
 pub(crate) fn tagged(answer: &mut Answer, tag: &str) {
     if let Ok(tag) = HeaderValue::from_str(tag) {
         answer.headers_mut().insert(header::ETAG, tag);
     }
 }
 
-/// A value in the encoding that was asked for.
+/// An answer with a value in the requested encoding.
 pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> Answer {
     match encoding {
         Encoding::Json => {
@@ -68,7 +68,7 @@ pub(crate) fn value(code: u16, value: &Value, encoding: Encoding) -> Answer {
     }
 }
 
-/// A refusal.
+/// An answer with an error.
 pub(crate) fn refusal(error: &ApiError, encoding: Encoding) -> Answer {
     let mut answer = value(error.code, &error.to_status(), encoding);
     if let Some(seconds) = error.retry_after {
@@ -77,12 +77,12 @@ pub(crate) fn refusal(error: &ApiError, encoding: Encoding) -> Answer {
     answer
 }
 
-/// The plain text that paths outside of every API get.
+/// The plain-text 404 answer for paths outside of every API.
 pub(crate) fn no_such_page() -> Answer {
     bytes(404, "text/plain; charset=utf-8", "404 page not found\n")
 }
 
-/// Adds `Warning` headers; texts that a header cannot hold are escaped, long ones cut.
+/// Adds `Warning` headers. Escapes texts that a header cannot hold, and truncates long ones.
 pub(crate) fn warn(answer: &mut Answer, warnings: &[String]) {
     let mut seen: Vec<&String> = Vec::new();
     for warning in warnings {

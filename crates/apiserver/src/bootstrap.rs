@@ -1,15 +1,15 @@
-//! What every server has from the start: the default namespaces.
+//! The objects that every server has from the start: the default namespaces.
 
 use serde_json::json;
 
 use crate::{clock, server::State, store::Key};
 
-/// Namespaces that exist and cannot be deleted.
+/// Namespaces that always exist and cannot be deleted.
 pub(crate) const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Creates what is missing.
+/// Creates the missing namespaces.
 pub(crate) fn fill(state: &State) {
-    // before the first write, so that watches may start from any revision
+    // create the tables before the first write, so that watches may start from any revision
     for resource in state.registry.tables() {
         state.store.create_table(&resource.table);
     }
@@ -29,7 +29,7 @@ pub(crate) fn fill(state: &State) {
             "spec": {"finalizers": ["kubernetes"]},
             "status": {"phase": "Active"},
         });
-        // an error means that it exists
+        // an error means that the namespace exists
         let _ = state.store.create(&namespaces.table, Key::new("", name), namespace);
     }
 }

@@ -1,8 +1,8 @@
-//! Times as Kubernetes writes them.
+//! Timestamps in the formats of Kubernetes.
 
 use jiff::Timestamp;
 
-/// Now, in whole seconds: `2026-11-21T18:00:00Z`.
+/// The current time in whole seconds: `2026-11-21T18:00:00Z`.
 pub(crate) fn now() -> String {
     seconds(Timestamp::now())
 }

@@ -1,27 +1,27 @@
-//! How deeply objects may be nested.
+//! The nesting limit of objects.
 //!
-//! Readers of JSON stop at 128 levels: serde_json's do, here and in clients. Whatever is stored must be readable again, also
-//! within a list, a watch event or an admission review, so less than that is accepted.
+//! JSON parsers stop at 128 levels: serde_json does, here and in clients. A stored object must stay readable, also inside a
+//! list, a watch event or an admission review. So the server accepts less than 128 levels.
 
 use serde_json::Value;
 
-/// Levels of maps and lists that an object may have, `metadata.managedFields` included.
+/// The most levels of maps and lists in an object, `metadata.managedFields` included.
 pub(crate) const DEEPEST: usize = 100;
 
-/// Parts of a path that a message shows.
+/// The most path segments that a message shows.
 const SHOWN: usize = 8;
 
-/// Something is nested too deeply.
+/// The error for an object that is nested too deeply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{path} is nested too deeply: at most {DEEPEST} levels of maps and lists are stored, managedFields included"
 )]
 pub struct TooDeep {
-    /// The way down, as far as a message can show it.
+    /// The path to the place, truncated for a message.
     pub path: String,
 }
 
-/// Checks a value that was read.
+/// Checks the depth of a parsed value.
 pub(crate) fn check(value: &Value) -> Result<(), TooDeep> {
     let mut path = Vec::new();
     if fits(value, DEEPEST, &mut path) {
@@ -31,7 +31,7 @@ pub(crate) fn check(value: &Value) -> Result<(), TooDeep> {
     Err(TooDeep { path: shown(&path) })
 }
 
-/// The levels of a value, at most `most`; `None` where there are more.
+/// Returns the number of levels of a value, or `None` if there are more than `most`. Counts the visited values in `steps`.
 pub(crate) fn levels(value: &Value, most: usize, steps: &mut u64) -> Option<usize> {
     *steps += 1;
     let mut deepest = 0;
@@ -51,7 +51,8 @@ pub(crate) fn levels(value: &Value, most: usize, steps: &mut u64) -> Option<usiz
     (deepest < most).then_some(deepest + 1)
 }
 
-/// Whether a value has at most `left` levels; the way to what is deeper, the last part first.
+/// Whether a value has at most `left` levels. If not, `path` receives the path to the first place that is too deep, its last
+/// segment first.
 fn fits(value: &Value, left: usize, path: &mut Vec<String>) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) if left == 0 => false,
@@ -81,7 +82,7 @@ fn shown(path: &[String]) -> String {
     text.strip_prefix('.').map(str::to_owned).unwrap_or(text)
 }
 
-/// Checks the text of a JSON document before it is read. What is no JSON is not judged.
+/// Checks the depth of a JSON text before it is parsed. Does not judge whether the text is valid JSON.
 pub(crate) fn check_text(text: &[u8]) -> Result<(), TooDeep> {
     let mut levels = 0_usize;
     let mut scan = Scan { text, at: 0 };
@@ -98,9 +99,9 @@ pub(crate) fn check_text(text: &[u8]) -> Result<(), TooDeep> {
     Ok(())
 }
 
-/// The way to the first place that is too deep.
+/// Returns the path to the first place that is too deep.
 fn way_down(text: &[u8]) -> String {
-    /// A list and the index in it, or a map and the key that was read last.
+    /// A step of the path: a list with the current index, or a map with its last key.
     enum Step<'a> {
         Item(usize),
         Field(&'a [u8]),
@@ -140,7 +141,7 @@ fn way_down(text: &[u8]) -> String {
     shown(&path)
 }
 
-/// What matters for the nesting of a JSON text.
+/// The tokens of a JSON text that matter for its nesting.
 enum Token<'a> {
     Open(u8),
     Close,
@@ -192,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// An object whose deepest map is on this level.
+    /// Returns an object that has this many levels.
     fn nested(levels: usize) -> Value {
         (1..levels).fold(json!({}), |inner, _| json!({ "a": inner }))
     }

@@ -1,4 +1,4 @@
-//! What is served: API groups, versions and resources, in the old and in the aggregated form.
+//! Discovery: API groups, versions and resources, in the old and in the aggregated form.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -39,17 +39,17 @@ const SUBRESOURCES: &[Sub] = &[
     },
 ];
 
-/// Verbs of custom resources, in the order that the reference lists them.
+/// Verbs of custom resources, in the order in which kube-apiserver lists them.
 const CUSTOM_VERBS: &[&str] =
     &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// `/api`
+/// The document at `/api`.
 pub(crate) fn core_versions() -> Value {
     json!({"kind": "APIVersions", "versions": ["v1"],
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]})
 }
 
-/// `/apis`
+/// The document at `/apis`.
 pub(crate) fn groups(registry: &Registry) -> Value {
     let groups: Vec<Value> = registry
         .groups()
@@ -67,7 +67,7 @@ pub(crate) fn groups(registry: &Registry) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/<group>`
+/// The document at `/apis/<group>`.
 pub(crate) fn group(registry: &Registry, name: &str) -> Option<Value> {
     let groups = registry.groups();
     let versions = groups.get(name)?;
@@ -82,7 +82,7 @@ fn group_of<'a>(name: &str, versions: impl Iterator<Item = &'a String>) -> Value
         "preferredVersion": versions.first()})
 }
 
-/// `/apis/<group>/<version>` or `/api/v1`
+/// The document at `/apis/<group>/<version>` or `/api/v1`.
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let groups = registry.groups();
     let served = groups.get(group)?.get(version)?;
@@ -128,7 +128,7 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
     Some(answer)
 }
 
-/// `/api` (core) or `/apis` in the aggregated form.
+/// The document at `/api` (if `core`) or `/apis` in the aggregated form.
 pub(crate) fn aggregated(registry: &Registry, core: bool) -> Value {
     let items: Vec<Value> = registry
         .groups()
@@ -219,7 +219,7 @@ fn kind_of(resource: &Resource, sub: &Sub) -> String {
     }
 }
 
-/// The hash by which clients notice that the storage version changed.
+/// Returns the hash by which clients notice a change of the storage version.
 fn storage_hash(resource: &Resource) -> String {
     let version = match resource.custom() {
         Some(custom) => custom.stored.api_version.rsplit('/').next().unwrap_or_default().to_owned(),

@@ -1,27 +1,27 @@
-//! What a server would say to the creation of an object, without a server.
+//! Examines how a server would answer the creation of an object, without a server.
 //!
-//! The steps are those of a request: [`decode`], admission by whoever asks, [`complete`], [`judge`]. All of them are
-//! functions of the object and its resource, which a [`Registry`](crate::kinds::Registry) finds.
+//! The steps are those of a request: [`decode`], admission by the caller, [`complete`], [`judge`]. All of them are functions
+//! of the object and its resource, which a [`Registry`](crate::kinds::Registry) finds.
 
 use serde_json::Value;
 
 use crate::{kinds::Resource, schema, status::Cause, strategy, verbs::incoming};
 
-/// What decoding found.
+/// The result of decoding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decoded {
-    /// Why the object cannot be read at all, in the words of the reference's decoder.
+    /// Why the object cannot be decoded at all, in the words of kube-apiserver's decoder.
     pub mistyped: Option<String>,
-    /// Paths of fields that the kind does not have. A request with strict validation fails for them, others lose them.
+    /// Paths of fields that the kind does not have. They fail a request with strict validation; other requests lose them.
     pub unknown: Vec<String>,
 }
 
-/// What validation found.
+/// The result of validation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// What is wrong by the schema, the rules for metadata and those of built-in kinds.
+    /// Violations of the schema, of the rules for metadata, and of the rules of built-in kinds.
     pub causes: Vec<Cause>,
-    /// What is wrong by the CEL rules of a custom resource; they are only evaluated on values of the right shape.
+    /// Violations of the CEL rules of a custom resource. The rules only run on values of the right shape.
     pub rules: Vec<Cause>,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
@@ -41,18 +41,18 @@ pub fn decode(resource: &Resource, value: &mut Value) -> Decoded {
     Decoded { mistyped, unknown }
 }
 
-/// Makes an object complete again that admission changed.
+/// Prunes and defaults an object again after admission has changed it.
 pub fn complete(resource: &Resource, value: &mut Value) {
     incoming::prune(resource, value);
     incoming::default(resource, value);
 }
 
-/// Everything wrong with a decoded object that is to be created. What the server adds by itself does not count.
+/// Validates a decoded object that is to be created. Fields that the server itself fills in do not count as missing.
 pub fn judge(resource: &Resource, value: &Value) -> Judgement {
     let mut value = value.clone();
     let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default();
     if text("name").is_empty() && !text("generateName").is_empty() {
-        // The server makes a name of this length.
+        // The server generates a name of this length.
         value["metadata"]["name"] = Value::from(format!("{}xxxxx", text("generateName")));
     }
     strategy::dedupe_owners(&mut value);

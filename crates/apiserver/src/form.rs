@@ -1,4 +1,4 @@
-//! The forms of an object: as stored, and as the version of a request shows it.
+//! The forms of an object: as stored, and converted to the version of a request.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::{
     webhook,
 };
 
-/// An object in the version of a request.
+/// An object in the version of the request.
 #[derive(Debug, Clone)]
 pub(crate) enum Shown {
-    /// Exactly as stored.
+    /// The stored object, unchanged.
     Stored(Arc<Stored>),
-    /// Converted, or not stored at all.
+    /// A converted object, or one that is not stored.
     Other(Arc<Value>),
 }
 
@@ -76,7 +76,7 @@ impl Shown {
     }
 }
 
-/// Stored objects in the version of `resource`.
+/// Converts stored objects to the version of `resource`.
 pub(crate) async fn show_all(
     state: &State,
     resource: &Resource,
@@ -103,7 +103,7 @@ pub(crate) async fn show_all(
     Ok(shown)
 }
 
-/// Defaults that were added to the schema since the object was written appear on reading.
+/// Adds the defaults that the schema has gained since the object was written.
 fn with_defaults(custom: &Custom, stored: Arc<Stored>) -> Shown {
     if stored.has_defaults_of(custom.stamp) {
         return Shown::Stored(stored);
@@ -119,13 +119,13 @@ fn with_defaults(custom: &Custom, stored: Arc<Stored>) -> Shown {
     Shown::new(value)
 }
 
-/// One stored object in the version of `resource`.
+/// Converts one stored object to the version of `resource`.
 pub(crate) async fn show(state: &State, resource: &Resource, stored: Arc<Stored>) -> Result<Shown, ApiError> {
     let mut shown = show_all(state, resource, vec![stored]).await?;
     shown.pop().ok_or_else(|| ApiError::internal("a conversion lost its object"))
 }
 
-/// An object of a request in its storage version.
+/// Converts an object of a request to its storage version.
 pub(crate) async fn to_storage(state: &State, resource: &Resource, value: Value) -> Result<Value, ApiError> {
     match &resource.origin {
         Origin::BuiltIn(_) => Ok(views::to_hub(resource, value)),
@@ -175,7 +175,7 @@ pub(crate) async fn convert_custom(
             values = webhook::convert(state, config, values, target).await?;
         }
     }
-    // what a converter adds beyond the schema is dropped; nothing is defaulted
+    // fields outside the schema that a converter adds are dropped; no defaults are filled in
     if let Some(schema) = custom.schema_of(target) {
         for value in &mut values {
             schema.prune(value);
@@ -184,7 +184,7 @@ pub(crate) async fn convert_custom(
     Ok(values)
 }
 
-/// Refuses new objects of a definition that is going.
+/// Refuses to create objects of a custom resource definition that is being deleted.
 pub(crate) fn refuse_if_terminating(state: &State, resource: &Resource, name: &str) -> Result<(), ApiError> {
     let Some(custom) = resource.custom() else { return Ok(()) };
     let key = crate::store::Key::new("", custom.crd_name.as_str());

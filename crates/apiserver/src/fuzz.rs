@@ -1,5 +1,5 @@
-//! What is fuzzed of this crate: one function for each parser of outside bytes, over bytes. The targets in `fuzz/` and the
-//! test that replays the corpus call them.
+//! The fuzz targets of this crate: one function for each parser of outside bytes. The targets in `fuzz/` and the test that
+//! replays the corpus call them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -15,10 +15,10 @@ use crate::{
     strategy::Quantity,
 };
 
-/// What runs on one input.
+/// A function that runs on one input.
 pub type Target = fn(&[u8]);
 
-/// All targets by name: the folders of the corpus are named alike.
+/// All targets by name. The folders of the corpus have the same names.
 pub const ALL: [(&str, Target); 6] = [
     ("api_patch", patches),
     ("api_selector", selectors),
@@ -28,11 +28,11 @@ pub const ALL: [(&str, Target); 6] = [
     ("api_quantity", quantities),
 ];
 
-/// Any bytes are a patch that is carried out, or refused with a text; what comes of it can be stored.
+/// Treats the input as a patch. The patch is either applied or refused with a message, and its result can be stored.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If an assertion of the target fails.
 pub fn patches(data: &[u8]) {
     let registry = Registry::default();
     let live = json!({
@@ -59,7 +59,7 @@ pub fn patches(data: &[u8]) {
     }
 }
 
-/// Any text is a selector, or is refused; one that was read can be asked.
+/// Treats the input as a selector and as a query. A text that parses as a selector can be matched against an object.
 pub fn selectors(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let object =
@@ -74,16 +74,16 @@ pub fn selectors(data: &[u8]) {
         selector.matches(&object);
     }
     let query = Query::parse(text);
-    // refusals are fine
+    // errors are fine
     let _ = (query.check_timeout(), query.number("limit"), query.dry_run("CreateOptions"));
     path::segments(text);
 }
 
-/// Any bytes are a body in each of the formats, or are refused; what was read can be stored.
+/// Decodes the input as a body in each of the formats. A body that decodes can be stored.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If an assertion of the target fails.
 pub fn bodies(data: &[u8]) {
     let read = [
         decode::json(data).map(|document| document.value),
@@ -92,11 +92,11 @@ pub fn bodies(data: &[u8]) {
     for value in read.into_iter().flatten() {
         assert!(depth::check(&value).is_ok(), "a body is nested too deeply");
     }
-    // refusals are fine
+    // errors are fine
     let _ = protobuf::decode(data);
 }
 
-/// Any text is an expression that compiles and ends, or is refused.
+/// Compiles the input as a CEL expression. If the expression compiles, its evaluation ends.
 pub fn cel(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(program) = longboat_schema::Program::compile(text) else { return };
@@ -106,11 +106,12 @@ pub fn cel(data: &[u8]) {
     let _ = program.runnable().holds(&[("self", &value), ("oldSelf", &Value::Null)]);
 }
 
-/// Any row of a journal is an object, or is left out with a reason: a line with its name, then its content.
+/// Reads the input as a row of a journal: a line with the row's name, then its content. The row is either an object or an
+/// error.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If an assertion of the target fails.
 pub fn journal(data: &[u8]) {
     let split = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (name, rest) = data.split_at(split);
@@ -120,11 +121,11 @@ pub fn journal(data: &[u8]) {
     }
 }
 
-/// Any text is a quantity, or none; a canonical text is its own canonical text.
+/// Parses the input as a quantity. The canonical form of a canonical form is the same text.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If an assertion of the target fails.
 pub fn quantities(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(quantity) = Quantity::parse(text) {

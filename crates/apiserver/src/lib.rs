@@ -1,17 +1,16 @@
 //! An embeddable Kubernetes API server: in memory, kubectl-compatible.
 //!
-//! [`ApiServer`] answers as kube-apiserver 1.34 does, for the kinds of [`kinds::builtin`] and for custom resources: what
-//! it answers is compared with recordings of the real one (`tests/transcripts`). A request passes
+//! [`ApiServer`] answers as kube-apiserver 1.34 does, for the kinds of [`kinds::builtin`] and for custom resources. Tests
+//! compare its answers with recordings of the real server (`tests/transcripts`). A request goes through these steps:
 //!
 //! ```text
 //! front (in process, or a socket) → router → verbs: decode → default → admit → prepare → own → validate → admit → store
 //! ```
 //!
-//! where `strategy` knows what is particular to a built-in kind, [`schema`] the content of built-in kinds and
-//! `longboat_schema` that of custom resources, [`patching`] patches and field ownership, `webhook` and [`admission`] who else
-//! is asked. [`store`] keeps the objects, with a window of past changes that watches read from. Nothing here schedules or
-//! runs anything; [`Loops`] does the housekeeping that belongs to the objects themselves (garbage collection, emptying
-//! namespaces, dropping old events).
+//! `strategy` has the behaviour of each built-in kind. [`schema`] knows the fields of built-in kinds, `longboat_schema`
+//! those of custom resources. [`patching`] handles patches and field ownership, `webhook` and [`admission`] admission.
+//! [`store`] keeps the objects and a window of past changes, from which watches read. Nothing here schedules or runs pods.
+//! [`Loops`] does the housekeeping of the objects (garbage collection, emptying namespaces, dropping old events).
 
 mod accounts;
 mod addresses;

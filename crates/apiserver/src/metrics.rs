@@ -1,4 +1,4 @@
-//! A few numbers in the Prometheus text format.
+//! The metrics endpoint, in the Prometheus text format.
 
 use std::fmt::Write;
 

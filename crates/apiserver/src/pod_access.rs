@@ -1,8 +1,8 @@
-//! What the API server asks of whoever runs the pods: their logs, connections to their ports, processes beside theirs,
-//! and what they use.
+//! The interface between the API server and the node: logs of pods, connections to their ports, processes in their
+//! containers, and their resource usage.
 //!
-//! A cluster's API server forwards `pods/log`, `pods/portforward`, `pods/exec` and `pods/attach` to the kubelet of the pod's node. Here the node
-//! lives in the same process and implements this trait; without one the subresources answer 503.
+//! A cluster's API server forwards `pods/log`, `pods/portforward`, `pods/exec` and `pods/attach` to the kubelet of the pod's
+//! node. Here the node runs in the same process and implements this trait. Without a node, these subresources answer 503.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use futures::stream::BoxStream;
 use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Which pod a request is for.
+/// Names a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodRef {
     /// The pod's namespace.
@@ -24,11 +24,11 @@ pub struct PodRef {
 /// The query of a `pods/log` request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// The container, or the pod's only one.
+    /// The container; `None` means the pod's only container.
     pub container: Option<String>,
     /// Keep the stream open and send new lines as they are written, until the container ends.
     pub follow: bool,
-    /// The instance before the last restart.
+    /// Read the log of the instance before the last restart.
     pub previous: bool,
     /// Put an RFC 3339 time and a space before each line.
     pub timestamps: bool,
@@ -36,9 +36,9 @@ pub struct LogOptions {
     pub since_seconds: Option<i64>,
     /// Only lines written at or after this time.
     pub since_time: Option<Timestamp>,
-    /// Only the last so many lines.
+    /// Only the last lines, this many.
     pub tail_lines: Option<u64>,
-    /// Stop after so many bytes.
+    /// Stop after this many bytes.
     pub limit_bytes: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ pub struct LogOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "the query has these four flags")]
 pub struct ExecOptions {
-    /// The container, or the pod's only one.
+    /// The container; `None` means the pod's only container.
     pub container: Option<String>,
     /// The command; empty for `attach`.
     pub command: Vec<String>,
@@ -54,7 +54,7 @@ pub struct ExecOptions {
     pub stdin: bool,
     /// Whether the client wants the output.
     pub stdout: bool,
-    /// Whether the client wants the error output by itself; never with a terminal.
+    /// Whether the client wants the error output as a stream of its own; never with a terminal.
     pub stderr: bool,
     /// Whether the process gets a terminal.
     pub tty: bool,
@@ -63,45 +63,45 @@ pub struct ExecOptions {
 /// Changes the size of a terminal: columns and rows.
 pub type Resize = Box<dyn Fn((u16, u16)) + Send + Sync>;
 
-/// A process whose streams are served to a client. Dropping it ends a process that was started for it.
+/// A process whose streams are served to a client. Dropping this ends a process that was started for the client.
 pub struct Execution {
-    /// Its input; dropping it closes that.
+    /// The process's input. Dropping the writer closes the input.
     pub stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-    /// Its output.
+    /// The process's output.
     pub stdout: Option<Box<dyn AsyncRead + Send + Unpin>>,
-    /// Its error output.
+    /// The process's error output.
     pub stderr: Option<Box<dyn AsyncRead + Send + Unpin>>,
-    /// Changes the size of its terminal: columns and rows.
+    /// Changes the size of the process's terminal: columns and rows.
     pub resize: Option<Resize>,
-    /// Its exit code. Holds the process.
+    /// The process's exit code. This future owns the process.
     pub exit: BoxFuture<'static, io::Result<i32>>,
 }
 
-/// What something uses.
+/// CPU and memory usage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// Processor time in billionths of a second for each second.
+    /// CPU time in nanoseconds per second.
     pub cpu_nanocores: u64,
     /// Resident memory in bytes.
     pub memory_bytes: u64,
 }
 
-/// What the containers of a pod use.
+/// The usage of a pod's containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodUsage {
     /// The pod.
     pub pod: PodRef,
-    /// Those that run, by name.
+    /// The running containers, by name.
     pub containers: Vec<(String, Resources)>,
 }
 
 /// Why a pod's logs or port cannot be reached.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PodAccessError {
-    /// The pod, or its container, is not on this node (HTTP 404).
+    /// The pod, or the container, is not on this node (HTTP 404).
     #[error("{0}")]
     NotFound(String),
-    /// The request makes no sense for this pod, for example no container named and several there (HTTP 400).
+    /// The request does not fit this pod, for example because it names no container and the pod has several (HTTP 400).
     #[error("{0}")]
     BadRequest(String),
     /// The node failed (HTTP 500).
@@ -114,7 +114,7 @@ pub trait PortStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> PortStream for T {}
 
-/// Log bytes as they are to be sent; it ends where the log ends.
+/// The bytes of a log in the form that the client gets. The stream ends where the log ends.
 pub type LogStream = BoxStream<'static, io::Result<Bytes>>;
 
 /// Access to running pods, implemented by the node.
@@ -123,7 +123,7 @@ pub trait PodAccess: Send + Sync + 'static {
     fn logs(&self, pod: PodRef, options: LogOptions)
     -> BoxFuture<'static, Result<LogStream, PodAccessError>>;
 
-    /// Connects to a port of a pod. One call for each forwarded connection.
+    /// Connects to a port of a pod. Called once for each forwarded connection.
     fn connect(
         &self,
         pod: PodRef,
@@ -139,7 +139,7 @@ pub trait PodAccess: Send + Sync + 'static {
         no_commands()
     }
 
-    /// Opens the output of a container's own process, from now on.
+    /// Attaches to a container's main process and streams its output from now on.
     fn attach(
         &self,
         _pod: PodRef,
@@ -148,12 +148,12 @@ pub trait PodAccess: Send + Sync + 'static {
         no_commands()
     }
 
-    /// What each running pod uses now.
+    /// Returns the current usage of each running pod.
     fn usage(&self) -> BoxFuture<'static, Vec<PodUsage>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// What the machine as a whole uses now.
+    /// Returns the current usage of the whole machine.
     fn node_usage(&self) -> BoxFuture<'static, Resources> {
         Box::pin(std::future::ready(Resources::default()))
     }

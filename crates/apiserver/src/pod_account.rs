@@ -1,4 +1,4 @@
-//! The service account of a new pod: it has to be there, and what it says about images holds for the pod.
+//! The service account of a new pod: the account must exist, and its image pull secrets apply to the pod.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,14 +13,14 @@ use crate::{
     strategy::names::{self, NameRule},
 };
 
-/// The account of pods that name none.
+/// The account of pods that name no account.
 const DEFAULT: &str = "default";
-/// How often the default account is looked for: it is made soon after its namespace.
+/// How often the admission looks for the default account, which appears soon after its namespace.
 const TRIES: u32 = 10;
-/// Between two looks.
+/// The time between two attempts.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Names the account of a new pod, and refuses a pod whose account does not exist.
+/// Sets the account of a new pod, and refuses a pod whose account does not exist.
 pub(crate) async fn admit(state: &State, review: &Review<'_>, pod: &mut Value) -> Result<(), ApiError> {
     let is_pod = review.resource.group.is_empty() && review.resource.plural == "pods";
     if !state.options.pods_need_accounts

@@ -1,4 +1,4 @@
-//! Objects and lists as answers: shape, encoding, compression.
+//! Answers with objects and lists: shape, encoding, compression.
 
 use std::io::Write;
 
@@ -18,10 +18,10 @@ use crate::{
     tables,
 };
 
-/// Answers smaller than this are not worth compressing; the reference's threshold.
+/// The smallest body to compress, as in kube-apiserver.
 const GZIP_FROM: usize = 128 * 1024;
 
-/// A list to be answered.
+/// The content of a list answer.
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) revision: u64,
@@ -61,7 +61,7 @@ pub(crate) fn object(
     Ok(answer::value(code, &body, form.encoding))
 }
 
-/// Answers with something that has no table form of its own: Status objects, reviews, scales.
+/// Answers with a document that has no table form: a Status, a review, a Scale.
 pub(crate) fn document(request: &Request, code: u16, value: &Value) -> Answer {
     let form = request
         .accept
@@ -159,13 +159,13 @@ fn list_item(resource: &Resource, shown: &Shown) -> Value {
     item
 }
 
-/// Only the metadata of an object.
+/// Returns only the metadata of an object.
 pub(crate) fn partial(object: &Value, version: &str) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"),
         "metadata": object["metadata"]})
 }
 
-/// What rows of a table carry: `None`, `Metadata` or `Object`.
+/// Reads what each row of a table carries: `None`, `Metadata` or `Object`.
 pub(crate) fn include_object(request: &Request) -> Result<tables::Include, ApiError> {
     match request.query.get("includeObject") {
         None | Some("" | "Metadata") => Ok(tables::Include::Metadata),
@@ -193,7 +193,7 @@ fn go_type(resource: &Resource, suffix: &str) -> String {
     format!("*{package}.{}{suffix}", resource.kind)
 }
 
-/// Compresses what is large, for clients that can read it.
+/// Compresses large bodies for clients that accept gzip.
 fn compressed(request: &Request, code: u16, body: Vec<u8>) -> Answer {
     if body.len() < GZIP_FROM || !takes_gzip(request) {
         return answer::bytes(code, "application/json", body);

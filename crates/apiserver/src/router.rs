@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Routing from a request to its handler.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
     verbs::{Call, create, delete, pods as pod_verbs, read, reviews, scale, tokens, update, watch},
 };
 
-/// Answers a request. Nothing in here panics on bad input, and whatever goes wrong is a Status.
+/// Answers a request. Bad input never causes a panic, and every failure becomes a Status.
 pub(crate) async fn handle(state: &Arc<State>, request: Request) -> Answer {
     let is_head = request.method == Method::HEAD;
     let mut warnings = Vec::new();
@@ -83,7 +83,7 @@ async fn route(
         ["api", version] => group_version(state, request, "", version),
         ["apis", group, version] => group_version(state, request, group, version),
         ["api", version, "watch", ..] => {
-            // the old way to ask for a watch
+            // the deprecated path of a watch
             let mut rest = vec![(*version).to_owned()];
             rest.extend_from_slice(&parts[3..]);
             resource(state, request, "", &rest, true, warnings).await
@@ -178,8 +178,8 @@ fn openapi(state: &State, request: &Request, rest: &[String]) -> Answer {
     }
 }
 
-/// Clients that know v3 need none of this; the others get an empty description. kubectl asks for it in protobuf before it applies a
-/// `List`, whose items it sends with `fieldValidation` all the same.
+/// The OpenAPI v2 document. Clients that know v3 do not use it; the others get an empty document. kubectl asks for v2 in
+/// protobuf before it applies a `List`, and sends the items with `fieldValidation` regardless.
 fn openapi_v2(request: &Request) -> Result<Answer, ApiError> {
     const TITLE: &str = "Kubernetes";
     if request.header("accept").split(',').any(|media| media.trim() == OPENAPI_V2_PROTOBUF) {
@@ -190,14 +190,14 @@ fn openapi_v2(request: &Request) -> Result<Answer, ApiError> {
     Ok(answer::value(200, &empty, form.encoding))
 }
 
-/// The media type that clients name for the message `openapi.v2.Document` of gnostic.
+/// The media type in requests for the message `openapi.v2.Document` of gnostic.
 const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// The one that API servers answer with: no header's media type may have an `@`.
+/// The media type in answers: a media type in a header must not contain an `@`.
 const OPENAPI_V2_ANSWERED: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The same empty description in protobuf.
+/// The same empty document in protobuf.
 fn openapi_v2_protobuf(title: &str) -> Vec<u8> {
-    // All fields are delimited by a length of one byte.
+    // Every field here is length-delimited, with a length of one byte.
     let field = |number: u8, content: &[u8]| {
         let length = u8::try_from(content.len()).unwrap_or_default();
         [&[number << 3 | 2, length], content].concat()
@@ -206,7 +206,7 @@ fn openapi_v2_protobuf(title: &str) -> Vec<u8> {
     [field(1, b"2.0"), field(2, &info), field(8, &[]), field(9, &[])].concat()
 }
 
-/// The release whose behaviour is served.
+/// The Kubernetes release whose behaviour this server has.
 const VERSION: &str = "v1.34.4";
 
 fn version() -> Value {
@@ -272,7 +272,7 @@ async fn resource(
     };
     let custom = resource.custom().cloned();
     if path.name.as_deref().is_some_and(|name| name.contains('/')) {
-        // an escaped slash is one all the same
+        // an escaped slash counts as a slash
         return Err(ApiError::no_such_resource());
     }
     if path.namespace.is_some() && !resource.namespaced {
@@ -319,7 +319,7 @@ fn is_watch(request: &Request) -> bool {
     request.query.flag("watch") && request.query.get("watch").is_some()
 }
 
-/// Why a name in a path can be that of no object.
+/// Returns why no object can have the name in a path.
 fn invalid_name(name: &str) -> Option<String> {
     let mut problems = Vec::new();
     if name == "." || name == ".." {
@@ -338,7 +338,7 @@ fn invalid_name(name: &str) -> Option<String> {
     Some(format!("Name parameter invalid: {name:?}: {text}"))
 }
 
-/// Built-in kinds: what does not exist is 404, what cannot be done 405.
+/// Handles a verb on a built-in kind: 404 if the resource does not exist, 405 if it does not support the verb.
 async fn verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let row = call.resource.built_in();
     let verbs = row.map_or(Verbs::All, |r| r.verbs);
@@ -408,7 +408,8 @@ fn proxy(call: &Call<'_>) -> ApiError {
     ApiError::not_found(call.resource.about(name))
 }
 
-/// Custom resources: one handler answers for all of them, so its refusals differ from those of built-in kinds.
+/// Handles a verb on a custom resource. In kube-apiserver one handler serves all custom resources, so the errors differ from
+/// those of built-in kinds.
 async fn custom_verb(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     let method = call.request.method.clone();
     let resource: Arc<Resource> = Arc::clone(&call.resource);

@@ -1,4 +1,4 @@
-//! The server as a whole: what all requests share.
+//! The server and the state that all requests share.
 
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -16,21 +16,21 @@ use crate::{
     webhook::Outgoing,
 };
 
-/// How a server behaves.
+/// Options of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where objects are stored; in memory only if not given.
+    /// The directory that stores the objects; in memory only if not given.
     pub state: Option<PathBuf>,
-    /// Changes per resource that watches can look back. Each holds an object, so this bounds memory, too.
+    /// How many changes per resource a watch can go back. Each change holds an object, so this also bounds memory.
     pub window: usize,
-    /// Bearer token that requests over a listener must carry; none lets everybody in.
+    /// The bearer token that requests over a listener must carry. If it is not given, everybody has access.
     pub token: Option<String>,
-    /// Names by which clients may call a listener, besides loopback ones, its own address and `kubernetes.default.svc`.
+    /// Names that clients may use for a listener, besides loopback names, its own address and `kubernetes.default.svc`.
     pub hosts: Vec<String>,
     /// First address and prefix length of the range of cluster IPs.
     pub service_range: (Ipv4Addr, u8),
-    /// Whether a pod needs the service account that it names, and gets `default` where it names none. Somebody has to make
-    /// that account in every namespace then.
+    /// Whether the service account that a pod names must exist, with `default` for pods that name none. Then another
+    /// component must create `default` in every namespace.
     pub pods_need_accounts: bool,
 }
 
@@ -47,7 +47,7 @@ impl Default for Options {
     }
 }
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct State {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
@@ -60,11 +60,11 @@ pub(crate) struct State {
     pub(crate) sessions: Sessions,
 }
 
-/// Connections that changed their protocol and live on by themselves.
+/// Connections that have changed their protocol and outlive their request.
 #[derive(Default)]
 pub(crate) struct Sessions {
     pub(crate) tasks: TaskTracker,
-    /// Ends them all; at the latest when the server is dropped.
+    /// Ends these connections, at the latest when the server is dropped.
     pub(crate) closing: CancellationToken,
 }
 
@@ -83,7 +83,7 @@ pub struct ApiServer {
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// A server with the default namespaces, and with what `options.state` holds.
+    /// Creates a server with the default namespaces and the objects in `options.state`.
     pub fn new(options: Options) -> Result<Self, JournalError> {
         let store = match &options.state {
             None => Store::in_memory(options.window),
@@ -105,17 +105,17 @@ impl ApiServer {
         Ok(Self { state })
     }
 
-    /// Says who runs the pods: logs and port-forwarding go there.
+    /// Sets the node that runs the pods. Logs and port-forwarding go to it.
     pub fn set_pod_access(&self, pods: Arc<dyn PodAccess>) {
         *self.state.pods.write() = Some(pods);
     }
 
-    /// Adds an admission hook that runs in this process, after the webhooks of configuration objects.
+    /// Adds an in-process admission hook. It runs after the webhooks from configuration objects.
     pub fn add_admission(&self, hook: Arc<dyn Admission>) {
         self.state.admission.write().push(hook);
     }
 
-    /// Converts the custom resources of `group` between their versions with `convert`, in this process and whatever the
+    /// Converts the custom resources of `group` between their versions with `convert` in this process, whatever the
     /// conversion strategy of their definitions is.
     pub fn convert_with(&self, group: &str, convert: Convert) {
         self.state.registry.convert_with(group, convert);

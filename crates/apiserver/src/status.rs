@@ -1,9 +1,9 @@
-//! Refusals, as the `Status` objects that Kubernetes clients understand.
+//! Errors in the form of `Status` objects, which Kubernetes clients understand.
 
 pub use longboat_schema::Cause;
 use serde_json::{Map, Value, json};
 
-/// A request that was refused: HTTP code, reason, text and details.
+/// An error answer: HTTP code, reason, message and details.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
@@ -11,7 +11,7 @@ pub struct ApiError {
     pub code: u16,
     /// `NotFound`, `Conflict`, …; empty for an internal error without one.
     pub reason: &'static str,
-    /// The text that kubectl prints.
+    /// The message that kubectl prints.
     pub message: String,
     /// `details` of the Status.
     pub details: Option<Map<String, Value>>,
@@ -19,7 +19,7 @@ pub struct ApiError {
     pub retry_after: Option<u32>,
 }
 
-/// What a refusal is about, for its `details`.
+/// The object or resource that an error names in its `details`.
 #[derive(Debug, Clone, Copy)]
 pub struct About<'a> {
     /// API group, empty for core.
@@ -51,7 +51,7 @@ impl About<'_> {
 // === impl ApiError ===
 
 impl ApiError {
-    /// Any refusal without details.
+    /// An error without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None, retry_after: None }
     }
@@ -61,7 +61,7 @@ impl ApiError {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 500 InternalError, worded as the reference words it.
+    /// 500 InternalError, worded as in kube-apiserver.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
         let mut error = Self::new(500, "InternalError", format!("Internal error occurred: {message}"));
@@ -71,7 +71,7 @@ impl ApiError {
         error
     }
 
-    /// 500 without a reason: what the reference answers where it did not foresee the request.
+    /// 500 without a reason, as kube-apiserver answers requests that it does not foresee.
     pub fn unforeseen(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }

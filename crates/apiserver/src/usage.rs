@@ -1,6 +1,7 @@
-//! `metrics.k8s.io`: what pods and the node use now, as `kubectl top` reads it. It is served where somebody runs pods.
+//! `metrics.k8s.io`: the current resource usage of pods and of the node, which `kubectl top` reads. The group is only served
+//! if a node runs pods.
 //!
-//! Kubernetes: metrics-server. Nothing is stored: each request measures.
+//! Kubernetes: metrics-server. Nothing is stored: each request takes a measurement.
 
 use std::sync::Arc;
 
@@ -23,13 +24,13 @@ use crate::{
 const GROUP: &str = "metrics.k8s.io";
 const VERSION: &str = "v1beta1";
 
-/// The group as `/apis` and `/apis/metrics.k8s.io` list it.
+/// Returns the group as `/apis` and `/apis/metrics.k8s.io` list it.
 pub(crate) fn group() -> Value {
     let version = json!({"groupVersion": format!("{GROUP}/{VERSION}"), "version": VERSION});
     json!({"name": GROUP, "versions": [version], "preferredVersion": version})
 }
 
-/// The group in the aggregated form of discovery.
+/// Returns the group in the aggregated form of discovery.
 pub(crate) fn aggregated() -> Value {
     let resource = |name: &str, kind: &str, scope: &str| {
         json!({

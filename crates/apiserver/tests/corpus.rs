@@ -1,4 +1,4 @@
-//! The kept corpus of this crate's fuzz targets, replayed, and changed at random: what once was found stays fixed.
+//! Replays the stored corpus of this crate's fuzz targets, unchanged and with random changes, so that fixed bugs stay fixed.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use std::{fs, path::Path};

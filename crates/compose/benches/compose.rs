@@ -1,14 +1,14 @@
-//! How long composing takes: a typical service (three presets, two base configs, its own spec) and the widest one (prefill
-//! and decode over several nodes, scheduler, tokenizer, route, tracing).
+//! Measures how long composition takes: for a typical service (three presets, two base configs, its own spec) and for the
+//! largest one (prefill and decode over several nodes, scheduler, tokenizer, route, tracing).
 //!
-//! `cargo bench -p longboat-compose`; a number as argument is how many runs.
+//! `cargo bench -p longboat-compose`; a number as argument sets the number of runs.
 
 use std::{hint::black_box, io::Write as _, time::Instant};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_compose::{Composer, ConfigSet, Inputs, Layer, NoConfigMaps, Platform, PresetNames, presets};
 
-/// As in the binary.
+/// The allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -64,7 +64,7 @@ spec:
 const RUNS: usize = 3_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Cargo passes flags of its own.
+    // Cargo adds flags, which are not numbers and are skipped.
     let runs = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(RUNS).max(1);
     let names = PresetNames::default();
     let mut configs =

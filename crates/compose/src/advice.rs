@@ -1,4 +1,4 @@
-//! What the user should know about layers although they merge: no layer is silently without effect.
+//! Warnings about layers that merge, but have no effect or an unexpected one.
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
@@ -19,11 +19,11 @@ pub const CONFIG_WITHOUT_EFFECT: &str = "ConfigWithoutEffect";
 pub const PRESET_CONTAINER_REMOVED: &str = "PresetContainerRemoved";
 /// Reason: a layer replaces a list of a lower one as a whole.
 pub const FIELD_OVERRIDDEN: &str = "FieldOverridden";
-/// Reason: templates look for a field of a base config where it is not.
+/// Reason: the templates of a preset do not see a field that only a base config sets.
 pub const FIELD_NOT_SEEN: &str = "FieldNotSeen";
 
-/// Fields by their pointer, and as templates of presets call them. Templates see the service's own spec, whatever base
-/// configs set.
+/// Fields by JSON pointer, and by the name that templates of presets use. Templates see only the service's own spec, not what
+/// base configs set.
 const SEEN_BY_TEMPLATES: [(&str, &str); 4] = [
     ("/kvCacheOffloading", ".Spec.KVCacheOffloading"),
     ("/parallelism", ".Spec.Parallelism"),
@@ -31,7 +31,7 @@ const SEEN_BY_TEMPLATES: [(&str, &str); 4] = [
     ("/prefill/parallelism", ".Spec.Prefill.Parallelism"),
 ];
 
-/// Where pods are in a spec.
+/// The JSON pointers of pods in a spec.
 const PODS: [&str; 6] = [
     "/template",
     "/worker",
@@ -42,11 +42,11 @@ const PODS: [&str; 6] = [
 ];
 
 impl Composer {
-    /// What there is to say about the layers of a service that composed to `effective`: base configs without any effect,
-    /// containers of presets that a layer removed, lists that a layer replaced as a whole, fields of base configs that
+    /// Returns warnings about the layers of a service that composed to `effective`: base configs without any effect,
+    /// containers of presets that a layer removed, lists that a layer replaced as a whole, and fields of base configs that
     /// templates do not see.
     ///
-    /// It composes the service again without each base config, so ask when the layers change, not on every reconcile.
+    /// This composes the service again without each base config, so the caller should call it only when the layers change.
     pub fn layer_warnings(&self, inputs: &Inputs<'_>, effective: &Effective) -> Vec<Warning> {
         let mut warnings = Vec::new();
         self.without_effect(inputs, effective, &mut warnings);
@@ -63,7 +63,7 @@ impl Composer {
             service.spec.base_refs.remove(at);
             let Ok(without) = self.compose(&Inputs { service: &service, ..*inputs }) else { continue };
             let mut spec = without.spec;
-            // The list of references differs, and nobody reads it afterwards.
+            // The lists of references differ, and nothing reads them after composition.
             spec.base_refs.clone_from(&effective.spec.base_refs);
             if spec == effective.spec {
                 let config = base(effective, &reference.name);
@@ -79,7 +79,7 @@ impl Composer {
     }
 }
 
-/// A base config by its full name.
+/// The namespace and name of a base config.
 fn base(effective: &Effective, name: &str) -> String {
     let applied = effective
         .applied
@@ -136,7 +136,7 @@ fn names<'a>(spec: &'a Value, pod: &str, list: &str) -> BTreeSet<&'a str> {
     containers.into_iter().flatten().filter_map(|container| container.get("name")?.as_str()).collect()
 }
 
-/// The server is started by templates: what only a base config sets does not get there.
+/// Warns about fields that only a base config sets and that templates, which start the server, do not see.
 fn not_seen(effective: &Effective, warnings: &mut Vec<Warning>) {
     let own = |pointer: &str| effective.own().pointer(pointer).is_some();
     let looked_for = |name: &str| {
@@ -161,7 +161,7 @@ fn not_seen(effective: &Effective, warnings: &mut Vec<Warning>) {
     }
 }
 
-/// Who is above `layer` and says something about the pod.
+/// The layer above `layer` that has a field of the pod.
 fn remover(effective: &Effective, layer: &Arc<Layer>, pod: &str) -> String {
     if effective.own().pointer(pod).is_some() {
         return "the service".to_owned();
@@ -174,8 +174,8 @@ fn remover(effective: &Effective, layer: &Arc<Layer>, pod: &str) -> String {
     )
 }
 
-/// Warns of lists that a layer replaces as a whole. Users expect that such a list keeps the elements of lower layers, as lists
-/// do that merge by key.
+/// Warns about lists that a layer replaces as a whole. Users expect that such a list keeps the elements of lower layers, like
+/// a list that merges by key.
 fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
     let specs = effective.layers.iter().map(|layer| {
         let origin =
@@ -183,7 +183,8 @@ fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
         (origin, layer.spec())
     });
     let specs: Vec<(Origin, &Value)> = specs.chain([(Origin::Service, effective.own())]).collect();
-    // Provenance is work: only where a list can be at stake, and presets do not compete with each other.
+    // Computing provenance is expensive, so it is done only if such a list may be replaced. Presets do not replace each
+    // other's lists.
     let presets =
         effective.applied.iter().take_while(|config| matches!(config.source, Source::Preset)).count();
     let competes = |at: usize| has_list_of_a_lower_one(specs[at].1, &specs[..at]);
@@ -191,7 +192,7 @@ fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
         return;
     }
     let provenance = effective.provenance();
-    // Paths of elements by position are those of lists that do not merge.
+    // A path with a position leads through a list that does not merge.
     let mut lists: BTreeSet<String> = BTreeSet::new();
     for (path, lost) in provenance.gone() {
         lists.extend(atomic_list(path).map(ToOwned::to_owned).filter(|_| !lost.is_empty()));
@@ -221,7 +222,7 @@ fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
     }
 }
 
-/// Whether a spec sets a list that does not merge, and that a lower one sets too.
+/// Whether a spec sets a list that does not merge, and a lower spec sets the list too.
 fn has_list_of_a_lower_one(spec: &Value, lower: &[(Origin, &Value)]) -> bool {
     let mut found = false;
     provenance::for_each(spec, &mut |path, _| {
@@ -237,7 +238,7 @@ fn differs(old: &Replaced, given: Option<&Value>) -> bool {
     given != Some(&old.value)
 }
 
-/// The list that a path leads through by position, the outermost one.
+/// The outermost list on a path that is addressed by position.
 fn atomic_list(path: &str) -> Option<&str> {
     path.match_indices('[').map(|(start, _)| start).find_map(|start| {
         let digits = path[start + 1..].split(']').next()?;
@@ -272,7 +273,7 @@ fn at<'a>(spec: &'a Value, path: &str) -> Option<&'a Value> {
     Some(found)
 }
 
-/// A key as paths show it.
+/// A key in the form that paths have.
 fn text(key: &Value) -> Cow<'_, str> {
     key.as_str().map_or_else(|| Cow::Owned(key.to_string()), Cow::Borrowed)
 }

@@ -1,4 +1,4 @@
-//! Merges layers to one spec.
+//! Merges the layers of a service into one spec.
 
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
@@ -30,24 +30,24 @@ use crate::{
     skeleton::Skeletons,
 };
 
-/// Everything that composing reads.
+/// The input of composition.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     /// The service.
     pub service: &'a LLMInferenceService,
-    /// The configs it can see.
+    /// The configs that the service may use.
     pub configs: &'a dyn ConfigSource,
-    /// The ConfigMaps that its scheduler may name.
+    /// The ConfigMaps to which its scheduler may refer.
     pub config_maps: &'a dyn ConfigMapSource,
     /// The platform settings.
     pub platform: &'a Platform,
-    /// The controller's namespace, where presets are.
+    /// The controller's namespace, which has the presets.
     pub system_namespace: &'a str,
-    /// How presets are named.
+    /// How the names of presets are formed.
     pub preset_names: &'a PresetNames,
 }
 
-/// Composes one service. Where many are composed, a [`Composer`] is faster.
+/// Composes one service. To compose many, use a [`Composer`], which is faster.
 ///
 /// # Errors
 ///
@@ -56,23 +56,23 @@ pub fn compose(inputs: &Inputs<'_>) -> Result<Effective, ComposeError> {
     Composer::default().compose(inputs)
 }
 
-/// Composes services, remembering what presets and base configs merge to: services of one topology and team share that.
+/// Composes services, and caches the merged presets and base configs, which services of one topology and team have in common.
 #[derive(Debug, Default)]
 pub struct Composer {
     stacks: Mutex<HashMap<Vec<usize>, Arc<Stack>, ahash::RandomState>>,
 }
 
-/// All layers below a service, merged with each other.
+/// All layers below a service's own spec, merged with each other.
 #[derive(Debug)]
 struct Stack {
-    /// Kept so that no other layer can come to have the address of one of these.
+    /// Kept alive, because the cache identifies layers by their addresses.
     layers: Vec<Arc<Layer>>,
     merged: Value,
     templates: Templates,
     skeletons: Skeletons,
 }
 
-/// Combinations of layers to remember, of up to a hundred kilobytes each; beyond that all are forgotten at once.
+/// The most combinations of layers in the cache, of up to a hundred kilobytes each. When the cache is full, it is cleared.
 const MAX_STACKS: usize = 128;
 
 impl Composer {
@@ -90,7 +90,7 @@ impl Composer {
         let base_refs: Vec<&str> = service.spec.base_refs.iter().map(|r| r.name.as_str()).collect();
         let bases =
             base_refs.iter().map(|name| find(inputs, namespace, name)).collect::<Result<Vec<_>, _>>()?;
-        // The resolved spec has the base refs on top: it decides what is enabled, and the model's name.
+        // The spec with the base refs merged onto it determines which features are enabled, and the model's name.
         let chosen = if bases.is_empty() {
             select::presets(View::Json(&own))
         } else {
@@ -151,7 +151,7 @@ impl Composer {
         })
     }
 
-    /// What the layers below a service merge to.
+    /// Returns the merged layers below a service.
     fn stack(&self, layers: &[Arc<Layer>]) -> Result<Arc<Stack>, ComposeError> {
         let key: Vec<usize> = layers.iter().map(|layer| Arc::as_ptr(layer) as usize).collect();
         if let Some(stack) = self.stacks.lock().get(&key) {
@@ -190,8 +190,8 @@ fn own_layer(service: &LLMInferenceService) -> Result<Value, ComposeError> {
     Ok(spec)
 }
 
-/// Makes absent containers an empty list in the five pod specs where absence would delete those of lower layers; the
-/// tokenizer's is not among them.
+/// Replaces null containers by an empty list in five pod specs, because null would delete the containers of lower layers. The
+/// tokenizer's pod is not among the five.
 pub(crate) fn fill_containers(spec: &mut Value) {
     const PODS: [&str; 5] =
         ["/template", "/worker", "/prefill/template", "/prefill/worker", "/router/scheduler/template"];
@@ -204,9 +204,9 @@ pub(crate) fn fill_containers(spec: &mut Value) {
     }
 }
 
-/// Merges specs, lowest first; the first is taken as it is.
+/// Merges specs, lowest first. The first is taken as it is.
 ///
-/// As an override, a spec has no null containers: [`fill_containers`] is applied on the way.
+/// The specs above the first have no null containers, because [`fill_containers`] is applied to each.
 fn merge_layers<'a>(mut specs: impl Iterator<Item = &'a Value>) -> Result<Option<Tree<'a>>, ComposeError> {
     let Some(first) = specs.next() else { return Ok(None) };
     specs
@@ -227,7 +227,7 @@ fn find(inputs: &Inputs<'_>, namespace: &str, name: &str) -> Result<Arc<Layer>, 
         })
 }
 
-/// The presets and the model name that follow from the spec with its base refs on top.
+/// Returns the presets and the model name that follow from the spec with its base refs merged onto it.
 fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Option<String>), ComposeError> {
     let specs = std::iter::once(own).chain(bases.iter().map(|layer| layer.spec()));
     let Some(resolved) = merge_layers(specs)? else { return Ok((Vec::new(), None)) };
@@ -235,7 +235,7 @@ fn resolve(own: &Value, bases: &[Arc<Layer>]) -> Result<(Vec<&'static str>, Opti
     Ok((select::presets(resolved.top()), model_name))
 }
 
-/// The pool that the service's requests go to: the topmost layer that names one decides.
+/// The name of the pool that gets the service's requests. The topmost layer that names one decides.
 fn pool_name(own: &Value, below: &Value, service: &str) -> String {
     [own, below]
         .into_iter()
@@ -244,7 +244,7 @@ fn pool_name(own: &Value, below: &Value, service: &str) -> String {
         .map_or_else(|| child_name(service, suffix::INFERENCE_POOL), ToOwned::to_owned)
 }
 
-/// Merges the service onto the layers below it, and renders.
+/// Merges the service's spec onto the layers below it, and renders the result.
 fn merged(
     stack: &Stack,
     data: &Value,
@@ -293,7 +293,7 @@ fn merged(
             }
             return Ok(spec);
         }
-        // What was taken out is needed after all.
+        // The removed parts are needed after all.
         tree = merge()?;
     }
     let account = Value::String(account);
@@ -307,8 +307,8 @@ fn merged(
     typed(View::Json(&rendered), &Verbatim).map_err(|e| ComposeError::Rendered(e.to_string()))
 }
 
-/// The data of templates: service and platform, without what templates hardly ever use: the status, the record of
-/// field managers and the like. [`leaf`] knows which templates need [`complete`] data.
+/// The data of templates: the service and the platform settings. Fields that templates hardly ever use are left out, such as
+/// the status and the managed fields. [`leaf`] knows which templates need [`complete`] data.
 fn template_data(service: &LLMInferenceService, own: Value, global: Value) -> Value {
     let meta = &service.metadata;
     let mut metadata = Map::new();
@@ -325,12 +325,12 @@ fn template_data(service: &LLMInferenceService, own: Value, global: Value) -> Va
     let mut data = Map::new();
     data.insert("metadata".to_owned(), Value::Object(metadata));
     data.insert("spec".to_owned(), own);
-    // The macro would copy both.
+    // The `json!` macro would copy both.
     let parts = [(schema::SERVICE_KEY, Value::Object(data)), (schema::GLOBAL_KEY, global)];
     Value::Object(parts.into_iter().map(|(key, part)| (key.to_owned(), part)).collect())
 }
 
-/// The data of templates with all of the service in it.
+/// The data of templates with the complete service.
 fn complete(data: &Value, service: &LLMInferenceService) -> Result<Value, ComposeError> {
     let broken = |e: serde_json::Error| ComposeError::Rendered(e.to_string());
     let mut data = data.clone();
@@ -343,7 +343,7 @@ fn strings(map: &std::collections::BTreeMap<String, String>) -> Value {
     Value::Object(map.iter().map(|(k, v)| (k.clone(), Value::String(v.clone()))).collect())
 }
 
-/// Whether the service's metadata contains actions: it is part of the text that templates run on.
+/// Whether the service's metadata contains template actions. The metadata is part of the text on which templates run.
 fn mentions_templates(service: &LLMInferenceService) -> bool {
     let meta = &service.metadata;
     [&meta.labels, &meta.annotations]
@@ -353,11 +353,11 @@ fn mentions_templates(service: &LLMInferenceService) -> bool {
         .any(|(key, value)| key.contains(leaf::ACTION) || value.contains(leaf::ACTION))
 }
 
-/// Renders strings on their own.
+/// Renders single strings.
 struct Renderer<'a> {
     templates: &'a Templates,
     data: Data<'a>,
-    /// What templates rendered to, by their address: presets use many of them over and over.
+    /// Cached results by the address of the template: presets use many templates repeatedly.
     rendered: RefCell<HashMap<*const Template, String, ahash::RandomState>>,
 }
 
@@ -370,7 +370,7 @@ impl Render for Renderer<'_> {
             return Some(rendered.clone());
         }
         let rendered = leaf::render(template, &self.data)?;
-        // A script occurs once: keeping a copy of it would only cost.
+        // A long script occurs only once, so caching it would only cost a copy.
         if rendered.len() <= MAX_REMEMBERED {
             self.rendered.borrow_mut().insert(Arc::as_ptr(template), rendered.clone());
         }
@@ -378,10 +378,11 @@ impl Render for Renderer<'_> {
     }
 }
 
-/// Bytes of the longest rendering that is remembered within a composition.
+/// The longest result that is cached within a composition, in bytes.
 const MAX_REMEMBERED: usize = 256;
 
-/// The typed spec. Its parts are read one by one, since reading a flattened struct as a whole would copy everything.
+/// Deserializes the typed spec. The parts are deserialized one by one, because serde would copy a flattened struct as a
+/// whole.
 pub(crate) fn typed(
     spec: View<'_, '_>,
     render: &dyn Render,
@@ -393,7 +394,7 @@ pub(crate) fn typed(
     ) -> Result<T, de::Error> {
         spec.get(key).map_or_else(|| Ok(T::default()), |place| T::deserialize(Node::new(place, render)))
     }
-    // A spec has some kilobytes: each part is put where it stays.
+    // A spec has several kilobytes, so each part is written directly to its final place.
     let mut whole = Box::<LLMInferenceServiceSpec>::default();
     whole.model = part(spec, "model", render)?;
     whole.storage_initializer = part(spec, "storageInitializer", render)?;

@@ -1,7 +1,7 @@
-//! Typed values straight from borrowed trees, rendering templates on the way.
+//! Deserializes typed values directly from borrowed trees, and renders templates on the way.
 //!
-//! There is one deserializer type for all sources and renderers: the types of a pod spec are so many that compiling
-//! a deserializer for each combination would take minutes.
+//! There is one deserializer type for all sources and renderers. A pod spec has so many types that compiling a deserializer
+//! for each combination would take minutes.
 
 use std::fmt;
 
@@ -16,13 +16,13 @@ use crate::{
     merge::{Tree, View},
 };
 
-/// Turns a string with an action into what it renders to.
+/// Renders strings that contain a template action.
 pub(crate) trait Render {
-    /// The rendered text; `None` if the string cannot be rendered on its own.
+    /// Returns the rendered text, or `None` if the string cannot be rendered on its own.
     fn render(&self, text: &str) -> Option<String>;
 }
 
-/// Takes strings as they are.
+/// Returns strings unchanged.
 pub(crate) struct Verbatim;
 
 impl Render for Verbatim {
@@ -31,10 +31,10 @@ impl Render for Verbatim {
     }
 }
 
-/// Why a tree did not become a typed value.
+/// Why a tree could not be deserialized.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Error {
-    /// A string needs the whole document to be rendered, or fails to render.
+    /// A string cannot be rendered without the whole document, or fails to render.
     Unrendered,
     /// A value does not fit its type.
     Type(String),
@@ -57,7 +57,7 @@ impl de::Error for Error {
     }
 }
 
-/// A place and what renders its strings.
+/// A place in a tree, with the renderer for its strings.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'t, 'a> {
     place: View<'t, 'a>,
@@ -148,7 +148,7 @@ impl<'de> Deserializer<'de> for Node<'_, 'de> {
     }
 }
 
-/// What is still to come of a list or an object.
+/// The remaining elements of a list or an object.
 enum Rest<T, J> {
     Tree(T),
     Json(J),
@@ -203,7 +203,7 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
     }
 }
 
-/// An enum variant without content.
+/// An enum variant without data.
 struct Variant<'a> {
     name: &'a str,
 }

@@ -1,4 +1,4 @@
-//! Managed devices: the claim that annotations ask for, in every pod spec.
+//! Adds the claim of managed devices, which annotations ask for, to every pod spec.
 
 use k8s_openapi::api::core::v1::{PodResourceClaim, PodSpec, ResourceClaim};
 use longboat_api::{
@@ -36,7 +36,7 @@ fn inject_pod(pod: &mut PodSpec, template: &str, container: Option<&str>) {
             ..PodResourceClaim::default()
         });
     }
-    // A name that no container has selects none, not the first.
+    // If no container has that name, none is selected, not even the first.
     let target = match container {
         Some(name) => pod.containers.iter_mut().find(|c| c.name == name),
         None => pod.containers.first_mut(),

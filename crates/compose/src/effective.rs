@@ -1,4 +1,4 @@
-//! What composing yields.
+//! The result of composition.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,12 +16,12 @@ use crate::{
     schema,
 };
 
-/// A service's spec with everything it builds on.
+/// The composed spec of a service, with everything that contributed to it.
 #[derive(Debug, Clone)]
 pub struct Effective {
-    /// The merged and rendered spec. It is large: moving it would cost as much as merging.
+    /// The merged and rendered spec. It is boxed, because moving it would cost as much as merging.
     pub spec: Box<LLMInferenceServiceSpec>,
-    /// The configs that were merged, in the order they were.
+    /// The configs that were merged, in that order.
     pub applied: Vec<AppliedConfig>,
     /// `status.annotations` with all preset names pinned.
     pub status_annotations: BTreeMap<String, String>,
@@ -29,16 +29,16 @@ pub struct Effective {
     pub adapters: Vec<Adapter>,
     /// The ConfigMap that held the scheduler's config, if one did.
     pub scheduler_config_map: Option<ConfigMapName>,
-    /// What the user should know; each is an event too.
+    /// Warnings for the user. Each becomes an event too.
     pub warnings: Vec<Warning>,
     pub(crate) layers: Vec<Arc<Layer>>,
-    /// The data of templates, which has the service's own spec in it.
+    /// The data of templates, which contains the service's own spec.
     pub(crate) data: Arc<Value>,
 }
 
 impl Effective {
-    /// Which layer set each leaf of the spec, and what it replaced. Computed when asked for: composing does not pay
-    /// for it.
+    /// Computes which layer set each leaf of the spec, and what it replaced. Composition does not compute this, because it is
+    /// expensive.
     pub fn provenance(&self) -> Provenance {
         Provenance::compute(&self.layers, &self.data, &self.spec)
     }
@@ -48,12 +48,12 @@ impl Effective {
         &self.layers
     }
 
-    /// The service's own spec as it took part in merging.
+    /// The service's own spec as it was merged.
     pub fn own(&self) -> &Value {
         &self.data[schema::SERVICE_KEY]["spec"]
     }
 
-    /// What a template in a layer read.
+    /// The fields that a template in a layer read.
     pub fn template_inputs(&self, text: &str) -> Vec<TemplateInput> {
         inputs::of(text, &self.data)
     }
@@ -68,7 +68,7 @@ pub struct ConfigMapName {
     pub name: String,
 }
 
-/// Something the user should know although composing succeeded.
+/// A warning about a composition that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The event's reason.

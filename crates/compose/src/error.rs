@@ -1,15 +1,15 @@
-//! Why layers could not be combined.
+//! Errors of composition.
 
 use longboat_api::reasons::condition;
 
-/// Where adapters are documented; part of messages that users search for.
+/// The documentation of adapters. The URL is part of messages that users search for.
 pub(crate) const LORA_DOCS: &str =
     "https://github.com/kserve/kserve/blob/master/docs/samples/llmisvc/lora-adapters/README.md";
 
-/// Why layers could not be combined. The messages are KServe's.
+/// Why layers could not be merged. The messages are KServe's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ComposeError {
-    /// A config is in neither namespace.
+    /// A config exists neither in the service's namespace nor in the controller's.
     #[error("LLMInferenceServiceConfig \"{name}\" not found in namespaces [{namespace} {system_namespace}]")]
     ConfigNotFound {
         /// The config.
@@ -19,27 +19,27 @@ pub enum ComposeError {
         /// The controller's namespace.
         system_namespace: String,
     },
-    /// A layer does not have the types of a spec.
+    /// A value in a layer does not fit its type.
     #[error("failed to read {layer}: {message}")]
     Layer {
         /// Which layer.
         layer: String,
-        /// What Go's decoder would say.
+        /// The message of Go's decoder.
         message: String,
     },
     /// Two layers cannot be merged.
     #[error("failed to merge specs: could not apply merge patch: {0}")]
     Merge(String),
-    /// The merged text is no template.
+    /// The merged text is not a valid template.
     #[error("failed to parse template config: {0}")]
     TemplateSyntax(String),
-    /// The template failed on this service.
+    /// The template failed for this service.
     #[error("failed to merge config: {0}")]
     TemplateExecution(String),
-    /// What the template printed is no spec.
+    /// The output of the template is not a spec.
     #[error("failed to unmarshal config from template: {0}")]
     Rendered(String),
-    /// A scheduler config names a ConfigMap that lacks it.
+    /// The scheduler refers to a ConfigMap that lacks the key.
     #[error("ConfigMap {namespace}/{name} doesn't have key \"{key}\" in data")]
     SchedulerConfigKey {
         /// Namespace of the ConfigMap.
@@ -49,7 +49,7 @@ pub enum ComposeError {
         /// The missing key.
         key: String,
     },
-    /// A scheduler config names a ConfigMap that does not exist.
+    /// The scheduler refers to a ConfigMap that does not exist.
     #[error("failed to get ConfigMap {namespace}/{name}: configmaps \"{name}\" not found")]
     SchedulerConfigMissing {
         /// The service's namespace, or the controller's for a shared config.
@@ -65,17 +65,17 @@ pub enum ComposeError {
         /// What is wrong with it.
         problem: String,
     },
-    /// The annotations that ask for managed devices make no sense.
+    /// The annotations for managed devices are invalid.
     #[error("invalid managed DRA annotations: {0}")]
     Devices(String),
 }
 
-/// What makes another attempt worthwhile.
+/// When another attempt may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Nothing until an input changes.
+    /// Only after an input has changed.
     OnChange,
-    /// Time: the cause may go away.
+    /// After some time, because the cause may disappear.
     Backoff,
 }
 
@@ -88,7 +88,7 @@ impl ComposeError {
         }
     }
 
-    /// When to try again.
+    /// When another attempt may succeed.
     pub fn retry(&self) -> Retry {
         match self {
             Self::ConfigNotFound { .. } => Retry::OnChange,

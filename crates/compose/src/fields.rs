@@ -1,15 +1,14 @@
-//! Fields of pods and containers by the names that they have in JSON.
+//! Access to the fields of pods and containers by their JSON names.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
-/// A type whose fields can be exchanged one by one.
+/// A type whose fields can be swapped one by one.
 pub(crate) trait Fields {
     /// The names of all fields.
     #[cfg(test)]
     const KEYS: &'static [&'static str];
 
-    /// Exchanges the field `key` with that of `other`. Keys that the type does not have are ignored, as reading it
-    /// ignores them.
+    /// Swaps the field `key` with that of `other`. Ignores keys that the type does not have, as deserialization does.
     fn exchange(&mut self, key: &str, other: &mut Self);
 }
 
@@ -20,7 +19,8 @@ macro_rules! fields {
             const KEYS: &'static [&'static str] = &[$($key),*];
 
             fn exchange(&mut self, key: &str, other: &mut Self) {
-                // Names all fields: one that a newer version of the API adds does not compile until it is here.
+                // This names all fields, so a field that a newer version of the API adds breaks the build until it is listed
+                // here.
                 let Self { $($field),* } = self;
                 match key {
                     $($key => std::mem::swap($field, &mut other.$field),)*
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::schema;
 
-    /// The keys of what is at a path of the spec; of lists, of their elements.
+    /// The JSON keys of the type at a path of the spec; for a list, those of its elements.
     fn keys(path: &[&str]) -> Vec<&'static str> {
         let mut ty = schema::SPEC;
         for step in path {

@@ -8,9 +8,9 @@ use longboat_template::{
 };
 use serde_json::{Map, Value as Json, json};
 
-/// A pod's grace period where none is given, seconds.
+/// The grace period of a pod that sets none, in seconds.
 const DEFAULT_GRACE: i64 = 60;
-/// Seconds kept back for the process to exit after it drained.
+/// Seconds for the process to exit after it has drained.
 const EXIT_MARGIN: i64 = 5;
 
 /// `ChildName`, `kvTransferConfig` and `shutdownTimeout`.
@@ -43,7 +43,7 @@ fn pointee<'a>(value: &Value<'a>, name: &str) -> Option<&'a Json> {
     }
 }
 
-/// Seconds a server may drain: the grace period less the pre-stop hook and a margin.
+/// How many seconds a server may drain: the grace period minus the pre-stop hook and a margin.
 fn shutdown_timeout(pod: &Value<'_>, pre_stop: &Value<'_>) -> i64 {
     let grace = pointee(pod, "v1.PodSpec")
         .and_then(|pod| pod.get("terminationGracePeriodSeconds"))
@@ -56,12 +56,12 @@ fn shutdown_timeout(pod: &Value<'_>, pre_stop: &Value<'_>) -> i64 {
     grace.saturating_sub(pre_stop).saturating_sub(grace.min(EXIT_MARGIN)).max(0)
 }
 
-/// An amount as a whole number; 0 for what is none.
+/// A quantity as a whole number, or 0 if the text is not a quantity.
 fn bytes(text: &str) -> i64 {
     Quantity::parse(text.trim()).and_then(|amount| i64::try_from(amount.whole()).ok()).unwrap_or(0)
 }
 
-/// The vLLM flag for KV cache offloading, with its quotes escaped to survive `VAR="…"` and an `eval`.
+/// The vLLM flag for KV cache offloading. Its quotes are escaped to survive `VAR="…"` and an `eval`.
 fn kv_transfer_config(spec: &Value<'_>) -> String {
     let Some(spec) = pointee(spec, "v1alpha2.KVCacheOffloadingSpec") else { return String::new() };
     let mut extra = Map::new();

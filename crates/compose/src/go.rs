@@ -1,4 +1,4 @@
-//! How the reference's typed objects read and print: for messages that show values, and for values of the wrong type.
+//! How the reference's Go types decode and print values: for messages that show values, and for values of the wrong type.
 
 use longboat_template::reflect::{Struct, Ty};
 use serde_json::Value;
@@ -8,18 +8,18 @@ use crate::{codec, schema};
 /// A value that does not fit its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// What Go's decoder says: `json: cannot unmarshal string into Go struct field …`.
+    /// The message of Go's decoder: `json: cannot unmarshal string into Go struct field …`.
     pub message: String,
-    /// Path of the value: `spec.template.containers[0].name`.
+    /// The path of the value: `spec.template.containers[0].name`.
     pub field: String,
-    /// What is there: `string`.
+    /// The type of the value: `string`.
     pub found: &'static str,
-    /// What should be there, in JSON's words: `an integer`.
+    /// The expected type, in JSON's words: `an integer`.
     pub expected: &'static str,
 }
 
-/// The first value of a service (or of a config, which has the same types in metadata and spec) that Go's decoder does
-/// not take.
+/// Returns the first value of a service that Go's decoder refuses. The object may also be a config, which has the same types
+/// in its metadata and spec.
 pub fn misfit(object: &Value) -> Option<Misfit> {
     if fits(schema::SERVICE, object) {
         debug_assert_eq!(find(schema::SERVICE, object, &mut String::new()), None, "it fits");
@@ -31,18 +31,18 @@ pub fn misfit(object: &Value) -> Option<Misfit> {
     Some(Misfit { message, field, found, expected })
 }
 
-/// A service or config after a program of the reference read and wrote it: unknown fields and most zero values are gone,
-/// fields that it always writes are there.
+/// Returns a service or config as a program of the reference would write it after reading it: without unknown fields and most
+/// zero values, and with the fields that Go always writes.
 ///
 /// # Errors
 ///
-/// What Go's decoder says of a value that does not fit its type.
+/// The message of Go's decoder for a value that does not fit its type.
 pub fn round_trip(object: &Value) -> Result<Value, String> {
     codec::normalise(schema::SERVICE, object.clone())
 }
 
-/// A value of a service or config as its messages show it: what Go prints for the typed value at the path `field`
-/// (`spec.prefill.worker`), in Go's order of keys, with what Go adds and leaves out.
+/// Formats a value of a service or config as the reference's messages do: as Go prints the typed value at the path `field`
+/// (`spec.prefill.worker`), in Go's order of keys, with the fields that Go adds and omits.
 pub fn printed(field: &str, value: &Value) -> String {
     let ty = type_at(schema::SERVICE, field).unwrap_or(Ty::Any);
     let value = codec::normalise(ty, value.clone()).unwrap_or_else(|_| value.clone());
@@ -51,13 +51,13 @@ pub fn printed(field: &str, value: &Value) -> String {
     out
 }
 
-/// Whether a service has a field at this path of names (`spec.prefill.replicas`), set or not. What brackets hold is not
-/// looked at.
+/// Whether a service has a field at this path of names (`spec.prefill.replicas`), set or not. The content of brackets is
+/// ignored.
 pub fn is_field(path: &str) -> bool {
     type_at(schema::SERVICE, path).is_some()
 }
 
-/// The type at a path of field names and indices; keys of maps stand in brackets.
+/// The type at a path of field names and indices. Keys of maps are in brackets.
 fn type_at(ty: Ty, field: &str) -> Option<Ty> {
     field.split('.').filter(|step| !step.is_empty()).try_fold(ty, |ty, step| {
         let (name, index) = step.split_once('[').map_or((step, None), |(name, index)| (name, Some(index)));
@@ -86,7 +86,7 @@ fn structure(ty: Ty) -> Option<&'static Struct> {
     }
 }
 
-/// The type of a field, embedded structs included.
+/// The type of a field, which may be in an embedded struct.
 fn field_type(structure: &'static Struct, name: &str) -> Option<Ty> {
     structure.fields.iter().find_map(|field| match field.ty {
         Ty::Struct(inner) if field.json.is_empty() => field_type(inner, name),
@@ -95,8 +95,8 @@ fn field_type(structure: &'static Struct, name: &str) -> Option<Ty> {
     })
 }
 
-/// Whether all values fit, so that [`find`] would find nothing. It takes half as long, because it visits the fields that are
-/// there and not those that could be.
+/// Whether all values fit, so that [`find`] would return `None`. This takes half as long, because it visits only the fields
+/// that are present.
 fn fits(ty: Ty, json: &Value) -> bool {
     match (pointee(ty), json) {
         (_, Value::Null)
@@ -113,7 +113,7 @@ fn fits(ty: Ty, json: &Value) -> bool {
     }
 }
 
-/// Finds the first value that does not fit: writes its path, and returns its type and the expected one.
+/// Finds the first value that does not fit. Writes its path, and returns its type and the expected one.
 fn find(ty: Ty, json: &Value, path: &mut String) -> Option<(&'static str, &'static str)> {
     let ty = pointee(ty);
     match (ty, json) {
@@ -152,7 +152,7 @@ fn fields(
     })
 }
 
-/// Runs `look` with the path one step longer, and keeps the step where it finds something.
+/// Runs `look` with the path extended by one step. If `look` finds something, the step stays.
 fn within<const N: usize, T>(
     path: &mut String,
     step: [&str; N],

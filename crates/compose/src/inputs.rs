@@ -1,4 +1,4 @@
-//! What a template reads: the fields it names, where they are in the service, and their values.
+//! The inputs of a template: the fields that it names, their paths in the service, and their values.
 
 use longboat_template::{
     Template,
@@ -8,23 +8,23 @@ use serde_json::Value;
 
 use crate::{functions::FUNCTIONS, leaf::TEMPLATE_NAME, schema};
 
-/// A field that a template names, and what it held.
+/// A field that a template names, and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateInput {
-    /// As the template names it, `.Spec.Model.Name`.
+    /// The name in the template, `.Spec.Model.Name`.
     pub field: String,
-    /// Where it is in the service, `spec.model.name`; none for settings of the platform.
+    /// The path in the service, `spec.model.name`; `None` for platform settings.
     pub path: Option<String>,
-    /// Its value; none if it is not set.
+    /// Its value; `None` if it is not set.
     pub value: Option<Value>,
 }
 
-/// Whether `text` is a template by itself, as far as its syntax goes.
+/// Whether `text` is a syntactically valid template on its own.
 pub fn template_is_sound(text: &str) -> bool {
     Template::parse(TEMPLATE_NAME, text, FUNCTIONS).is_ok()
 }
 
-/// The inputs of the template in `text`; none if that is no template.
+/// The inputs of the template in `text`. Empty if `text` is not a valid template.
 pub(crate) fn of(text: &str, data: &Value) -> Vec<TemplateInput> {
     let Ok(template) = Template::parse(TEMPLATE_NAME, text, FUNCTIONS) else { return Vec::new() };
     template.fields().into_iter().map(|field| look_up(field, data)).collect()
@@ -60,7 +60,8 @@ fn look_up(field: String, data: &Value) -> TemplateInput {
     }
 }
 
-/// The JSON keys that lead to a field by its Go name, and its type. Fields of embedded structs count as the outer one's.
+/// Returns the JSON keys that lead to a field with this Go name, and its type. Fields of embedded structs count as fields of
+/// the outer struct.
 fn find(s: &'static Struct, name: &str) -> Option<(Vec<String>, Ty)> {
     let own = |json: &str| if json.is_empty() { Vec::new() } else { vec![json.to_owned()] };
     if let Some(field) = s.fields.iter().find(|field| field.go == name) {

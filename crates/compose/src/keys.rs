@@ -1,15 +1,15 @@
-//! Which lists of the spec merge by key, from the table of crate `patch`.
+//! The lists of the spec that merge by key, from the table in crate `patch`.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use longboat_patch::table;
 
-/// Merge keys by type (as Go prints it, `v1.Container`) and field.
+/// Merge keys by type (with its Go name, `v1.Container`) and field.
 static KEYS: LazyLock<HashMap<(String, &'static str), &'static str, ahash::RandomState>> =
     LazyLock::new(|| {
         let mut keys = HashMap::default();
         for name in table::type_names() {
-            // Only pod specs and claims merge lists: everything else in a spec is atomic.
+            // Only pod specs and claims have lists that merge. Everything else in a spec is atomic.
             let Some(short) = name.strip_prefix("core.v1.") else { continue };
             for field in table::type_def(name).into_iter().flat_map(|t| &t.fields) {
                 if field.patch.merge && !field.patch.key.is_empty() {
@@ -20,8 +20,8 @@ static KEYS: LazyLock<HashMap<(String, &'static str), &'static str, ahash::Rando
         keys
     });
 
-/// The key by which the list `field` of the struct `holder` merges; none if it is replaced as a whole.
+/// The key by which the list `field` of the struct `holder` merges. Returns `None` if the list is replaced as a whole.
 pub(crate) fn list_key(holder: &str, field: &str) -> Option<&'static str> {
-    // Few structs have such lists, so a scan of the small map beats building an owned key.
+    // Few structs have such lists, so scanning the small map is faster than allocating a key.
     KEYS.iter().find(|((h, f), _)| *f == field && h == holder).map(|(_, key)| *key)
 }

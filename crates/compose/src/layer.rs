@@ -1,4 +1,4 @@
-//! Layers: configs made ready for merging, once.
+//! Layers: configs that were prepared once for merging.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use crate::{codec, compose::fill_containers, error::ComposeError, leaf, schema};
 
-/// A config whose spec was normalised and whose templates were parsed. Make it when a config changes, not when a
-/// service is composed.
+/// A config with a normalised spec and parsed templates. Create the layer when the config changes, not for each composition.
 #[derive(Debug)]
 pub struct Layer {
     name: String,
@@ -42,7 +41,7 @@ impl Layer {
         Self::from_spec(&name, &namespace, spec).map_err(broken)
     }
 
-    /// Prepares a spec that comes as JSON.
+    /// Prepares a spec in JSON.
     pub(crate) fn from_spec(name: &str, namespace: &str, spec: Value) -> Result<Self, String> {
         let mut spec = codec::normalise(schema::SPEC, spec)?;
         fill_containers(&mut spec);
@@ -71,7 +70,7 @@ impl Layer {
         &self.namespace
     }
 
-    /// The spec as it takes part in merging.
+    /// The normalised spec, ready to merge.
     pub fn spec(&self) -> &Value {
         &self.spec
     }
@@ -86,20 +85,20 @@ impl Layer {
     }
 }
 
-/// Where configs are looked up.
+/// Provides configs.
 pub trait ConfigSource {
-    /// The config `namespace/name`.
+    /// Returns the config `namespace/name`.
     fn get(&self, namespace: &str, name: &str) -> Option<Arc<Layer>>;
 }
 
-/// Configs in memory.
+/// A set of configs in memory.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigSet {
     layers: BTreeMap<(String, String), Arc<Layer>>,
 }
 
 impl ConfigSet {
-    /// Adds a config, or replaces the one of its name.
+    /// Adds a config, or replaces the one with the same name.
     pub fn insert(&mut self, layer: Layer) {
         self.layers.insert((layer.namespace.clone(), layer.name.clone()), Arc::new(layer));
     }
@@ -124,13 +123,13 @@ impl FromIterator<Layer> for ConfigSet {
     }
 }
 
-/// Where ConfigMaps that schedulers name are looked up.
+/// Provides the ConfigMaps to which schedulers refer.
 pub trait ConfigMapSource {
-    /// The data of the ConfigMap `namespace/name`.
+    /// Returns the data of the ConfigMap `namespace/name`.
     fn get(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, String>>;
 }
 
-/// No ConfigMaps at all.
+/// Provides no ConfigMaps.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoConfigMaps;
 

@@ -1,25 +1,25 @@
 //! Templates in single strings.
 //!
-//! The reference runs one template over the JSON text of the whole object. Where every string that
-//! contains an action is a complete template of its own, running it on that string's JSON text gives the same
-//! result, and strings without actions stay as they are. Anything else (blocks that span fields, definitions,
-//! templates in keys) is left to [`crate::render`], as is every error.
+//! The reference runs one template over the JSON text of the whole object. If every string that contains an action is a
+//! complete template on its own, running it on that string's JSON text gives the same result, and strings without actions
+//! stay as they are. [`crate::render`] handles everything else (blocks that span fields, definitions, templates in keys), and
+//! every error.
 
 use longboat_template::{Limits, Template, reflect::Value as Data};
 use serde_json::Value;
 
 use crate::{codec, functions::FUNCTIONS};
 
-/// What begins an action.
+/// The start of a template action.
 pub(crate) const ACTION: &str = "{{";
 
-/// Whether a text has an action. Nearly none has, and most do not even have a brace, which is found much faster.
+/// Whether a text contains a template action. Most texts have no brace at all, and a single byte is found much faster.
 pub(crate) fn is_template(text: &str) -> bool {
     text.as_bytes().contains(&b'{') && text.contains(ACTION)
 }
 
-/// Beginnings of names of fields that only the complete service has, and of methods that read them: templates that use
-/// them see the whole document. A getter is named for its field.
+/// Prefixes of the names of fields that only the complete service has, and of methods that read them. Templates that use such
+/// a name are rendered with the whole document. A getter is named for its field.
 const RARE: [&str; 10] = [
     "IsUsing",
     "SelfLink",
@@ -33,7 +33,7 @@ const RARE: [&str; 10] = [
     "CreationTimestamp",
 ];
 
-/// The template in a string, if it is complete in itself.
+/// Parses the template in a string. Returns `None` if the template is not complete on its own.
 pub(crate) fn parse(text: &str) -> Option<Template> {
     let mut source = String::with_capacity(text.len() + text.len() / 8);
     codec::escape(&mut source, text);
@@ -49,15 +49,15 @@ pub(crate) fn parse(text: &str) -> Option<Template> {
         .filtered(unescape)
 }
 
-/// The name of every template, part of its errors.
+/// The name of every template, which is part of its errors.
 pub(crate) const TEMPLATE_NAME: &str = "config";
 
-/// Renders a string's template; `None` if it fails, or a value is not the inside of a JSON string.
+/// Renders a string's template. Returns `None` if it fails, or if a value is not the content of a JSON string.
 pub(crate) fn render(template: &Template, data: &Data<'_>) -> Option<String> {
     template.execute(data, Limits::default()).ok()
 }
 
-/// Reads the inside of a JSON string.
+/// Decodes the content of a JSON string.
 fn unescape(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let first = bytes.iter().position(|b| matches!(b, b'\\' | b'"' | 0..=0x1f));
@@ -80,7 +80,7 @@ fn unescape(text: &str) -> Option<String> {
             b'f' => ('\x0c', 2),
             b'u' => {
                 let digits = text.get(at + 2..at + 6)?;
-                // Surrogates are left to the JSON parser.
+                // The JSON parser handles surrogates.
                 (char::from_u32(u32::from_str_radix(digits, 16).ok()?)?, 6)
             }
             _ => return None,

@@ -1,12 +1,11 @@
 //! Merges layers to one effective spec, and records where each leaf came from.
 //!
-//! A service names a model and little else; presets of the platform and configs that the user refers to fill in the
-//! rest. [`compose()`] selects the presets, merges them, the `baseRefs` and the service's own spec by
-//! strategic merge, renders Go templates, and applies what is decided after that. It is a pure function over plain
-//! data.
+//! A service names a model and little else. Presets of the platform and configs that the user refers to fill in the rest.
+//! [`compose()`] selects the presets, merges them, the `baseRefs` and the service's own spec by strategic merge, renders Go
+//! templates, and then derives some remaining values. It is a pure function over plain data.
 //!
-//! It is also what every reconcile of every service runs, so layers are prepared once ([`Layer`]), presets that are
-//! merged with each other are remembered ([`Composer`]), and merging borrows from the layers.
+//! Every reconcile of every service runs it. So layers are prepared once ([`Layer`]), merged presets are cached
+//! ([`Composer`]), and merging borrows from the layers.
 
 pub mod go;
 pub mod outcome;

@@ -1,20 +1,20 @@
-//! Adapters of the final spec.
+//! The LoRA adapters of a composed spec.
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 
 use crate::error::{ComposeError, LORA_DOCS};
 
-/// Folder that holds a folder for each adapter.
+/// The folder with one subfolder per adapter.
 const MOUNT_ROOT: &str = "/mnt/lora";
 
 /// An adapter to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adapter {
-    /// The model name that selects it.
+    /// The model name that selects the adapter.
     pub name: String,
-    /// Where its weights are.
+    /// The location of its weights.
     pub uri: String,
-    /// How they get to the server.
+    /// How its weights get to the server.
     pub source: AdapterSource,
     /// The folder in which the server finds them.
     pub mount_path: String,
@@ -25,14 +25,14 @@ pub struct Adapter {
 pub enum AdapterSource {
     /// Downloaded by the storage initializer.
     Download,
-    /// A mounted claim.
+    /// Mounted from a persistent volume claim.
     Claim,
 }
 
-/// The adapters of a composed spec, by name.
+/// Returns the adapters of a composed spec, sorted by name.
 ///
 /// # Errors
-/// When one's weights cannot be brought to the server.
+/// If the weights of an adapter cannot be brought to the server.
 pub fn adapters(spec: &LLMInferenceServiceSpec) -> Result<Vec<Adapter>, ComposeError> {
     let Some(lora) = &spec.model.lora else { return Ok(Vec::new()) };
     let enabled = spec.storage_initializer_enabled();
@@ -79,7 +79,7 @@ fn source(uri: &str, storage_initializer: bool) -> Result<AdapterSource, String>
     }
 }
 
-/// A name as one path segment.
+/// Converts a name to a single path segment.
 fn segment(name: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let segment: String = name.chars().map(safe).collect();

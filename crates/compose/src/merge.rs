@@ -1,14 +1,14 @@
-//! The merge operator, over borrowed trees.
+//! The merge of a layer onto those below it, over borrowed trees.
 //!
-//! It is Kubernetes' strategic merge patch with a patch that has no directives but those that maps of strings can
-//! carry. Results borrow from the layers, so that what no layer touches is neither visited nor copied.
+//! This is Kubernetes' strategic merge patch. The patch has no directives except those that may be in maps of strings.
+//! Results borrow from the layers, so that subtrees that only one layer has are neither visited nor copied.
 
 use longboat_template::reflect::{Struct, Ty};
 use serde_json::{Map, Value};
 
 use crate::keys::list_key;
 
-/// A JSON tree made of pieces of others.
+/// A JSON tree that is composed of parts of other trees.
 #[derive(Debug, Clone)]
 pub(crate) enum Tree<'a> {
     /// A whole borrowed subtree.
@@ -19,10 +19,10 @@ pub(crate) enum Tree<'a> {
     List(Vec<Self>),
 }
 
-/// A part of a tree, or of a plain value: looking at it costs no copy.
+/// A borrowed part of a tree or of a plain value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum View<'t, 'a> {
-    /// A tree that is no leaf.
+    /// A tree that is not a leaf.
     Tree(&'t Tree<'a>),
     /// A value.
     Json(&'a Value),
@@ -40,12 +40,12 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// What is found by following `path`.
+    /// The value at `path`.
     pub(crate) fn at(self, path: &[&str]) -> Option<Self> {
         path.iter().try_fold(self, |place, key| place.get(key))
     }
 
-    /// The value, where no layer merged into it.
+    /// The plain value. Returns `None` if layers were merged below it.
     pub(crate) fn json(self) -> Option<&'a Value> {
         match self {
             Self::Json(json) => Some(json),
@@ -70,7 +70,7 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Whether this is a list with something in it.
+    /// Whether this is a non-empty list.
     pub(crate) fn is_filled_list(self) -> bool {
         match self {
             Self::Json(json) => json.as_array().is_some_and(|items| !items.is_empty()),
@@ -89,7 +89,7 @@ impl<'a> View<'_, 'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// The top of this tree.
+    /// The root of this tree.
     pub(crate) fn top(&self) -> View<'_, 'a> {
         match self {
             Self::Leaf(json) => View::Json(json),
@@ -102,7 +102,7 @@ impl<'a> Tree<'a> {
         self.top().get(key)
     }
 
-    /// What is found by following `path`.
+    /// The value at `path`.
     pub(crate) fn at(&self, path: &[&str]) -> Option<View<'_, 'a>> {
         self.top().at(path)
     }
@@ -125,7 +125,7 @@ impl<'a> Tree<'a> {
         *self = Tree::Object(entries);
     }
 
-    /// Replaces the value at `path`, if there is one, by the result of `change`; if that is `None`, removes it.
+    /// If there is a value at `path`, replaces it by the result of `change`, or removes it if the result is `None`.
     pub(crate) fn edit(&mut self, path: &[&str], change: &mut dyn FnMut(Self) -> Option<Self>) {
         if self.at(path).is_some() {
             let whole = std::mem::replace(self, Tree::List(Vec::new()));
@@ -145,7 +145,7 @@ impl<'a> Tree<'a> {
         Some(Tree::Object(entries))
     }
 
-    /// Whether this is that value itself, or an equal scalar.
+    /// Whether this is a reference to that value, or an equal scalar.
     pub(crate) fn is_same(&self, value: &Value) -> bool {
         match self {
             Self::Leaf(json) => {
@@ -198,7 +198,8 @@ impl<'a> Tree<'a> {
 /// The message of Kubernetes' implementation.
 pub(crate) fn merge<'a>(ty: Ty, base: Tree<'a>, patch: &'a Value) -> Result<Tree<'a>, String> {
     let Value::Object(patch) = patch else { return Ok(Tree::Leaf(patch)) };
-    // `zeroJSON` has an empty model.uri, so the difference to it never carries one.
+    // In the reference, the patch is the difference to `zeroJSON`, which has an empty model.uri. So an empty URI is never
+    // part of the patch.
     let model = patch.get("model").and_then(Value::as_object);
     let unnamed = model.is_some_and(|m| m.get("uri").is_some_and(|uri| uri == ""));
     if !unnamed {
@@ -226,12 +227,12 @@ pub(crate) fn merge<'a>(ty: Ty, base: Tree<'a>, patch: &'a Value) -> Result<Tree
     Ok(merged)
 }
 
-/// How an object's members are typed.
+/// The types of an object's members.
 #[derive(Clone, Copy)]
 enum Shape {
     Struct(&'static Struct),
     Map(Ty),
-    /// No schema: nothing inside can be merged.
+    /// Without a schema, nothing inside can be merged.
     Raw,
 }
 
@@ -244,7 +245,7 @@ fn shape(ty: Ty) -> Shape {
     }
 }
 
-/// The type of a struct's member, those of inlined structs included.
+/// The type of a struct's member, which may be in an inlined struct.
 fn field_type(s: &'static Struct, key: &str) -> Ty {
     find_field(s, key).map_or(Ty::Any, |(_, ty)| ty)
 }
@@ -327,12 +328,12 @@ fn member<'a>(shape_: Shape, key: &str, old: Tree<'a>, value: &'a Value) -> Resu
 /// Merges lists by key, and orders the result as Kubernetes does.
 fn list<'a>(element: Ty, key: &str, base: Tree<'a>, patch: &'a [Value]) -> Result<Tree<'a>, String> {
     let base = base.into_items();
-    // Keys are scalars, which no layer merges into.
+    // Keys are scalars, so they are plain values.
     let key_of = |tree: &Tree<'a>| tree.get(key).and_then(View::json);
     let base_keys: Vec<Option<&'a Value>> = base.iter().map(key_of).collect();
     let patch_keys: Vec<Option<&Value>> = patch.iter().map(|item| item.get(key)).collect();
 
-    // Merge in place; what is new goes to the end, where later elements of the same key find it.
+    // Merge in place. New elements are appended, so that later elements with the same key find them.
     let mut keys = base_keys.clone();
     let mut merged = base;
     for (item, item_key) in patch.iter().zip(&patch_keys) {
@@ -383,12 +384,12 @@ fn list<'a>(element: Ty, key: &str, base: Tree<'a>, patch: &'a [Value]) -> Resul
     }
 }
 
-/// Whether a map carries a directive: with nothing to act on, all of it is dropped.
+/// Whether a map has a directive. If there is nothing to apply the directive to, the whole map is dropped.
 fn has_directive(value: &Value) -> bool {
     value.as_object().is_some_and(|map| map.contains_key(DIRECTIVE))
 }
 
-/// A value of the patch where the base has none: nested nulls and directives go.
+/// A value of the patch that the base does not have, without nested nulls and directives.
 fn without_nulls(value: &Value) -> Tree<'_> {
     fn is_plain(value: &Value) -> bool {
         match value {

@@ -1,4 +1,4 @@
-//! What a composition means for a service: condition, applied configs, and when to try again.
+//! The consequences of a composition: the condition, the applied configs, and when to retry.
 
 use longboat_api::{
     reasons::condition,
@@ -7,16 +7,16 @@ use longboat_api::{
 
 use crate::error::{ComposeError, Retry};
 
-/// Why an API server would refuse a service with the effective spec.
+/// Why an API server would refuse a service with the composed spec.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rejection {
-    /// Field and message of each cause.
+    /// The field and the message of each cause.
     pub causes: Vec<(String, String)>,
-    /// The whole error, for where there are no causes.
+    /// The complete error, used if there are no causes.
     pub message: String,
 }
 
-/// The `PresetsCombined` condition and what goes with it.
+/// The `PresetsCombined` condition and further consequences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// `True`, `False` or `Unknown`.
@@ -25,27 +25,27 @@ pub struct Outcome {
     pub reason: &'static str,
     /// The message; empty with `True`.
     pub message: String,
-    /// What `status.appliedConfigs` becomes.
+    /// The change of `status.appliedConfigs`.
     pub applied: AppliedConfigs,
-    /// Whether reconciling ends here, and what starts it again; none: it goes on.
+    /// If the reconcile stops here, what starts it again. `None` if the reconcile goes on.
     pub stop: Option<Retry>,
-    /// Whether to go on with the service's own spec instead of the effective one.
+    /// Whether the reconcile goes on with the service's own spec instead of the composed one.
     pub use_own_spec: bool,
 }
 
-/// What becomes of `status.appliedConfigs`.
+/// The change of `status.appliedConfigs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppliedConfigs {
-    /// They stay as they were.
+    /// Keeps the list.
     Keep,
-    /// There are none.
+    /// Clears the list.
     Clear,
-    /// These.
+    /// Sets the list.
     Set(Vec<AppliedConfig>),
 }
 
 impl Outcome {
-    /// Composing failed. A stopped service goes on with its own spec, so that nothing hinders its removal.
+    /// The outcome of a failed composition. A stopped service goes on with its own spec, so that nothing blocks its removal.
     pub fn of_error(error: &ComposeError, stopped: bool) -> Self {
         if stopped {
             return Self::stopped(&error.to_string());
@@ -60,7 +60,7 @@ impl Outcome {
         }
     }
 
-    /// Composing succeeded, and an API server would refuse the result, or accept it.
+    /// The outcome of a successful composition. `rejection` is set if an API server would refuse the result.
     pub fn of_merged(applied: &[AppliedConfig], rejection: Option<&Rejection>, stopped: bool) -> Self {
         let Some(rejection) = rejection else {
             return Self {
@@ -98,7 +98,7 @@ impl Outcome {
     }
 }
 
-/// In the words of the reference, which asks the API server by a dry-run.
+/// The message of the reference, which asks the API server by a dry-run.
 fn rejection_message(applied: &[AppliedConfig], rejection: &Rejection) -> String {
     let configs: Vec<String> = applied
         .iter()

@@ -1,12 +1,13 @@
-//! What a service changed of a pod that layers below it brought.
+//! The difference between a service's pod and the pod of the layers below it.
 
 use serde_json::{Map, Value};
 
 use crate::merge::{Tree, View};
 
-/// The difference to the pod of the layers. Equal parts are removed from the tree, so that little is left to read.
+/// The difference between a merged pod and the pod of the layers. Equal parts are removed from the tree, so that little is
+/// left to deserialize.
 pub(crate) struct PodChanges<'a> {
-    /// The fields that differ or went, but for containers.
+    /// The fields that differ or were removed, except lists of containers.
     pub(crate) fields: Vec<&'a str>,
     /// The containers.
     pub(crate) containers: ListChanges<'a>,
@@ -14,28 +15,29 @@ pub(crate) struct PodChanges<'a> {
     pub(crate) init_containers: ListChanges<'a>,
 }
 
-/// What became of a list of containers.
+/// The difference between two lists of containers.
 pub(crate) enum ListChanges<'a> {
-    /// It is as it was.
+    /// The lists are equal.
     None,
-    /// Its items, in their order.
+    /// The items of the merged list, in order.
     Items(Vec<Item<'a>>),
-    /// The tree has all of it.
+    /// The tree has the whole list.
     Replaced,
 }
 
-/// Where an item of a merged list comes from.
+/// The origin of an item in a merged list.
 pub(crate) enum Item<'a> {
-    /// It is the item of the layers at this index.
+    /// The item at this index in the list of the layers.
     Kept(usize),
-    /// It is that item but for these fields. The tree has an item with them.
+    /// The item at this index in the list of the layers, except for these fields. The tree has an item with only these
+    /// fields.
     Changed(usize, Vec<&'a str>),
-    /// It is the service's. The tree has it.
+    /// A new item, which the tree has completely.
     Own,
 }
 
-/// Takes out of `pod` what is as in `base`, the pod of the layers; all of it, if nothing differs. Nothing is taken out of a
-/// pod that nothing was merged into.
+/// Removes from `pod` what equals `base`, the pod of the layers. Returns no tree if nothing differs, and no changes if `pod`
+/// has nothing in common with the layers.
 pub(crate) fn pod<'a>(
     pod: Tree<'a>,
     base: &'a Map<String, Value>,
@@ -69,7 +71,7 @@ pub(crate) fn pod<'a>(
     (Some(Tree::Object(entries)), Some(changes))
 }
 
-/// Where a container comes from; what is to be read of it goes to `unlike`.
+/// Returns the origin of a container. Appends to `unlike` what must be deserialized of it.
 fn origin<'a>(item: Tree<'a>, base: &'a [Value], unlike: &mut Vec<Tree<'a>>) -> Item<'a> {
     let same = base.iter().position(|base| item.is_same(base));
     if let Some(at) = same {
@@ -95,7 +97,7 @@ fn origin<'a>(item: Tree<'a>, base: &'a [Value], unlike: &mut Vec<Tree<'a>>) -> 
     }
 }
 
-/// The entries that differ from `base`, and the keys of these and of those that went.
+/// Returns the entries that differ from `base`, and the keys of those entries and of entries that were removed.
 fn differing<'a>(
     entries: Vec<(&'a str, Tree<'a>)>,
     base: &'a Map<String, Value>,

@@ -1,15 +1,15 @@
-//! Pinned preset names: a service keeps the presets of the release it was created under.
+//! Pins preset names, so that a service keeps the presets of the release under which it was created.
 
 use std::collections::BTreeMap;
 
 use longboat_api::names::preset;
 
-/// How presets are named.
+/// How the names of presets are formed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PresetNames {
-    /// Prefix of all preset names, `kserve-` unless the release sets another.
+    /// The prefix of all preset names, `kserve-` by default.
     pub prefix: String,
-    /// Whether services pin the names they started with.
+    /// Whether services pin the names of their first presets.
     pub versioned: bool,
 }
 
@@ -39,8 +39,8 @@ impl PresetNames {
         pinned
     }
 
-    /// The name under which the preset is looked up, given a service's pins. Routes are never pinned, and neither are
-    /// presets that are not shipped.
+    /// Returns the name of the preset for a service with these pins. Route presets and presets that are not shipped are never
+    /// pinned.
     pub(crate) fn resolve(&self, suffix: &str, pinned: Option<&BTreeMap<String, String>>) -> String {
         let pinnable =
             self.versioned && suffix != preset::ROUTER_ROUTE && preset::WELL_KNOWN.contains(&suffix);

@@ -1,4 +1,4 @@
-//! The well-known configs, embedded.
+//! The well-known configs, which are embedded in the binary.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{compose::typed, de::Verbatim, merge::View, pin::PresetNames, select};
 
-/// File name (which is the suffix of the preset's name) and text of each.
+/// The file name (which is the suffix of the preset's name) and the text of each preset.
 static FILES: [(&str, &str); 11] = [
     ("config-llm-template", include_str!("../../../presets/config-llm-template.yaml")),
     ("config-llm-decode-template", include_str!("../../../presets/config-llm-decode-template.yaml")),
@@ -33,7 +33,7 @@ static FILES: [(&str, &str); 11] = [
     ("config-llm-tracing", include_str!("../../../presets/config-llm-tracing.yaml")),
 ];
 
-/// A preset that does not parse: a mistake in this build.
+/// A preset that does not parse, which is a mistake in this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("preset {name} does not parse: {message}")]
 pub struct BrokenPreset {
@@ -43,16 +43,16 @@ pub struct BrokenPreset {
     pub message: String,
 }
 
-/// Why a service builds on a preset, by the preset's suffix: the predicate that chose it, in words.
+/// Describes the condition under which a service uses the preset with this suffix.
 pub fn why(suffix: &str) -> &'static str {
     select::reason(suffix)
 }
 
-/// The presets of this build, named for `names` and placed in `namespace`.
+/// Returns the presets of this build, with names for `names` and in `namespace`.
 ///
 /// # Errors
 ///
-/// [`BrokenPreset`]; a test of this crate keeps it from happening.
+/// [`BrokenPreset`]. A test of this crate ensures that this does not happen.
 pub fn builtin(names: &PresetNames, namespace: &str) -> Result<Vec<LLMInferenceServiceConfig>, BrokenPreset> {
     FILES
         .iter()
@@ -73,12 +73,12 @@ pub fn builtin(names: &PresetNames, namespace: &str) -> Result<Vec<LLMInferenceS
         .collect()
 }
 
-/// The presets of this build as they are written, named for `names` and placed in `namespace`: for writing them to a cluster,
-/// where templates may stand in fields of other types.
+/// Returns the presets of this build as written, with names for `names` and in `namespace`. They can be written to a cluster,
+/// where templates may be in fields of other types.
 ///
 /// # Errors
 ///
-/// [`BrokenPreset`]; a test of this crate keeps it from happening.
+/// [`BrokenPreset`]. A test of this crate ensures that this does not happen.
 pub fn documents(names: &PresetNames, namespace: &str) -> Result<Vec<Value>, BrokenPreset> {
     FILES
         .iter()

@@ -1,4 +1,4 @@
-//! Where each leaf of an effective spec comes from.
+//! The origin of each leaf in a composed spec.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -14,7 +14,7 @@ use crate::{keys::list_key, layer::Layer, leaf, merge::find_field, rules, schema
 
 /// Which layer set each leaf of a spec, and what it replaced.
 ///
-/// Paths read `template.containers[name=main].args[0]`: elements of lists that merge are found by their key, those of
+/// Paths have the form `template.containers[name=main].args[0]`: elements of lists that merge are addressed by key, those of
 /// other lists by position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Provenance {
@@ -27,28 +27,28 @@ pub struct Provenance {
 pub struct Leaf {
     /// The final value, rendered.
     pub value: Value,
-    /// Where it is in the spec, as a JSON pointer. A step here is a step of the path there.
+    /// The JSON pointer of the leaf in the spec. It has the same steps as the path.
     pub pointer: String,
-    /// Who set it.
+    /// The layer that set it.
     pub origin: Origin,
-    /// The value as its layer has it, before templates ran and later steps rewrote it.
+    /// The value in its layer, before templates were rendered and later steps changed it.
     pub given: Option<Value>,
-    /// What it replaced, latest first.
+    /// The values that it replaced, latest first.
     pub replaced: Vec<Replaced>,
-    /// The rule by which composing made or changed the value, if it did.
+    /// The rule by which composition created or changed the value, if it did.
     pub rule: Option<&'static str>,
 }
 
 /// A value that a higher layer replaced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replaced {
-    /// Who had set it.
+    /// The layer that had set it.
     pub origin: Origin,
-    /// The value as that layer has it.
+    /// The value in that layer.
     pub value: Value,
 }
 
-/// Who set a value.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A config.
@@ -60,7 +60,7 @@ pub enum Origin {
     },
     /// The service itself.
     Service,
-    /// Composing: names, selectors, ports and references that follow from the rest.
+    /// Composition: names, selectors, ports and references that are derived from other values.
     Derived,
 }
 
@@ -85,13 +85,14 @@ impl Provenance {
         self.leaves.iter().map(|(path, leaf)| (path.as_str(), leaf))
     }
 
-    /// What layers set and the spec does not have: replaced as part of a list or removed, by path, latest first.
+    /// The values that layers set and the spec does not have, because they were removed or replaced as part of a list. By
+    /// path, latest first.
     pub fn gone(&self) -> impl Iterator<Item = (&str, &[Replaced])> {
         self.gone.iter().map(|(path, entries)| (path.as_str(), entries.as_slice()))
     }
 
-    /// Follows the layers, lowest first, and then compares them with the result. The data of templates has the uppermost layer,
-    /// the service's own spec.
+    /// Follows the layers, lowest first, and then compares them with the result. The uppermost layer, which is the service's
+    /// own spec, is in the data of templates.
     pub(crate) fn compute(layers: &[Arc<Layer>], data: &Value, spec: &LLMInferenceServiceSpec) -> Self {
         let mut history = History::default();
         for layer in layers {
@@ -136,7 +137,7 @@ impl Provenance {
             };
             leaves.insert(path.to_owned(), leaf);
         });
-        // An empty object or list is a leaf only until something is in it.
+        // An empty object or list is a leaf only until it gets elements.
         history.entries.retain(|_, entries| entries.iter().any(|entry| !is_empty(&entry.value)));
         for entries in history.entries.values_mut() {
             entries.reverse();
@@ -145,13 +146,13 @@ impl Provenance {
     }
 }
 
-/// Whether a layer set something below a path.
+/// Whether a layer set a value below a path.
 fn below(entries: &BTreeMap<String, Vec<Replaced>>, path: &str) -> bool {
     let from = entries.range(path.to_owned()..).take_while(|(other, _)| other.starts_with(path));
     from.into_iter().any(|(other, _)| other[path.len()..].starts_with(['.', '[']))
 }
 
-/// Prints the templates of leaves; one text is used by many.
+/// Prints the templates of leaves. Results are cached, because many leaves use the same text.
 struct Printer<'a> {
     data: Data<'a>,
     known: HashMap<String, Option<String>>,
@@ -160,7 +161,7 @@ struct Printer<'a> {
 // === impl Printer ===
 
 impl Printer<'_> {
-    /// What a template prints on its own; none if it takes more than that, or fails.
+    /// Returns the output of a template on its own, or `None` if the template needs the whole document or fails.
     fn print(&mut self, text: &str) -> Option<&str> {
         if !self.known.contains_key(text) {
             let printed = leaf::parse(text).and_then(|template| leaf::render(&template, &self.data));
@@ -187,11 +188,11 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// What was set at each path so far, lowest layer first.
+/// The values at each path so far, lowest layer first.
 struct History {
     origin: Origin,
     entries: BTreeMap<String, Vec<Replaced>>,
-    /// Lists that merge and that a layer had.
+    /// The lists that merge and that a layer has set.
     lists: BTreeSet<String>,
 }
 
@@ -207,7 +208,7 @@ impl History {
         let entries = &mut self.entries;
         let mut cursor = Cursor { known: std::mem::take(&mut self.lists), ..Cursor::default() };
         for_each_leaf(ty, json, &mut cursor, &mut |Cursor { path, .. }, value| {
-            // An empty object adds nothing to an object that is there, and an absent model URI is written as "".
+            // An empty object adds nothing to an existing object, and an absent model URI is written as "".
             let known = entries.get(path).and_then(|known| known.last());
             let is_empty_object = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
             let says_nothing = known.is_some_and(|known| {
@@ -228,14 +229,15 @@ impl History {
     }
 }
 
-/// Where a walk through a spec is.
+/// The position of a walk through a spec.
 #[derive(Default)]
 struct Cursor {
     path: String,
     pointer: String,
-    /// Lists that this one merges with: elements of one key become one, which are kept apart where a list is new.
+    /// Lists of lower layers with which this layer's lists merge. Elements with the same key become one element there, but
+    /// stay separate in a new list.
     known: BTreeSet<String>,
-    /// Lists that merge and were passed.
+    /// Lists that merge, as far as the walk has passed them.
     lists: Vec<String>,
 }
 
@@ -334,7 +336,7 @@ fn elements(
             None => write!(path, "[{i}"),
         };
         if let Some((key, value)) = found.filter(|_| !merges) {
-            // Keys can repeat (two variables of one name): the later ones are numbered.
+            // Keys can repeat, for instance two variables with one name. Later ones get a number.
             let earlier = items[..i].iter().filter(|other| other.get(key) == Some(value)).count();
             if earlier > 0 {
                 let _ = write!(path, "#{}", earlier + 1);

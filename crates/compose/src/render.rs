@@ -1,7 +1,7 @@
-//! Rendering as the reference does it: one template over the JSON text of the whole object.
+//! Renders as the reference does: runs one template over the JSON text of the whole object.
 //!
-//! [`crate::leaf`] is the fast way for the usual case; this is the way that defines the result, and the only one that
-//! reports errors, because their positions count the characters of that text.
+//! [`crate::leaf`] is the fast path for the usual case. This path defines the result, and only this path reports errors,
+//! because their positions refer to that text.
 
 use longboat_template::{Limits, Template, TemplateError, reflect::Value as Data};
 use serde_json::Value;

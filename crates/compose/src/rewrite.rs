@@ -1,4 +1,4 @@
-//! What is decided after templates ran.
+//! The steps of composition after templates were rendered.
 
 use longboat_api::{
     child_name,
@@ -23,14 +23,14 @@ use crate::{
 const POOL_GROUP: &str = "inference.networking.k8s.io";
 /// The port of the model servers.
 const POOL_PORT: i32 = 8000;
-/// The port on which the picker answers.
+/// The port of the picker.
 const EPP_PORT: i32 = 9002;
-/// The key of a scheduler config where none is named.
+/// The default key of a scheduler config in its ConfigMap.
 const DEFAULT_CONFIG_KEY: &str = "epp";
-/// ConfigMaps of this prefix are shared through the controller's namespace.
+/// ConfigMaps with this prefix may be shared: they are then in the controller's namespace.
 const SHARED_CONFIG_PREFIX: &str = "config-scheduler-";
 
-/// Points the managed route at the gateways and back ends that the rest of the spec asks for.
+/// Sets the gateways and backends of the managed route that follow from the rest of the spec.
 pub(crate) fn route(spec: &mut LLMInferenceServiceSpec, service: &str) {
     let Some(router) = spec.router.as_deref_mut() else { return };
     let RouterSpec { route, gateway, scheduler, .. } = router;
@@ -71,8 +71,8 @@ pub(crate) fn route(spec: &mut LLMInferenceServiceSpec, service: &str) {
     }
 }
 
-/// Gives rules that lead nowhere the back end of the managed route: rules of a user replace those of the preset as a whole,
-/// and without one every request would be answered with an error.
+/// Adds the managed route's backend to rules without a backend. A user's rules replace those of the preset as a whole, and
+/// without a backend every request would get an error response.
 fn lead_to_pool(route: &mut HTTPRouteSpec, service: &str) {
     for rule in route.rules.iter_mut().filter(|rule| rule.leads_nowhere()) {
         rule.backend_refs.push(HTTPBackendRef {
@@ -89,7 +89,7 @@ fn lead_to_pool(route: &mut HTTPRouteSpec, service: &str) {
     }
 }
 
-/// The back ends that are the pool which the controller would create.
+/// The backends that refer to the pool which the controller would create.
 fn managed_pool_backends<'r>(
     route: &'r mut HTTPRouteSpec,
     service: &str,
@@ -152,7 +152,7 @@ pub(crate) fn scheduler_config(
     Ok(resolved)
 }
 
-/// Gives the managed pool's picker its port.
+/// Sets the port of the picker in the managed pool.
 pub(crate) fn picker_port(spec: &mut LLMInferenceServiceSpec) {
     let Some(pool) = spec
         .router

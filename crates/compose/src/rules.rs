@@ -1,8 +1,8 @@
-//! The rules by which composing makes or changes values after the layers are merged, by path.
+//! The rules by which composition creates or changes values after the layers are merged, by path.
 
 use serde_json::Value;
 
-/// Beginning and end of a path, and what decides there.
+/// The start and end of a path, and a description of its rule.
 const RULES: [(&str, &str, &str); 10] = [
     ("router.scheduler.pool.spec.selector.matchLabels", "", "the pool's own pods: no layer gives a selector"),
     (
@@ -20,23 +20,23 @@ const RULES: [(&str, &str, &str); 10] = [
     ("", "", "a rewrite after merging"),
 ];
 
-/// The rule behind an empty object or list of which a null took everything away.
+/// The rule for an object or list that is empty because a null removed its content.
 pub(crate) const EMPTIED: &str = "a null takes away what a layer sets in it";
 
-/// What a layer says about a leaf.
+/// The value of a leaf in its layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Says<'a> {
-    /// No layer says anything.
+    /// No layer has the leaf.
     Nothing,
-    /// This.
+    /// A value.
     Value(&'a Value),
-    /// A template that printed this.
+    /// A template with this output.
     Printed(&'a str),
     /// A template whose output depends on the whole document.
     Unknown,
 }
 
-/// The rule behind a value that is not what its layer says.
+/// The rule for a value that differs from the value in its layer.
 pub(crate) fn of(path: &str, value: &Value, says: Says<'_>) -> Option<&'static str> {
     match says {
         Says::Value(said) if said == value => return None,

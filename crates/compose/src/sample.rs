@@ -1,4 +1,4 @@
-//! Whether the templates of a config work, on a sample service.
+//! Checks whether the templates of a config work for an example service.
 
 use serde_json::{Value, json};
 
@@ -8,11 +8,11 @@ const NAME: &str = "test-llm-preset";
 const NAMESPACE: &str = "test-llm-preset-test";
 const POOL: &str = "test-llm-preset-inference-pool";
 
-/// Renders a config, as JSON, against the sample service, as the reference does when a config is written.
+/// Renders a config in JSON for the example service, as the reference does when a config is written.
 ///
 /// # Errors
 ///
-/// [`ComposeError::TemplateSyntax`], [`ComposeError::TemplateExecution`] or [`ComposeError::Rendered`], in Go's words.
+/// [`ComposeError::TemplateSyntax`], [`ComposeError::TemplateExecution`] or [`ComposeError::Rendered`], with Go's messages.
 pub fn check(config: &Value, platform: &Platform, system_namespace: &str) -> Result<(), ComposeError> {
     if !has_action(config) {
         return Ok(());
@@ -32,8 +32,8 @@ fn has_action(json: &Value) -> bool {
     }
 }
 
-/// The service that every config must be able to serve: several nodes, prefill, route, gateway and scheduler. It has no
-/// tracing, adapters, offloading or scaling, so templates must guard against their absence.
+/// The example service, for which every config must work: several nodes, prefill, route, gateway and scheduler. It has no
+/// tracing, adapters, offloading or scaling, so templates must check whether these are set.
 fn service() -> Value {
     let pod = json!({"containers": [{"name": "kserve-container", "resources": {}}]});
     json!({

@@ -1,4 +1,4 @@
-//! Which presets a service builds on.
+//! Selects the presets of a service.
 
 use longboat_api::names::preset;
 use serde_json::Value;
@@ -10,7 +10,7 @@ const TOKENIZER_PLUGINS: [&str; 2] = ["token-producer", "precise-prefix-cache-sc
 /// The scheduler plugin that needs latency predictors.
 pub(crate) const LATENCY_PLUGIN: &str = "predicted-latency-producer";
 
-/// Suffixes of the presets for a resolved spec, lowest layer first.
+/// The suffixes of the presets for a resolved spec, lowest layer first.
 pub(crate) fn presets(spec: View<'_, '_>) -> Vec<&'static str> {
     let scheduler = spec.at(&["router", "scheduler"]);
     let plugins = scheduler.map(plugin_types).unwrap_or_default();
@@ -67,7 +67,7 @@ pub(crate) fn presets(spec: View<'_, '_>) -> Vec<&'static str> {
     chosen
 }
 
-/// Why a preset is part of a service, by its suffix: the predicate that chose it, in words.
+/// Describes the condition under which the preset with this suffix is selected.
 pub(crate) fn reason(suffix: &str) -> &'static str {
     match suffix {
         preset::SCHEDULER => "spec.router.scheduler is set, without a pool of its own",
@@ -89,7 +89,8 @@ pub(crate) fn reason(suffix: &str) -> &'static str {
     }
 }
 
-/// The preset of one workload: for a single node, data parallel, pipeline parallel; none for workers that are neither.
+/// The preset of one workload: for a single node, data parallelism or pipeline parallelism. Returns `None` for workers with
+/// neither.
 fn workload(
     spec: View<'_, '_>,
     [single, data_parallel, pipeline_parallel]: [&'static str; 3],
@@ -110,7 +111,7 @@ fn workload(
     }
 }
 
-/// Types of the plugins that the scheduler's config lists; none where it cannot be read. ConfigMaps are not consulted.
+/// The types of the plugins in the scheduler's config. Empty if the config cannot be parsed. ConfigMaps are not read.
 fn plugin_types(scheduler: View<'_, '_>) -> Vec<String> {
     match scheduler.at(&["config", "inline"]) {
         Some(inline) => plugins_of(&inline.to_value()),
@@ -138,7 +139,8 @@ fn listed_plugins(config: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The config that the scheduler's own container gets as an argument, if its first config flag carries text.
+/// The config in the arguments of the scheduler's main container. Returns `None` unless the first config flag contains the
+/// text itself.
 fn argument_config(scheduler: View<'_, '_>) -> Option<String> {
     const TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
     const FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];

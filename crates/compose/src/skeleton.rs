@@ -1,8 +1,9 @@
-//! Typed values of what presets and base configs bring and a service does not change.
+//! Deserialized values of presets and base configs that a service does not change.
 //!
-//! Most of composing is reading JSON into the types of pods and routes. The managed route and the picker's pod are the
-//! same for nearly all services but for a few templates, and of the other pods a service changes a few fields. They are
-//! read once, with the templates in their places, and copied for each service with the templates rendered; only what
+//! Most of the time of composition goes into deserializing pods and routes. For nearly all services, the managed route and
+//! the picker's pod are the same except for a few templates, and of the other pods a service changes a few fields. So these
+//! values are deserialized once, with unrendered templates, and copied for each service with the templates rendered. Only the
+//! fields that the service changed are deserialized again.
 //! the service changed is read.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, Probe};
@@ -21,7 +22,7 @@ use crate::{
     overlay::{self, Item, ListChanges, PodChanges},
 };
 
-/// Where a spec has a pod: the path in JSON, and the field.
+/// The place of a pod in a spec: the JSON path, and the field.
 type PodPlace =
     (&'static [&'static str], fn(&mut LLMInferenceServiceSpec) -> Option<&mut Option<Box<PodSpec>>>);
 
@@ -40,14 +41,14 @@ const PODS: [PodPlace; 6] = [
 
 const ROUTE: &[&str] = &["router", "route", "http", "spec"];
 
-/// What can be copied of merged layers.
+/// The skeletons of merged layers.
 #[derive(Debug, Default)]
 pub(crate) struct Skeletons {
     pods: [Option<Pod>; PODS.len()],
     route: Option<Skeleton<HTTPRouteSpec>>,
 }
 
-/// What of it one service has: the rest of its spec was read without that.
+/// The parts of a service's spec that come from skeletons. The rest of the spec is deserialized without them.
 pub(crate) struct Kept<'a> {
     skeletons: &'a Skeletons,
     pods: [Option<PodChanges<'a>>; PODS.len()],
@@ -57,13 +58,13 @@ pub(crate) struct Kept<'a> {
 // === impl Skeletons ===
 
 impl Skeletons {
-    /// Reads what can be copied of merged layers.
+    /// Deserializes the skeletons of merged layers.
     pub(crate) fn of(layers: &Value) -> Self {
         let at = |path| View::Json(layers).at(path)?.json();
         Self { pods: PODS.map(|(path, _)| Pod::read(at(path)?)), route: at(ROUTE).and_then(Skeleton::read) }
     }
 
-    /// Removes from `spec` what equals the merged `layers` from which a service made it.
+    /// Removes from `spec` the parts that equal the merged `layers`.
     pub(crate) fn split<'a>(&'a self, layers: &'a Value, spec: &mut Tree<'a>) -> Kept<'a> {
         let at = |path| View::Json(layers).at(path)?.json();
         let mut pods = [const { None }; PODS.len()];
@@ -90,10 +91,10 @@ impl Skeletons {
 // === impl Kept ===
 
 impl Kept<'_> {
-    /// Puts copies into the spec that was read without them.
+    /// Adds copies of the skeletons to a spec that was deserialized without them.
     ///
     /// # Errors
-    /// Where a template cannot be rendered on its own.
+    /// If a template cannot be rendered on its own.
     pub(crate) fn fill(
         self,
         spec: &mut LLMInferenceServiceSpec,
@@ -114,10 +115,10 @@ impl Kept<'_> {
     }
 }
 
-/// A pod apart from its containers, and these: nearly every service changes a field of one of them.
+/// A pod, with its containers stored separately, because nearly every service changes a field of one of them.
 #[derive(Debug)]
 struct Pod {
-    /// Without containers.
+    /// The pod without containers.
     rest: Skeleton<PodSpec>,
     containers: Vec<Skeleton<Container>>,
     init_containers: Option<Vec<Skeleton<Container>>>,
@@ -126,7 +127,7 @@ struct Pod {
 // === impl Pod ===
 
 impl Pod {
-    /// Reads a pod; none if it is of no use as a skeleton.
+    /// Deserializes a pod. Returns `None` if it cannot be a skeleton.
     fn read(json: &Value) -> Option<Self> {
         let Skeleton(mut rest) = Skeleton::<PodSpec>::read(json)?;
         let apart = |containers: Vec<Container>| containers.into_iter().map(Skeleton).collect();
@@ -135,7 +136,7 @@ impl Pod {
         Some(Self { rest: Skeleton(rest), containers, init_containers })
     }
 
-    /// The whole pod; `own` has what a service changed of it.
+    /// Returns the complete pod. `own` has the fields that a service changed.
     fn fill(
         &self,
         changes: &PodChanges<'_>,
@@ -153,7 +154,7 @@ impl Pod {
     }
 }
 
-/// Completes a list of containers: `list` has only what a service changed.
+/// Completes a list of containers. At first, `list` has only what a service changed.
 fn lists(
     changes: &ListChanges<'_>,
     skeletons: Option<&Vec<Skeleton<Container>>>,
@@ -188,14 +189,15 @@ pub(crate) trait Texts {
     fn texts(&mut self, visit: &mut dyn FnMut(&mut String));
 }
 
-/// A typed value whose strings may still be templates.
+/// A deserialized value whose strings may still be templates.
 #[derive(Debug)]
 pub(crate) struct Skeleton<T>(T);
 
 // === impl Skeleton ===
 
 impl<T: DeserializeOwned + Clone + Texts> Skeleton<T> {
-    /// Reads a value; none if a template stands where [`Texts`] does not look, or the value does not fit its type.
+    /// Deserializes a value. Returns `None` if a template is in a string that [`Texts`] does not visit, or if the value does
+    /// not fit its type.
     pub(crate) fn read(json: &Value) -> Option<Self> {
         let mut templates = 0_usize;
         leaf::for_each_template(json, &mut |_| templates += 1);
@@ -204,18 +206,18 @@ impl<T: DeserializeOwned + Clone + Texts> Skeleton<T> {
         (templates == 0).then_some(Self(value))
     }
 
-    /// The value with its templates rendered.
+    /// Returns the value with its templates rendered.
     ///
     /// # Errors
-    /// Where a template cannot be rendered on its own.
+    /// If a template cannot be rendered on its own.
     pub(crate) fn fill(&self, render: &dyn Render) -> Result<T, de::Error> {
         rendered(self.0.clone(), render)
     }
 }
 
 impl<T: Clone + Default + Texts + Fields> Skeleton<T> {
-    /// The value with its templates rendered and `fields` taken from `changed`, where they are rendered already: a text
-    /// that was put in must never be taken for a template.
+    /// Returns the value with its templates rendered and `fields` taken from `changed`, where templates are rendered already.
+    /// An inserted text must never be interpreted as a template.
     fn with(&self, fields: &[&str], changed: &mut T, render: &dyn Render) -> Result<T, de::Error> {
         let mut value = self.0.clone();
         let mut replaced = T::default();

@@ -1,4 +1,4 @@
-//! Enqueues the services that a change concerns, whether a watch or the response to a write of ours reported it.
+//! Enqueues the services that a change concerns, whether a watch event or the response to our own write reported it.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use crate::{
     watch::{Watched, related},
 };
 
-/// Stores the response to a status write of ours. It contains everything that others have changed by then. The watch will not report
-/// those changes as new, because the cache knows this version now, so they are announced here. A change of the status alone
-/// concerns only the services that depend on a part of it.
+/// Stores the response to our own status write. The response contains everything that others have changed by then. The watch
+/// will not report those changes as new, because the cache already has this version, so they are announced here. A change of
+/// only the status concerns only the services that depend on a part of it.
 pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, sent: Sent) {
     let cache = K::cache(&context.caches);
     let known = cache.metadata(&Key::of(answer));
@@ -67,7 +67,7 @@ pub(crate) fn announce<K: Watched>(context: &Context, change: &Change<'_, K>) {
     context.enqueue_dependents(context.index.record(names));
 }
 
-/// Enqueues the services that depend on an object that cannot be read, or that its metadata names.
+/// Enqueues the services that depend on an object that cannot be decoded, and the service that its metadata names.
 pub(crate) fn announce_unreadable<K: Watched>(context: &Context, key: &Key, metadata: &ObjectMeta) {
     if let Some(service) = related(metadata) {
         context.services.add(service);
@@ -75,7 +75,7 @@ pub(crate) fn announce_unreadable<K: Watched>(context: &Context, key: &Key, meta
     context.enqueue_dependents(context.index.record([key.clone().of_kind(<K as Watched>::KIND)]));
 }
 
-/// The names under which other services depend on an object, before and after a change: a service that leaves a group concerns the
+/// The keys of the indexes that list an object before or after a change. When a service leaves a group, that concerns the
 /// members that stay.
 fn aliases<K>(key: &Key, change: &Change<'_, K>) -> BTreeSet<ObjectKey> {
     let [before, now] = &change.summaries;

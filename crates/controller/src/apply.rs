@@ -33,7 +33,7 @@ use crate::{
     watch::Watched,
 };
 
-/// How often a write is tried at once when somebody else writes the same object. After that the next reconcile plans anew.
+/// How often a write is tried in a row when others write the same object. After that, the next reconcile makes a new plan.
 const ATTEMPTS: usize = 4;
 
 /// The result of applying a plan.
@@ -48,16 +48,17 @@ pub(crate) struct Outcome {
 pub(crate) struct Failure {
     /// What it means for the service.
     pub(crate) problem: Problem,
-    /// Whether it may be over as soon as the caches have caught up: then it is not reported.
+    /// Whether the failure may disappear as soon as the caches have caught up. Then it is not reported.
     pub(crate) transient: bool,
 }
 
-/// Writes what differs from what was `seen` when it was planned, and issues the certificates that are asked for.
+/// Writes the children that differ from the objects in `seen`, on which the plan is based, and issues the requested
+/// certificates.
 ///
-/// What does not depend on each other is written side by side; after a failure nothing is begun that comes later. Services come
-/// before the certificate, which names their addresses. The certificate comes before the pods that mount it. Only pods that run
-/// under an account to which a right is bound wait for that: an API server may take its time over bindings. What sends traffic
-/// comes last.
+/// Children that do not depend on each other are written concurrently. After a failure, no later wave begins. Services are
+/// written before the certificate, which contains their addresses, and the certificate before the pods that mount it. Only
+/// workloads whose pods run under an account with a role binding wait for the bindings, because an API server may be slow to
+/// authorize them. Routes, which send traffic, come last.
 pub(crate) async fn all(
     context: &Context,
     subject: &Subject,
@@ -66,42 +67,42 @@ pub(crate) async fn all(
     certificates: Vec<CertificateRequest>,
 ) -> Outcome {
     let bound = bound_accounts(&planned);
-    let mut pass = Pass { context, subject, seen, failure: None };
+    let mut writer = Writer { context, subject, seen, failure: None };
     let mut written = Children::default();
 
-    let foundation = Box::pin(pass.wave(planned.take(Wave::Foundation), None)).await;
-    pass.keep(foundation, &mut written);
-    if pass.failure.is_none() {
-        pass.failure = issue(subject, certificates, &written.services, &mut planned.secrets).err();
+    let foundation = Box::pin(writer.wave(planned.take(Wave::Foundation), None)).await;
+    writer.keep(foundation, &mut written);
+    if writer.failure.is_none() {
+        writer.failure = issue(subject, certificates, &written.services, &mut planned.secrets).err();
     }
     let (report_bindings, bindings) = watch::channel(None);
     let (rights, secrets) = (planned.take(Wave::Binding), planned.take(Wave::Certificate));
     let workloads = planned.take(Wave::Workload);
     let binding = async {
-        let written = Box::pin(pass.wave(rights, None)).await;
+        let written = Box::pin(writer.wave(rights, None)).await;
         report_bindings.send_replace(Some(written.failure.is_none()));
         written
     };
     let running = async {
-        let secrets = Box::pin(pass.wave(secrets, None)).await;
+        let secrets = Box::pin(writer.wave(secrets, None)).await;
         let gate = Gate { is_closed: secrets.failure.is_some(), bound: &bound, bindings };
-        let workloads = Box::pin(pass.wave(workloads, Some(&gate))).await;
+        let workloads = Box::pin(writer.wave(workloads, Some(&gate))).await;
         (secrets, workloads)
     };
     let (bindings, (secrets, workloads)) = tokio::join!(binding, running);
-    // Of several failures the first one in this order is reported.
+    // If several of these fail, the first in this order is reported.
     for part in [secrets, bindings, workloads] {
-        pass.keep(part, &mut written);
+        writer.keep(part, &mut written);
     }
     for wave in [Wave::Scaling, Wave::Pool, Wave::Route] {
-        let part = Box::pin(pass.wave(planned.take(wave), None)).await;
-        pass.keep(part, &mut written);
+        let part = Box::pin(writer.wave(planned.take(wave), None)).await;
+        writer.keep(part, &mut written);
     }
-    Outcome { children: written, failure: pass.failure }
+    Outcome { children: written, failure: writer.failure }
 }
 
-/// Replaces children by newer versions that the caches hold: others may have changed them since they were written, their
-/// controllers their status for instance.
+/// Replaces children by newer versions from the caches: others may have changed them since they were written. For instance,
+/// their controllers write their status.
 pub(crate) fn refresh(context: &Context, children: &mut Children<Applied>) {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
@@ -115,7 +116,7 @@ pub(crate) fn refresh(context: &Context, children: &mut Children<Applied>) {
     kinds!(children each);
 }
 
-/// The accounts to which a planned binding gives rights.
+/// The accounts that are subjects of a planned binding.
 fn bound_accounts(planned: &Children<Planned>) -> BTreeSet<String> {
     let roles = planned.role_bindings.iter().map(|binding| &binding.subjects);
     let cluster_roles = planned.cluster_role_bindings.iter().map(|binding| &binding.subjects);
@@ -123,8 +124,8 @@ fn bound_accounts(planned: &Children<Planned>) -> BTreeSet<String> {
     subjects.map(|subject| subject.name.clone()).collect()
 }
 
-/// Issues certificates and puts them into the planned Secrets. The addresses of Services that were just created are part of
-/// them, so that a new service needs one certificate and not two.
+/// Issues certificates and puts them into the planned Secrets. The certificates include the addresses of Services that were
+/// just created, so that a new service needs only one certificate.
 fn issue(
     subject: &Subject,
     certificates: Vec<CertificateRequest>,
@@ -157,18 +158,18 @@ fn issue(
     Ok(())
 }
 
-/// What pods wait for.
+/// What workloads wait for.
 struct Gate<'a> {
-    /// Nothing is written: something that all pods need is missing.
+    /// Whether an object that all pods need is missing, so that no workload is written.
     is_closed: bool,
-    /// Accounts that rights are bound to.
+    /// Accounts with a planned binding.
     bound: &'a BTreeSet<String>,
-    /// Whether the bindings were written, once that is known.
+    /// Whether the bindings were written; `None` until they were tried.
     bindings: watch::Receiver<Option<bool>>,
 }
 
 impl Gate<'_> {
-    /// Whether pods that run under these accounts have what they need; waits until that is known.
+    /// Whether pods that run under these accounts have what they need. Waits until that is known.
     async fn lets_through(&self, accounts: Vec<&str>) -> bool {
         if self.is_closed {
             return false;
@@ -181,11 +182,11 @@ impl Gate<'_> {
     }
 }
 
-struct Pass<'a> {
+struct Writer<'a> {
     context: &'a Context,
     subject: &'a Subject,
     seen: &'a Snapshot,
-    /// Of an earlier wave.
+    /// The failure of an earlier wave.
     failure: Option<Failure>,
 }
 
@@ -202,7 +203,7 @@ struct Refused {
     transient: bool,
 }
 
-impl Pass<'_> {
+impl Writer<'_> {
     /// Writes the children of one wave, each kind beside the others. Those that run pods wait for the gate.
     async fn wave(&self, planned: Children<Planned>, gate: Option<&Gate<'_>>) -> Written<Children<Applied>> {
         macro_rules! each {
@@ -218,7 +219,8 @@ impl Pass<'_> {
         kinds!(children each)
     }
 
-    /// Writes the children of one kind, one after another: where the model server's Deployment cannot be written, the picker's is not.
+    /// Writes the children of one kind in order, and stops at the first failure: if the model server's Deployment cannot be
+    /// written, the picker's is not written either.
     async fn kind<K: Child + Watched + Serialize>(
         &self,
         planned: Vec<K>,
@@ -273,14 +275,15 @@ impl Pass<'_> {
         let api = K::api(&self.context.client, namespace);
         let cache = K::cache(&self.context.caches);
         let sent = cache.sending();
-        // The object that the plan is based on, not the newest one: the plan could undo a change that was made since.
+        // The object on which the plan is based, not the newest one: the plan could revert a change that came later.
         let Some(live) = K::observed(self.seen).get(&reference.namespace, &reference.name) else {
             if let Some(present) = cache.get(&key_of(reference)) {
                 return Err(self.outdated(reference, present.as_ref(), sent, "is there already"));
             }
             return match api.create(&PostParams::default(), &desired).await {
                 Ok(created) => Ok(self.created(reference, &desired, created, sent)),
-                // The cache does not have it yet, or holds only objects with our label. Nor was it part of the plan.
+                // The cache does not have the object yet, or holds only objects with our label. The plan did not know the
+                // object either.
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
                     Err(self.outdated(reference, &present, sent, "is there already"))
@@ -333,8 +336,8 @@ impl Pass<'_> {
         })
     }
 
-    /// The plan is based on an object that somebody has changed since, or that was not known. For instance an autoscaler has changed the
-    /// replicas: only a new plan keeps them.
+    /// Handles a plan that is based on an outdated object, or that did not know the object. For instance, an autoscaler has
+    /// changed the replicas, and only a new plan keeps them.
     fn outdated<K: Child + Watched>(
         &self,
         reference: &ObjectRef,
@@ -363,8 +366,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Deletes a live object that differs in an immutable field. Its pods stay where its successor adopts them, so that they go on
-    /// serving. Returns the live object if it has changed meanwhile.
+    /// Deletes a live object that differs in an immutable field. If its successor adopts its pods, they are orphaned and go
+    /// on serving. Returns the live object if it has changed meanwhile.
     async fn make_way<K: Child + Watched>(
         &self,
         api: &Api<K>,
@@ -387,7 +390,7 @@ impl Pass<'_> {
         Ok(None)
     }
 
-    /// The live object, which must be controlled by the service.
+    /// Reads the live object, which must be controlled by the service.
     async fn read<K: Child + Watched>(
         &self,
         api: &Api<K>,
@@ -425,7 +428,8 @@ impl Pass<'_> {
         self.written(reference, created, sent, event::CREATED)
     }
 
-    /// `asked` is the fingerprint of the planned object, before values of the live object were carried over.
+    /// Stores the updated object. `asked` is the fingerprint of the planned object, before values of the live object were
+    /// copied to it.
     fn updated<K: Child + Watched + Serialize>(
         &self,
         reference: &ObjectRef,
@@ -438,7 +442,7 @@ impl Pass<'_> {
         if desired.differs(&updated) {
             self.context.settled.note(&self.subject.key, reference, asked, &updated);
             if updated.metadata().resource_version == live.metadata().resource_version {
-                // Somebody else's webhook undoes the change: nothing was written, and there is no event.
+                // Another webhook has reverted the change: nothing was written, and there is no event.
                 return updated;
             }
         }
@@ -461,7 +465,7 @@ impl Pass<'_> {
         reason: &'static str,
     ) -> K {
         self.accept(&object, sent);
-        // The next plan may depend on it: a certificate names the address of a Service.
+        // The next plan may depend on this object: for instance, a certificate contains the address of a Service.
         self.context.services.add(self.subject.key.clone());
         tracing::info!(service = %self.subject.key, child = %reference, "{reason} a child.");
         self.context.events.normal(self.subject, reason, format!("{reason} {reference}"));

@@ -1,4 +1,5 @@
-//! Which APIs the cluster serves, as their CRDs come and go: our own, which may be installed after us, and optional ones.
+//! Tracks which APIs the cluster serves while CRDs are installed and removed. These are our own CRDs, which may be installed
+//! after the controller, and optional ones.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,30 +24,30 @@ use crate::{
     watch::{Capability, FirstList, Served, Watched, forget_others, list, scopes, watch},
 };
 
-/// Between two discoveries of the served APIs, for a controller that may not watch CRDs.
+/// The time between two discoveries of the served APIs, for a controller that may not watch CRDs.
 const PERIOD: Duration = Duration::from_secs(15);
-/// The same while nothing is known yet.
+/// The time between two discoveries until the first one has succeeded.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A kind that clusters may lack, and what is done with it.
+/// A kind that clusters may lack, and how the controller handles it.
 #[derive(Clone, Copy)]
 struct Optional {
     kind: Kind,
     served: Served,
     capability: Option<Capability>,
-    /// The kind as requests name it.
+    /// The plural name of the kind in requests.
     plural: fn() -> String,
-    /// Group and version, and the name of the kind.
+    /// The group and version, and the name of the kind.
     resource: fn() -> (String, String),
     list: List,
     start: fn(&mut Follower, Self),
     empty: fn(&Context),
 }
 
-/// Fills the cache of a kind, of a namespace or of all.
+/// Fills the cache of a kind from one namespace or from all.
 type List = for<'a> fn(&'a Context, Option<&'a str>) -> BoxFuture<'a, Result<(), kube::Error>>;
 
-/// The kinds that clusters may lack: our own first.
+/// The kinds that clusters may lack. Our own come first.
 fn optional_kinds() -> Vec<Optional> {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
@@ -72,7 +73,7 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
         }
         return follower.tasks.shutdown().await;
     }
-    // Metadata only: a schema has a megabyte.
+    // Metadata only, because a CRD's schema may have a megabyte.
     let crds = Selection::of::<CustomResourceDefinition>().metadata_only();
     let mut events = longboat_watch::events(&follower.context.client, &crds);
     let kinds = optional_kinds();
@@ -91,8 +92,8 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
             Some(Ok(Event::InitDone)) => {
                 for &optional in &kinds {
                     match optional.served {
-                        // It changes only with the version of the API server, whose restart ends all watches. So discovery is asked each
-                        // time the CRDs are listed anew.
+                        // Such a kind changes only with the version of the API server, whose restart ends all watches. So
+                        // discovery is repeated each time the CRDs are listed again.
                         Served::ByVersion(_) => {
                             if let Some(served) = is_served(&follower.context, optional).await {
                                 follower.set(optional, served);
@@ -116,7 +117,8 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
             Some(Err(error)) => {
                 tracing::debug!(%error, "The watch of CRDs is interrupted.");
                 if follower.startup.is_some() && is_forbidden(&error) {
-                    // Without the right to list CRDs, every kind is watched: the response says whether it is served.
+                    // Without the right to list CRDs, the controller watches every kind, and the response shows whether the
+                    // kind is served.
                     for &optional in &kinds {
                         follower.set(optional, true);
                     }
@@ -128,7 +130,8 @@ pub(crate) async fn follow(context: Arc<Context>, startup: Startup, cancel: Canc
     follower.tasks.shutdown().await;
 }
 
-/// The same for a controller that is confined to namespaces and may not list CRDs: discovery is open to everybody.
+/// Like [`follow`], for a controller that watches only some namespaces and may not list CRDs. Discovery is open to every
+/// user.
 async fn discover(follower: &mut Follower) {
     loop {
         let mut served: HashMap<String, Option<Vec<String>>> = HashMap::new();
@@ -139,7 +142,7 @@ async fn discover(follower: &mut Follower) {
                 served.insert(api.clone(), found);
             }
             let kinds = served.get(&api).and_then(Option::as_ref);
-            // Where it is not known, nothing changes.
+            // If discovery failed, nothing changes.
             if let Some(kinds) = kinds {
                 follower.set(optional, kinds.contains(&kind));
             }
@@ -152,7 +155,7 @@ async fn discover(follower: &mut Follower) {
     }
 }
 
-/// The kinds of a group and version, if the API server says.
+/// The kinds of a group and version. Returns `None` if discovery failed.
 async fn kinds_of(context: &Context, api: &str) -> Option<Vec<String>> {
     match context.client.list_api_group_resources(api).await {
         Ok(list) => Some(list.resources.into_iter().map(|resource| resource.kind).collect()),
@@ -164,13 +167,13 @@ async fn kinds_of(context: &Context, api: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Whether the API server serves a kind, if it says.
+/// Whether the API server serves a kind. Returns `None` if discovery failed.
 async fn is_served(context: &Context, optional: Optional) -> Option<bool> {
     let (api, kind) = (optional.resource)();
     Some(kinds_of(context, &api).await?.contains(&kind))
 }
 
-/// The kind of a CRD.
+/// The optional kind that a CRD defines.
 fn of_crd(kinds: &[Optional], crd: &Received) -> Option<Optional> {
     let name = crd.metadata.name.as_deref()?;
     kinds.iter().copied().find(|optional| matches!(optional.served, Served::ByCrd(crd, _) if crd == name))
@@ -182,7 +185,7 @@ fn is_forbidden(error: &watcher::Error) -> bool {
 
 struct Follower {
     context: Arc<Context>,
-    /// Until the first list of CRDs; kinds that appear later hold nothing up.
+    /// Set until the first list of CRDs. Kinds that appear later do not delay the start.
     startup: Option<Startup>,
     cancel: CancellationToken,
     watches: HashMap<Kind, CancellationToken>,
@@ -192,7 +195,7 @@ struct Follower {
 // === impl Optional ===
 
 impl Optional {
-    /// None if every cluster serves the kind.
+    /// Returns `None` if every cluster serves the kind.
     fn of<K: Watched>() -> Option<Self> {
         let (Served::ByCrd(_, capability) | Served::ByVersion(capability)) = K::SERVED else { return None };
         Some(Self {
@@ -207,7 +210,7 @@ impl Optional {
         })
     }
 
-    /// Records whether it is served.
+    /// Records whether the kind is served.
     fn note(self, context: &Context, served: bool) {
         context.update_capabilities(|all| {
             if let Some(capability) = self.capability {
@@ -220,7 +223,7 @@ impl Optional {
 // === impl Follower ===
 
 impl Follower {
-    /// Watches a kind if it is served, and forgets it otherwise.
+    /// Starts to watch a kind if it is served. Otherwise stops, and empties its cache.
     fn set(&mut self, optional: Optional, served: bool) {
         if served && !self.watches.contains_key(&optional.kind) {
             (optional.start)(self, optional);
@@ -251,10 +254,11 @@ impl Follower {
     }
 }
 
-/// Fills the caches of the optional kinds once, and records which of them the cluster has. Returns a sentence for each that may not be listed.
+/// Fills the caches of the optional kinds once, and records which kinds the cluster serves. Returns a sentence for each kind
+/// that the user may not list.
 ///
 /// # Errors
-/// The kind that cannot be listed, and why.
+/// The kind that could not be listed, and the reason.
 pub(crate) async fn list_all(context: &Context) -> Result<Vec<String>, (String, kube::Error)> {
     let mut hidden = Vec::new();
     let others = optional_kinds().into_iter();
@@ -269,8 +273,9 @@ pub(crate) async fn list_all(context: &Context) -> Result<Vec<String>, (String, 
     Ok(hidden)
 }
 
-/// The same for a controller that may not list a kind in the whole cluster: it lists the watched namespaces. API servers refuse
-/// also kinds that they do not serve, so discovery says whether they do. Returns a sentence if something stays hidden.
+/// Lists a kind in the watched namespaces, for a user who may not list it in the whole cluster. API servers also deny access
+/// to kinds that they do not serve, so discovery decides whether the kind is served. Returns a sentence if some objects stay
+/// hidden.
 async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
     if is_served(context, optional).await == Some(false) {
         return None;
@@ -293,7 +298,7 @@ async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
     Some(format!("{}{where_from} may not be listed, and count as absent", (optional.plural)()))
 }
 
-/// Asks for the version of the API server, which some features depend on. Not knowing it costs an advisory condition.
+/// Reads the version of the API server, on which some features depend. If it stays unknown, an advisory condition is missing.
 pub(crate) async fn version(context: &Context) {
     match context.client.apiserver_version().await {
         Ok(info) => {

@@ -1,4 +1,4 @@
-//! Configs: which services use them, and whether they may be deleted.
+//! Configs: finds the services that use them, and blocks their deletion while they are in use.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ use serde_json::json;
 use crate::{
     announce,
     context::Context,
-    error::{PassError, has_code},
+    error::{ReconcileError, has_code},
     events::Subject,
     finalizer,
     watch::Watched,
 };
 
 /// Keeps the finalizer and the status of one config up to date.
-pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassError> {
+pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), ReconcileError> {
     let Some(config) = context.caches.configs.get(key) else {
         context.configs.forget(key);
         return Ok(());
@@ -36,7 +36,8 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassEr
         }
         finalizer::add(context, config.as_ref(), names::CONFIG_FINALIZER).await?;
     }
-    // Nearly every service uses a preset: unless it is being deleted, it only matters whether any does.
+    // Nearly every service uses a preset. Unless the preset is being deleted, it only matters whether at least one service
+    // uses it.
     let most = if is_preset(context, key) && !deleting { 1 } else { usize::MAX };
     let users = users_of(context, key, most, deleting);
     if deleting && users.is_empty() {
@@ -55,14 +56,14 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassEr
     publish(context, key, &config, &users, deleting).await
 }
 
-/// Enqueues the configs that a service of that namespace uses before a change and not after it, or the other way round. A service that
-/// was created or deleted has only one of both.
+/// Enqueues the configs that a service of that namespace starts or stops to use with a change. If the service was created,
+/// `before` is `None`; if it was deleted, `now` is.
 pub(crate) fn enqueue_used(context: &Context, namespace: &str, before: Option<&Peer>, now: Option<&Peer>) {
     let configs = |peer: Option<&Peer>| peer.map(|peer| (peer.configs.clone(), peer.would_use.clone()));
     if configs(before) == configs(now) {
         return;
     }
-    // What a service would use matters for configs that are being deleted only.
+    // The configs that a service would use matter only if the config is being deleted.
     for config in context.caches.configs.all().filter(|config| config.metadata.deletion_timestamp.is_some()) {
         let key = Key::of(config.as_ref());
         if is_in_reach(context, namespace, &key) {
@@ -88,7 +89,7 @@ fn used_by(context: &Context, namespace: &str, peer: &Peer) -> BTreeSet<Key> {
     }
 }
 
-/// Whether it is among [`used_by`].
+/// Whether the config is among [`used_by`].
 fn uses(context: &Context, namespace: &str, peer: &Peer, config: &Key) -> bool {
     let is_named = |name: &str| *config.name == *name;
     match &peer.configs {
@@ -101,21 +102,21 @@ fn uses(context: &Context, namespace: &str, peer: &Peer, config: &Key) -> bool {
     }
 }
 
-/// Whether a service of that namespace that is not composed would use a config: one that it mentions, or a preset. Which presets
-/// it needs is not known before it is composed, so all of them count.
+/// Whether a service that is not composed would use a config: one that it mentions, or a preset. Until composition it is
+/// unknown which presets the service needs, so all of them count.
 fn would_use(context: &Context, namespace: &str, peer: &Peer, config: &Key) -> bool {
     let Some(names) = &peer.would_use else { return false };
     is_in_reach(context, namespace, config)
         && (names.iter().any(|name| **name == *config.name) || is_well_known(context, &config.name))
 }
 
-/// Whether services of a namespace can use a config.
+/// Whether services of a namespace can refer to a config.
 fn is_in_reach(context: &Context, namespace: &str, config: &Key) -> bool {
     [namespace, &context.args.system_namespace].contains(&&*config.namespace)
 }
 
-/// Services that use a config, by namespace and name, at most so many; those that would use it, too, if it is `deleting`. A
-/// service counts until it is gone.
+/// Returns up to `most` services that use a config, sorted by namespace and name. If the config is `deleting`, services that
+/// would use it count too. A service counts until it no longer exists.
 fn users_of(context: &Context, config: &Key, most: usize, deleting: bool) -> Vec<ServiceReference> {
     let anywhere = *config.namespace == context.args.system_namespace;
     let namespace = (!anywhere).then_some(&*config.namespace);
@@ -144,12 +145,13 @@ async fn publish(
     config: &LLMInferenceServiceConfig,
     users: &[ServiceReference],
     deleting: bool,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let before = config.status.clone().unwrap_or_default();
     let mut status = before.clone();
     let now = Timestamp::now();
     let mut conditions = Conditions::new(&[], &mut status.conditions, now);
-    // Presets are used by nearly every service: naming them all would rewrite each preset whenever a service comes or goes.
+    // Nearly every service uses the presets. If the message counted the services, every new or deleted service would rewrite
+    // each preset.
     let preset = is_preset(context, key);
     let message = if preset { "used as a preset".to_owned() } else { referenced_by(users.len()) };
     match (users.is_empty(), deleting) {
@@ -186,10 +188,10 @@ async fn write(
     context: &Context,
     key: &Key,
     status: &LLMInferenceServiceConfigStatus,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let patch = json!([{"op": "add", "path": "/status", "value": status}]);
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
-        PassError::Unfinished(format!("the status cannot be written as a patch: {error}"))
+        ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
     let api = LLMInferenceServiceConfig::api(&context.client, Some(&key.namespace));
     let asked = context.caches.configs.sending();
@@ -199,6 +201,6 @@ async fn write(
             Ok(())
         }
         Err(error) if has_code(&error, 404) => Ok(()),
-        Err(error) => Err(PassError::request(format!("update the status of {key}"), error)),
+        Err(error) => Err(ReconcileError::request(format!("update the status of {key}"), error)),
     }
 }

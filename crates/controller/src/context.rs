@@ -1,4 +1,4 @@
-//! What all reconciles share.
+//! The state that all reconciles share.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -26,10 +26,10 @@ use crate::{
     watch::Watched,
 };
 
-/// More services than this that depend on one object are reconciled in the background when it changes.
+/// If more services than this depend on a changed object, they are enqueued with background priority.
 const MANY: usize = 32;
 
-/// What all reconciles share.
+/// The state that all reconciles share.
 pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) args: Args,
@@ -43,26 +43,26 @@ pub(crate) struct Context {
     pub(crate) metrics: Metrics,
     pub(crate) composer: Composer,
     pub(crate) judge: Judge,
-    /// Children that somebody else's webhooks change.
+    /// Children that other parties' webhooks change.
     pub(crate) settled: Settled,
-    /// Requests that prove that services serve.
+    /// The proof requests.
     pub(crate) proofs: Proofs,
-    /// Models that are on their way.
+    /// The progress of running downloads.
     pub(crate) downloads: Downloads,
     /// Contents of Secrets that services refer to.
     pub(crate) secret_contents: SecretContents,
     pub(crate) preset_names: PresetNames,
     capabilities: RwLock<Capabilities>,
     platform: RwLock<PlatformState>,
-    /// The configs, prepared for merging.
+    /// The configs, parsed and ready to merge.
     layers: RwLock<HashMap<Key, Arc<Layer>>>,
-    /// What each service was last composed from: as long as that is the same, there are no new warnings about it.
+    /// What each service was last composed from. While that stays the same, its warnings stay the same.
     composed: parking_lot::Mutex<HashMap<Key, Composed>>,
-    /// The error of each service's last reconcile, so that the same error is one event.
+    /// The error of each service's last reconcile, so that a repeated error does not become another event.
     errors: parking_lot::Mutex<HashMap<Key, String>>,
 }
 
-/// The objects of one kind, and of services what others depend on.
+/// The cache of one kind. For services, it also has their peers.
 pub(crate) type Cache<K> = longboat_store::Cache<K, Peer>;
 
 /// A change of an object.
@@ -77,14 +77,14 @@ fn empty<K: Watched>() -> Cache<K> {
     })
 }
 
-/// What a service was composed from.
+/// The input from which a service was composed.
 struct Composed {
-    /// A hash of its own spec.
+    /// A hash of the service's own spec.
     own: u64,
     layers: Box<[Arc<Layer>]>,
 }
 
-/// The parsed platform settings, or why there are none.
+/// The parsed platform settings, or why they cannot be used.
 pub(crate) type PlatformState = Result<Arc<Platform>, PlatformError>;
 
 macro_rules! caches {
@@ -94,7 +94,7 @@ macro_rules! caches {
         pub(crate) struct Caches {
             pub(crate) inference_services: Cache<LLMInferenceService>,
             pub(crate) configs: Cache<LLMInferenceServiceConfig>,
-            /// Which Secrets there are beside ours.
+            /// The metadata of Secrets that are not ours.
             pub(crate) secret_metadata: Cache<SecretMetadata>,
             $(pub(crate) $field: Cache<types::$kind>,)*
         }
@@ -157,7 +157,7 @@ impl Context {
         self.platform.read().clone()
     }
 
-    /// Parses the platform settings as cached. Whether they changed.
+    /// Parses the platform settings from the cache. Returns whether they changed.
     pub(crate) fn load_platform(&self) -> bool {
         let namespace = &self.args.system_namespace;
         let key = Key::new(namespace, names::PLATFORM_CONFIG_MAP);
@@ -178,7 +178,7 @@ impl Context {
         *self.capabilities.read()
     }
 
-    /// Changes the capabilities, and enqueues every service if that made a difference.
+    /// Changes the capabilities. If they differ afterwards, enqueues every service.
     pub(crate) fn update_capabilities(&self, change: impl FnOnce(&mut Capabilities)) {
         let mut capabilities = self.capabilities.write();
         let before = *capabilities;
@@ -197,7 +197,8 @@ impl Context {
         }
     }
 
-    /// Enqueues the services that depend on something that has changed. What many share is no reason to let others wait.
+    /// Enqueues the services that depend on a changed object. If they are many, they get background priority, so that other
+    /// services need not wait.
     pub(crate) fn enqueue_dependents(&self, services: Vec<Key>) {
         let are_many = services.len() > MANY;
         for service in services {
@@ -209,8 +210,8 @@ impl Context {
         }
     }
 
-    /// Remembers from which layers a service was composed. Whether that has changed: warnings about layers take longer than
-    /// merging them, so they are computed once.
+    /// Records from which layers a service was composed. Returns whether these differ from the last ones. Computing warnings
+    /// about layers takes longer than merging, so it is done only when the layers change.
     pub(crate) fn has_new_layers(&self, service: &Key, effective: &Effective) -> bool {
         let Some(own) = hash::of(effective.own()) else { return true };
         let now = Composed { own, layers: effective.layers().into() };
@@ -227,12 +228,12 @@ impl Context {
         true
     }
 
-    /// Forgets what a service was composed from.
+    /// Forgets from which layers a service was composed.
     pub(crate) fn forget_layers(&self, service: &Key) {
         self.composed.lock().remove(service);
     }
 
-    /// Remembers the error of a reconcile, if it failed. Whether it is a new one.
+    /// Records the error of a reconcile, or its success. Returns whether the error is a new one.
     pub(crate) fn note_error(&self, service: &Key, error: Option<&str>) -> bool {
         let mut errors = self.errors.lock();
         match error {
@@ -248,12 +249,12 @@ impl Context {
         }
     }
 
-    /// A config, prepared for merging.
+    /// The parsed layer of a config.
     pub(crate) fn layer(&self, key: &Key) -> Option<Arc<Layer>> {
         self.layers.read().get(key).cloned()
     }
 
-    /// Prepares a config for merging, or forgets it.
+    /// Parses a config into a layer, or removes its layer.
     pub(crate) fn set_layer(&self, key: &Key, config: Option<&LLMInferenceServiceConfig>) {
         let layer = config.and_then(|config| match Layer::new(config) {
             Ok(layer) => Some(Arc::new(layer)),

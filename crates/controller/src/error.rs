@@ -3,7 +3,7 @@
 /// Why the controller stops.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A task of the controller ended although nobody asked it to.
+    /// A task of the controller ended without a shutdown.
     #[error("a task of the controller stopped unexpectedly: {0}")]
     Task(String),
     /// A port cannot be opened.
@@ -38,7 +38,7 @@ pub enum Error {
 
 /// Why the reconcile of an object has to be tried again.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PassError {
+pub(crate) enum ReconcileError {
     /// Somebody else changed an object at the same time. The watch reports its new state soon.
     #[error("{what} was changed by somebody else")]
     Conflict {
@@ -57,7 +57,7 @@ pub(crate) enum PassError {
     Unfinished(String),
 }
 
-impl PassError {
+impl ReconcileError {
     /// A failed request, as a conflict where the answer says so.
     pub(crate) fn request(what: impl Into<String>, source: kube::Error) -> Self {
         let what = what.into();

@@ -26,49 +26,49 @@ use longboat_plan::Key;
 
 use crate::error::{has_code, text_of};
 
-/// Events that may wait to be written: those of a thousand services that come at once. What does not fit is dropped: events help
-/// people, nothing depends on them.
+/// The most events that wait to be written: those of a thousand services at once. Further events are dropped. Events only
+/// inform people, and nothing depends on them.
 const WAITING: usize = 16 * 1024;
-/// How long an event waits for running reconciles at most: where they never end, one event a second is written.
+/// The longest time that an event waits for running reconciles. If reconciles never stop, one event per second is written.
 const POLITENESS: Duration = Duration::from_secs(1);
-/// Times that an event is tried to be written, where the API server is not there or asks for patience: about half a minute.
+/// The attempts to write an event while the API server is unreachable or overloaded, for about half a minute.
 const ATTEMPTS: u32 = 32;
-/// Between the first two attempts, and longest between later ones.
+/// The pause after the first attempt, and the longest pause between later ones.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
-/// How long the last events may take, at the end of the process.
+/// The time limit for the last events when the process ends.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(3);
-/// Events that are remembered to be counted on instead of written anew.
+/// The number of events that are remembered, so that a repetition increases a count instead of creating an event.
 const REMEMBERED: usize = 4096;
-/// Longest part of an object's name in an event's name, which also has a hash.
+/// The longest part of an object's name in an event's name, which also contains a hash.
 const LONGEST_NAME: usize = 200;
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) key: Key,
     pub(crate) uid: String,
     pub(crate) kind: &'static str,
-    /// Name of the controller that speaks.
+    /// The name of the reporting controller.
     pub(crate) source: &'static str,
 }
 
-/// Takes events, to be written by [`write_all`].
+/// Queues events for [`write_all`].
 #[derive(Clone, Debug)]
 pub(crate) struct EventSink {
     sender: mpsc::Sender<Note>,
     /// How many reconciles are running.
-    passes: watch::Sender<usize>,
+    running: watch::Sender<usize>,
 }
 
-/// Where events come out.
+/// The receiving end of the event queue.
 pub(crate) struct Notes {
     receiver: mpsc::Receiver<Note>,
-    passes: watch::Receiver<usize>,
+    running: watch::Receiver<usize>,
 }
 
 /// Held while a reconcile runs. Half of the requests for a new service are events: they wait until its children are
 /// there.
-pub(crate) struct Pass<'a>(&'a EventSink);
+pub(crate) struct Reconciling<'a>(&'a EventSink);
 
 #[derive(Debug)]
 pub(crate) struct Note {
@@ -76,21 +76,21 @@ pub(crate) struct Note {
     type_: &'static str,
     reason: &'static str,
     message: String,
-    /// Whether the same event is to be written once only, instead of being counted.
+    /// Whether repetitions of the event are ignored instead of counted.
     once: bool,
 }
 
-/// A sink, and where its events come out.
+/// Creates a sink and its receiving end.
 pub(crate) fn channel() -> (EventSink, Notes) {
     let (sender, receiver) = mpsc::channel(WAITING);
-    let (passes, under_way) = watch::channel(0);
-    (EventSink { sender, passes }, Notes { receiver, passes: under_way })
+    let (running, under_way) = watch::channel(0);
+    (EventSink { sender, running }, Notes { receiver, running: under_way })
 }
 
 // === impl EventSink ===
 
 impl EventSink {
-    /// Something happened.
+    /// Records something that happened.
     pub(crate) fn normal(&self, subject: &Subject, reason: &'static str, message: String) {
         self.send(Note { subject: subject.clone(), type_: "Normal", reason, message, once: false });
     }
@@ -106,9 +106,9 @@ impl EventSink {
     }
 
     /// A reconcile begins.
-    pub(crate) fn pass(&self) -> Pass<'_> {
-        self.passes.send_modify(|passes| *passes += 1);
-        Pass(self)
+    pub(crate) fn reconciling(&self) -> Reconciling<'_> {
+        self.running.send_modify(|running| *running += 1);
+        Reconciling(self)
     }
 
     fn send(&self, note: Note) {
@@ -118,20 +118,20 @@ impl EventSink {
     }
 }
 
-// === impl Pass ===
+// === impl Reconciling ===
 
-impl Drop for Pass<'_> {
+impl Drop for Reconciling<'_> {
     fn drop(&mut self) {
-        self.0.passes.send_modify(|passes| *passes -= 1);
+        self.0.running.send_modify(|running| *running -= 1);
     }
 }
 
-/// Writes events until the last sink is dropped, while no reconcile is running.
+/// Writes events while no reconcile is running. Returns when the last sink is dropped.
 pub(crate) async fn write_all(client: Client, mut notes: Notes) {
     let mut counts: HashMap<String, i32> = HashMap::new();
     while let Some(note) = notes.receiver.recv().await {
         // Without sinks no reconcile runs.
-        let _ = timeout(POLITENESS, notes.passes.wait_for(|passes| *passes == 0)).await;
+        let _ = timeout(POLITENESS, notes.running.wait_for(|running| *running == 0)).await;
         if counts.len() >= REMEMBERED {
             counts.clear();
         }
@@ -139,7 +139,7 @@ pub(crate) async fn write_all(client: Client, mut notes: Notes) {
     }
 }
 
-/// Writes one event. While there is no answer, those behind it wait.
+/// Writes one event. Later events wait until this one is written or given up.
 async fn write(client: &Client, note: &Note, counts: &mut HashMap<String, i32>) {
     let name = name_of(note);
     let place = format!("{}/{name}", note.subject.key.namespace);
@@ -164,11 +164,12 @@ async fn write(client: &Client, note: &Note, counts: &mut HashMap<String, i32>) 
         sleep(pause).await;
         pause = (pause * 2).min(PAUSES[1]);
     }
-    // The event may have expired meanwhile: the next one is written anew.
+    // The event may have expired meanwhile, so the next one starts a new count.
     counts.remove(&place);
 }
 
-/// Counts on an event, if its new count is known, or else makes it. How often it has happened.
+/// Updates the count of an event if `count` is known, and creates the event otherwise. Returns how often the event has
+/// happened.
 async fn attempt_to_write(
     api: &Api<Event>,
     note: &Note,
@@ -181,7 +182,7 @@ async fn attempt_to_write(
     }
     match create(api, &event_of(note, name)).await {
         Ok(()) => Ok(1),
-        // Written before this process started, or by an attempt whose answer got lost.
+        // The event was written before this process started, or by an attempt whose response was lost.
         Err(error) if has_code(&error, 409) && (note.once || again) => Ok(1),
         Err(error) if has_code(&error, 409) => {
             let known = api.get_opt(name).await?.and_then(|event| event.count);
@@ -191,7 +192,7 @@ async fn attempt_to_write(
     }
 }
 
-/// Whether it may be over in a moment: no answer, or one that asks for patience.
+/// Whether the error may be temporary: no response, or a response that asks to retry.
 fn may_pass(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 429 || status.code >= 500,
@@ -200,7 +201,7 @@ fn may_pass(error: &kube::Error) -> bool {
     }
 }
 
-/// Makes an event. What the server made of it is not read: nearly half of all that is written are events.
+/// Creates an event. The response is not decoded, because nearly half of all writes are events.
 async fn create(api: &Api<Event>, event: &Event) -> Result<(), kube::Error> {
     let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
     let request = Request::new(api.resource_url()).create(&PostParams::default(), body);
@@ -242,7 +243,7 @@ fn event_of(note: &Note, name: &str) -> Event {
     }
 }
 
-/// The same event about the same object has the same name, also after a restart.
+/// The same event about the same object always has the same name, even after a restart.
 fn name_of(note: &Note) -> String {
     let mut hasher = DefaultHasher::new();
     (&note.subject.uid, note.type_, note.reason, &note.message).hash(&mut hasher);
@@ -251,7 +252,7 @@ fn name_of(note: &Note) -> String {
     format!("{head}.{:016x}", hasher.finish())
 }
 
-/// Now, to the second: what events are stored with.
+/// The current time in whole seconds, as events store it.
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)

@@ -1,20 +1,20 @@
-//! Holds back the writes of a process that is not the leader, or not any more.
+//! Blocks the writes of a process that is not the leader, or no longer.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
-/// Until when this process may write. Clones share one state.
+/// The time until which this process may write. Clones share one state.
 ///
-/// A leader that loses the lease stops at once. But a process that was suspended continues where it was before it checks the clock.
-/// So each write checks the clock.
+/// A leader that loses the lease stops at once. But a process that was suspended resumes in the middle of its work, so each
+/// write checks the clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Fence {
     open: Arc<RwLock<Option<Instant>>>,
 }
 
-/// A write was held back.
+/// A write was blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not sent: this process does not hold the lease")]
 pub(crate) struct Closed;
@@ -22,18 +22,18 @@ pub(crate) struct Closed;
 // === impl Fence ===
 
 impl Fence {
-    /// Nobody writes until elected.
+    /// Creates a fence that blocks all writes until [`Fence::set`].
     pub(crate) fn closed() -> Self {
         Self { open: Arc::default() }
     }
 
-    /// Lets writes through until then; none from now on if there is no such time.
+    /// Allows writes until `end`. `None` blocks them from now on.
     pub(crate) fn set(&self, end: Option<Instant>) {
         *self.open.write() = end;
     }
 
     /// Whether a write may go through now.
-    pub(crate) fn pass(&self) -> Result<(), Closed> {
+    pub(crate) fn check(&self) -> Result<(), Closed> {
         let open = *self.open.read();
         if open.is_some_and(|end| Instant::now() < end) { Ok(()) } else { Err(Closed) }
     }
@@ -48,13 +48,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn writes_pass_while_the_lease_lasts_and_not_a_moment_longer() {
         let fence = Fence::closed();
-        assert_eq!(fence.pass(), Err(Closed));
+        assert_eq!(fence.check(), Err(Closed));
         fence.set(Some(Instant::now() + Duration::from_secs(10)));
-        assert_eq!(fence.clone().pass(), Ok(()));
+        assert_eq!(fence.clone().check(), Ok(()));
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(fence.pass(), Err(Closed));
+        assert_eq!(fence.check(), Err(Closed));
         fence.set(Some(Instant::now() + Duration::from_secs(10)));
         fence.set(None);
-        assert_eq!(fence.pass(), Err(Closed));
+        assert_eq!(fence.check(), Err(Closed));
     }
 }

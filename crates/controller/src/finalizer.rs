@@ -1,4 +1,4 @@
-//! Finalizers, added and removed by a patch that contains nothing else, so that the rest of the object stays as users wrote it.
+//! Adds and removes finalizers by a patch that contains nothing else, so that the rest of the object stays as users wrote it.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -7,7 +7,7 @@ use longboat_plan::Key;
 
 use crate::{
     context::Context,
-    error::{PassError, has_code},
+    error::{ReconcileError, has_code},
     watch::Watched,
 };
 
@@ -17,7 +17,11 @@ pub(crate) fn has<K: Watched>(object: &K, finalizer: &str) -> bool {
 }
 
 /// Adds a finalizer.
-pub(crate) async fn add<K: Watched>(context: &Context, object: &K, finalizer: &str) -> Result<(), PassError> {
+pub(crate) async fn add<K: Watched>(
+    context: &Context,
+    object: &K,
+    finalizer: &str,
+) -> Result<(), ReconcileError> {
     let mut finalizers = object.metadata().finalizers.clone().unwrap_or_default();
     finalizers.push(finalizer.to_owned());
     write(context, object, &finalizers).await
@@ -28,13 +32,17 @@ pub(crate) async fn remove<K: Watched>(
     context: &Context,
     object: &K,
     finalizer: &str,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let mut finalizers = object.metadata().finalizers.clone().unwrap_or_default();
     finalizers.retain(|f| f != finalizer);
     write(context, object, &finalizers).await
 }
 
-async fn write<K: Watched>(context: &Context, object: &K, finalizers: &[String]) -> Result<(), PassError> {
+async fn write<K: Watched>(
+    context: &Context,
+    object: &K,
+    finalizers: &[String],
+) -> Result<(), ReconcileError> {
     let key = Key::of(object);
     let metadata = object.metadata();
     // With the resourceVersion, because a merge patch replaces the whole list.
@@ -48,13 +56,13 @@ async fn write<K: Watched>(context: &Context, object: &K, finalizers: &[String])
     let sent = cache.sending();
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(updated) => {
-            // An object that waited only for this is deleted now, and the watch reports that.
+            // An object that waited only for this finalizer is deleted now, and the watch reports that.
             if updated.metadata().deletion_timestamp.is_none() {
                 cache.set_response(&updated, sent);
             }
             Ok(())
         }
         Err(error) if has_code(&error, 404) => Ok(()),
-        Err(error) => Err(PassError::request(format!("update the finalizers of {key}"), error)),
+        Err(error) => Err(ReconcileError::request(format!("update the finalizers of {key}"), error)),
     }
 }

@@ -1,11 +1,11 @@
-//! Hashes of objects: eight bytes that differ when an object has changed since it was last seen.
+//! Hashes of objects, to detect whether an object has changed.
 
 use std::{hash::Hasher, io};
 
 use ahash::AHasher;
 use serde::Serialize;
 
-/// A hash of an object's JSON; none if it cannot be serialized. It is only valid within this process.
+/// Returns a hash of an object's JSON, or `None` if the object cannot be serialized. It is only valid within this process.
 pub(crate) fn of<T: Serialize>(object: &T) -> Option<u64> {
     let mut hash = Hash(AHasher::default());
     serde_json::to_writer(&mut hash, object).ok()?;

@@ -12,24 +12,24 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{context::Context, error::Error, queue::Queue, readiness::Readiness};
 
-/// Probes at once; kubelet sends one at a time.
+/// The most concurrent probes; the kubelet sends one at a time.
 const CONNECTIONS: usize = 64;
-/// How long a probe may take to ask.
+/// The time limit for a probe's request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A reconcile that takes longer hangs: a request that nobody answers fails after 70 seconds, and the first
-/// failure ends it.
+/// A reconcile that takes longer than this is stuck: each request times out after 70 seconds, and the first failed request
+/// ends the reconcile.
 const LONGEST_PASS: Duration = Duration::from_mins(30);
 
-/// Where to listen, as Go's flags say it: `:8081`, `127.0.0.1:8081`, or `0` for nowhere.
+/// The address to listen on, in the syntax of Go's flags: `:8081`, `127.0.0.1:8081`, or `0` to not listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// Nowhere.
+    /// Do not listen.
     Off,
-    /// At `HOST:PORT`; an empty host is every address.
+    /// Listen on `HOST:PORT`. An empty host means every address.
     At(String),
 }
 
-/// A flag that names no address.
+/// A flag that is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected HOST:PORT, :PORT, or 0 for nowhere")]
 pub struct NoAddress;
@@ -59,12 +59,12 @@ impl fmt::Display for Listen {
 }
 
 impl Listen {
-    /// Listens, if anywhere.
+    /// Binds the address. Returns `None` for [`Listen::Off`].
     pub(crate) async fn bind(&self, what: &'static str) -> Result<Option<TcpListener>, Error> {
         let Self::At(address) = self else { return Ok(None) };
         let bound = match address.strip_prefix(':') {
             Some(port) => match TcpListener::bind(format!("[::]:{port}")).await {
-                // A machine without IPv6.
+                // The machine may have no IPv6.
                 Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,
                 bound => bound,
             },
@@ -74,7 +74,7 @@ impl Listen {
     }
 }
 
-/// Answers probes until `shutdown`, after which it says that it is not ready until `end`.
+/// Responds to probes until `end`. After `shutdown`, reports that the controller is not ready.
 pub(crate) async fn serve(
     listener: TcpListener,
     readiness: Readiness,
@@ -99,17 +99,16 @@ pub(crate) async fn serve(
     longboat_accept::until(&end, listener, CONNECTIONS, connection).await.shutdown().await;
 }
 
-/// Names a reconcile that has been running for so long that it will not end, if there is one.
+/// Names a reconcile that is stuck, if there is one.
 ///
-/// A reconcile ends when a request fails, and a request fails when the API server is away: while it is, reconciles fail and are tried
-/// again, and nothing is stuck.
+/// While the API server is unreachable, requests fail and reconciles are retried, so no reconcile is stuck.
 fn stuck<K: Clone + Eq + Hash + fmt::Display>(queue: &Queue<K>) -> Option<String> {
     let (key, running) = queue.longest()?;
     if running < LONGEST_PASS {
         return None;
     }
     tracing::error!(object = %key, minutes = running.as_secs() / 60, "A reconcile does not end.");
-    Some(format!("[-]reconciling: a pass has been under way for {} minutes\n", running.as_secs() / 60))
+    Some(format!("[-]reconciling: a reconcile has been running for {} minutes\n", running.as_secs() / 60))
 }
 
 fn answer(

@@ -1,8 +1,8 @@
 //! Watches, apply, events, finalizers and webhooks: the shell around compose and plan.
 //!
-//! Every reconcile of a service is `observe → compose → plan → apply → report`. It reads the caches that watches fill, and by name
-//! the Secrets that the service refers to. It writes only what differs, and ends with the status. It records which objects it
-//! depends on, found or not, so that a change of one of them enqueues exactly the services that depend on it.
+//! Every reconcile of a service is `observe → compose → plan → apply → report`. It reads the caches that watches fill, and
+//! reads by name the Secrets that the service refers to. It writes only what differs, and the status last. It records the
+//! objects that it looked up, found or not, so that a change of one of them enqueues exactly the services that depend on it.
 
 mod announce;
 mod apply;

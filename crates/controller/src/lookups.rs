@@ -1,4 +1,4 @@
-//! The lookups of one reconcile, recorded for the index.
+//! Records the lookups of one reconcile for the index.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! Validates merged specs. Each is validated once as long as it stays the same.
+//! Validates merged specs. A spec is validated again only when it changes.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,8 @@ use longboat_plan::Key;
 
 use crate::hash;
 
-/// The result of validating each service's merged spec. No request is sent: the schema and its rules are part of the program.
+/// The results of validating the merged spec of each service. No request is sent, because the schema and its rules are
+/// compiled into the program.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
     specs: MergedSpecs,
@@ -22,7 +23,7 @@ pub(crate) struct Judge {
 // === impl Judge ===
 
 impl Judge {
-    /// Why an API server would refuse a service with this spec; none if it would not.
+    /// Returns why an API server would refuse a service with this spec, or `None` if it would accept the spec.
     pub(crate) fn rejection(&self, service: &Key, spec: &LLMInferenceServiceSpec) -> Option<Rejection> {
         // A spec that cannot be serialized is refused for that reason.
         let Some(hash) = hash::of(spec) else { return self.specs.rejection(spec) };

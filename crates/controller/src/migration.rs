@@ -114,7 +114,7 @@ impl Migration {
     const TIMEOUT: Duration = Duration::from_hours(1);
     const INTERVAL: Duration = Duration::from_secs(30);
 
-    /// How long to try, and the longest wait between attempts.
+    /// The time limit of the migration, and the longest wait between attempts.
     fn limits(&self) -> (Duration, Duration) {
         let or = |given: Duration, default| if given.is_zero() { default } else { given };
         (or(self.timeout, Self::TIMEOUT), or(self.interval, Self::INTERVAL))
@@ -141,7 +141,7 @@ pub(crate) async fn run(context: &Context) {
         tracing::debug!("Confined to namespaces: stored objects are migrated by whoever may see CRDs.");
         return;
     }
-    // The kinds run side by side: one object that cannot be written must not delay the other kind.
+    // The kinds are migrated concurrently: one object that cannot be written must not delay the other kind.
     let kinds = [Subject::Service, Subject::Config];
     join_all(kinds.map(|subject| until_done(&context.client, settings, subject.resource()))).await;
 }

@@ -17,7 +17,7 @@ pub(crate) fn snapshot(
 ) -> Snapshot {
     let mut snapshot = empty(context, platform, now);
     add(context, &service.namespace, &mut snapshot);
-    // They are cluster-scoped, and there is one for each service: only its own is shared.
+    // ClusterRoleBindings are cluster-scoped, and each service has one. The snapshot has only the service's own.
     let binding = names::scheduler_auth_binding(&service.namespace, &service.name);
     let bindings = &context.caches.cluster_role_bindings;
     bindings.share_one(&Key::new("", binding), &mut snapshot.cluster_role_bindings);
@@ -68,7 +68,7 @@ fn add(context: &Context, namespace: &str, snapshot: &mut Snapshot) {
     }
 }
 
-/// Names under which other services depend on a service: its group and its models.
+/// The keys of the indexes under which other services find a service: its group and its models.
 pub(crate) fn aliases(namespace: &str, peer: &Peer) -> impl Iterator<Item = ObjectKey> {
     let models = peer.models.iter().map(move |model| Key::new(namespace, model).of_kind(Kind::ModelName));
     models.chain(peer.group.iter().map(move |group| Key::new(namespace, group).of_kind(Kind::RoutingGroup)))

@@ -13,8 +13,8 @@ use crate::{
     spans,
 };
 
-/// How long a whole response may take: longer than the time limit of an API server, a minute by default. After that the connection
-/// is dead, as when a machine in between was lost.
+/// The time limit for a whole response. It is longer than the time limit of API servers, which is a minute by default. After
+/// it, the connection counts as dead.
 const PATIENCE: Duration = Duration::from_secs(70);
 
 /// No response came in time.
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(70);
 #[error("the API server has not answered for {PATIENCE:?}")]
 struct Silence;
 
-/// A client that counts requests, limits their time, and sends writes only while the fence is open.
+/// Wraps a client: counts requests, limits their time, and sends writes only while the fence is open.
 pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: Option<Fence>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -30,11 +30,11 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
         async move {
             let asked = Asked::new(request.method(), request.uri());
             if let Some(fence) = fence.filter(|_| asked.is_write()) {
-                fence.pass().map_err(|closed| kube::Error::Service(closed.into()))?;
+                fence.check().map_err(|closed| kube::Error::Service(closed.into()))?;
             }
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
             let span = spans::write(&asked);
-            // A watch has time limits of its own: silence is normal there.
+            // A watch has its own time limits, and may be silent for long.
             let answer = if is_watch {
                 client.send(request).await
             } else {
@@ -49,8 +49,8 @@ pub(crate) fn watched(client: Client, metrics: Metrics, host: Arc<str>, fence: O
     Client::new(service, namespace)
 }
 
-/// The whole response, if it comes in time. Managed fields are removed from responses to writes: decoding them takes longer than
-/// decoding the rest.
+/// Reads the whole response within the time limit. Removes managed fields from responses to writes, because decoding them
+/// takes longer than decoding the rest.
 async fn in_time(
     client: &Client,
     request: Request<Body>,

@@ -1,4 +1,4 @@
-//! The controller as a process: reconciling, webhooks and probes side by side.
+//! The controller as a process, which runs reconciles, webhooks and probes concurrently.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -69,24 +69,24 @@ pub struct ProcessArgs {
     pub upstream: Upstream,
 }
 
-/// A controller whose ports are open and that does nothing yet.
+/// A controller whose ports are bound, and that is not running yet.
 pub struct Process {
     args: Args,
     election: Election,
     webhooks: Webhooks,
     probes: Option<TcpListener>,
     monitoring: Option<Monitoring>,
-    /// The API server as metrics name it.
+    /// The host of the API server, for the metrics.
     host: Arc<str>,
 }
 
 // === impl Process ===
 
 impl Process {
-    /// Opens the ports, and checks the settings.
+    /// Binds the ports, and checks the settings.
     ///
     /// # Errors
-    /// When a port is taken, or flags contradict each other.
+    /// If a port is in use, or flags contradict each other.
     pub async fn bind(args: ProcessArgs) -> Result<Self, Error> {
         for warning in args.upstream.warnings() {
             tracing::warn!("{warning}");
@@ -107,29 +107,29 @@ impl Process {
         })
     }
 
-    /// Where the webhooks are served.
+    /// The address of the webhooks.
     pub fn webhook_address(&self) -> SocketAddr {
         self.webhooks.address()
     }
 
-    /// Where probes are answered, if they are.
+    /// The address of the probes, if they are served.
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.probes.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Where metrics are served, if they are.
+    /// The address of the metrics, if they are served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.monitoring.as_ref().and_then(Monitoring::address)
     }
 
-    /// Says in metrics which API server it is.
+    /// Sets the host of the API server for the metrics.
     #[must_use]
     pub fn with_host(mut self, host: &str) -> Self {
         self.host = host.into();
         self
     }
 
-    /// Takes the time for certificates from another clock than the machine's.
+    /// Replaces the clock that determines when certificates expire.
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.webhooks.set_clock(clock);
@@ -139,7 +139,7 @@ impl Process {
     /// Runs until `shutdown`, against the API server behind `client`.
     ///
     /// # Errors
-    /// When a part ends although it should not, or the certificate of the webhooks cannot be used.
+    /// If a part of the controller ends unexpectedly, or the certificate of the webhooks cannot be used.
     pub async fn run(self, client: Client, shutdown: CancellationToken) -> Result<(), Error> {
         let metrics = Metrics::new();
         let counted = |fence| outbound::watched(client.clone(), metrics.clone(), self.host.clone(), fence);
@@ -154,7 +154,7 @@ impl Process {
                 let fence = fence.clone();
                 move |until| fence.set(until)
             };
-            // Not through the fence: the lease is written before it opens.
+            // The lease is not written through the fence, which opens only after that.
             let timing = self.election.timing();
             let candidate = Candidate::new(everybody.clone(), namespace, LEASE, "", timing, told);
             (counted(Some(fence)), Some(candidate))
@@ -183,7 +183,7 @@ impl Process {
         let mut result = Ok(());
         while let Some(ended) = parts.join_next().await {
             let ended = ended.unwrap_or_else(|error| Err(Error::Task(error.to_string())));
-            // The first failure ends the others, and is reported.
+            // The first failure stops all parts, and is reported.
             if !stop.is_cancelled() {
                 stop.cancel();
                 result = ended;

@@ -1,4 +1,4 @@
-//! What is to be worked on next.
+//! The work queue.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,17 +10,18 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 use tokio::{sync::Notify, time::Instant};
 
-/// Delay before the first retry: a conflict is over as soon as the watch has caught up.
+/// The delay before the first retry. A conflict is over as soon as the watch has caught up.
 const FIRST_DELAY: Duration = Duration::from_millis(20);
-/// Longest delay between two retries.
+/// The longest delay between two retries.
 const LONGEST_DELAY: Duration = Duration::from_mins(5);
-/// While keys of both priorities wait, every so manieth that is taken is a background key, so that none waits forever.
+/// While keys of both priorities wait, every fourth key that is taken is a background key, so that none waits forever.
 const BACKGROUND_SHARE: u64 = 4;
 
-/// Keys to work on. A key that is added several times is worked on once; never by two workers at the same time; again
-/// when it was added meanwhile. It cannot grow beyond the number of keys.
+/// The keys to reconcile. A key that is added several times is reconciled once, and never by two workers at the same time. If
+/// it is added while it is reconciled, it is reconciled again. The queue never holds a key twice, so its size is bounded.
 ///
-/// Keys have one of two priorities, so that a new service does not wait for thousands that are only looked at again.
+/// Keys have one of two priorities, so that a new service does not wait for thousands of services that are only checked
+/// again.
 #[derive(Debug)]
 pub(crate) struct Queue<K> {
     state: Mutex<State<K>>,
@@ -28,7 +29,7 @@ pub(crate) struct Queue<K> {
     stats: QueueStats,
 }
 
-/// What is counted on the way.
+/// The metrics of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueStats {
     /// Keys that were added.
@@ -41,54 +42,54 @@ pub(crate) struct QueueStats {
     pub(crate) worked: Histogram,
 }
 
-/// What there is to do at this moment.
+/// The state of a queue at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// Keys that wait to be worked on at once.
+    /// Keys that are ready to be reconciled.
     pub(crate) waiting: usize,
-    /// How long what is being worked on has taken so far, together.
+    /// The time that all running reconciles have taken so far, added up.
     pub(crate) unfinished: Duration,
-    /// How long that has taken so far that has taken longest.
+    /// The time that the longest running reconcile has taken so far.
     pub(crate) longest: Duration,
 }
 
-/// How soon a key is worked on.
+/// The priority of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Priority {
-    /// Something that concerns this key has changed.
+    /// A change that concerns this key.
     Change,
-    /// The key is looked at again, as many others may be: after a start, after a failure, or because something that many
-    /// share has changed.
+    /// The key is one of many that are checked again: after a start, after a failure, or because an object has changed that
+    /// many services depend on.
     Background,
 }
 
-/// A key that waits.
+/// A key that is ready.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     since: Instant,
     priority: Priority,
-    /// Its place among the keys of its priority.
+    /// Its position among the keys of its priority.
     ticket: u64,
 }
 
-/// How work on a key has failed.
+/// The failed reconciles of a key.
 #[derive(Clone, Copy, Debug)]
 struct Failures {
-    /// How often in a row.
+    /// The number of failures in a row.
     count: u32,
-    /// Whether the last one was a conflict.
+    /// Whether the last failure was a conflict.
     is_conflict: bool,
 }
 
 #[derive(Debug)]
 struct State<K> {
-    /// Keys in the order in which they were added.
+    /// Keys of the priority [`Priority::Change`], in the order in which they were added.
     changes: BTreeMap<u64, K>,
-    /// The same, of the background.
+    /// Keys of the priority [`Priority::Background`], likewise.
     background: BTreeMap<u64, K>,
     /// The keys in `changes` and `background`.
     waiting: HashMap<K, Waiting>,
-    /// Since when.
+    /// The keys that are being reconciled, and since when.
     running: HashMap<K, Instant>,
     /// Keys that were added while they were running.
     again: HashMap<K, Priority>,
@@ -96,22 +97,23 @@ struct State<K> {
     due: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, Failures>,
     sequence: u64,
-    /// Keys that were taken so far.
+    /// The number of keys taken so far.
     taken: u64,
-    /// Whether the caches are being filled: every object is then new to this process, so a change event says nothing.
+    /// Whether the caches are being filled. Then every object is new to this process, so a watch event does not mean that an
+    /// object has changed.
     is_starting: bool,
-    /// Whether keys are taken at all.
+    /// Whether the queue ignores keys.
     closed: bool,
 }
 
-/// How work on a key ended.
+/// The result of a reconcile, for the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// Nothing more to do until something changes.
+    /// Complete, until something changes.
     Settled,
-    /// Somebody else changed an object at the same time: to be tried again soon, as part of the same change.
+    /// Another writer changed an object at the same time. The key is retried soon, with the same priority.
     Conflict,
-    /// To be tried again, after a delay that grows with each failure in a row, and in the background.
+    /// Failed. The key is retried with background priority, after a delay that grows with each failure in a row.
     Failed,
 }
 
@@ -136,23 +138,23 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         Self { state: Mutex::new(state), wake: Notify::new(), stats: counted }
     }
 
-    /// Takes no keys until [`Queue::open`]: where nobody works, they would pile up.
+    /// Ignores all keys until [`Queue::open`]. Without workers, keys would pile up.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
     }
 
-    /// Takes keys again. What was added meanwhile is not known.
+    /// Accepts keys again. Keys that were added since [`Queue::close`] are lost.
     pub(crate) fn open(&self) {
         self.state.lock().closed = false;
     }
 
-    /// The caches are filled: from now on a change event means that something has changed.
+    /// The caches are filled. From now on, a watch event means that an object has changed.
     pub(crate) fn start(&self) {
         self.state.lock().is_starting = false;
     }
 
-    /// Adds a key because something that concerns it has changed. A retry that was delayed happens now; a key whose last try
-    /// failed stays behind the others.
+    /// Adds a key because of a change that concerns it. A delayed retry becomes ready now. A key whose last reconcile failed
+    /// gets background priority.
     pub(crate) fn add(&self, key: K) {
         let priority = {
             let state = self.state.lock();
@@ -162,13 +164,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.add_with(key, priority);
     }
 
-    /// Adds a key whose own object is new or was changed: earlier failures say nothing about it any more.
+    /// Adds a key whose own object is new or has changed, so that earlier failures no longer count.
     pub(crate) fn add_changed(&self, key: K) {
         self.state.lock().failures.remove(&key);
         self.add_with(key, Priority::Change);
     }
 
-    /// Adds one of many keys that are looked at again at the same time.
+    /// Adds one of many keys that are checked again at the same time.
     pub(crate) fn add_background(&self, key: K) {
         self.add_with(key, Priority::Background);
     }
@@ -180,14 +182,14 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
-    /// The key that has been worked on for longest, and how long.
+    /// The key whose reconcile has run longest, and for how long.
     pub(crate) fn longest(&self) -> Option<(K, Duration)> {
         let state = self.state.lock();
         let (key, since) = state.running.iter().min_by_key(|(_, since)| **since)?;
         Some((key.clone(), since.elapsed()))
     }
 
-    /// What there is to do.
+    /// The state of the queue at this moment.
     pub(crate) fn load(&self) -> Load {
         let (state, now) = (self.state.lock(), Instant::now());
         let taken = || state.running.values().map(|since| now.saturating_duration_since(*since));
@@ -198,7 +200,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// The next key to work on; call [`Queue::done`] afterwards.
+    /// Waits for the next key to reconcile. The caller calls [`Queue::done`] afterwards.
     pub(crate) async fn next(&self) -> K {
         loop {
             let notified = self.wake.notified();
@@ -217,7 +219,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             };
             match next_due {
                 Some(at) => {
-                    // Whichever comes first is looked at in the next round.
+                    // The loop handles whichever comes first.
                     let _ = tokio::time::timeout_at(at, notified).await;
                 }
                 None => notified.await,
@@ -225,7 +227,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Says how work on a key ended. `jitter` in 0..1 spreads retries.
+    /// Records the result of a reconcile. `jitter` in 0..1 spreads retries.
     pub(crate) fn done(&self, key: K, ended: Ended, jitter: f64) {
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -256,13 +258,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.wake.notify_one();
     }
 
-    /// Forgets how often work on a key failed.
+    /// Forgets the failures of a key.
     pub(crate) fn forget(&self, key: &K) {
         self.state.lock().failures.remove(key);
     }
 }
 
-/// Doubles with each failure in a row; jitter takes up to a quarter off.
+/// Returns the delay, which doubles with each failure in a row. The jitter shortens it by up to a quarter.
 fn delay_after(failures: u32, jitter: f64) -> Duration {
     let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(failures - 1).unwrap_or(u32::MAX));
     doubled.min(LONGEST_DELAY).mul_f64(1.0 - 0.25 * jitter.clamp(0.0, 1.0))
@@ -271,7 +273,7 @@ fn delay_after(failures: u32, jitter: f64) -> Duration {
 // === impl State ===
 
 impl<K: Clone + Eq + Hash> State<K> {
-    /// Whether the key was taken and not known yet.
+    /// Adds a key. Returns whether the key is new in the queue.
     fn add(&mut self, key: K, priority: Priority) -> bool {
         if self.closed {
             return false;
@@ -313,7 +315,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.due.insert(key, slot);
     }
 
-    /// Adds the keys whose delay is over.
+    /// Makes the keys ready whose delay is over.
     fn take_due(&mut self, now: Instant) {
         while let Some((slot, key)) = self.delayed.first_key_value() {
             if slot.0 > now {
@@ -328,7 +330,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// The next key, and how long it has waited.
+    /// Takes the next key. Returns it and how long it has waited.
     fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
         let is_turn = (self.taken + 1).is_multiple_of(BACKGROUND_SHARE);
         let priority = match (self.changes.is_empty(), self.background.is_empty()) {

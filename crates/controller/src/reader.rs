@@ -1,5 +1,5 @@
-//! Reading a cluster once, for commands that show people what is there: one rule for APIs that a cluster lacks, and one
-//! wording of errors.
+//! Reads a cluster once, for commands that show its objects. This module is the only place that handles missing APIs and
+//! words the errors.
 
 use std::{error::Error, fmt::Debug};
 
@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 /// Objects per page of a list.
 const PAGE: u32 = 500;
 
-/// What API servers say to whoever asks for an API that they do not serve. It is no JSON.
+/// The response of API servers to requests for an API that they do not serve. The text is not JSON.
 const NO_SUCH_API: &str = "404 page not found";
 
-/// All objects that `parameters` select; none at all where the cluster does not serve their API.
+/// Lists all objects that `parameters` select. Returns `None` if the cluster does not serve their API.
 ///
 /// # Errors
-/// When the API server does not answer, or refuses to.
+/// If the API server does not respond, or refuses the request.
 pub async fn list<K>(api: &Api<K>, parameters: &ListParams) -> Result<Option<Vec<K>>, kube::Error>
 where
     K: Clone + Debug + DeserializeOwned,
@@ -36,12 +36,12 @@ where
     }
 }
 
-/// Whether a list failed because the cluster does not serve the API: of a kind that is served there is always a list.
+/// Whether a list failed because the cluster does not serve the API. For a kind that is served, a list never returns 404.
 pub fn is_missing(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// What went wrong, for a person: what the API server said, or why it could not be asked.
+/// Describes an error for users: the message of the API server, or why it could not be reached.
 pub fn sentence(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => match (status.message.trim(), status.code) {
@@ -54,7 +54,7 @@ pub fn sentence(error: &kube::Error) -> String {
     }
 }
 
-/// The last cause; those before it only say on which way the request was.
+/// The innermost cause of an error. The outer ones only describe the path of the request.
 fn innermost(error: &kube::Error) -> String {
     let mut last: &dyn Error = error;
     while let Some(cause) = last.source() {

@@ -4,21 +4,21 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parking_lot::RwLock;
 
-/// Something that has to hold before requests are sent here.
+/// A condition that must hold before this process may receive requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Check {
     /// The caches are filled.
     Caches,
     /// The webhooks are served with a certificate.
     Webhooks,
-    /// A webhook configuration or CRD names our CA, or need not.
+    /// A webhook configuration or CRD contains our CA, or need not contain it.
     Trust(Trusting),
 }
 
-/// An object by which API servers learn whom to trust.
+/// An object that tells API servers which CA to trust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trusting {
-    /// Defaults of services.
+    /// Defaulting of services.
     MutatingService,
     /// Validation of services.
     ValidatingService,
@@ -30,7 +30,7 @@ pub(crate) enum Trusting {
     ConfigCrd,
 }
 
-/// What was found out so far. Clones share one state.
+/// The state of the checks. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readiness {
     checks: Arc<RwLock<BTreeMap<Check, Result<(), String>>>>,
@@ -39,22 +39,22 @@ pub(crate) struct Readiness {
 // === impl Readiness ===
 
 impl Readiness {
-    /// Waits for a check from now on.
+    /// Adds a check that has not passed yet.
     pub(crate) fn expect(&self, check: Check) {
         self.fail(check, "not yet");
     }
 
     /// It holds.
-    pub(crate) fn pass(&self, check: Check) {
+    pub(crate) fn done(&self, check: Check) {
         self.checks.write().insert(check, Ok(()));
     }
 
-    /// It does not, and why.
+    /// Records that a check has failed, and why.
     pub(crate) fn fail(&self, check: Check, why: impl Into<String>) {
         self.checks.write().insert(check, Err(why.into()));
     }
 
-    /// Whether everything holds that is expected, and one line on each.
+    /// Returns whether all expected checks have passed, and one line about each.
     pub(crate) fn report(&self) -> (bool, String) {
         let checks = self.checks.read();
         let lines = checks.iter().map(|(check, state)| match state {

@@ -1,4 +1,4 @@
-//! Removes children that are no longer planned.
+//! Deletes children that are no longer planned.
 
 use kube::api::{DeleteParams, Preconditions};
 use longboat_api::reasons::event;
@@ -6,13 +6,17 @@ use longboat_plan::{ChildKind, Key, ObjectRef, types};
 
 use crate::{
     context::Context,
-    error::{PassError, has_code},
+    error::{ReconcileError, has_code},
     events::Subject,
     watch::Watched,
 };
 
 /// Deletes one child, if it is still the object that was planned against.
-pub(crate) async fn one(context: &Context, subject: &Subject, object: &ObjectRef) -> Result<(), PassError> {
+pub(crate) async fn one(
+    context: &Context,
+    subject: &Subject,
+    object: &ObjectRef,
+) -> Result<(), ReconcileError> {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
             match object.kind {
@@ -27,7 +31,7 @@ async fn delete<K: Watched>(
     context: &Context,
     subject: &Subject,
     object: &ObjectRef,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let key = Key::new(&object.namespace, &object.name);
     let Some(live) = K::cache(&context.caches).get(&key) else { return Ok(()) };
     let namespace = (!object.namespace.is_empty()).then_some(object.namespace.as_str());
@@ -35,7 +39,7 @@ async fn delete<K: Watched>(
     let params = DeleteParams::background().preconditions(preconditions);
     match K::api(&context.client, namespace).delete(&object.name, &params).await {
         Ok(_) => {
-            // The watch reports it later; until then the object must not count as live.
+            // The watch reports the deletion later. Until then the object must not count as live.
             K::cache(&context.caches).remove(live.metadata());
             tracing::info!(service = %subject.key, child = %object, "Deleted a child.");
             context.events.normal(subject, event::DELETED, format!("{} {object}", event::DELETED));
@@ -45,6 +49,6 @@ async fn delete<K: Watched>(
             K::cache(&context.caches).remove(live.metadata());
             Ok(())
         }
-        Err(error) => Err(PassError::request(format!("delete {object}"), error)),
+        Err(error) => Err(ReconcileError::request(format!("delete {object}"), error)),
     }
 }

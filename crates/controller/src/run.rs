@@ -1,4 +1,4 @@
-//! The composition root: watches, workers, and their end.
+//! The composition root: starts and stops watches and workers.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     context::Context,
     downloads,
     election::LEASE,
-    error::{Error, PassError},
+    error::{Error, ReconcileError},
     events,
     metrics::{Metrics, Worker},
     migration, outbound, proof,
@@ -27,22 +27,23 @@ use crate::{
     watch::{self, FirstList, Rules, Served, Watched, scopes},
 };
 
-/// How long running reconciles may take at the end. It fits into the time that Kubernetes gives a pod.
+/// The time that running reconciles get at shutdown. It fits into the grace period of a pod.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Counts what has to be known before the first reconcile: one that sees half of the children would delete the other half.
+/// Waits for everything that must be known before the first reconcile. A reconcile that sees only half of the children would
+/// delete the other half.
 #[derive(Clone)]
 pub(crate) struct Startup {
     expected: mpsc::Sender<std::convert::Infallible>,
 }
 
-/// Held until something expected is known.
+/// Exists until something expected is known.
 pub(crate) struct Expected(
     #[expect(dead_code, reason = "held to be dropped")] mpsc::Sender<std::convert::Infallible>,
 );
 
 impl Startup {
-    /// Expects something. Dropping the result means that it is known.
+    /// Expects something. The caller drops the result when it is known.
     pub(crate) fn expect(&self) -> Expected {
         Expected(self.expected.clone())
     }
@@ -51,7 +52,7 @@ impl Startup {
 /// Runs the controller until `shutdown`, against the API server behind `client`.
 ///
 /// # Errors
-/// When a task of the controller ends although it should not.
+/// If a task of the controller ends unexpectedly.
 pub async fn run(args: Args, client: Client, shutdown: CancellationToken) -> Result<(), Error> {
     let (sink, notes) = events::channel();
     let metrics = Metrics::new();
@@ -96,7 +97,7 @@ pub(crate) async fn supervise(
             _ = known.recv() => {}
         }
         context.load_platform();
-        readiness.pass(Check::Caches);
+        readiness.done(Check::Caches);
         tracing::info!("The caches are filled.");
         match candidate {
             Some(candidate) => lead(context, candidate, &stop).await,
@@ -116,7 +117,7 @@ pub(crate) async fn supervise(
     result
 }
 
-/// Returns when a watch ends before the shutdown.
+/// Returns the error when a watch ends before the shutdown.
 async fn first_end(watches: &mut JoinSet<()>, stop: &CancellationToken) -> Error {
     let error = match watches.join_next().await {
         Some(Ok(())) => Error::Task("it ended".to_owned()),
@@ -129,8 +130,9 @@ async fn first_end(watches: &mut JoinSet<()>, stop: &CancellationToken) -> Error
     error
 }
 
-/// Reconciles while holding the lease. On shutdown, running reconciles finish before the lease is released: the successor finds no
-/// half-done work, and no two processes write at the same time. When the lease is lost, they are dropped.
+/// Reconciles while holding the lease. On shutdown, running reconciles finish before the lease is released, so the successor
+/// finds no half-done work and two processes never write at the same time. If the lease is lost, running reconciles are
+/// dropped.
 async fn lead(
     context: &Arc<Context>,
     mut candidate: Candidate,
@@ -145,7 +147,7 @@ async fn lead(
     for config in context.caches.configs.all() {
         context.configs.add_background(Key::of(config.as_ref()));
     }
-    // Whatever was written while nobody led comes before the services that are only looked at again.
+    // Services that were changed while there was no leader come before those that are only checked again.
     for service in context.caches.inference_services.all() {
         if service.is_unobserved() {
             context.services.add_changed(Key::of(service.as_ref()));
@@ -165,7 +167,7 @@ async fn lead(
     result
 }
 
-/// Watches what every cluster serves.
+/// Watches the kinds that every cluster serves.
 fn watch_all(context: &Arc<Context>, startup: &Startup, stop: &CancellationToken, tasks: &mut JoinSet<()>) {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
@@ -189,13 +191,14 @@ fn start<K: Watched>(
     }
 }
 
-/// A callback for the first list of a watch, whether it succeeds or is not possible.
+/// Returns a callback for the first list of a watch, which may have succeeded or failed.
 fn known_once(startup: &Startup) -> impl Fn(FirstList) + Send + use<> {
     let expected = parking_lot::Mutex::new(Some(startup.expect()));
     move |_| drop(expected.lock().take())
 }
 
-/// Reconciles services and configs until cancelled, and finishes the reconciles that run. When dropped, it ends at once.
+/// Reconciles services and configs until cancelled, and then finishes the running reconciles. If this future is dropped, they
+/// end at once.
 async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<(), Error> {
     tracing::info!("Reconciling starts.");
     context.metrics.workers(Worker::Services, context.args.workers);
@@ -207,24 +210,24 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
     for _ in 0..context.args.workers {
         let (context, stop) = (context.clone(), stop.clone());
         workers.spawn(async move {
-            let pass = |key: Key| {
+            let reconcile = |key: Key| {
                 let context = context.clone();
                 async move {
-                    let _under_way = context.events.pass();
+                    let _under_way = context.events.reconciling();
                     Box::pin(service::reconcile(&context, &key)).await
                 }
             };
-            work(&context, Worker::Services, &context.services, &stop, pass).await;
+            work(&context, Worker::Services, &context.services, &stop, reconcile).await;
         });
     }
     // Configs change rarely, and their reconciles are short: one worker is enough.
     let (configs, ends) = (context.clone(), stop.clone());
     workers.spawn(async move {
-        let pass = |key: Key| {
+        let reconcile = |key: Key| {
             let context = configs.clone();
             async move { config::reconcile(&context, &key).await }
         };
-        work(&configs, Worker::Configs, &configs.configs, &ends, pass).await;
+        work(&configs, Worker::Configs, &configs.configs, &ends, reconcile).await;
     });
     let (migrating, ends) = (context.clone(), stop.clone());
     workers.spawn(async move {
@@ -268,12 +271,12 @@ async fn work_all(context: &Arc<Context>, stop: &CancellationToken) -> Result<()
 }
 
 /// Reconciles keys until cancelled. A reconcile that runs is finished.
-async fn work<F: Future<Output = Result<(), PassError>>>(
+async fn work<F: Future<Output = Result<(), ReconcileError>>>(
     context: &Context,
     worker: Worker,
     queue: &Queue<Key>,
     stop: &CancellationToken,
-    pass: impl Fn(Key) -> F,
+    reconcile: impl Fn(Key) -> F,
 ) {
     loop {
         let key = tokio::select! {
@@ -281,29 +284,31 @@ async fn work<F: Future<Output = Result<(), PassError>>>(
             () = stop.cancelled() => return,
             key = queue.next() => key,
         };
-        let measured = context.metrics.pass(worker);
-        let span = spans::pass(worker, &key);
-        let result = pass(key.clone()).instrument(span.clone()).await;
+        let measured = context.metrics.reconcile(worker);
+        let span = spans::reconcile(worker, &key);
+        let result = reconcile(key.clone()).instrument(span.clone()).await;
         spans::ended(&span, &result);
         measured(&result);
         let ended = match result {
             Ok(()) => Ended::Settled,
             Err(error) => {
                 report(&key, &error);
-                if matches!(error, PassError::Conflict { .. }) { Ended::Conflict } else { Ended::Failed }
+                if matches!(error, ReconcileError::Conflict { .. }) { Ended::Conflict } else { Ended::Failed }
             }
         };
         queue.done(key, ended, rand::random());
     }
 }
 
-fn report(key: &Key, error: &PassError) {
+fn report(key: &Key, error: &ReconcileError) {
     match error {
-        PassError::Conflict { .. } => tracing::debug!(object = %key, %error, "The reconcile is tried again."),
-        PassError::Request { source, .. } => {
+        ReconcileError::Conflict { .. } => {
+            tracing::debug!(object = %key, %error, "The reconcile is tried again.");
+        }
+        ReconcileError::Request { source, .. } => {
             tracing::warn!(object = %key, %error, cause = %source, "The reconcile failed and is tried again.");
         }
-        PassError::Unfinished(_) => {
+        ReconcileError::Unfinished(_) => {
             tracing::warn!(object = %key, %error, "The reconcile failed and is tried again.");
         }
     }

@@ -1,7 +1,7 @@
-//! Secrets that are not ours: which there are, and the contents of those that a reconcile has needed.
+//! Secrets that are not ours: their metadata, and the contents of those that reconciles have needed.
 //!
-//! The watch of Secrets is metadata-only, but for those that carry our label, which are the certificates that this controller
-//! writes. A model's credentials are read by name when a service refers to them, once for each version.
+//! The watch of Secrets is metadata-only, except for Secrets with our label, which hold the certificates that this controller
+//! issues. The Secrets with a model's credentials are read by name when a service refers to them, once per version.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -19,16 +19,16 @@ use tokio::time::Instant;
 use crate::{
     args::Args,
     context::Context,
-    error::{PassError, has_code, text_of},
+    error::{ReconcileError, has_code, text_of},
     watch::{Rules, Watched},
 };
 
-/// Between two looks for contents that no service refers to any more, and how long contents are kept in any case: they are
-/// read before it is known that the service depends on them.
+/// The time between two sweeps of contents that no service refers to any more. Contents are kept at least this long, because
+/// they are read before the index records that the service depends on them.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// What is cached of a Secret that is not ours: its name and its version. Annotations are not cached, because `kubectl apply` writes the
-/// whole content into one.
+/// What the cache has of a Secret that is not ours: its name and version. Annotations are dropped, because `kubectl apply`
+/// stores the whole content in one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SecretMetadata {
     metadata: ObjectMeta,
@@ -52,17 +52,17 @@ struct Content {
     read: Instant,
 }
 
-/// Why a service cannot be planned: a Secret that it needs cannot be read.
+/// Why a service cannot be planned: a Secret that it needs could not be read.
 #[derive(Debug)]
 pub(crate) enum Unread {
-    /// The controller has no right to it. Trying again does not help.
+    /// The controller has no right to read the Secret. A retry would not help.
     Denied(Problem),
     /// The request failed.
-    Failed(PassError),
+    Failed(ReconcileError),
 }
 
-impl From<PassError> for Unread {
-    fn from(error: PassError) -> Self {
+impl From<ReconcileError> for Unread {
+    fn from(error: ReconcileError) -> Self {
         Self::Failed(error)
     }
 }
@@ -70,7 +70,7 @@ impl From<PassError> for Unread {
 /// Adds Secrets to a snapshot. Returns whether any of them exists.
 ///
 /// # Errors
-/// When one exists and cannot be read.
+/// If a Secret exists and cannot be read.
 pub(crate) async fn add(context: &Context, missed: &[Key], snapshot: &mut Snapshot) -> Result<bool, Unread> {
     let mut found = false;
     for key in missed {
@@ -82,10 +82,10 @@ pub(crate) async fn add(context: &Context, missed: &[Key], snapshot: &mut Snapsh
     Ok(found)
 }
 
-/// Checks that the controller may use Secrets in a namespace: every service keeps its certificate in one.
+/// Checks that the controller may use Secrets in a namespace, where every service stores its certificate in a Secret.
 ///
 /// # Errors
-/// When it may not.
+/// If it may not.
 pub(crate) fn check(context: &Context, namespace: &str) -> Result<(), Unread> {
     match denial(&context.args, namespace) {
         Some(reason) => Err(Unread::Denied(problem(reason))),
@@ -93,7 +93,7 @@ pub(crate) fn check(context: &Context, namespace: &str) -> Result<(), Unread> {
     }
 }
 
-/// Why no service of a namespace can be served, if the controller may not use Secrets there.
+/// Returns why no service of a namespace can be served if the controller may not use Secrets there.
 fn denial(args: &Args, namespace: &str) -> Option<String> {
     let is_open =
         args.secret_namespaces.is_empty() || args.secret_namespaces.iter().any(|one| one == namespace);
@@ -114,7 +114,7 @@ fn problem(message: String) -> Problem {
     }
 }
 
-/// The Secret of that name, if there is one: as it was read before, unless it was changed since.
+/// Returns the Secret of that name, or `None` if it does not exist. Uses the cached content unless the Secret has changed.
 async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>, Unread> {
     let Some(metadata) = context.caches.secret_metadata.metadata(key) else { return Ok(None) };
     if let Some(known) = context.secret_contents.get(key, &Version::of(&metadata)) {
@@ -125,7 +125,7 @@ async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>,
         if has_code(&error, 403) {
             Unread::Denied(problem(format!("failed to read Secret {key}: {}", text_of(&error))))
         } else {
-            Unread::Failed(PassError::request(format!("read Secret {key}"), error))
+            Unread::Failed(ReconcileError::request(format!("read Secret {key}"), error))
         }
     })?;
     let Some(mut found) = found else { return Ok(None) };
@@ -139,7 +139,7 @@ async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>,
 // === impl SecretMetadata ===
 
 impl SecretMetadata {
-    /// Drops everything but the name and the version.
+    /// Drops everything except the name and the version.
     pub(crate) fn reduce(&mut self) {
         let all = std::mem::take(&mut self.metadata);
         self.metadata = ObjectMeta {
@@ -177,7 +177,7 @@ impl Metadata for SecretMetadata {
 // === impl SecretContents ===
 
 impl SecretContents {
-    /// The content of a Secret, unless it is older than this.
+    /// Returns the content of a Secret, unless it is older than `present`.
     fn get(&self, key: &Key, present: &Version) -> Option<Arc<Secret>> {
         let state = self.state.lock();
         let known = &state.contents.get(key)?.secret;
@@ -188,12 +188,12 @@ impl SecretContents {
         self.state.lock().contents.insert(key, Content { secret, read: Instant::now() });
     }
 
-    /// Forgets the content of a Secret, which has changed.
+    /// Forgets the content of a Secret that has changed.
     pub(crate) fn forget(&self, key: &Key) {
         self.state.lock().contents.remove(key);
     }
 
-    /// Forgets, from time to time, what no service depends on any more.
+    /// Periodically forgets contents that no service depends on any more.
     pub(crate) fn sweep(&self, index: &Index<Kind>) {
         let (mut state, now) = (self.state.lock(), Instant::now());
         if state.contents.is_empty() || state.swept.is_some_and(|swept| now - swept < SWEEP) {

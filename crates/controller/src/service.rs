@@ -20,7 +20,7 @@ use tracing::Instrument;
 use crate::{
     apply,
     context::Context,
-    error::PassError,
+    error::ReconcileError,
     events::Subject,
     finalizer,
     lookups::Lookups,
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Brings one service to the state that its spec asks for, as far as that is possible now.
-pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassError> {
+pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), ReconcileError> {
     let Some(stored) = context.caches.inference_services.get(key) else {
         forget(context, key);
         return Ok(());
@@ -48,7 +48,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassEr
     let result = Box::pin(update(context, &subject, &service)).await;
     let text = match &result {
         Ok(unsolved) => unsolved.clone(),
-        Err(PassError::Conflict { .. }) => None,
+        Err(ReconcileError::Conflict { .. }) => None,
         Err(error) => Some(error.to_string()),
     };
     if context.note_error(key, text.as_deref())
@@ -60,7 +60,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), PassEr
     result.map(drop)
 }
 
-/// Whether the status reports a failure already, perhaps written by another process.
+/// Whether the status already reports a failure. Another process may have written it.
 fn is_reported(service: &LLMInferenceService, text: &str) -> bool {
     let conditions = service.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|found| found.is_false() && found.message == text)
@@ -86,13 +86,13 @@ fn forget(context: &Context, key: &Key) {
     context.note_error(key, None);
 }
 
-/// Returns the problem that keeps the service from its spec until something else changes, if there is one. An error means that the
-/// reconcile is tried again.
+/// Returns the problem that blocks the service until something else changes, if there is one. An error means that the
+/// reconcile is retried.
 async fn update(
     context: &Context,
     subject: &Subject,
     service: &LLMInferenceService,
-) -> Result<Option<String>, PassError> {
+) -> Result<Option<String>, ReconcileError> {
     let (now, began) = (Timestamp::now(), context.index.now());
     let platform = context.platform();
     let known = platform.clone().unwrap_or_else(|_| Arc::new(Platform::default()));
@@ -116,7 +116,7 @@ async fn update(
     let (done, after, observed) = match spec {
         None => {
             let verdict = match composition.stop {
-                Some(Retry::Backoff) => Err(PassError::Unfinished(composition.message.clone())),
+                Some(Retry::Backoff) => Err(ReconcileError::Unfinished(composition.message.clone())),
                 _ => Ok(()),
             };
             (Done { children: Children::default(), problem: None, verdict }, snapshot, began)
@@ -130,7 +130,7 @@ async fn update(
                 Err(Unread::Failed(error)) => return Err(error),
             };
             seen.extend(planned.reads.iter().cloned());
-            // Before the writes: what changes while they are under way must reach the service.
+            // The dependencies are recorded before the writes, so that a change during the writes enqueues the service.
             if context.index.add(&subject.key, &seen, began) {
                 context.services.add(subject.key.clone());
             }
@@ -147,8 +147,8 @@ async fn update(
                 }
             };
             phases.end(Phase::Apply);
-            // The status describes the world after the writes, and what others have changed while they were under way. Deletions
-            // and failures are not announced.
+            // The status describes the state after the writes, including what others have changed during them. The index does
+            // not record deletions and failures.
             let is_same = context.index.now() == began && !is_removing && done.verdict.is_ok();
             let (after, observed) = if is_same {
                 (snapshot, began)
@@ -163,7 +163,7 @@ async fn update(
     let Done { children, problem, verdict } = done;
     let proof = context.proofs.outcome(&subject.key);
     let download = context.downloads.of(&subject.key);
-    let report = plan::Pass {
+    let report = plan::Progress {
         presets: &composition,
         pins: &pins,
         spec,
@@ -184,7 +184,7 @@ async fn update(
     seen.extend(after.reads(&subject.uid));
     record_dependencies(context, &subject.key, seen, observed);
     // A conflict is over in a moment: reporting it would make conditions flap.
-    if !matches!(verdict, Err(PassError::Conflict { .. })) {
+    if !matches!(verdict, Err(ReconcileError::Conflict { .. })) {
         status::publish(context, subject, service, status).instrument(reporting).await?;
         context.proofs.published(&subject.key, proof.as_ref(), due);
     }
@@ -193,7 +193,7 @@ async fn update(
     verdict.map(|()| stopped.or(problem.map(|problem| problem.message)).or(found))
 }
 
-/// Plans the children, and reads the contents of the Secrets that planning asks for.
+/// Plans the children, and reads the Secrets that planning looked up.
 async fn plan_with_secrets(
     context: &Context,
     key: &Key,
@@ -201,20 +201,21 @@ async fn plan_with_secrets(
     spec: &LLMInferenceServiceSpec,
     snapshot: &mut Snapshot,
 ) -> Result<Plan, Unread> {
-    // Stopping needs no Secret.
+    // Stopping a service needs no Secret.
     if !annotations::is_stopped(service.metadata.annotations.as_ref()) {
         secrets::check(context, &key.namespace)?;
     }
     loop {
         let planned = plan::children(service, spec, snapshot).map_err(|error| not_planned(&error))?;
-        // Planning stops at the first Secret that it lacks, so each turn reads one that exists, and there are as many as the spec names.
+        // Planning stops at the first missing Secret. So each iteration reads at least one Secret that exists, and the spec
+        // refers to a limited number of them.
         if !secrets::add(context, &planned.missed_secrets, snapshot).await? {
             return Ok(planned);
         }
     }
 }
 
-/// Records what a reconcile that began at that moment depends on. If one of these objects has changed since, the service is enqueued
+/// Records what a reconcile depends on that began at `began`. If one of these objects has changed since, enqueues the service
 /// again.
 fn record_dependencies(context: &Context, service: &Key, seen: BTreeSet<ObjectKey>, began: Moment) {
     if context.index.set(service, seen, began) {
@@ -223,7 +224,7 @@ fn record_dependencies(context: &Context, service: &Key, seen: BTreeSet<ObjectKe
     context.secret_contents.sweep(&context.index);
 }
 
-/// A condition of the status that says that something failed, not just that it takes time.
+/// Returns the message of a condition that reports a failure, and not just that something takes time.
 fn failure(status: &LLMInferenceServiceStatus) -> Option<String> {
     const FAILURES: [&str; 3] = [
         reason::HTTP_ROUTE_RECONCILE_ERROR,
@@ -304,7 +305,7 @@ fn compose(
     }
 }
 
-/// Without platform settings nothing can be composed. A change of the ConfigMap enqueues every service.
+/// The composition if the platform settings cannot be used. A change of their ConfigMap enqueues every service.
 fn no_platform(error: &PlatformError, stopped: bool) -> Composition {
     let (message, stop) = if stopped {
         (format!("Service is stopped with warning: {error}"), None)
@@ -324,10 +325,10 @@ fn no_platform(error: &PlatformError, stopped: bool) -> Composition {
 struct Done {
     children: Children<plan::Applied>,
     problem: Option<Problem>,
-    verdict: Result<(), PassError>,
+    verdict: Result<(), ReconcileError>,
 }
 
-/// Writes what differs, removes what is superfluous, and records the planned events.
+/// Writes the children that differ, deletes those that are no longer planned, and records the planned events.
 async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planned: Plan) -> Done {
     let Plan { children, certificates, remove, events, problem, .. } = planned;
     for event in events {
@@ -338,11 +339,11 @@ async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planne
     if let Some(failure) = outcome.failure {
         let message = failure.problem.message.clone();
         verdict = Err(if failure.transient {
-            PassError::Conflict { what: message }
+            ReconcileError::Conflict { what: message }
         } else {
-            PassError::Unfinished(message)
+            ReconcileError::Unfinished(message)
         });
-        // The problem in the earlier part of the service is reported.
+        // If planning and applying both have a problem, reports the one in the earlier part of the service.
         if problem.as_ref().is_none_or(|known| failure.problem.phase <= known.phase) {
             problem = Some(failure.problem);
         }
@@ -355,12 +356,12 @@ async fn carry_out(context: &Context, subject: &Subject, seen: &Snapshot, planne
     Done { children: outcome.children, problem, verdict }
 }
 
-/// Removes what no owner reference removes, then the finalizer.
+/// Deletes the children that have no owner reference, then removes the finalizer.
 async fn finalize(
     context: &Context,
     subject: &Subject,
     service: &LLMInferenceService,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     if finalizer::has(service, names::SERVICE_FINALIZER) {
         let began = context.index.now();
         let platform = context.platform().unwrap_or_default();
@@ -368,7 +369,7 @@ async fn finalize(
         let plan::Finalization { remove, senders, reads } =
             plan::finalization(service, &snapshot).map_err(|error| not_planned(&error))?;
         if !senders.is_empty() {
-            // It depends on their routes, so it is enqueued when that ends.
+            // The service depends on the routes of these members, so it is enqueued when they change.
             record_dependencies(context, &subject.key, reads, began);
             return wait_for(context, subject, service, &senders).await;
         }
@@ -387,12 +388,12 @@ async fn wait_for(
     subject: &Subject,
     service: &LLMInferenceService,
     senders: &[String],
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     let message = format!("waiting for member {} to remove backendRef before deletion", senders.join(", "));
     let status = plan::leaving(service, &message, Timestamp::now());
     status::publish(context, subject, service, status).await
 }
 
-fn not_planned(error: &plan::PlanError) -> PassError {
-    PassError::Unfinished(error.to_string())
+fn not_planned(error: &plan::PlanError) -> ReconcileError {
+    ReconcileError::Unfinished(error.to_string())
 }

@@ -1,7 +1,8 @@
 //! Children that the API server stores differently from what was requested.
 //!
-//! Somebody else's mutating webhook may add to what is written, or overrule it. Writing it again would change nothing and trigger
-//! another reconcile. So the response to a write counts as its outcome until the plan or the stored object changes.
+//! Another mutating webhook may add to an object that is written, or revert a change. Writing it again would change nothing
+//! and trigger another reconcile. So the response to a write counts as its outcome until the plan or the stored object
+//! changes.
 
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
@@ -19,7 +20,7 @@ pub(crate) struct Settled {
     outcomes: Mutex<HashMap<Key, HashMap<ObjectRef, Outcome>>>,
 }
 
-/// Fingerprints of both sides.
+/// Fingerprints of the requested and the stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Outcome {
     asked: u64,
@@ -29,7 +30,7 @@ struct Outcome {
 // === impl Settled ===
 
 impl Settled {
-    /// Whether requesting this again would lead to the live object.
+    /// Whether the live object is what the server stored when this object was requested before.
     pub(crate) fn holds<K: Serialize>(&self, service: &Key, child: &ObjectRef, asked: &K, live: &K) -> bool {
         let known = self.outcomes.lock().get(service).and_then(|children| children.get(child)).copied();
         known.is_some_and(|known| known == Outcome { asked: fingerprint(asked), stored: fingerprint(live) })
@@ -47,7 +48,7 @@ impl Settled {
     }
 }
 
-/// A hash of what is requested of an object: without its status, and without the metadata that every write changes.
+/// A hash of what is requested of an object, without its status and the metadata that every write changes.
 pub(crate) fn fingerprint<K: Serialize>(object: &K) -> u64 {
     let mut hasher = DefaultHasher::new();
     if let Ok(mut object) = serde_json::to_value(object) {

@@ -1,4 +1,4 @@
-//! Spans of what the controller does, for traces. Where none are recorded, each costs the check of a flag.
+//! Trace spans of the controller. If traces are not recorded, a span costs only the check of a flag.
 
 use longboat_telemetry::traces::SPANS;
 use tracing::{Span, field::Empty};
@@ -6,12 +6,12 @@ use tracing::{Span, field::Empty};
 use longboat_plan::Key;
 
 use crate::{
-    error::PassError,
+    error::ReconcileError,
     metrics::{Asked, Phase, Worker},
 };
 
 /// A reconcile of an object.
-pub(crate) fn pass(worker: Worker, key: &Key) -> Span {
+pub(crate) fn reconcile(worker: Worker, key: &Key) -> Span {
     tracing::trace_span!(
         target: SPANS, parent: None, "reconcile",
         controller = worker.name(), namespace = %key.namespace, name = %key.name,
@@ -20,7 +20,7 @@ pub(crate) fn pass(worker: Worker, key: &Key) -> Span {
 }
 
 /// Records how the reconcile of a span ended.
-pub(crate) fn ended(span: &Span, result: &Result<(), PassError>) {
+pub(crate) fn ended(span: &Span, result: &Result<(), ReconcileError>) {
     if let Err(error) = result {
         span.record("otel.status_code", "ERROR");
         span.record("otel.status_description", tracing::field::display(error));
@@ -32,7 +32,7 @@ pub(crate) fn phase(phase: Phase) -> Span {
     tracing::trace_span!(target: SPANS, "phase", otel.name = phase.name())
 }
 
-/// A write within a reconcile. Other writes, of leases and events, belong to no trace.
+/// A write during a reconcile. Other writes, of leases and events, belong to no trace.
 pub(crate) fn write(asked: &Asked) -> Span {
     match asked.write() {
         Some((resource, verb)) if !Span::current().is_none() => tracing::trace_span!(
@@ -53,7 +53,7 @@ pub(crate) fn webhook(path: &str) -> Span {
     )
 }
 
-/// The code of the answer to what a span is about.
+/// Records the status code of a response in a span.
 pub(crate) fn answered(span: &Span, code: Option<u16>) {
     if let Some(code) = code {
         span.record("http.response.status_code", code);

@@ -11,25 +11,25 @@ use serde_json::json;
 use crate::{
     announce,
     context::Context,
-    error::{PassError, has_code, text_of},
+    error::{ReconcileError, has_code, text_of},
     events::Subject,
     watch::Watched,
 };
 
-/// Writes the status unless it is stored already. Records an event when the service becomes ready, or is no longer ready.
+/// Writes the status unless it is stored already. Records an event when the service becomes ready or stops being ready.
 pub(crate) async fn publish(
     context: &Context,
     subject: &Subject,
     service: &LLMInferenceService,
     status: LLMInferenceServiceStatus,
-) -> Result<(), PassError> {
+) -> Result<(), ReconcileError> {
     if service.status.as_ref() == Some(&status) {
         return Ok(());
     }
-    // The whole status and nothing else: the spec is not sent, and no other writer can conflict.
+    // The patch has only the status. The spec is not sent, so other writers do not conflict.
     let patch = json!([{"op": "add", "path": "/status", "value": status}]);
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
-        PassError::Unfinished(format!("the status cannot be written as a patch: {error}"))
+        ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
     let api = LLMInferenceService::api(&context.client, Some(&subject.key.namespace));
     let asked = context.caches.inference_services.sending();
@@ -43,14 +43,15 @@ pub(crate) async fn publish(
                 text_of(&error)
             );
             context.events.warning(subject, event::UPDATE_FAILED, message);
-            return Err(PassError::request(format!("update the status of {}", subject.key), error));
+            return Err(ReconcileError::request(format!("update the status of {}", subject.key), error));
         }
     }
     record_readiness(context, subject, service.status.as_ref(), &status);
     Ok(())
 }
 
-/// A change from True to Unknown is no event: readiness may come back without anything having failed.
+/// Records a change of readiness. A change from True to Unknown is not an event, because readiness may return without a
+/// failure.
 fn record_readiness(
     context: &Context,
     subject: &Subject,

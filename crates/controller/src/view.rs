@@ -1,4 +1,4 @@
-//! What the controller would see now, taken once: for commands that explain what it does.
+//! Reads once what the controller would see, for commands that explain its work.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -29,44 +29,45 @@ pub struct View {
     pub services: Vec<Arc<LLMInferenceService>>,
     /// Configs, by namespace and name.
     pub configs: Vec<Arc<LLMInferenceServiceConfig>>,
-    /// All else, as passes over these services would see it.
+    /// All else, as reconciles of these services would see it.
     pub snapshot: Snapshot,
-    /// Why the platform's settings cannot be used, if so; `snapshot` has default settings then.
+    /// Why the platform settings cannot be used; then `snapshot` has default settings.
     pub platform_error: Option<PlatformError>,
-    /// How presets are named.
+    /// How the names of presets are formed.
     pub preset_names: PresetNames,
-    /// What could not be seen for lack of rights, one sentence each.
+    /// What could not be read for lack of rights, one sentence each.
     pub hidden: Vec<String>,
 }
 
-/// A cluster that cannot be looked at.
+/// Why the cluster cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
     /// The cluster does not serve our own kinds.
     #[error("the cluster does not serve {what}: `longboat install` brings it")]
     NotInstalled {
-        /// The kind, in the plural.
+        /// The plural name of the kind.
         what: String,
     },
     /// A request failed.
     #[error("cannot list {what}: {}", reader::sentence(source))]
     Request {
-        /// What was asked for.
+        /// What was requested.
         what: String,
         /// Why it failed.
         source: Box<kube::Error>,
     },
 }
 
-/// Looks at the cluster once. `args.namespaces` bounds what is looked at, as it does for the controller.
+/// Reads the cluster once. `args.namespaces` limits which namespaces are read, as for the controller.
 ///
 /// # Errors
-/// When the API server does not answer, or does not know our kinds.
+/// If the API server does not respond, or does not serve our kinds.
 pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
-    // Nothing is written here, so nobody listens.
+    // Nothing is written here, so the receiving end is dropped.
     let (sink, _) = events::channel();
     let context = Context::new(client, args, sink, Metrics::new());
-    // Who looks bounds what is looked at, and says nothing about the rights of the controller that runs there.
+    // The limit to namespaces comes from the user of the command, and does not restrict the controller that runs in the
+    // cluster.
     context.update_capabilities(|all| all.cluster_scope = true);
     let mut namespaces: BTreeSet<String> = context.args.namespaces.iter().cloned().collect();
     let mut scopes: Vec<Option<&str>> = vec![None];
@@ -123,9 +124,9 @@ async fn built_in<K: Watched>(
     hidden: &mut Vec<String>,
 ) -> Result<(), ViewError> {
     match <K as Watched>::KIND {
-        // The platform's settings are in one.
+        // The platform settings are in a ConfigMap.
         Kind::ConfigMap => needed::<K>(context, scope).await,
-        // All, and not only ours: manifests that are compared with a cluster may refer to any of them.
+        // All Secrets, not only ours: manifests that are compared with a cluster may refer to any of them.
         Kind::Secret => note::<K>(list_every::<K>(context, scope).await, scope, hidden),
         _ => wanted::<K>(context, scope, hidden).await,
     }
@@ -142,7 +143,7 @@ async fn needed<K: Watched>(context: &Context, scope: Option<&str>) -> Result<()
     })
 }
 
-/// The same for what only makes the picture better.
+/// Lists a kind that only improves the result, so a refusal is not an error.
 async fn wanted<K: Watched>(
     context: &Context,
     scope: Option<&str>,
@@ -151,7 +152,7 @@ async fn wanted<K: Watched>(
     note::<K>(list::<K>(context, scope).await, scope, hidden)
 }
 
-/// A list that was refused is noted and does not end the others.
+/// Notes a list that was refused, so that the others go on.
 fn note<K: Watched>(
     listed: Result<(), kube::Error>,
     scope: Option<&str>,

@@ -1,4 +1,4 @@
-//! Answers of the API.
+//! Errors of the API.
 
 use axum::{
     Json,
@@ -7,7 +7,7 @@ use axum::{
 use http::StatusCode;
 use serde_json::json;
 
-/// A request that cannot be answered: a status, and a sentence for the person.
+/// An error: an HTTP status, and a sentence for the person.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -17,17 +17,17 @@ pub(crate) struct Problem {
 // === impl Problem ===
 
 impl Problem {
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     pub(crate) fn wrong(sentence: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, sentence: sentence.into() }
     }
 
-    /// The cluster, a pod or a service did not give what was needed.
+    /// The cluster, a pod or a service failed to provide what the request needs.
     pub(crate) fn failed(sentence: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_GATEWAY, sentence: sentence.into() }
     }
 
-    /// As many requests of this sort run as may.
+    /// The limit of concurrent requests of this kind is reached.
     pub(crate) fn busy() -> Self {
         Self {
             status: StatusCode::SERVICE_UNAVAILABLE,

@@ -1,8 +1,9 @@
-//! The page itself: files that the browser gets as they are.
+//! The page itself: files that the browser gets unchanged.
 
 use http::{HeaderMap, HeaderValue, header};
 
-/// Scripts, styles and requests only from here, nothing inline, and no page around ours.
+/// The content security policy: scripts, styles and requests only from this server, nothing inline, and no page may embed
+/// this one.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -38,12 +39,12 @@ const ASSETS: &[Asset] = assets! {
     "/vendor/htm-preact.js", "vendor/htm-preact.js", SCRIPT;
 };
 
-/// The file at this path.
+/// Returns the file at this path.
 pub(crate) fn find(path: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|asset| asset.path == path)
 }
 
-/// Sets what every answer of this server says to the browser.
+/// Sets the security headers of every response.
 pub(crate) fn protect(headers: &mut HeaderMap) {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),

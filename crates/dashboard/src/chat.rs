@@ -1,4 +1,4 @@
-//! The playground: a request to a service, and its answer as it comes.
+//! The playground: sends a request to a service, and streams its response.
 
 use axum::{
     body::Body,
@@ -12,10 +12,10 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{Address, answer::Problem, reach::innermost};
 
-/// Names the request, and so the decision.
+/// The id of the request, under which the picker records its decision.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Sends a chat to where a service answers, and passes on what comes.
+/// Sends a chat to the service's address, and streams the response.
 pub(crate) async fn send(
     http: &reqwest::Client,
     address: &Address,
@@ -31,7 +31,7 @@ pub(crate) async fn send(
         .map_err(|error| Problem::failed(format!("{url} does not answer: {}", innermost(&error))))?;
     let id = answer.headers().get(&REQUEST_ID).cloned();
     let kind = answer.headers().get(header::CONTENT_TYPE).cloned();
-    // A refusal of the service must not look like one of ours.
+    // A 401 from the service must not look like a 401 from this server.
     let status = match answer.status() {
         StatusCode::UNAUTHORIZED => StatusCode::BAD_GATEWAY,
         status => status,
@@ -49,7 +49,7 @@ pub(crate) async fn send(
     Ok(response)
 }
 
-/// The request that a service gets: with a model, and streamed.
+/// Returns the request for the service: with a model name, and streamed.
 pub(crate) fn prepared(body: &[u8], model: &str) -> Result<String, Problem> {
     let mut chat: Value = serde_json::from_slice(body).map_err(|error| Problem::wrong(error.to_string()))?;
     let Some(fields) = chat.as_object_mut() else {

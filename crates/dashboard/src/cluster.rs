@@ -1,4 +1,4 @@
-//! What the page shows and other parts of Longboat know.
+//! The interface to the other parts of Longboat that have data for the page.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use futures::{future::BoxFuture, stream::BoxStream};
 use serde::Serialize;
 use serde_json::Value;
 
-/// A service: its namespace and name.
+/// The namespace and the name of a service.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceName {
     /// The namespace.
@@ -15,63 +15,63 @@ pub struct ServiceName {
     pub name: String,
 }
 
-/// A service in the list of services.
+/// An entry in the list of services.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Head {
     /// `namespace/name`.
     pub service: String,
-    /// Its state, and the cause where it is not ready.
+    /// The service's state, and the cause if it is not ready.
     pub text: String,
     /// `good`, `waiting` or `bad`.
     pub mark: &'static str,
 }
 
-/// What there is to see at one moment.
+/// The state of the cluster at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Picture {
-    /// All services, by name.
+    /// All services, sorted by name.
     pub services: Vec<Head>,
-    /// The tree of the service that was asked for; `None` where there is no such service.
+    /// The tree of the selected service, or `None` if it does not exist.
     pub tree: Option<Value>,
-    /// Why nothing is heard of the cluster, if so: the rest may be old then.
+    /// Why the connection to the cluster fails, if it does. The other fields may then be outdated.
     pub trouble: Option<String>,
 }
 
-/// Where a service answers.
+/// The address of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Without a slash at the end.
+    /// The URL without a slash at the end.
     pub url: String,
-    /// A model name that it answers to.
+    /// A model name that the service accepts.
     pub model: String,
 }
 
 /// What the commands of the binary know about a cluster or a local world. Errors are sentences for a person.
 pub trait Cluster: Send + Sync + 'static {
-    /// What there is to see now, and again whenever it changes.
+    /// Streams the current state, and the state after each change.
     fn pictures(&self, service: Option<ServiceName>) -> BoxStream<'static, Picture>;
 
-    /// What `longboat explain` says about a service, or about a field of it.
+    /// Returns the result of `longboat explain` for a service, or for one of its fields.
     fn explain(
         &self,
         service: ServiceName,
         path: Option<String>,
     ) -> BoxFuture<'static, Result<Value, String>>;
 
-    /// What `longboat diff` says about manifests.
+    /// Returns the result of `longboat diff` for manifests.
     fn diff(&self, manifests: String) -> BoxFuture<'static, Result<Value, String>>;
 
-    /// What `longboat doctor` finds about a service.
+    /// Returns the findings of `longboat doctor` about a service.
     fn findings(&self, service: ServiceName) -> BoxFuture<'static, Result<Value, String>>;
 
-    /// Where a service answers.
+    /// Returns the address of a service.
     fn address(&self, service: ServiceName) -> BoxFuture<'static, Result<Address, String>>;
 }
 
 // === impl ServiceName ===
 
 impl ServiceName {
-    /// Reads `namespace/name`. Both must be names as Kubernetes has them: they go into paths of requests.
+    /// Parses `namespace/name`. Both must be valid Kubernetes names, because they become part of request paths.
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/')?;
         (is_name(namespace) && is_name(name))
@@ -79,7 +79,7 @@ impl ServiceName {
     }
 }
 
-/// Whether this is the name of an object: lower-case letters, digits, `-` and `.`, at most 253 bytes.
+/// Whether a text is a valid object name: lower-case letters, digits, `-` and `.`, at most 253 bytes.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_inner =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');

@@ -1,7 +1,7 @@
 //! The stream of server-sent events that an open page receives.
 //!
-//! A page that is open costs what it shows: watches of the list of services and of one service, and, once in [`PERIOD`], one
-//! question to each replica of that service. Events hold what changed since the last one.
+//! The cost of an open page depends on what it shows: watches of the list of services and of one service and, once per
+//! [`PERIOD`], one request to each replica of that service. Each event contains what has changed since the last event.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
@@ -20,22 +20,22 @@ use tokio::{
 
 use crate::{Head, Picture, ServiceName, replicas, server::Page};
 
-/// Between two questions to a replica.
+/// The interval of requests to a replica.
 const PERIOD: Duration = Duration::from_secs(2);
-/// After so many of them, the replicas are listed again.
+/// The number of periods after which the replicas are listed again.
 const LISTING: u32 = 5;
-/// Between two changes that are sent: a person cannot read faster.
+/// The least time between two events about changes: a person cannot read faster.
 const FRAME: Duration = Duration::from_millis(200);
-/// Without a change, a comment is sent this often, so that a page that has gone is noticed.
+/// The interval of comments in a stream without changes, so that the server notices a closed page.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Answers with events for as long as the page listens, or until the server ends.
+/// Sends events until the page closes, or until the server ends.
 pub(crate) fn answer(
     page: Arc<Page>,
     service: Option<ServiceName>,
     permit: OwnedSemaphorePermit,
 ) -> Response {
-    // One place: the next event is made when the page has taken the last.
+    // The capacity is one: the next event is computed when the page has received the last one.
     let (events, frames) = mpsc::channel(1);
     tokio::spawn(async move {
         let _permit = permit;
@@ -68,7 +68,7 @@ async fn send(page: &Page, service: Option<ServiceName>, events: &mpsc::Sender<B
     }
 }
 
-/// Sends what changes from picture to picture.
+/// Sends the changes between successive pictures.
 async fn changes(mut pictures: BoxStream<'static, Picture>, events: &mpsc::Sender<Bytes>) {
     let mut sent = Sent::default();
     while let Some(picture) = pictures.next().await {
@@ -81,7 +81,7 @@ async fn changes(mut pictures: BoxStream<'static, Picture>, events: &mpsc::Sende
     }
 }
 
-/// What was sent to the page so far.
+/// The state that the page has received so far.
 #[derive(Default)]
 struct Sent {
     services: BTreeMap<String, Head>,
@@ -91,7 +91,7 @@ struct Sent {
 // === impl Sent ===
 
 impl Sent {
-    /// The events that bring the page from what was sent to this picture.
+    /// Returns the events that update the page to this picture.
     fn changes(&mut self, picture: Picture) -> Vec<Bytes> {
         let Picture { services, tree, trouble } = picture;
         let first = self.rest.is_none();
@@ -114,7 +114,7 @@ impl Sent {
     }
 }
 
-/// Sends the numbers of the replicas of a service.
+/// Sends the metrics of a service's replicas.
 async fn samples(page: &Page, service: &ServiceName, events: &mpsc::Sender<Bytes>) {
     let mut ticks = tokio::time::interval_at(Instant::now(), PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -122,7 +122,7 @@ async fn samples(page: &Page, service: &ServiceName, events: &mpsc::Sender<Bytes
     for round in 0_u32.. {
         ticks.tick().await;
         let mut trouble = None;
-        // While there are none, one may come at any moment.
+        // While there are no replicas, one may start at any moment.
         if round.is_multiple_of(LISTING) || pods.is_empty() {
             match replicas::pods(&page.client, service).await {
                 Ok(found) => pods = found,

@@ -1,15 +1,15 @@
-//! Who may ask: only the page that this server served, opened by whoever got its address.
+//! Access control: only the page that this server has served may use the API, opened by someone who knows its address.
 //!
-//! A server on a loopback address is reached by every page that the browser has open, and by every user of the machine. So a
-//! request must be for our own name (a page of another site can make its own name point here), must not come from a page of
-//! another origin, and, where it asks for more than the page itself, must bring the token. The token stands in the fragment of
-//! the address: browsers do not send that anywhere.
+//! Every web page in this machine's browser and every user of the machine can reach a server on a loopback address. So a
+//! request must name this server as its host (a page of another site can make its own host name point to this server), and
+//! it must not come from a page of another origin. A request to the API must also have the token. The token is in the
+//! fragment of the address, which browsers do not send to any server.
 
 use std::net::SocketAddr;
 
 use http::{HeaderMap, StatusCode, header};
 
-/// Decides about requests.
+/// Checks requests.
 #[derive(Debug)]
 pub(crate) struct Guard {
     hosts: [String; 2],
@@ -19,18 +19,18 @@ pub(crate) struct Guard {
 // === impl Guard ===
 
 impl Guard {
-    /// A guard of the server at this address, with a new token.
+    /// Creates a guard for the server at this address, with a new token.
     pub(crate) fn new(address: SocketAddr) -> Self {
         let hosts = [address.to_string(), format!("localhost:{}", address.port())];
         Self { hosts, token: format!("{:032x}", rand::random::<u128>()) }
     }
 
-    /// What the page must bring.
+    /// Returns the token that the page must send.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
-    /// Checks a request; `secret`: it asks for more than the page itself.
+    /// Checks a request. With `secret`, the request must have the token.
     pub(crate) fn check(&self, headers: &HeaderMap, secret: bool) -> Result<(), StatusCode> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -55,7 +55,8 @@ impl Guard {
             headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         let given = given.unwrap_or_default();
         let own = self.token.as_bytes();
-        // As long for any token, so that nobody measures how much of one is right.
+        // The comparison takes the same time for every token of this length, so that nobody can guess the token byte by
+        // byte.
         given.len() == own.len()
             && given.iter().zip(own).fold(0, |differs, (given, own)| differs | (given ^ own)) == 0
     }

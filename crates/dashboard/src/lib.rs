@@ -1,8 +1,8 @@
-//! The page of `up` and `dashboard`: services, replicas, decisions and a playground in a browser.
+//! The dashboard of `up` and `dashboard`: services, replicas, decisions and a playground in a browser.
 //!
-//! [`Server`] serves it on a loopback port. The page is static modules (`web/`, embedded), which ask the API below `/api/`;
-//! `guard` decides who may. What a command of the binary knows, as the tree or `explain`, comes through [`Cluster`]; the rest
-//! is read here, with the rights of the kubeconfig.
+//! [`Server`] serves it on a loopback port. The page consists of static modules (`web/`, embedded), which call the API below
+//! `/api/`; `guard` controls the access. Results of commands of the binary, such as the tree or `explain`, come through
+//! [`Cluster`]. This crate reads everything else itself, with the rights of the kubeconfig.
 
 mod answer;
 mod assets;

@@ -1,8 +1,8 @@
-//! The numbers of a model server's metrics page that the page draws. Pure.
+//! Parses the metrics of a model server that the page shows. Pure functions.
 
 use serde::Serialize;
 
-/// What a replica said about itself. Counters grow for as long as its process lives.
+/// The metrics of a replica. Counters grow until its process ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Sample {
@@ -10,18 +10,18 @@ pub(crate) struct Sample {
     pub(crate) running: f64,
     /// Share of the KV cache in use, 0 to 1.
     pub(crate) kv_usage: f64,
-    /// Counter: prompt tokens that were looked for in the prefix cache.
+    /// Counter of prompt tokens that were looked up in the prefix cache.
     pub(crate) queries: f64,
-    /// Counter: those of them that were there.
+    /// Counter of looked-up tokens that were in the prefix cache.
     pub(crate) hits: f64,
-    /// Counter: tokens that were generated.
+    /// Counter of generated tokens.
     pub(crate) tokens: f64,
-    /// Counters: the times to first tokens, in seconds, and how many there were.
+    /// Counters: the total time to first tokens in seconds, and the number of first tokens.
     pub(crate) first_token_seconds: f64,
     pub(crate) first_tokens: f64,
 }
 
-/// Reads a metrics page. Series that differ in labels only are added up, as one process may serve several engines; of shares
+/// Parses a metrics page. One process may serve several engines, so series that differ only in labels are added. For shares,
 /// the largest counts.
 pub(crate) fn read(page: &str) -> Sample {
     let mut sample = Sample::default();
@@ -47,7 +47,8 @@ pub(crate) fn read(page: &str) -> Sample {
     sample
 }
 
-/// A series' name and value. Label values may hold spaces and braces, so the value is what follows the last brace.
+/// Returns the name and the value of a series. Label values may contain spaces and braces, so the value follows the last
+/// brace.
 fn series(line: &str) -> Option<(&str, f64)> {
     if line.starts_with('#') {
         return None;

@@ -1,4 +1,4 @@
-//! Reading and writing objects for the page: events, logs, the manifest of a service.
+//! Reads and writes objects for the page: events, logs, and the manifest of a service.
 
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::{
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use crate::{ServiceName, answer::Problem};
 
-/// The most events to read of a namespace, and to show.
+/// The most events of a namespace to read, and to show.
 const READ: u32 = 1000;
 const SHOWN: usize = 100;
-/// The end of a log that is shown.
+/// The part at the end of a log that is shown.
 const LINES: i64 = 300;
 const BYTES: i64 = 256 << 10;
 
-/// The newest events of a service and of the objects that carry its name, the newest first.
+/// Returns the newest events of a service and of the objects whose names start with its name, newest first.
 pub(crate) async fn events(client: &Client, service: &ServiceName) -> Result<Value, Problem> {
     let api = Api::<Event>::namespaced(client.clone(), &service.namespace);
     let listed = api.list(&ListParams::default().limit(READ)).await.map_err(|error| failed(&error))?;
@@ -53,7 +53,7 @@ fn shown(event: Event) -> Value {
     })
 }
 
-/// The end of a container's log.
+/// Returns the end of a container's log.
 pub(crate) async fn logs(
     client: &Client,
     namespace: &str,
@@ -70,7 +70,7 @@ pub(crate) async fn logs(
     api.logs(pod, &parameters).await.map_err(|error| failed(&error))
 }
 
-/// A service as somebody would edit it: without what the API server keeps there.
+/// Returns a service in the form for editing: without the fields that the API server maintains.
 pub(crate) async fn manifest(client: &Client, service: &ServiceName) -> Result<String, Problem> {
     let api = Api::<LLMInferenceService>::namespaced(client.clone(), &service.namespace);
     let found = api.get(&service.name).await.map_err(|error| failed(&error))?;
@@ -92,7 +92,7 @@ pub(crate) async fn manifest(client: &Client, service: &ServiceName) -> Result<S
     serde_saphyr::to_string(&object).map_err(|error| Problem::failed(error.to_string()))
 }
 
-/// Replaces a service. Somebody else's change since the object was read is a conflict, as its `resourceVersion` tells.
+/// Replaces a service. If somebody has changed the object since it was read, its `resourceVersion` causes a conflict.
 pub(crate) async fn replace(client: &Client, service: &ServiceName, manifest: &str) -> Result<(), Problem> {
     let new = edited(service, manifest)?;
     let kind = ApiResource::erase::<LLMInferenceService>(&());
@@ -101,7 +101,7 @@ pub(crate) async fn replace(client: &Client, service: &ServiceName, manifest: &s
     Ok(())
 }
 
-/// The object of an edited manifest, which must be this service as it was read.
+/// Returns the object of an edited manifest. It must be the service that was read.
 pub(crate) fn edited(service: &ServiceName, manifest: &str) -> Result<DynamicObject, Problem> {
     let documents =
         longboat_manifest::parse("manifest", manifest).map_err(|error| Problem::wrong(error.to_string()))?;
@@ -122,7 +122,7 @@ pub(crate) fn edited(service: &ServiceName, manifest: &str) -> Result<DynamicObj
             "metadata.resourceVersion is missing: read the service again, and edit that",
         ));
     }
-    // Not as our type: a field that it lacks is the API server's to judge, and must not vanish on the way.
+    // The object is untyped: if the Rust type lacks a field, the field must reach the API server, which validates it.
     let new: DynamicObject =
         serde_json::from_value(object).map_err(|error| Problem::wrong(error.to_string()))?;
     let kind = ApiResource::erase::<LLMInferenceService>(&());
@@ -138,7 +138,7 @@ fn failed(error: &kube::Error) -> Problem {
     if let kube::Error::Api(status) = error
         && let Ok(code) = http::StatusCode::from_u16(status.code)
         && code.is_client_error()
-        // That would mean our own token.
+        // Status 401 would mean that this server's token is wrong.
         && code != http::StatusCode::UNAUTHORIZED
     {
         problem.status = code;

@@ -1,4 +1,4 @@
-//! The pickers of services, and what they decided.
+//! The endpoint pickers of services, and their decisions.
 
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
@@ -13,16 +13,17 @@ use crate::{
     reach::{Port, declared},
 };
 
-/// Where a picker serves metrics and decisions unless its pod says otherwise.
+/// The port on which a picker serves metrics and decisions, unless its pod declares another.
 const METRICS: i32 = 9090;
 
-/// The most decisions to ask a picker for.
+/// The most decisions to request from a picker.
 const DECISIONS: usize = 50;
 
-/// The pods of pickers: of one service, of a namespace, or all.
+/// Returns the pods of pickers: of one service, of a namespace, or all.
 ///
 /// # Errors
-/// A sentence, where the cluster does not list them.
+///
+/// If the cluster cannot list the pods. The error is a sentence.
 pub async fn pods(
     client: &Client,
     namespace: Option<&str>,
@@ -41,10 +42,11 @@ pub async fn pods(
     Ok(found.map_err(|error| reader::sentence(&error))?.unwrap_or_default())
 }
 
-/// The newest decisions of a picker, the newest first; only those for a request where its id is given.
+/// Returns the newest decisions of a picker, newest first, or only those for the request `id`.
 ///
 /// # Errors
-/// A sentence, where the picker keeps none, does not answer, or asks who reads them.
+///
+/// If the picker records no decisions, does not answer, or denies access. The error is a sentence.
 pub async fn decisions(
     client: &Client,
     reach: &Reach,

@@ -1,13 +1,14 @@
-//! The readers of outside bytes, for fuzzing.
+//! The parsers of outside bytes, for fuzzing.
 
 use serde_json::Value;
 
 use crate::{ServiceName, chat, metrics, objects};
 
-/// A metrics page gives finite numbers.
+/// Parses a metrics page. The results are numbers.
 ///
 /// # Panics
-/// When it gives others.
+///
+/// If a result is NaN.
 pub fn metrics(page: &str) {
     let sample = metrics::read(page);
     let numbers =
@@ -15,10 +16,11 @@ pub fn metrics(page: &str) {
     assert!(numbers.into_iter().all(|number| !number.is_nan()), "{sample:?}");
 }
 
-/// The name of a service is refused, or can stand in the path of a request.
+/// Parses the name of a service. A valid name can be part of a request path.
 ///
 /// # Panics
-/// When it could lead elsewhere.
+///
+/// If a valid name could lead to another path.
 pub fn service_name(text: &str) {
     let Some(name) = ServiceName::parse(text) else { return };
     assert_eq!(name.to_string(), text);
@@ -26,10 +28,11 @@ pub fn service_name(text: &str) {
     assert!(!text.contains(['?', '#', '%', '\\', ' ']) && !text.starts_with('.'), "{text}");
 }
 
-/// A chat is refused with a sentence, or is sent with a model and streamed.
+/// Prepares a chat. A valid chat has a model and is streamed.
 ///
 /// # Panics
-/// When it is neither.
+///
+/// If it has no model or is not streamed.
 pub fn chat(body: &[u8]) {
     match chat::prepared(body, "model") {
         Ok(sent) => {
@@ -40,10 +43,11 @@ pub fn chat(body: &[u8]) {
     }
 }
 
-/// An edited manifest is refused with a sentence, or is the service that was edited.
+/// Parses an edited manifest. A valid manifest is the service that was edited.
 ///
 /// # Panics
-/// When it is another object.
+///
+/// If it is another object.
 pub fn manifest(text: &str) {
     let service = ServiceName { namespace: "ns".to_owned(), name: "a".to_owned() };
     match objects::edited(&service, text) {

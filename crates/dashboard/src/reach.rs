@@ -1,4 +1,4 @@
-//! Reaching a port of a pod: directly where pods are processes of this machine, else through the API server, with the rights
+//! Access to ports of pods: directly if pods are processes of this machine, otherwise through the API server with the rights
 //! of the kubeconfig.
 
 use std::{sync::Arc, time::Duration};
@@ -13,15 +13,15 @@ use serde_json::Value;
 
 use crate::tokens::Tokens;
 
-/// The longest answer to read, in bytes.
+/// The largest response to read, in bytes.
 const LONGEST: usize = 4 << 20;
-/// How long a pod may take to answer.
+/// The timeout of requests to a pod.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A way to pods.
+/// How to reach pods.
 #[derive(Debug, Clone)]
 pub enum Reach {
-    /// Pods are processes of this machine.
+    /// Directly: pods are processes of this machine.
     Direct(reqwest::Client),
     /// Through `pods/proxy` of the API server.
     Proxied(Arc<Tokens>),
@@ -39,8 +39,8 @@ pub struct Port {
 // === impl Reach ===
 
 impl Reach {
-    /// The way to pods of a local world: their certificates are made anew at each start, and no proxy of the environment has
-    /// to do with them.
+    /// Creates the access to pods of a local world. It does not verify certificates, which are new at each start, and
+    /// ignores proxy settings of the environment.
     pub fn direct() -> reqwest::Result<Self> {
         let client = reqwest::Client::builder()
             .no_proxy()
@@ -51,15 +51,16 @@ impl Reach {
         Ok(Self::Direct(client))
     }
 
-    /// The way to pods of a cluster.
+    /// Creates the access to pods of a cluster.
     pub fn proxied() -> Self {
         Self::Proxied(Arc::default())
     }
 
-    /// What a pod answers to `GET path`: the status and the text.
+    /// Returns status and text of a pod's response to `GET path`.
     ///
     /// # Errors
-    /// A sentence, where it does not answer, not in time, or too much.
+    ///
+    /// If the pod does not answer, not in time, or with too much data. The error is a sentence.
     pub async fn get(
         &self,
         client: &Client,
@@ -76,10 +77,11 @@ impl Reach {
         in_time(answered).await
     }
 
-    /// The same of a picker that lets only some read its decisions.
+    /// Like [`Self::get`], for a picker that restricts access to its decisions.
     ///
     /// # Errors
-    /// As [`Self::get`], and where there is no token for this.
+    ///
+    /// As [`Self::get`], and if there is no token for this.
     pub(crate) async fn get_as_reader(
         &self,
         client: &Client,
@@ -145,7 +147,7 @@ async fn proxied(
     }
 }
 
-/// What the API server says where it does not pass a request on to the pod.
+/// Returns the API server's message if it did not forward the request to the pod.
 fn refusal(status: StatusCode, text: &str) -> Option<String> {
     if status.is_success() {
         return None;
@@ -163,7 +165,7 @@ where
     Ok(String::from_utf8_lossy(&whole.to_bytes()).into_owned())
 }
 
-/// What went wrong at last: the rest repeats the URL.
+/// Returns the innermost cause of an error; the outer ones repeat the URL.
 pub(crate) fn innermost(error: &reqwest::Error) -> String {
     let mut last: &dyn std::error::Error = error;
     while let Some(cause) = last.source() {
@@ -172,7 +174,7 @@ pub(crate) fn innermost(error: &reqwest::Error) -> String {
     last.to_string()
 }
 
-/// The port that a container of a pod declares: the one of this name, or its first one.
+/// Returns the port that a container of a pod declares: the port with this name, or its first port.
 pub(crate) fn declared(pod: &Pod, container: &str, port: Option<&str>) -> Option<Port> {
     let spec = pod.spec.as_ref()?;
     let container = spec.containers.iter().find(|found| found.name == container)?;

@@ -1,4 +1,4 @@
-//! The replicas of a service, and what each says about itself.
+//! The replicas of a service, and their metrics.
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -13,11 +13,11 @@ use crate::{
     reach::{Port, declared},
 };
 
-/// The most replicas that are asked, by name.
+/// The most replicas to query, sorted by name.
 const ASKED: usize = 100;
-/// How many are asked at the same time.
+/// How many replicas to query at the same time.
 const AT_ONCE: usize = 8;
-/// Where a model server serves unless its pod says otherwise.
+/// The port of a model server, unless its pod declares another.
 const SERVES: Port = Port { number: 8000, tls: false };
 /// The container of the model server.
 const CONTAINER: &str = "main";
@@ -26,16 +26,16 @@ const CONTAINER: &str = "main";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Replica {
     pub(crate) pod: String,
-    /// `prefill`, or else it decodes.
+    /// `prefill`, or `decode` for all others.
     pub(crate) role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sample: Option<Sample>,
-    /// Why there are no numbers.
+    /// Why there are no metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) trouble: Option<String>,
 }
 
-/// The pods of a service that serve its model.
+/// Returns the pods of a service that serve its model.
 pub(crate) async fn pods(client: &Client, service: &ServiceName) -> Result<Vec<Pod>, String> {
     let api = Api::<Pod>::namespaced(client.clone(), &service.namespace);
     let selector = format!("{}={},{}={}", labels::PART_OF, labels::PART_OF_VALUE, labels::NAME, service.name);
@@ -50,7 +50,7 @@ pub(crate) async fn pods(client: &Client, service: &ServiceName) -> Result<Vec<P
     Ok(pods)
 }
 
-/// Asks all of them.
+/// Queries all replicas.
 pub(crate) async fn ask(client: &Client, reach: &Reach, pods: &[Pod]) -> Vec<Replica> {
     let asked: Vec<_> = pods.iter().map(|pod| one(client, reach, pod)).collect();
     stream::iter(asked).buffered(AT_ONCE).collect().await

@@ -1,4 +1,4 @@
-//! The server: a loopback port, who may ask, and what is answered.
+//! The server of the dashboard: its port, access control, and routes.
 
 use std::{
     io,
@@ -31,18 +31,18 @@ use crate::{
     objects, picker,
 };
 
-/// Connections at once. A browser opens six for a page.
+/// The most connections. A browser opens six for a page.
 const CONNECTIONS: usize = 64;
-/// Pages that listen at once, and chats.
+/// The most open pages, and the most chats.
 const STREAMS: usize = 16;
-/// Other requests that run at once; more are refused.
+/// The most other requests at a time; further requests are refused.
 const WORK: usize = 8;
 /// The longest request body, in bytes: a chat or a manifest.
 const BODY: usize = 1 << 20;
-/// How long a request's head may take.
+/// How long a client may take to send the head of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A port that is taken.
+/// The port is not available.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on 127.0.0.1:{port} for the dashboard")]
 pub struct BindError {
@@ -53,7 +53,7 @@ pub struct BindError {
     source: io::Error,
 }
 
-/// A page whose port is bound.
+/// A server whose port is bound.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -61,14 +61,14 @@ pub struct Server {
     guard: Guard,
 }
 
-/// What requests share.
+/// The state that all requests share.
 pub(crate) struct Page {
     pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) client: Client,
     pub(crate) reach: Reach,
     pub(crate) shutdown: CancellationToken,
     guard: Guard,
-    /// For chats, where pods are not reached directly.
+    /// The client for chats, unless pods are reached directly.
     http: reqwest::Client,
     streams: Arc<Semaphore>,
     work: Arc<Semaphore>,
@@ -77,10 +77,11 @@ pub(crate) struct Page {
 // === impl Server ===
 
 impl Server {
-    /// Binds a port of 127.0.0.1; 0 takes any free one.
+    /// Binds a port of 127.0.0.1; 0 means any free port.
     ///
     /// # Errors
-    /// When the port is taken.
+    ///
+    /// If the port is taken.
     pub async fn bind(port: u16) -> Result<Self, BindError> {
         let bind = |source| BindError { port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(bind)?;
@@ -88,12 +89,12 @@ impl Server {
         Ok(Self { listener, address, guard: Guard::new(address) })
     }
 
-    /// What to open in a browser. It holds the token, so it is for the user's eyes only.
+    /// Returns the address to open in a browser. It contains the token, so only the user may see it.
     pub fn url(&self) -> String {
         format!("http://{}/#token={}", self.address, self.guard.token())
     }
 
-    /// Serves until shutdown. `http` asks services in the playground.
+    /// Serves until shutdown. `http` sends the requests of the playground to services.
     pub async fn run(
         self,
         cluster: Arc<dyn Cluster>,
@@ -145,7 +146,7 @@ fn router(page: Arc<Page>) -> Router {
         .with_state(page)
 }
 
-/// Lets in who may ask, and tells the browser what the page may do.
+/// Checks access to each request, and adds the security headers to the response.
 async fn guarded(State(page): State<Arc<Page>>, request: Request, next: Next) -> Response {
     let secret = request.uri().path().starts_with("/api/");
     let mut response = match page.guard.check(request.headers(), secret) {
@@ -189,7 +190,7 @@ type Answer = Result<Json<Value>, Problem>;
 // === impl Asked ===
 
 impl Asked {
-    /// The service, where one is named.
+    /// Returns the service, if the request names one.
     fn named(&self) -> Result<Option<ServiceName>, Problem> {
         let name = self.service.as_deref().filter(|name| !name.is_empty());
         name.map(|name| {
@@ -206,12 +207,12 @@ impl Asked {
 // === impl Page ===
 
 impl Page {
-    /// A place among the requests that run.
+    /// Acquires a permit for a request.
     fn work(&self) -> Result<OwnedSemaphorePermit, Problem> {
         Arc::clone(&self.work).try_acquire_owned().map_err(|_| Problem::busy())
     }
 
-    /// A place among the streams.
+    /// Acquires a permit for a stream.
     fn stream(&self) -> Result<OwnedSemaphorePermit, Problem> {
         Arc::clone(&self.streams).try_acquire_owned().map_err(|_| Problem::busy())
     }

@@ -1,4 +1,4 @@
-//! Tokens with which pickers let us read their decisions.
+//! Tokens with which the dashboard may read the decisions of pickers.
 
 use std::{
     collections::HashMap,
@@ -14,24 +14,26 @@ use longboat_api::decisions::AUDIENCE;
 use longboat_controller::reader;
 use parking_lot::Mutex;
 
-/// How long a token is valid, in seconds: the least that the API server grants.
+/// How long a token is valid, in seconds: the minimum that the API server grants.
 const VALID: i64 = 600;
-/// How long it is used: it must not expire on the way.
+/// How long a token is used. This is shorter than its validity, so that it does not expire during a request.
 const USED: Duration = Duration::from_mins(8);
-/// The most pods whose tokens are remembered.
+/// The most tokens to cache.
 const REMEMBERED: usize = 256;
 
-/// The tokens of the pickers that were asked lately, by the uid of the pod.
+/// The tokens of recently queried pickers, by the uid of the pod.
 #[derive(Debug, Default)]
 pub struct Tokens(Mutex<HashMap<String, (Instant, String)>>);
 
 // === impl Tokens ===
 
 impl Tokens {
-    /// A token of the account of this pod, for reading its decisions and nothing else. It ends with the pod.
+    /// Returns a token of this pod's service account, which only allows to read the picker's decisions. The token ends with
+    /// the pod.
     ///
     /// # Errors
-    /// A sentence that names the right that is missing.
+    ///
+    /// If a right is missing. The error is a sentence that names it.
     pub(crate) async fn of(&self, client: &Client, pod: &Pod) -> Result<String, String> {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let (uid, name) = (text(&pod.metadata.uid), text(&pod.metadata.name));

@@ -1,4 +1,4 @@
-//! The corpus of the dashboard's fuzz targets, replayed, and changed at random.
+//! Replays the corpus of the dashboard's fuzz targets, unchanged and with random changes.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

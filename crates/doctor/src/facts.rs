@@ -1,4 +1,4 @@
-//! What is examined: plain data, gathered once.
+//! The facts to examine: plain data, gathered once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,18 +19,18 @@ use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_compose::PresetNames;
 use longboat_plan::Snapshot;
 
-/// Everything that is examined.
+/// All facts to examine.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Whether this is a local world: `longboat up` is controller, webhooks and rights at once.
+    /// Whether this is a local world, in which `longboat up` is the controller, the webhooks and the API server.
     pub local: bool,
-    /// How presets are named.
+    /// How the names of presets are formed.
     pub preset_names: PresetNames,
-    /// Definitions of our kinds and of those that services need, by name. Only heads: no schemas.
+    /// Definitions of our kinds and of those that services need, by name. They have no schemas.
     pub definitions: BTreeMap<String, CustomResourceDefinition>,
-    /// Definitions of which nobody can say whether they are there: this user may not read them.
+    /// Definitions that the user may not read, so that it is unknown whether they exist.
     pub unseen_definitions: BTreeSet<String>,
-    /// Why the platform's settings cannot be used, if so.
+    /// Why the platform settings cannot be used, if so.
     pub platform_error: Option<String>,
     /// What the controller sees.
     pub snapshot: Snapshot,
@@ -40,48 +40,48 @@ pub struct Facts {
     pub configs: Vec<Arc<LLMInferenceServiceConfig>>,
     /// Pods of services and of the controller.
     pub pods: Vec<Pod>,
-    /// Warnings of the namespaces of services.
+    /// Warning events in the namespaces of services.
     pub events: Vec<Event>,
-    /// Volumes that services may use.
+    /// Persistent volume claims that services may use.
     pub claims: Vec<PersistentVolumeClaim>,
-    /// Policies about who reaches pods, of the namespaces of services whose prefill is apart.
+    /// Network policies in the namespaces of services with separate prefill.
     pub network_policies: Vec<NetworkPolicy>,
-    /// What engines say about themselves, by `namespace/pod`.
+    /// What engines report about themselves, by `namespace/pod`.
     pub engines: BTreeMap<String, Engine>,
     /// The controller's Deployment.
     pub controller: Option<Deployment>,
-    /// The Lease by which controllers agree who leads.
+    /// The Lease with which controllers elect a leader.
     pub lease: Option<Lease>,
-    /// What the controller may not do, of what it needs: `verb resource.group`.
+    /// Rights that the controller needs and lacks: `verb resource.group`.
     pub denied: Vec<String>,
-    /// Webhook configurations of ours that change objects.
+    /// Our mutating webhook configurations.
     pub mutating: Vec<MutatingWebhookConfiguration>,
-    /// Webhook configurations of ours that refuse objects.
+    /// Our validating webhook configurations.
     pub validating: Vec<ValidatingWebhookConfiguration>,
-    /// What came of a service that was to be created as a dry run: why it was refused.
+    /// Why a dry-run creation of a service was refused, if it was.
     pub admission: Option<String>,
-    /// What came of reading services in the older version: why it failed.
+    /// Why services could not be read in the older version, if so.
     pub conversion: Option<String>,
-    /// What services that say Ready answered, by `namespace/name`.
+    /// The responses of services that report Ready, by `namespace/name`.
     pub answers: BTreeMap<String, Answers>,
-    /// What could not be read, one sentence each.
+    /// Facts that could not be read, one sentence each.
     pub hidden: Vec<String>,
 }
 
-/// What an engine says about itself.
+/// What an engine reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Engine {
-    /// Its version, where it says it.
+    /// Its version, if it reports that.
     pub version: Option<String>,
-    /// The names of its models; empty where it does not say them.
+    /// The names of its models; empty if it does not report them.
     pub models: Vec<String>,
 }
 
-/// What a service answered to a request for its models.
+/// The responses of a service to a request for its models.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// At its URL: a status code, or why there is none.
+    /// From its URL: the status code, or why there is none.
     pub at_url: Option<Result<u16, String>>,
-    /// At the Service of its workload, through the API server.
+    /// From the Service of its workload, through the API server.
     pub at_workload: Option<Result<u16, String>>,
 }

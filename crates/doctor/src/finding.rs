@@ -1,35 +1,35 @@
-//! What is wrong, why, and what to do about it.
+//! Findings: what is wrong, why, and what to do.
 
 use serde::Serialize;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Something does not work.
     Broken,
-    /// It works, and will not for ever, or not as somebody expects.
+    /// It works, but not forever, or not as expected.
     Warning,
 }
 
-/// One thing that is wrong.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What kind of fault it is, in one word for programs; these words do not change.
+    /// The kind of fault in one word, for programs. These words are stable.
     pub fault: &'static str,
-    /// Who suffers: kind, and namespace and name where it has them.
+    /// The affected object: kind, and namespace and name if it has them.
     pub object: String,
-    /// What leads from there to the cause, the nearest first.
+    /// The steps from that object to the cause, the nearest first.
     pub chain: Vec<String>,
     /// The first cause.
     pub cause: String,
-    /// What to do: a command, or a field to change.
+    /// What to do: a command to run, or a field to change.
     pub fix: String,
 }
 
-/// Faults that no waiting mends: somebody has to change something.
+/// Faults that do not disappear with time: somebody has to change something.
 const LASTING: [&str; 8] = [
     "ComposedSpecInvalid",
     "ConfigNotFound",
@@ -44,13 +44,13 @@ const LASTING: [&str; 8] = [
 // === impl Finding ===
 
 impl Finding {
-    /// Whether it stays as it is until somebody changes something, however long one waits.
+    /// Whether the problem stays until somebody changes something.
     pub fn is_lasting(&self) -> bool {
         LASTING.contains(&self.fault)
     }
 }
 
-/// A cause without the one who suffers from it.
+/// A cause, without the affected object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     pub(crate) fault: &'static str,
@@ -66,7 +66,7 @@ impl Cause {
         Self { fault, chain: Vec::new(), text: text.into(), fix: fix.into() }
     }
 
-    /// The same cause, one step further away.
+    /// Returns the same cause with another step before it.
     pub(crate) fn through(mut self, step: impl Into<String>) -> Self {
         self.chain.insert(0, step.into());
         self

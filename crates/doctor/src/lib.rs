@@ -1,8 +1,8 @@
-//! Why something does not work: what people do by hand with a dozen of `kubectl` commands, done at once.
+//! Finds out why something does not work. It does at once what users otherwise do with a dozen `kubectl` commands.
 //!
-//! [`gather`](gather::gather) reads a cluster or a local world and writes nothing. [`examine`] is pure: it walks the
-//! installation (`check`) and follows each service that does not work to the first cause (`chain`). A check is one file and one
-//! line.
+//! [`gather`](gather::gather) reads a cluster or a local world and writes nothing. [`examine`] is pure: it checks the
+//! installation (`check`) and follows each service that does not work to the first cause (`chain`). Each check has its own
+//! file, and one line in the list of checks.
 
 mod chain;
 mod check;
@@ -15,7 +15,7 @@ pub use facts::{Answers, Engine, Facts};
 pub use finding::{Finding, Severity};
 pub use text::to_text;
 
-/// What is wrong, the worst and the most basic first.
+/// Returns the findings, with the most severe and most fundamental first.
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     if let Some(nothing) = check::installation::missing(facts) {
         return vec![nothing];
@@ -24,7 +24,8 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     for check in check::ALL {
         check(facts, &mut findings);
     }
-    // Faults of the installation come before their consequences. The sort is stable: otherwise the order of the checks holds.
+    // Faults of the installation come before their consequences. The sort is stable, so findings of the same severity stay in
+    // the order of the checks.
     findings.sort_by_key(|finding| finding.severity);
     findings
 }

@@ -1,10 +1,10 @@
-//! Findings for people.
+//! Findings as text for users.
 
 use std::fmt::Write;
 
 use crate::finding::{Finding, Severity};
 
-/// One block for each finding; empty without findings.
+/// Formats each finding as a block. Empty if there are none.
 pub fn to_text(findings: &[Finding]) -> String {
     let mut out = String::new();
     for finding in findings {

@@ -10,7 +10,7 @@ use longboat_scheduler::{
 };
 
 use crate::{
-    body::{Api, parse},
+    body::{Api, media, parse},
     core::{Core, Settings},
     exchange::{Picker, UsageScan},
     pool::Desired,
@@ -101,6 +101,7 @@ pub fn body(bytes: &[u8]) {
         let Some(api) = Api::of(path, &[Parser::OpenAi, Parser::Anthropic, Parser::VllmHttp]) else {
             continue;
         };
+        let _ = media(api, bytes);
         if let Ok(parsed) = parse(api, bytes, usize::MAX) {
             let model: Result<String, _> = serde_json::from_slice(&bytes[parsed.model_at]);
             assert_eq!(model.ok(), Some(parsed.model), "the model is somewhere else");
@@ -129,7 +130,7 @@ pub fn decisions_query(query: &str) {
 /// # Panics
 /// If a token does not have four bytes.
 pub fn tokenizer_answer(bytes: &[u8]) {
-    for prompt in crate::tokens::parse(bytes).unwrap_or_default() {
+    for prompt in crate::tokens::parse(bytes).unwrap_or_default().0 {
         assert_eq!(prompt.bytes.len() % 4, 0, "a part of a token");
     }
 }

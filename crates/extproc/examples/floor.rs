@@ -1,6 +1,7 @@
-//! What the wire costs: CPU per HTTP request of a processor that holds the body, picks nothing, and sends headers and
-//! body on, once for each transport. Runs itself as the server, so that only the server's CPU is counted; or, with the arguments
-//! ADDRESS and PID, measures another plaintext processor. The server should be a release build. Linux only.
+//! Measures the cost of the wire: the CPU time per HTTP request of a processor that buffers the body, picks nothing, and
+//! sends headers and body on, for each transport. The example starts itself as the server, so that only the server's CPU
+//! time counts. With the arguments ADDRESS and PID, it measures another plaintext processor. The server should be a release
+//! build. Linux only.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -72,7 +73,7 @@ fn main() -> Result<(), Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let threads = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match words[..] {
-        // A thread for each core, which is what tonic is usually given.
+        // One thread per core, which is the usual setup of tonic.
         ["serve", "tonic"] => threads.block_on(server(Transport::Tonic, 0)),
         ["serve", "tonic-apart"] => threads.block_on(server(Transport::Tonic, 2)),
         ["serve", _] => threads.block_on(server(Transport::Lean, 2)),
@@ -133,7 +134,7 @@ async fn measure(address: SocketAddr, pid: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A request and its response, as a proxy would send them.
+/// Sends a request and its response, as a proxy would.
 async fn request(client: &Client, body: &Bytes) -> Result<(), Failure> {
     let mut exchange = client.open().await?;
     let mut headers = Headers::new();
@@ -152,7 +153,7 @@ async fn request(client: &Client, body: &Bytes) -> Result<(), Failure> {
     exchange.send(Event::RequestHeaders { headers, end_of_stream: false }).await?;
     let (mut sender, mut receiver) = exchange.split();
     let sending = async {
-        // Envoy's usual chunk.
+        // Envoy's usual chunk size.
         let mut chunks = body.chunks(32 << 10).peekable();
         while let Some(chunk) = chunks.next() {
             let end_of_stream = chunks.peek().is_none();
@@ -179,12 +180,12 @@ async fn request(client: &Client, body: &Bytes) -> Result<(), Failure> {
     Ok(())
 }
 
-/// User and system time of a process so far.
+/// Returns the user and system time of a process so far.
 fn cpu(pid: u32) -> Result<Duration, Failure> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let (_, fields) = stat.rsplit_once(')').ok_or("no process name")?;
     let ticks: u64 =
         fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    // A tick is a hundredth of a second on every Linux there is.
+    // Every Linux has 100 ticks per second.
     Ok(Duration::from_millis(ticks * 10))
 }

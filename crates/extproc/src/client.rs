@@ -1,4 +1,4 @@
-//! The proxy's side: one stream per HTTP request.
+//! The client, which is the proxy's side: one stream per HTTP request.
 
 use std::{
     future::Future,
@@ -28,17 +28,17 @@ use crate::{
     wire::{ProcessingRequest, ProcessingResponse},
 };
 
-/// Messages waiting to be written on one stream. HTTP/2 flow control is the brake; a few messages let headers
+/// How many messages may wait to be written on one stream. HTTP/2 flow control limits the rate. A few messages let headers
 /// and the first chunks leave in one write.
 const OUTGOING: usize = 8;
 
-/// How long a connection may take to be made: others wait for it.
+/// How long the connection attempt may take; other requests wait for it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
-/// A client of one processor. Cheap to clone; all clones share one HTTP/2 connection, which is made by the first
-/// [`Client::open`] and made anew after it broke.
+/// A client of one processor. Cheap to clone. All clones share one HTTP/2 connection. The first [`Client::open`] creates the
+/// connection, and a later call creates a new one if it has broken.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -49,7 +49,7 @@ struct Inner {
     target: Arc<str>,
     origin: http::Uri,
     tls: Option<tokio_rustls::TlsConnector>,
-    // An async lock: it is held while connecting, so that a burst of requests makes one connection.
+    // An async lock, held while connecting, so that a burst of requests creates one connection.
     live: tokio::sync::Mutex<Option<Connection>>,
 }
 
@@ -60,16 +60,17 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client of the processor at this address. With `tls`, the connection is encrypted as the configuration
-    /// says (proxies do not verify a picker's certificate: `longboat_tls::insecure_client_config`, ALPN `h2`);
-    /// without, it is plaintext HTTP/2 with prior knowledge. Does not connect yet.
+    /// Creates a client of the processor at this address, without connecting yet. With `tls`, the connection is encrypted as
+    /// configured (proxies do not verify a picker's certificate: `longboat_tls::insecure_client_config`, ALPN `h2`). Without
+    /// it, the connection is plaintext HTTP/2 with prior knowledge.
     pub fn new(address: SocketAddr, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
         let target: Arc<str> = address.to_string().into();
         let mut origin = http::uri::Parts::default();
         origin.scheme = Some(if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP });
         origin.authority = target.parse().ok();
         origin.path_and_query = Some(PathAndQuery::from_static("/"));
-        // All three parts are there, so this is a URI; the default would only be a request without authority.
+        // All three parts are present, so this is always a valid URI. The default value would only mean a request without
+        // authority.
         let origin = http::Uri::from_parts(origin).unwrap_or_default();
         Self {
             inner: Arc::new(Inner {
@@ -82,14 +83,14 @@ impl Client {
         }
     }
 
-    /// Opens the stream for one HTTP request, connecting if there is no live connection. It does not wait for
-    /// the processor's answer; a processor that refuses the stream is seen by [`Exchange::receive`].
+    /// Opens the stream for one HTTP request. Connects first if there is no live connection. Does not wait for the
+    /// processor's answer: if the processor refuses the stream, [`Exchange::receive`] returns the error.
     pub async fn open(&self) -> Result<Exchange, ClientError> {
         let connection = self.connection().await?;
         let broken = Arc::clone(&connection.broken);
         let (outgoing, queue) = mpsc::channel(OUTGOING);
         let mut grpc = Grpc::with_origin(connection, self.inner.origin.clone())
-            // What a processor sends back is bounded by what we sent it.
+            // The processor sends back at most what the client has sent.
             .max_decoding_message_size(usize::MAX);
         let mut opening: BoxFuture<'static, Result<Streaming<ProcessingResponse>, tonic::Status>> =
             Box::pin(async move {
@@ -102,8 +103,8 @@ impl Client {
                 .await
                 .map(tonic::Response::into_inner)
             });
-        // The first poll hands the request to the connection, which then drives it. The response's headers are not
-        // waited for: grpc-go sends them with its first message only.
+        // The first poll hands the request to the connection, which then drives it. The client does not wait for the
+        // response headers: grpc-go sends them only with its first message.
         let state = match futures::poll!(opening.as_mut()) {
             Poll::Ready(opened) => {
                 State::Open(opened.map_err(|status| self.inner.status(status)).map(Box::new)?)
@@ -170,7 +171,7 @@ impl Inner {
 
     fn status(&self, status: tonic::Status) -> ClientError {
         let target = self.target.to_string();
-        // tonic makes a status of transport errors too, and keeps them as its source.
+        // tonic also turns transport errors into a status, with the error as its source.
         if std::error::Error::source(&status).is_some() {
             return ClientError::Broken { target, source: Box::new(status) };
         }
@@ -178,17 +179,17 @@ impl Inner {
     }
 }
 
-/// Per stream and for all streams of a connection: large enough that a long prompt (hundreds of kilobytes) is
-/// not held up by window updates.
+/// Flow-control windows per stream and per connection. They are large enough that window updates do not delay a long prompt
+/// (hundreds of kilobytes).
 pub(crate) const STREAM_WINDOW: u32 = 1 << 20;
 pub(crate) const CONNECTION_WINDOW: u32 = 4 << 20;
 
-/// A live HTTP/2 connection. Streams hold clones, so it outlives a [`Client`] that reconnected or was dropped.
+/// A live HTTP/2 connection. Streams hold clones of it, so it outlives a [`Client`] that has reconnected or was dropped.
 #[derive(Clone)]
 struct Connection {
     requests: http2::SendRequest<tonic::body::Body>,
-    /// A stream failed in transport. A processor on its way out still answers what is in flight, but takes nothing
-    /// new, so the next stream gets a connection of its own.
+    /// Whether a stream failed in transport. A processor that shuts down still answers requests in flight but takes no new
+    /// ones, so the next stream needs a new connection.
     broken: Arc<AtomicBool>,
     _driver: Arc<Driver>,
 }
@@ -215,7 +216,7 @@ impl tower_service::Service<http::Request<tonic::body::Body>> for Connection {
     }
 }
 
-/// The stream of one HTTP request. Dropping it cancels the stream, and the processor forgets the request.
+/// The stream of one HTTP request. Dropping it cancels the stream, and the processor drops the request.
 #[derive(Debug)]
 pub struct Exchange {
     sender: Sender,
@@ -233,14 +234,13 @@ impl Exchange {
         self.receiver.receive().await
     }
 
-    /// Separates the two directions, for sending a body while replies come in.
+    /// Splits the two directions, so that a body can be sent while replies arrive.
     pub fn split(self) -> (Sender, Receiver) {
         (self.sender, self.receiver)
     }
 }
 
-/// The sending half. Dropping it ends the stream in this direction: a processor takes that as the end of the
-/// request's life.
+/// The sending half. Dropping it ends the stream in this direction, which a processor treats as the end of the request.
 #[derive(Debug)]
 pub struct Sender {
     outgoing: mpsc::Sender<ProcessingRequest>,
@@ -249,8 +249,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends the next event. It waits while the stream is busy, so keep receiving meanwhile. It fails when the
-    /// stream has ended; [`Receiver::receive`] knows why.
+    /// Sends the next event. This waits while the stream is busy, so the caller must keep receiving at the same time. Fails
+    /// if the stream has ended; [`Receiver::receive`] then returns the cause.
     pub async fn send(&mut self, event: impl Into<Incoming>) -> Result<(), ClientError> {
         let message = event.into().into_wire(std::mem::take(&mut self.first));
         self.outgoing.send(message).await.map_err(|_| ClientError::Broken {
@@ -259,8 +259,8 @@ impl Sender {
         })
     }
 
-    /// Sends the event in `next` once the stream has room for it. Safe to drop before it is done, as in `select!`: the
-    /// event stays in `next` until it is sent. Fails as [`Sender::send`] does.
+    /// Sends the event in `next` as soon as the stream has capacity. Cancel safe, as in `select!`: the event stays in `next`
+    /// until it is sent. Fails like [`Sender::send`].
     pub async fn send_next(&mut self, next: &mut Option<Incoming>) -> Result<(), ClientError> {
         let permit = self.outgoing.reserve().await.map_err(|_| ClientError::Broken {
             target: self.client.inner.target.to_string(),
@@ -287,8 +287,8 @@ enum State {
 }
 
 impl Receiver {
-    /// Waits for the next reply; `None` when the processor ended the stream without error: it has nothing more to
-    /// say about this request. Safe to drop before it is done, as in `select!`.
+    /// Waits for the next reply. Returns `None` if the processor has ended the stream without an error, which means that it
+    /// has no more replies for this request. Cancel safe, as in `select!`.
     pub async fn receive(&mut self) -> Result<Option<Reply>, ClientError> {
         loop {
             match &mut self.state {

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of client and server.
 
 /// Why a stream to a processor failed.
 #[derive(Debug, thiserror::Error)]

@@ -1,8 +1,8 @@
-//! Headers as they travel on the wire: byte strings, in order, without copies.
+//! Headers as on the wire: byte strings, in order, without copies.
 
 use bytes::Bytes;
 
-/// One header field. The name is as it was received (proxies send lower case).
+/// One header field. The name is unchanged (proxies send lower case).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The field name; pseudo-headers keep their colon (`:path`).
@@ -12,38 +12,39 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header from anything that is or becomes bytes.
+    /// Creates a header.
     pub fn new(name: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
         Self { name: name.into(), value: value.into() }
     }
 
-    /// The value as text, where it is UTF-8.
+    /// Returns the value as text, or `None` if it is not UTF-8.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.value).ok()
     }
 }
 
-/// The header fields of a message, in the order they were sent.
+/// The header fields of a message, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(pub Vec<Header>);
 
 impl Headers {
-    /// No headers.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Adds a field at the end, keeping fields of the same name.
+    /// Appends a field, and keeps fields with the same name.
     pub fn push(&mut self, name: impl Into<Bytes>, value: impl Into<Bytes>) {
         self.0.push(Header::new(name, value));
     }
 
-    /// The value of the first field of this name (compared without case), if it is UTF-8.
+    /// Returns the value of the first field with this name (case-insensitive), or `None` if there is none or it is not
+    /// UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         find(&self.0, name).and_then(Header::text)
     }
 
-    /// The fields in order.
+    /// Iterates over the fields in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Header> {
         self.0.iter()
     }
@@ -64,7 +65,7 @@ impl FromIterator<Header> for Headers {
     }
 }
 
-/// What a processor wants changed in the headers (or trailers) of a message.
+/// The header changes that a processor requests for a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderChanges {
     /// Fields to set: each replaces all fields of its name. A proxy ignores changes to `host` and to
@@ -77,7 +78,7 @@ pub struct HeaderChanges {
 }
 
 impl HeaderChanges {
-    /// The value to be set under this name (compared without case), if it is UTF-8.
+    /// Returns the value to set for this name (case-insensitive), or `None` if there is none or it is not UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         find(&self.set, name).and_then(Header::text)
     }

@@ -1,14 +1,15 @@
-//! The Envoy ext_proc wire, server and client.
+//! Envoy's ext_proc protocol: server and client.
 //!
-//! One bidirectional gRPC stream carries one HTTP request: a proxy (Envoy, or our gateway) sends [`Event`]s, a
-//! processor (the endpoint picker) answers with [`Action`]s. Bodies travel in `FULL_DUPLEX_STREAMED` mode
-//! so every chunk that a proxy sends comes back from the processor, changed or not.
+//! One bidirectional gRPC stream carries one HTTP request: a proxy (Envoy, or Longboat's gateway) sends [`Event`]s, a
+//! processor (the endpoint picker) answers with [`Action`]s. Bodies travel in `FULL_DUPLEX_STREAMED` mode: the processor
+//! sends every chunk back, changed or not.
 //!
 //! * [`serve`] runs a [`Processor`]: a synchronous state machine per stream, without a task or channel of its own.
 //! * [`Client`] opens an [`Exchange`] per HTTP request; dropping the exchange cancels the stream.
 //!
-//! The transport (our own HTTP/2; tonic for the client, and where a port has other services) and the protobuf types do not
-//! appear in this interface, so either can be replaced without touching its users.
+//! The server has its own HTTP/2 transport; the client uses tonic, as do servers that have other services on the same port.
+//! Neither the transport nor the protobuf types appear in this interface, so both can be replaced without changing its
+//! users.
 
 mod client;
 mod error;
@@ -43,8 +44,8 @@ pub mod names {
     pub const SUBSET_NAMESPACE: &str = "envoy.lb.subset_hint";
     /// Header of an error answer that says why a request was dropped.
     pub const DROPPED_REASON: &str = "x-llm-d-request-dropped-reason";
-    /// Request headers that say which servers a request goes to. Only a picker may set them: a proxy removes those that a
-    /// client sends.
+    /// Request headers that determine which servers a request goes to. Only a picker may set them: a proxy removes them from
+    /// client requests.
     pub const STEERING: [&str; 7] = [
         DESTINATION,
         DESTINATION_SUBSET,

@@ -8,25 +8,25 @@ use crate::{
     wire,
 };
 
-/// Envoy takes at most 64 KiB per streamed body message; the reference sends at most this many bytes. Replies with
-/// longer bodies are split when they are sent.
+/// The longest body chunk of a reply. Envoy accepts at most 64 KiB per streamed body message, and the llm-d endpoint picker
+/// sends at most this many bytes. Longer bodies are split when they are sent.
 pub const MAX_BODY_CHUNK: usize = 62_000;
 
-/// What a proxy reports about one HTTP request, in order: request, then response.
+/// The events of one HTTP request, in order: first the request, then the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The request's headers, pseudo-headers included.
     RequestHeaders {
         /// The fields.
         headers: Headers,
-        /// There is neither body nor trailers.
+        /// Whether there is neither a body nor trailers.
         end_of_stream: bool,
     },
     /// A chunk of the request's body.
     RequestBody {
-        /// The bytes, which may be none with `end_of_stream`.
+        /// The bytes; they may be empty if `end_of_stream` is set.
         body: Bytes,
-        /// This is the last message of the request. Never set when trailers follow.
+        /// Whether this is the last message of the request. Never set if trailers follow.
         end_of_stream: bool,
     },
     /// The request's trailers, which end it.
@@ -35,14 +35,14 @@ pub enum Event {
     ResponseHeaders {
         /// The fields.
         headers: Headers,
-        /// There is neither body nor trailers.
+        /// Whether there is neither a body nor trailers.
         end_of_stream: bool,
     },
     /// A chunk of the response's body.
     ResponseBody {
-        /// The bytes, which may be none with `end_of_stream`.
+        /// The bytes; they may be empty if `end_of_stream` is set.
         body: Bytes,
-        /// This is the last message of the response. Never set when trailers follow.
+        /// Whether this is the last message of the response. Never set if trailers follow.
         end_of_stream: bool,
     },
     /// The response's trailers, which end it.
@@ -52,9 +52,9 @@ pub enum Event {
 /// An event with the metadata that came with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incoming {
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// Forwarded metadata: the subset hint on a request, the served endpoint on a response.
+    /// Forwarded metadata: the subset hint in a request, the served endpoint in a response.
     pub metadata: Option<Metadata>,
 }
 
@@ -64,36 +64,36 @@ impl From<Event> for Incoming {
     }
 }
 
-/// What a processor answers. Each direction has one header action, then body chunks, then trailers.
+/// The answers of a processor. Each direction has one header action, then body chunks, then trailers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Go on with the request headers, changed so.
+    /// Continue with these changes to the request headers.
     RequestHeaders(HeaderChanges),
     /// The next chunk of the request body to send on.
     RequestBody {
         /// The bytes.
         body: Bytes,
-        /// The body ends here.
+        /// Whether the body ends here.
         end_of_stream: bool,
     },
-    /// Go on with the request trailers, changed so.
+    /// Continue with these changes to the request trailers.
     RequestTrailers(HeaderChanges),
-    /// Go on with the response headers, changed so.
+    /// Continue with these changes to the response headers.
     ResponseHeaders(HeaderChanges),
     /// The next chunk of the response body to send on.
     ResponseBody {
         /// The bytes.
         body: Bytes,
-        /// The body ends here.
+        /// Whether the body ends here.
         end_of_stream: bool,
     },
-    /// Go on with the response trailers, changed so.
+    /// Continue with these changes to the response trailers.
     ResponseTrailers(HeaderChanges),
-    /// Answer the client with this, and forget the request.
+    /// Answer the client with this response, and end the request.
     Immediate(ImmediateResponse),
 }
 
-/// A response that the processor makes itself.
+/// A response that the processor itself creates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImmediateResponse {
     /// The HTTP status code.
@@ -109,9 +109,9 @@ pub struct ImmediateResponse {
 /// An action with the metadata that it sets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// Metadata for the proxy; the chosen endpoint is in it.
+    /// Metadata for the proxy, including the chosen endpoint.
     pub metadata: Metadata,
 }
 
@@ -124,7 +124,7 @@ impl From<Action> for Reply {
 // === wire: events ===
 
 impl Incoming {
-    /// `None`: a message of a kind that we do not know.
+    /// Returns `None` for a message of an unknown kind.
     pub(crate) fn from_wire(message: wire::ProcessingRequest) -> Option<Self> {
         use wire::EventKind;
         let event = match message.request? {
@@ -171,7 +171,7 @@ impl Incoming {
         };
         wire::ProcessingRequest {
             metadata_context: self.metadata.map(Metadata::into_filter_metadata),
-            // As Envoy: said once, on the first message.
+            // Like Envoy, the client sends the configuration once, in the first message.
             protocol_config: first.then_some(wire::ProtocolConfiguration {
                 request_body_mode: wire::FULL_DUPLEX_STREAMED,
                 response_body_mode: wire::FULL_DUPLEX_STREAMED,
@@ -186,7 +186,7 @@ fn read(map: Option<wire::HeaderMap>) -> Headers {
 }
 
 fn read_value(header: wire::HeaderValue) -> Header {
-    // Envoy fills `raw_value` (any bytes) and leaves `value` empty; older proxies do the opposite.
+    // Envoy fills `raw_value` (any bytes) and leaves `value` empty. Older proxies do the opposite.
     Header {
         name: header.key,
         value: if header.raw_value.is_empty() { header.value } else { header.raw_value },
@@ -204,7 +204,7 @@ fn write_value(header: Header) -> wire::HeaderValue {
 // === wire: actions ===
 
 impl Reply {
-    /// `None`: a message that changes nothing we know of, or breaks the protocol.
+    /// Returns `None` for a message that has no known effect or violates the protocol.
     pub(crate) fn from_wire(message: wire::ProcessingResponse) -> Option<Self> {
         use wire::ActionKind;
         let action = match message.response? {
@@ -276,7 +276,7 @@ fn header_part(wrapper: wire::CommonWrapper) -> HeaderChanges {
 fn body_part(wrapper: wire::CommonWrapper) -> (Bytes, bool) {
     match wrapper.response.and_then(|common| common.body_mutation).and_then(|body| body.mutation) {
         Some(wire::Mutation::Streamed(chunk)) => (chunk.body, chunk.end_of_stream),
-        // Not for this mode; taken as a chunk that does not end the body.
+        // Not valid in this mode, so treated as a chunk that does not end the body.
         Some(wire::Mutation::Body(body)) => (body, false),
         Some(wire::Mutation::ClearBody(_)) | None => (Bytes::new(), false),
     }

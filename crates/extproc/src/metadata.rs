@@ -1,4 +1,4 @@
-//! Dynamic metadata: namespaced JSON-like values that travel beside a message.
+//! Dynamic metadata: namespaced JSON-like values that accompany a message.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use serde_json::{Map, Value};
 
 use crate::{names, wire};
 
-/// Metadata by namespace, as a proxy forwards it and as a processor sets it.
+/// Metadata by namespace, as a proxy forwards it and a processor sets it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metadata(pub BTreeMap<String, Map<String, Value>>);
 
 impl Metadata {
-    /// Whether there is nothing in it.
+    /// Whether there is no metadata.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A value within a namespace.
+    /// Returns a value of a namespace.
     pub fn get(&self, namespace: &str, key: &str) -> Option<&Value> {
         self.0.get(namespace)?.get(key)
     }
 
-    /// Sets a value within a namespace.
+    /// Sets a value of a namespace.
     pub fn insert(&mut self, namespace: &str, key: &str, value: Value) {
         self.0.entry(namespace.to_owned()).or_default().insert(key.to_owned(), value);
     }
 
-    /// The endpoint or endpoints that a picker chose, `ip:port[,ip:port…]`.
+    /// Returns the endpoint or endpoints that a picker chose, `ip:port[,ip:port…]`.
     pub fn destination(&self) -> Option<&str> {
         self.get(names::LB_NAMESPACE, names::DESTINATION)?.as_str()
     }
@@ -47,7 +47,7 @@ impl Metadata {
         }
     }
 
-    /// A processor's metadata is one struct whose fields are the namespaces.
+    /// Converts a processor's metadata: one struct whose fields are the namespaces.
     pub(crate) fn from_struct(wire: wire::Struct) -> Self {
         Self(
             wire.fields

@@ -1,4 +1,4 @@
-//! The readers of outside bytes, for fuzzing: any bytes are a message, or none, and a connection, or none.
+//! The parsers of outside bytes, for fuzzing. Each of them accepts any input.
 
 pub use crate::server::connection_of;
 
@@ -9,12 +9,12 @@ use crate::{
     wire::{ProcessingRequest, ProcessingResponse},
 };
 
-/// What a proxy sent.
+/// Parses a message from a proxy.
 pub fn event(bytes: &[u8]) -> Option<Incoming> {
     ProcessingRequest::decode(bytes).ok().and_then(Incoming::from_wire)
 }
 
-/// What a processor answered.
+/// Parses a message from a processor.
 pub fn reply(bytes: &[u8]) -> Option<Reply> {
     ProcessingResponse::decode(bytes).ok().and_then(Reply::from_wire)
 }

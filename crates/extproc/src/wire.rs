@@ -1,9 +1,9 @@
-//! The part of `envoy.service.ext_proc.v3` that we speak, declared by hand.
+//! The used part of `envoy.service.ext_proc.v3`, declared by hand.
 //!
-//! Envoy's full definitions decode every header and chunk into its own allocation, and bring 70,000 generated
-//! lines. These declare only the fields that we use (protobuf skips the others) and take header fields and
-//! bodies as slices of the received frame. Names on the wire are `string`, here `bytes`: the same encoding. The
-//! tests hold them against the full definitions (`envoy-types`).
+//! Envoy's full definitions decode every header and chunk into its own allocation, and add 70,000 generated lines. These
+//! definitions declare only the fields that Longboat uses; protobuf skips the others. Header fields and bodies are slices of
+//! the received frame. Header names are `string` in Envoy's definitions and `bytes` here, which have the same encoding. The
+//! tests compare these definitions with the full ones (`envoy-types`).
 
 use std::collections::BTreeMap;
 
@@ -80,8 +80,8 @@ pub(crate) struct HeaderValueOption {
     pub(crate) append_action: i32,
 }
 
-/// `HeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD`: said explicitly, because the default of the field is "append"
-/// and only the deprecated `append` flag made ext_proc treat that as "overwrite".
+/// `HeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD`. It is always sent: the field's default is "append", and only the
+/// deprecated `append` flag made ext_proc treat the default as "overwrite".
 pub(crate) const OVERWRITE_IF_EXISTS_OR_ADD: i32 = 2;
 
 /// `BodySendMode.FULL_DUPLEX_STREAMED`.
@@ -96,7 +96,7 @@ pub(crate) struct ProtocolConfiguration {
     pub(crate) response_body_mode: i32,
 }
 
-/// `ProcessingRequest`: what a proxy sends.
+/// `ProcessingRequest`, which a proxy sends.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ProcessingRequest {
     #[prost(message, optional, tag = "8")]
@@ -148,7 +148,7 @@ pub(crate) struct HttpTrailers {
     pub(crate) trailers: Option<HeaderMap>,
 }
 
-/// `ProcessingResponse`: what a processor answers.
+/// `ProcessingResponse`, which a processor sends.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ProcessingResponse {
     #[prost(message, optional, tag = "8")]
@@ -175,7 +175,7 @@ pub(crate) enum ActionKind {
     Immediate(ImmediateResponse),
 }
 
-/// `HeadersResponse` and `BodyResponse`: the same shape.
+/// `HeadersResponse` and `BodyResponse`, which have the same shape.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct CommonWrapper {
     #[prost(message, optional, tag = "1")]

@@ -56,7 +56,7 @@ impl Arriving {
     /// Records the start of the file in the journal, once the source has named its content.
     pub(crate) fn record(&self, file: &Remote) -> io::Result<()> {
         let size = self.size.get().copied();
-        let identity = self.identity.get().cloned().flatten().or_else(|| file.identity.clone());
+        let identity = self.identity.get().cloned().flatten().or_else(|| file.identity());
         let mut result = Ok(());
         self.is_recorded.get_or_init(|| {
             let Some(identity) = identity.filter(|_| size.is_none_or(|size| size > SMALL)) else {

@@ -124,12 +124,12 @@ fn read(folder: &Path) -> io::Result<Option<CachedModel>> {
         if path.extension().is_none_or(|extension| extension != "journal") {
             continue;
         }
-        let Some(journal) = Journal::parse(&fs::read(&path)?) else { continue };
+        let Some(journal) = Journal::parse(io::BufReader::new(fs::File::open(&path)?))? else { continue };
         return Ok(Some(CachedModel {
+            files: journal.files(),
             source: journal.source,
             folder: folder.to_owned(),
             bytes: size(folder)?,
-            files: journal.done.len(),
             complete: journal.complete.is_some(),
         }));
     }

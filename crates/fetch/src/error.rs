@@ -138,8 +138,10 @@ pub enum FetchError {
         /// The source.
         uri: String,
     },
-    /// The network must not be used, and there is no complete copy on this machine.
-    #[error("HF_HUB_OFFLINE is set and `{resource}` is not completely on this machine")]
+    /// Offline, and nothing complete is here.
+    #[error(
+        "the network must not be used (`--offline` or HF_HUB_OFFLINE), and `{resource}` is not completely on this machine"
+    )]
     Offline {
         /// The repository.
         resource: String,
@@ -206,7 +208,7 @@ impl Protocol {
 
     fn denied(self, resource: &str) -> String {
         match self {
-            Self::Http => format!("HTTP access denied for '{resource}'."),
+            Self::Http => format!("HTTP access denied for '{resource}'. Verify permissions."),
             _ => format!("Access denied to {self} resource '{resource}'. Verify permissions."),
         }
     }

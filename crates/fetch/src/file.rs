@@ -149,7 +149,7 @@ impl Fetching {
         blocking(move || {
             let former = ledger.partial(&file.path).filter(|former| {
                 !start_over
-                    && file.identity.as_ref().is_none_or(|identity| **identity == former.identity)
+                    && file.identity().is_none_or(|identity| *identity == *former.identity)
                     && (file.size.is_none() || file.size == former.size)
             });
             let open = || -> io::Result<(File, u64, Ranges)> {
@@ -260,7 +260,7 @@ impl Fetching {
     async fn stream(&self, arriving: &Arc<Arriving>, at: &mut u64, end: Option<u64>) -> Result<(), Stopped> {
         // If the part ends at the end of the file, the request has no end. From the start of the file it then needs no range.
         let end_wanted = end.filter(|end| Some(end) != arriving.size.get());
-        let identity = arriving.identity.get().cloned().flatten().or_else(|| self.file.identity.clone());
+        let identity = arriving.identity.get().cloned().flatten().or_else(|| self.file.identity());
         let want = Want { start: *at, end: end_wanted, identity };
         let opened = self.source.open(&self.file, &want).await.map_err(Stopped::Failure)?;
         let over = |why: &str, ranged| Err(Stopped::Ended(Ended::Over { why: why.into(), ranged }));
@@ -373,7 +373,7 @@ impl Fetching {
                     return Ok(Some(private.clone()));
                 }
                 let stat = target.publish(&private, &file.path)?;
-                let identity = file.identity.clone().or_else(|| arriving.identity.get().cloned().flatten());
+                let identity = file.identity().or_else(|| arriving.identity.get().cloned().flatten());
                 let done = Done {
                     path: file.path.clone(),
                     size: stat.size,
@@ -383,7 +383,7 @@ impl Fetching {
                     revision,
                     archive: None,
                 };
-                arriving.ledger.append(&Record::Done(&Arc::new(done)))?;
+                arriving.ledger.append(&Record::Done(&done))?;
                 Ok(None)
             };
             let finished = finish().map_err(FetchError::file("write", target.path().join(&*file.path)))?;

@@ -421,11 +421,15 @@ impl Answer {
         let after = self.header("retry-after").and_then(retry_after);
         let headers = Box::new(self.headers().clone());
         let host = origin(self.url());
-        let mut body = Vec::new();
-        while body.len() < LONGEST_ERROR {
-            let Ok(Some(chunk)) = self.chunk().await else { break };
-            body.extend_from_slice(&chunk);
-        }
+        let (mut body, longest) = (Vec::new(), self.read);
+        let read = async {
+            while body.len() < LONGEST_ERROR {
+                let Ok(Some(chunk)) = self.chunk().await else { break };
+                body.extend_from_slice(&chunk);
+            }
+        };
+        // What came until then is enough: an error that trickles in must not take hours.
+        let _ = timeout(longest, read).await;
         body.truncate(LONGEST_ERROR);
         Failure {
             status: Some(status.as_u16()),

@@ -12,18 +12,23 @@
 //! | `gone` | the path of a file that was removed, as JSON |
 //! | `complete` | revision and patterns of a source that was brought as a whole, as a JSON list |
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    io::{self, BufRead},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::{digest::Digest, index::Index};
 
 /// Longest line that is read, in bytes.
 pub(crate) const LONGEST_LINE: usize = 64 << 10;
 
 const HEADER: &str = "longboat-fetch 1";
 
-/// A complete file. There may be very many, so texts are shared.
+/// A complete file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     /// Path below the target.
@@ -75,13 +80,15 @@ pub struct Partial {
     pub blocks: Vec<(u64, u64, u32)>,
 }
 
-/// The content of a journal.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What a journal says. There may be very many complete files: of them it is known where their records are.
+#[derive(Debug, Clone, Default)]
 pub struct Journal {
     /// The source.
     pub source: String,
-    /// Complete files by path.
-    pub done: BTreeMap<Arc<str>, Arc<Done>>,
+    /// Where the records of complete files begin.
+    pub(crate) done: Index,
+    /// Bytes that were taken in, which is where the next record begins.
+    pub(crate) length: u64,
     /// Unfinished files by path.
     pub partial: BTreeMap<String, Partial>,
     /// Revision and patterns. `None` unless all files were downloaded.
@@ -115,9 +122,9 @@ pub(crate) enum Record<'a> {
         /// CRC-32 of the bytes.
         sum: u32,
     },
-    /// The end of a file.
-    Done(&'a Arc<Done>),
-    /// The removal of a file.
+    /// Ends a file.
+    Done(&'a Done),
+    /// A file was removed.
     Gone(&'a str),
     /// The end of the source.
     Complete {
@@ -163,23 +170,27 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Returns the file. Texts that are equal to those of the previous file are shared with it.
-    fn into_done(self, before: Option<&Done>) -> Done {
-        let shared = |text: Option<Cow<'_, str>>, before: Option<&Arc<str>>| {
-            text.map(|text| match before.filter(|before| ***before == *text) {
-                Some(before) => before.clone(),
-                None => Arc::from(&*text),
-            })
-        };
+    fn into_done(self) -> Done {
+        let text = |text: Option<Cow<'_, str>>| text.map(|text| Arc::from(&*text));
         Done {
             path: Arc::from(&*self.path),
             size: self.size,
             modified: self.modified,
-            identity: self.identity.map(|identity| Arc::from(&*identity)),
+            identity: text(self.identity),
             digest: self.digest.as_deref().and_then(Digest::parse),
-            revision: shared(self.revision, before.and_then(|done| done.revision.as_ref())),
-            archive: shared(self.archive, before.and_then(|done| done.archive.as_ref())),
+            revision: text(self.revision),
+            archive: text(self.archive),
         }
+    }
+}
+
+// === impl Done ===
+
+impl Done {
+    /// Reads the record of a complete file; none where the line is anything else.
+    pub fn read(line: &[u8]) -> Option<Self> {
+        let text = checked(line)?.strip_prefix("done ")?;
+        Some(serde_json::from_str::<Line<'_>>(text).ok()?.into_done())
     }
 }
 
@@ -194,38 +205,56 @@ fn sum(bytes: &[u8]) -> u32 {
 // === impl Journal ===
 
 impl Journal {
-    /// Reads all records of a text, up to the first damaged one. Returns `None` if the text is not a journal of this format.
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        let mut lines = text.split_inclusive(|byte| *byte == b'\n');
-        let mut journal = Self::begin(lines.next()?)?;
-        for line in lines {
-            if journal.read(line).is_none() {
-                break;
+    /// A journal of a source of which nothing was brought yet.
+    pub(crate) fn new(source: &str) -> Self {
+        Self { source: source.to_owned(), ..Self::default() }
+    }
+
+    /// Reads all records, up to the first that is torn. None where it is no journal of this format.
+    pub fn parse(mut text: impl BufRead) -> io::Result<Option<Self>> {
+        let mut journal: Option<Self> = None;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            io::Read::take(&mut text, LONGEST_LINE as u64 + 1).read_until(b'\n', &mut line)?;
+            let understood = match &mut journal {
+                None => {
+                    journal = Self::begin(&line);
+                    journal.is_some()
+                }
+                Some(journal) => journal.read(&line).is_some(),
+            };
+            if !understood {
+                return Ok(journal);
             }
         }
-        Some(journal)
     }
 
-    /// Starts a journal with its first line.
-    pub fn begin(line: &[u8]) -> Option<Self> {
+    /// A journal that begins with this line.
+    fn begin(line: &[u8]) -> Option<Self> {
         let source = checked(line)?.strip_prefix(HEADER)?.strip_prefix(' ')?;
-        Some(Self { source: serde_json::from_str(source).ok()?, ..Self::default() })
+        let source = serde_json::from_str(source).ok()?;
+        Some(Self { source, length: line.len() as u64, ..Self::default() })
     }
 
-    /// Adds a complete file.
-    pub(crate) fn add(&mut self, done: Arc<Done>) {
-        self.partial.remove(&*done.path);
-        self.done.insert(done.path.clone(), done);
+    /// Number of complete files.
+    pub fn files(&self) -> usize {
+        self.done.len()
     }
 
-    /// Reads the next line. Returns `None` if the line is damaged; the lines after it cannot be trusted.
-    pub fn read(&mut self, line: &[u8]) -> Option<()> {
+    /// Where the records of complete files begin, the first one first.
+    pub fn offsets(&self) -> Vec<u64> {
+        self.done.by_offset().into_iter().map(|(offset, _)| offset).collect()
+    }
+
+    /// Takes in the next line; none where it is torn, after which nothing can be believed.
+    pub(crate) fn read(&mut self, line: &[u8]) -> Option<()> {
         let (kind, rest) = checked(line)?.split_once(' ')?;
         match kind {
             "partial" => {
                 let (number, size, identity, path): (u64, Option<u64>, String, String) =
                     serde_json::from_str(rest).ok()?;
-                self.done.remove(path.as_str());
+                self.done.remove(&path);
                 self.complete = None;
                 let partial = Partial { number, path: path.clone(), size, identity, blocks: vec![] };
                 self.partial.insert(path, partial);
@@ -243,17 +272,18 @@ impl Journal {
             }
             "done" => {
                 let line: Line<'_> = serde_json::from_str(rest).ok()?;
-                let before = self.done.last_key_value().map(|(_, done)| done.as_ref());
-                self.add(Arc::new(line.into_done(before)));
+                self.partial.remove(&*line.path);
+                self.done.insert(&line.path, self.length);
             }
             "gone" => {
-                self.done.remove(serde_json::from_str::<String>(rest).ok()?.as_str());
+                self.done.remove(&serde_json::from_str::<String>(rest).ok()?);
                 self.complete = None;
             }
             "complete" => self.complete = Some(serde_json::from_str(rest).ok()?),
             // A newer version wrote this record.
             _ => return None,
         }
+        self.length += line.len() as u64;
         Some(())
     }
 }
@@ -272,8 +302,8 @@ mod tests {
     use super::*;
     use crate::digest::Algorithm;
 
-    fn done(path: &str) -> Arc<Done> {
-        Arc::new(Done {
+    fn done(path: &str) -> Done {
+        Done {
             path: path.into(),
             size: 3,
             modified: 7,
@@ -281,7 +311,20 @@ mod tests {
             digest: None,
             revision: None,
             archive: None,
-        })
+        }
+    }
+
+    fn parse(text: &[u8]) -> Option<Journal> {
+        Journal::parse(text).unwrap()
+    }
+
+    /// The complete files of a text.
+    fn complete(text: &[u8]) -> Vec<Done> {
+        let offsets = parse(text).unwrap().offsets();
+        let line = |offset: u64| {
+            text[usize::try_from(offset).unwrap()..].split_inclusive(|byte| *byte == b'\n').next().unwrap()
+        };
+        offsets.into_iter().map(|offset| Done::read(line(offset)).unwrap()).collect()
     }
 
     fn text() -> String {
@@ -301,39 +344,37 @@ mod tests {
 
     #[test]
     fn a_journal_says_what_is_there() {
-        let journal = Journal::parse(text().as_bytes()).unwrap();
-        assert_eq!(journal.source, "hf://o/m");
-        assert_eq!(journal.done.into_values().collect::<Vec<_>>(), [done("a")]);
+        let journal = parse(text().as_bytes()).unwrap();
+        assert_eq!((journal.source.as_str(), journal.length), ("hf://o/m", text().len() as u64));
+        assert_eq!(complete(text().as_bytes()), [done("a")]);
         assert_eq!(journal.partial.len(), 1);
         assert_eq!(journal.partial["w x\n"].blocks, [(0, 5, 9), (7, 9, 2)]);
     }
 
     #[test]
-    fn files_of_one_revision_share_its_name_and_keep_their_digests() {
-        let revision: Option<Arc<str>> = Some("c".repeat(40).into());
+    fn the_last_record_of_a_file_counts() {
         let digest = Some(Digest::of(Algorithm::Sha256, b"w"));
-        let file =
-            |path| Arc::new(Done { revision: revision.clone(), digest, ..done(path).as_ref().clone() });
-        let (one, other) = (file("a"), file("b"));
-        let lines = [Record::Header("hf://o/m"), Record::Done(&one), Record::Done(&other)]
-            .map(|record| record.line());
-        let read = Journal::parse(lines.concat().as_bytes()).unwrap().done;
-        assert_eq!(read.values().collect::<Vec<_>>(), [&one, &other]);
-        let name = |path| read[path].revision.clone().unwrap();
-        assert!(Arc::ptr_eq(&name("a"), &name("b")));
-        assert!(Arc::ptr_eq(read.get_key_value("a").unwrap().0, &read["a"].path));
+        let (old, other) = (done("a"), done("b"));
+        let new = Done { digest, revision: Some("c".repeat(40).into()), size: 4, ..done("a") };
+        let mut lines =
+            [Record::Header("hf://o/m"), Record::Done(&old), Record::Done(&other), Record::Done(&new)]
+                .map(|record| record.line())
+                .concat();
+        assert_eq!(complete(lines.as_bytes()), [other, new]);
+        lines.push_str(&Record::Gone("b").line());
+        assert_eq!(complete(lines.as_bytes()).len(), 1);
     }
 
     #[test]
     fn a_journal_cut_at_any_byte_says_nothing_that_was_not_written() {
         let text = text();
-        let whole = Journal::parse(text.as_bytes()).unwrap();
+        let whole = parse(text.as_bytes()).unwrap();
         for length in 0..text.len() {
-            let Some(journal) = Journal::parse(&text.as_bytes()[..length]) else { continue };
+            let Some(journal) = parse(&text.as_bytes()[..length]) else { continue };
             for partial in journal.partial.values().filter(|partial| partial.number == 1) {
                 assert!(partial.blocks.iter().all(|block| whole.partial["w x\n"].blocks.contains(block)));
             }
-            assert!(journal.done.is_empty() || journal.done == whole.done, "{length}");
+            assert!(journal.files() == 0 || journal.offsets() == whole.offsets(), "{length}");
         }
     }
 
@@ -342,7 +383,8 @@ mod tests {
         let mut text = text().into_bytes();
         let at = text.windows(6).position(|bytes| bytes == b"block ").unwrap();
         text[at + 6] ^= 1;
-        let journal = Journal::parse(&text).unwrap();
-        assert!(journal.done.is_empty() && journal.partial["w x\n"].blocks.is_empty());
+        let journal = parse(&text).unwrap();
+        assert!(journal.files() == 0 && journal.partial["w x\n"].blocks.is_empty());
+        assert_eq!(journal.length, at as u64);
     }
 }

@@ -3,8 +3,9 @@
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write},
+    io::{self, BufReader, BufWriter, Write},
     os::unix::fs::FileExt,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -21,14 +22,25 @@ use crate::{
     target::Target,
 };
 
-/// The journal of one source in one folder, with its open file.
+/// Bytes that most records are shorter than.
+const USUAL_LINE: usize = 1 << 10;
+
+/// The journal of one source in one folder, and the file that it is in.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// The prefix of the names of all private files of this source.
     pub(crate) key: String,
-    journal: Mutex<Journal>,
-    file: Mutex<File>,
+    /// The path of the file, for messages.
+    path: PathBuf,
+    open: Mutex<Open>,
     next: AtomicU64,
+}
+
+/// What a journal says so far, and its file.
+#[derive(Debug)]
+struct Open {
+    journal: Journal,
+    file: Arc<File>,
 }
 
 // === impl Ledger ===
@@ -38,51 +50,69 @@ impl Ledger {
     pub(crate) fn open(target: &Target, source: &str) -> Result<Self, FetchError> {
         let key = Digest::of(Algorithm::Sha256, source.as_bytes()).hex()[..16].to_owned();
         let name = format!("{key}.journal");
-        let open = || -> io::Result<(Journal, File)> {
-            let journal =
-                read(BufReader::new(target.private(&name)?))?.filter(|found| found.source == source);
-            let journal = journal.unwrap_or_else(|| Journal { source: source.into(), ..Journal::default() });
-            target.replace_private(&name, |file| write(&journal, file))?;
-            remove_orphans(target, &key, &journal)?;
-            let mut file = target.private(&name)?;
-            file.seek(SeekFrom::End(0))?;
-            Ok((journal, file))
+        let path = target.private_path(&name);
+        let open = || -> io::Result<Open> {
+            let old = target.private(&name)?;
+            let journal = Journal::parse(BufReader::new(&old))?.filter(|found| found.source == source);
+            let mut open =
+                Open { journal: journal.unwrap_or_else(|| Journal::new(source)), file: old.into() };
+            open.renew(target, &name)?;
+            remove_orphans(target, &key, &open.journal)?;
+            Ok(open)
         };
-        let (journal, file) =
-            open().map_err(FetchError::file("keep a journal in", target.private_path(&name)))?;
-        let next = journal.partial.values().map(|partial| partial.number + 1).max().unwrap_or(1);
-        Ok(Self { key, journal: Mutex::new(journal), file: Mutex::new(file), next: AtomicU64::new(next) })
+        let open = open().map_err(FetchError::file("keep a journal in", &path))?;
+        let next = open.journal.partial.values().map(|partial| partial.number + 1).max().unwrap_or(1);
+        Ok(Self { key, path, open: Mutex::new(open), next: AtomicU64::new(next) })
     }
 
     /// Writes a record. When this returns, the operating system has the record, so killing the process does not lose it.
     pub(crate) fn append(&self, record: &Record<'_>) -> io::Result<()> {
         let line = record.line();
-        match record {
-            Record::Block { .. } => {}
-            Record::Done(done) => self.journal.lock().add((*done).clone()),
-            _ => {
-                self.journal.lock().read(line.as_bytes());
-            }
+        let mut open = self.open.lock();
+        // Where a line could be written only in part, the next one takes its place.
+        open.file.write_all_at(line.as_bytes(), open.journal.length)?;
+        if let Record::Block { .. } = record {
+            // Those who write the file know which bytes are there.
+            open.journal.length += line.len() as u64;
+        } else {
+            open.journal.read(line.as_bytes());
         }
-        self.file.lock().write_all(line.as_bytes())
+        Ok(())
     }
 
-    pub(crate) fn done(&self, path: &str) -> Option<Arc<Done>> {
-        self.journal.lock().done.get(path).cloned()
+    /// A complete file; none where its record cannot be read.
+    pub(crate) fn done(&self, path: &str) -> Option<Done> {
+        let (file, offset) = {
+            let open = self.open.lock();
+            (open.file.clone(), open.journal.done.get(path)?)
+        };
+        Done::read(&line_at(&file, offset).ok()?).filter(|done| *done.path == *path)
     }
 
-    /// Returns all complete files, sorted by path.
-    pub(crate) fn all_done(&self) -> Vec<Arc<Done>> {
-        self.journal.lock().done.values().cloned().collect()
+    /// Shows each complete file, in the order in which they were completed.
+    pub(crate) fn each_done(
+        &self,
+        mut show: impl FnMut(Done) -> Result<(), FetchError>,
+    ) -> Result<(), FetchError> {
+        let (file, offsets) = {
+            let open = self.open.lock();
+            (open.file.clone(), open.journal.offsets())
+        };
+        for offset in offsets {
+            let line = line_at(&file, offset).map_err(FetchError::file("read", &self.path))?;
+            let damaged = || FetchError::file("read", &self.path)(io::ErrorKind::InvalidData.into());
+            show(Done::read(&line).ok_or_else(damaged)?)?;
+        }
+        Ok(())
     }
 
     /// Returns the revision and the patterns. Returns `None` unless all files were downloaded.
     pub(crate) fn complete(&self) -> Option<(Option<String>, String)> {
-        self.journal.lock().complete.clone()
+        self.open.lock().journal.complete.clone()
     }
 
     pub(crate) fn partial(&self, path: &str) -> Option<Partial> {
-        self.journal.lock().partial.get(path).cloned()
+        self.open.lock().journal.partial.get(path).cloned()
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -101,59 +131,80 @@ impl Ledger {
         revision: Option<&str>,
         filter: &str,
     ) -> Result<(), FetchError> {
-        let mut journal = self.journal.lock();
-        journal.complete = Some((revision.map(str::to_owned), filter.to_owned()));
-        journal.partial.clear();
-        let name = format!("{}.journal", self.key);
-        target
-            .replace_private(&name, |file| write(&journal, file))
-            .and_then(|()| remove_orphans(target, &self.key, &journal))
-            .map_err(FetchError::file("keep a journal in", target.private_path(&name)))
+        let mut open = self.open.lock();
+        open.journal.complete = Some((revision.map(str::to_owned), filter.to_owned()));
+        open.journal.partial.clear();
+        open.renew(target, &format!("{}.journal", self.key))
+            .and_then(|()| remove_orphans(target, &self.key, &open.journal))
+            .map_err(FetchError::file("keep a journal in", &self.path))
     }
 }
 
-/// Reads a journal line by line. Returns `None` if there is no journal of a known format.
-fn read(mut file: BufReader<File>) -> io::Result<Option<Journal>> {
-    let mut journal: Option<Journal> = None;
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        io::Read::take(&mut file, LONGEST_LINE as u64 + 1).read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            return Ok(journal);
+// === impl Open ===
+
+impl Open {
+    /// Replaces the file by one that has only what still counts.
+    fn renew(&mut self, target: &Target, name: &str) -> io::Result<()> {
+        let mut moved = (Vec::new(), 0);
+        target.replace_private(name, |file| {
+            moved = write(&self.journal, &self.file, file)?;
+            Ok(())
+        })?;
+        self.file = target.private(name)?.into();
+        let (offsets, length) = moved;
+        for (offset, hash) in offsets {
+            self.journal.done.replace(hash, offset);
         }
-        let understood = match &mut journal {
-            None => {
-                journal = Journal::begin(&line);
-                journal.is_some()
-            }
-            Some(journal) => journal.read(&line).is_some(),
-        };
-        if !understood {
-            return Ok(journal);
-        }
+        self.journal.length = length;
+        Ok(())
     }
 }
 
-/// Writes a journal record by record, because the text of all records may not fit into memory.
-fn write(journal: &Journal, file: &File) -> io::Result<()> {
-    let mut file = BufWriter::with_capacity(64 << 10, file);
-    let mut write = |record: Record<'_>| file.write_all(record.line().as_bytes());
-    write(Record::Header(&journal.source))?;
-    for done in journal.done.values() {
-        write(Record::Done(done))?;
+/// Writes what a journal says record by record, those of complete files as they are in the old file. Returns where those are now, each
+/// with the hash of its path, and the length.
+fn write(journal: &Journal, old: &File, new: &File) -> io::Result<(Vec<(u64, u64)>, u64)> {
+    let mut new = BufWriter::with_capacity(64 << 10, new);
+    let mut length = 0;
+    let mut write = |line: &[u8]| -> io::Result<u64> {
+        let offset = length;
+        new.write_all(line)?;
+        length += line.len() as u64;
+        Ok(offset)
+    };
+    write(Record::Header(&journal.source).line().as_bytes())?;
+    let mut offsets = journal.done.by_offset();
+    for (offset, _) in &mut offsets {
+        *offset = write(&line_at(old, *offset)?)?;
     }
     for partial in journal.partial.values() {
         let Partial { number, path, size, identity, blocks } = partial;
-        write(Record::Partial { number: *number, size: *size, identity, path })?;
+        write(Record::Partial { number: *number, size: *size, identity, path }.line().as_bytes())?;
         for (start, end, sum) in blocks {
-            write(Record::Block { number: *number, start: *start, end: *end, sum: *sum })?;
+            let block = Record::Block { number: *number, start: *start, end: *end, sum: *sum };
+            write(block.line().as_bytes())?;
         }
     }
     if let Some((revision, filter)) = &journal.complete {
-        write(Record::Complete { revision: revision.as_deref(), filter })?;
+        write(Record::Complete { revision: revision.as_deref(), filter }.line().as_bytes())?;
     }
-    file.flush()
+    new.flush()?;
+    Ok((offsets, length))
+}
+
+/// The line that begins at an offset.
+fn line_at(file: &File, offset: u64) -> io::Result<Vec<u8>> {
+    let mut line = Vec::with_capacity(USUAL_LINE);
+    for longest in [USUAL_LINE, LONGEST_LINE + 1] {
+        let from = line.len();
+        line.resize(longest, 0);
+        let count = file.read_at(&mut line[from..], offset + from as u64)?;
+        line.truncate(from + count);
+        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+            line.truncate(end + 1);
+            return Ok(line);
+        }
+    }
+    Err(io::ErrorKind::UnexpectedEof.into())
 }
 
 fn remove_orphans(target: &Target, key: &str, journal: &Journal) -> io::Result<()> {

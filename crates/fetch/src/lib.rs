@@ -19,6 +19,7 @@ mod file;
 mod filter;
 mod hosts;
 mod http;
+mod index;
 mod journal;
 mod ledger;
 mod local;
@@ -65,7 +66,7 @@ pub mod parsers {
         archive::{Problem, TarKind, TarReader, ZipEntry, zip_directory},
         filter::{Filter, matches},
         http::content_range,
-        journal::Journal,
+        journal::{Done, Journal},
         names::check,
         progress::Progress,
         source::{
@@ -94,15 +95,18 @@ pub struct Args {
     pub mode: Option<String>,
 }
 
-/// Creates the runtime of downloads: one thread for all network I/O, and further threads for the disk and for digests. With one
-/// network thread, received data is freed on the thread that allocated it. With several threads, the allocator would keep a
-/// hundred megabytes of freed memory.
+/// Threads for the disk and for digests. Each takes some memory, and where threads are slow to wake up more and more are started. Each of
+/// the files that come at the same time, 64 at most, has one that waits for its bytes; others must be left that write them.
+const MOST_THREADS: usize = 96;
+
+/// What downloads run on: one thread for everything that waits for the network, others for the disk and for digests. What is received
+/// is freed where it was allocated; on several threads the allocator keeps a hundred megabytes of it.
 ///
 /// # Errors
 ///
 /// If the system lacks the resources.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
+    tokio::runtime::Builder::new_current_thread().max_blocking_threads(MOST_THREADS).enable_all().build()
 }
 
 /// Downloads each source to its destination, one after the other, with the settings of the environment. Without a watcher, the

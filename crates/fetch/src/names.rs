@@ -1,7 +1,5 @@
 //! Checks the names that a source gives its files.
 
-use std::collections::BTreeMap;
-
 use crate::FetchError;
 
 /// The downloader's own folder in a target. It contains journals and partial files.
@@ -42,28 +40,37 @@ pub fn check(path: &str) -> Result<(), FetchError> {
     Ok(())
 }
 
-/// Refuses files of one source that cannot exist together: two files with the same path, or a file whose path another file
-/// needs as a folder. Each file is given by its path below the target and its name at the source.
-pub(crate) fn check_all<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), FetchError> {
-    let mut seen = BTreeMap::new();
-    for (path, locator) in files {
-        check(path)?;
-        if let Some(other) = seen.insert(path, locator) {
-            let why = if other == locator {
+/// Refuses files of one source that cannot be beside each other: two of one name, or one where another needs a folder. Each has a path
+/// below the target, and a name that the source gives it.
+pub(crate) fn check_all<T>(files: &[T], names: impl Fn(&T) -> (&str, &str)) -> Result<(), FetchError> {
+    let path = |index: &usize| names(&files[*index]).0;
+    for file in files {
+        check(names(file).0)?;
+    }
+    // Numbers, since there may be very many files.
+    let mut sorted: Vec<usize> = (0..files.len()).collect();
+    sorted.sort_unstable_by(|one, other| path(one).cmp(path(other)));
+    for pair in sorted.windows(2) {
+        let ((shared, one), (other_path, other)) = (names(&files[pair[0]]), names(&files[pair[1]]));
+        if shared == other_path {
+            let why = if one == other {
                 "two files of the source have it".to_owned()
             } else {
-                let (one, other) = (shown(other), shown(locator));
-                format!("`{one}` and `{other}` of the source both have it; rename one of them there")
+                // In the order in which the source lists them.
+                let [first, second] = if pair[0] < pair[1] { [one, other] } else { [other, one] };
+                let (first, second) = (shown(first), shown(second));
+                format!("`{first}` and `{second}` of the source both have it; rename one of them there")
             };
-            return Err(FetchError::Name { name: shown(path), why });
+            return Err(FetchError::Name { name: shown(shared), why });
         }
     }
-    for path in seen.keys() {
-        for (at, _) in path.match_indices('/') {
-            if seen.contains_key(&path[..at]) {
+    for file in files {
+        let (whole, _) = names(file);
+        for (at, _) in whole.match_indices('/') {
+            if sorted.binary_search_by(|index| path(index).cmp(&whole[..at])).is_ok() {
                 return Err(FetchError::Name {
-                    name: shown(path),
-                    why: format!("`{}` is a file of the source as well", shown(&path[..at])),
+                    name: shown(whole),
+                    why: format!("`{}` is a file of the source as well", shown(&whole[..at])),
                 });
             }
         }
@@ -106,7 +113,7 @@ mod tests {
 
     #[test]
     fn collisions_are_found() {
-        let check_paths = |paths: &[&'static str]| check_all(paths.iter().map(|path| (*path, *path)));
+        let check_paths = |paths: &[&'static str]| check_all(paths, |path| (*path, *path));
         assert!(check_paths(&["a/b", "a/c", "ab"]).is_ok());
         assert!(check_paths(&["a", "a"]).is_err());
         assert!(check_paths(&["a/b", "a"]).is_err());

@@ -9,7 +9,10 @@ use std::{
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 
-use crate::{FetchError, names::OWN_FOLDER};
+use crate::{
+    FetchError,
+    names::{self, OWN_FOLDER},
+};
 
 /// An open folder.
 #[derive(Debug)]
@@ -43,7 +46,7 @@ impl Target {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let folder = rustix::fs::open(path, flags, Mode::empty())?;
             make_folder(&folder, OWN_FOLDER)?;
-            let own = rustix::fs::openat(&folder, OWN_FOLDER, FOLDER, Mode::empty())?;
+            let own = open_folder(&folder, OWN_FOLDER)?;
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let lock = File::from(rustix::fs::openat(&own, "lock", flags, FILE_MODE)?);
             if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -185,9 +188,21 @@ fn parent<'a>(root: &OwnedFd, path: &'a str, make: bool) -> io::Result<(OwnedFd,
         if make {
             make_folder(&folder, part)?;
         }
-        folder = rustix::fs::openat(&folder, part, FOLDER, Mode::empty())?;
+        folder = open_folder(&folder, part)?;
     }
     Ok((folder, name))
+}
+
+fn open_folder(above: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    rustix::fs::openat(above, name, FOLDER, Mode::empty()).map_err(|error| match error {
+        rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP => {
+            let name = names::shown(name);
+            io::Error::other(format!(
+                "`{name}` there is a link or a file; expected a folder, since links are not followed, so remove it"
+            ))
+        }
+        error => error.into(),
+    })
 }
 
 fn make_folder(above: &OwnedFd, name: &str) -> io::Result<()> {

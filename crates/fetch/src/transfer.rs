@@ -2,7 +2,7 @@
 //! longer has.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::{self, Read},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -25,7 +25,10 @@ use crate::{
     target::Target,
 };
 
-/// The transfer of one source into one folder.
+/// Files that are asked for, or hashed, at the same time before anything is fetched.
+const AT_ONCE: usize = 8;
+
+/// One source on its way into one folder.
 pub(crate) struct Transfer {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) target: Arc<Target>,
@@ -39,10 +42,19 @@ pub(crate) struct Transfer {
     pub(crate) uri: String,
 }
 
-/// A wanted file, and whether it is already there.
-struct Item {
-    file: Remote,
-    is_here: bool,
+/// The files that are wanted. There may be very many, so they stay in the list that the source made.
+struct Wanted {
+    files: Vec<Remote>,
+    /// Of each, whether it is there.
+    here: Vec<bool>,
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    fn missing(&self) -> impl Iterator<Item = &Remote> {
+        self.files.iter().zip(&self.here).filter(|(_, here)| !**here).map(|(file, _)| file)
+    }
 }
 
 // === impl Transfer ===
@@ -82,31 +94,30 @@ impl Transfer {
         if listing.files.is_empty() {
             return Err(FetchError::Empty { source_uri: self.uri.clone() });
         }
-        names::check_all(listing.files.iter().map(|file| (&*file.path, &*file.locator)))?;
+        names::check_all(&listing.files, |file| (&*file.path, &*file.locator))?;
         let Listing { revision, files } = listing;
         let revision: Option<Arc<str>> = revision.map(Into::into);
 
-        let mut items = self.clone().compare(files, revision.clone()).await?;
-        self.clone().describe(&mut items, revision.as_ref()).await?;
-        let is_missing = |item: &Item| item.file.placement != Placement::File && !item.is_here;
-        if items.iter().any(is_missing) {
-            // Later layers of an image change files of earlier layers, so all layers are unpacked again.
-            for item in items.iter_mut().filter(|item| item.file.placement != Placement::File) {
-                item.is_here = false;
+        let mut wanted = self.clone().compare(files, revision.clone()).await?;
+        self.clone().describe(&mut wanted, revision.as_ref()).await?;
+        if wanted.missing().any(|file| file.placement != Placement::File) {
+            // Later layers of an image change what earlier ones brought.
+            for (file, here) in wanted.files.iter().zip(&mut wanted.here) {
+                *here &= file.placement == Placement::File;
             }
         }
-        self.count(&items);
-        self.check_space(&items)?;
+        self.count(&wanted);
+        self.check_space(&wanted)?;
 
         let parallel = self.source.parallel();
         let connections = Arc::new(Semaphore::new(parallel.connections));
-        // There may be very many files, so only those in progress are cloned.
-        let missing: Vec<usize> = (0..items.len()).filter(|index| !items[*index].is_here).collect();
         let patience =
             Patience { attempts: parallel.attempts.unwrap_or(self.patience.attempts), ..self.patience };
+        // There may be very many, so they are copied one by one.
+        let missing: Vec<usize> = (0..wanted.files.len()).filter(|index| !wanted.here[*index]).collect();
         let fetched: Vec<(Remote, String)> = stream::iter(missing)
             .map(|index| {
-                let file = items[index].file.clone();
+                let file = wanted.files[index].clone();
                 let fetching = Fetching::new(&self, file, revision.clone(), patience, connections.clone());
                 async move { fetching.run().await }
             })
@@ -116,87 +127,125 @@ impl Transfer {
             .await?;
 
         let transfer = self.clone();
-        let mut wanted: Vec<_> = items.into_iter().map(|item| item.file).collect();
+        let Wanted { mut files, .. } = wanted;
         blocking(move || {
-            let unpacked = transfer.unpack(&wanted, fetched, revision.as_ref())?;
-            wanted.retain(|file| file.placement == Placement::File);
-            wanted.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-            transfer.remove_gone(&wanted, &unpacked)?;
+            let unpacked = transfer.unpack(&files, fetched, revision.as_ref())?;
+            files.retain(|file| file.placement == Placement::File);
+            files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+            transfer.remove_gone(&files, &unpacked)?;
             transfer.ledger.finish(&transfer.target, revision.as_deref(), &transfer.filter.key())
         })
         .await
     }
 
-    /// Marks the files that are already in the folder.
+    /// Finds out what is in the folder already.
     async fn compare(
         self: Arc<Self>,
         files: Vec<Remote>,
         revision: Option<Arc<str>>,
-    ) -> Result<Vec<Item>, FetchError> {
+    ) -> Result<Wanted, FetchError> {
         blocking(move || {
-            let all = self.ledger.all_done();
-            let mut items = Vec::with_capacity(files.len());
-            for file in files {
-                let is_here = self.is_here(&file, revision.as_deref(), &all);
-                items.push(Item { file, is_here });
-            }
-            Ok(items)
+            let archives = self.archives_here(&files, revision.as_deref())?;
+            let is_here = |file: &Remote| match file.placement {
+                Placement::File => self.is_here(file, revision.as_deref()),
+                Placement::Archive(_) => archives.contains(&*file.locator),
+            };
+            let here = files.iter().map(is_here).collect();
+            Ok(Wanted { files, here })
         })
         .await
     }
 
-    /// Whether a file is unchanged since its download, and the source still has the same content.
-    fn is_here(&self, file: &Remote, revision: Option<&str>, all: &[Arc<Done>]) -> bool {
-        let same = |done: &Done| {
-            let identity = file.identity.is_some() && file.identity == done.identity;
-            let revision = revision.is_some() && revision == done.revision.as_deref();
-            let stat = self.target.stat(&done.path);
-            (identity || (revision && !file.described))
-                && stat.is_some_and(|stat| (stat.size, stat.modified) == (done.size, done.modified))
-        };
-        match &file.placement {
-            Placement::File => {
-                self.ledger.done(&file.path).is_some_and(|done| done.archive.is_none() && same(&done))
-            }
-            Placement::Archive(members) => {
-                let filter = self.ledger.complete().map(|(_, filter)| filter);
-                let mut of = all
-                    .iter()
-                    .map(AsRef::as_ref)
-                    .filter(|done: &&Done| done.archive.as_ref() == Some(&file.locator))
-                    .peekable();
-                // A layer without wanted files leaves no files behind. So a layer of an image also counts as there if the whole
-                // source is complete.
-                let known = of.peek().is_some() || (members.whiteouts && filter.is_some());
-                known && filter.as_ref() == Some(&self.filter.key()) && of.all(same)
-            }
+    /// Whether a file is as it was when it was brought, and the source still has that content.
+    fn is_here(&self, file: &Remote, revision: Option<&str>) -> bool {
+        self.ledger
+            .done(&file.path)
+            .is_some_and(|done| done.archive.is_none() && self.is_same(file, revision, &done))
+    }
+
+    fn is_same(&self, file: &Remote, revision: Option<&str>, done: &Done) -> bool {
+        let identity = done.identity.is_some() && file.identity() == done.identity;
+        let revision = revision.is_some() && revision == done.revision.as_deref();
+        let stat = self.target.stat(&done.path);
+        (identity || (revision && !file.described))
+            && stat.is_some_and(|stat| (stat.size, stat.modified) == (done.size, done.modified))
+    }
+
+    /// The archives of which all members are as they were when they were brought.
+    fn archives_here(
+        &self,
+        files: &[Remote],
+        revision: Option<&str>,
+    ) -> Result<BTreeSet<Arc<str>>, FetchError> {
+        let archives = files.iter().filter(|file| file.placement != Placement::File);
+        // Whether members are known of each, and whether all of them are there.
+        let mut archives: BTreeMap<&str, (&Remote, bool, bool)> =
+            archives.map(|file| (&*file.locator, (file, false, true))).collect();
+        let is_complete = self.ledger.complete().is_some_and(|(_, filter)| filter == self.filter.key());
+        if archives.is_empty() || !is_complete {
+            return Ok(BTreeSet::new());
         }
+        self.ledger.each_done(|done| {
+            if let Some((file, known, here)) = done.archive.as_deref().and_then(|name| archives.get_mut(name))
+            {
+                *known = true;
+                *here = *here && self.is_same(file, revision, &done);
+            }
+            Ok(())
+        })?;
+        let is_here = |(file, known, here): (&Remote, bool, bool)| {
+            // An image's layer of which nothing is wanted leaves no trace.
+            let is_layer = matches!(&file.placement, Placement::Archive(members) if members.whiteouts);
+            ((known || is_layer) && here).then(|| file.locator.clone())
+        };
+        Ok(archives.into_values().filter_map(is_here).collect())
     }
 
     /// Gets the properties that the listing did not contain, and checks the files again.
     async fn describe(
         self: Arc<Self>,
-        items: &mut [Item],
+        wanted: &mut Wanted,
         revision: Option<&Arc<str>>,
     ) -> Result<(), FetchError> {
-        let missing = items.iter_mut().filter(|item| !item.is_here);
-        stream::iter(missing.map(Ok))
-            .try_for_each_concurrent(8, |item| {
-                let (transfer, revision) = (self.clone(), revision.cloned());
-                async move {
-                    if !item.file.described {
-                        item.file = transfer.source.describe(&item.file).await?;
-                    }
-                    let file = item.file.clone();
-                    item.is_here = blocking(move || {
-                        Ok(transfer.is_here(&file, revision.as_deref(), &[])
-                            || transfer.adopt(&file, revision.as_ref())?)
-                    })
-                    .await?;
-                    Ok(())
-                }
+        let undescribed =
+            wanted.files.iter_mut().zip(&wanted.here).filter(|(file, here)| !**here && !file.described);
+        stream::iter(undescribed.map(Ok))
+            .try_for_each_concurrent(AT_ONCE, |(file, _)| async {
+                *file = self.source.describe(file).await?;
+                Ok(())
             })
-            .await
+            .await?;
+
+        let is_missing =
+            |index: &usize| !wanted.here[*index] && wanted.files[*index].placement == Placement::File;
+        let missing: Vec<usize> = (0..wanted.files.len()).filter(is_missing).collect();
+        // A task for each of very many small files would start hundreds of threads, and one task would hash large files one by one.
+        let pieces = missing.chunks(missing.len().div_ceil(AT_ONCE).clamp(1, 1000));
+        let pieces: Vec<Vec<usize>> = pieces.map(<[usize]>::to_vec).collect();
+        let files = &wanted.files;
+        let found: Vec<Vec<usize>> = stream::iter(pieces)
+            .map(|piece| {
+                let (transfer, revision) = (self.clone(), revision.cloned());
+                let piece: Vec<_> = piece.into_iter().map(|index| (index, files[index].clone())).collect();
+                blocking(move || {
+                    let mut found = Vec::new();
+                    for (index, file) in piece {
+                        if transfer.is_here(&file, revision.as_deref())
+                            || transfer.adopt(&file, revision.as_ref())?
+                        {
+                            found.push(index);
+                        }
+                    }
+                    Ok(found)
+                })
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        for index in found.into_iter().flatten() {
+            wanted.here[index] = true;
+        }
+        Ok(())
     }
 
     /// Adopts a file that another program has downloaded, if its digest is that of the source.
@@ -215,34 +264,36 @@ impl Transfer {
             path: file.path.clone(),
             size,
             modified: stat.modified,
-            identity: file.identity.clone(),
+            identity: file.identity(),
             digest: Some(*digest),
             revision: revision.cloned(),
             archive: None,
         };
-        let written = self.ledger.append(&Record::Done(&Arc::new(done)));
+        let written = self.ledger.append(&Record::Done(&done));
         written.map_err(FetchError::file("keep a journal in", self.target.path()))?;
         Ok(true)
     }
 
-    fn count(&self, items: &[Item]) {
-        let sizes = |here: Option<bool>| -> u64 {
-            let items = items.iter().filter(|item| here.is_none_or(|here| item.is_here == here));
-            items.filter_map(|item| item.file.size).sum()
+    fn count(&self, wanted: &Wanted) {
+        let sum = |sizes: &mut dyn Iterator<Item = &Remote>| -> (u64, u64) {
+            sizes.fold((0, 0), |(files, bytes), file| {
+                (files + 1, bytes.saturating_add(file.size.unwrap_or(0)))
+            })
         };
-        self.counters.files.fetch_add(items.len() as u64, Relaxed);
-        self.counters.files_done.fetch_add(items.iter().filter(|item| item.is_here).count() as u64, Relaxed);
-        self.counters.bytes.fetch_add(sizes(None), Relaxed);
-        self.counters.bytes_done.fetch_add(sizes(Some(true)), Relaxed);
+        let (files, bytes) = sum(&mut wanted.files.iter());
+        let (missing, missing_bytes) = sum(&mut wanted.missing());
+        self.counters.files.fetch_add(files, Relaxed);
+        self.counters.files_done.fetch_add(files - missing, Relaxed);
+        self.counters.bytes.fetch_add(bytes, Relaxed);
+        self.counters.bytes_done.fetch_add(bytes - missing_bytes, Relaxed);
     }
 
-    /// Fails if the volume has too little space. An archive needs its own size and at least the same size again for its
-    /// content.
-    fn check_space(&self, items: &[Item]) -> Result<(), FetchError> {
+    /// Refuses to start what cannot end. An archive needs its own size and at least as much for what is in it.
+    fn check_space(&self, wanted: &Wanted) -> Result<(), FetchError> {
         let mut needed = 0_u64;
-        for Item { file, .. } in items.iter().filter(|item| !item.is_here) {
+        for file in wanted.missing() {
             let written = self.ledger.partial(&file.path).filter(|partial| {
-                partial.size == file.size && file.identity.as_ref().is_none_or(|is| **is == partial.identity)
+                partial.size == file.size && file.identity().is_none_or(|is| *is == *partial.identity)
             });
             let written: u64 = written.map_or(0, |partial| {
                 partial.blocks.iter().map(|(start, end, _)| end.saturating_sub(*start)).sum()
@@ -270,11 +321,16 @@ impl Transfer {
         if fetched.is_empty() {
             let archives = wanted.iter().filter(|file| file.placement != Placement::File);
             let names: BTreeSet<&str> = archives.map(|file| &*file.locator).collect();
-            let all = self.ledger.all_done().into_iter();
-            return Ok(all
-                .filter(|done| done.archive.as_deref().is_some_and(|archive| names.contains(archive)))
-                .map(|done| done.path.clone())
-                .collect());
+            let mut paths = BTreeSet::new();
+            if !names.is_empty() {
+                self.ledger.each_done(|done| {
+                    if done.archive.as_deref().is_some_and(|archive| names.contains(archive)) {
+                        paths.insert(done.path);
+                    }
+                    Ok(())
+                })?;
+            }
+            return Ok(paths);
         }
         let order = |file: &Remote| wanted.iter().position(|other| other.locator == file.locator);
         fetched.sort_by_key(|(file, _)| order(file));
@@ -295,12 +351,9 @@ impl Transfer {
         if members.is_empty() {
             return Err(FetchError::Empty { source_uri: self.uri.clone() });
         }
-        names::check_all(
-            members
-                .iter()
-                .filter(|member| !member.is_folder)
-                .map(|member| (member.path.as_str(), member.path.as_str())),
-        )?;
+        let paths: Vec<&str> =
+            members.iter().filter(|member| !member.is_folder).map(|member| member.path.as_str()).collect();
+        names::check_all(&paths, |path| (*path, *path))?;
         let files: BTreeSet<&str> =
             wanted.iter().filter(|file| file.placement == Placement::File).map(|file| &*file.path).collect();
         let mut paths = BTreeSet::new();
@@ -344,21 +397,21 @@ impl Transfer {
             path: member.path.as_str().into(),
             size: stat.size,
             modified: stat.modified,
-            identity: archive.and_then(|(file, _)| file.identity.clone()),
+            identity: archive.and_then(|(file, _)| file.identity()),
             digest: None,
             revision: revision.cloned(),
             archive: Some(member.archive.as_str().into()),
         };
-        self.ledger.append(&Record::Done(&Arc::new(done)))
+        self.ledger.append(&Record::Done(&done))
     }
 
     /// Removes files that an earlier download brought and the source no longer has. Other files stay. `wanted` is sorted by
     /// path.
     fn remove_gone(&self, wanted: &[Remote], unpacked: &BTreeSet<Arc<str>>) -> Result<(), FetchError> {
         let is_wanted = |path: &str| wanted.binary_search_by(|file| (*file.path).cmp(path)).is_ok();
-        for done in self.ledger.all_done() {
+        self.ledger.each_done(|done| {
             if is_wanted(&done.path) || unpacked.contains(&done.path) {
-                continue;
+                return Ok(());
             }
             let stat = self.target.stat(&done.path);
             let is_ours = stat.is_some_and(|stat| (stat.size, stat.modified) == (done.size, done.modified));
@@ -372,9 +425,8 @@ impl Transfer {
                 }
                 self.ledger.append(&Record::Gone(&done.path))
             };
-            remove().map_err(FetchError::file("remove", self.target.path().join(&*done.path)))?;
-        }
-        Ok(())
+            remove().map_err(FetchError::file("remove", self.target.path().join(&*done.path)))
+        })
     }
 
     /// Accepts the existing files if the source cannot be used. All files must have been downloaded, and every digest must be
@@ -389,14 +441,20 @@ impl Transfer {
             return Err(failed());
         }
         let transfer = self.clone();
-        let all_right =
-            blocking(move || Ok(transfer.ledger.all_done().iter().all(|done| transfer.is_verified(done))))
-                .await?;
+        let all_right = blocking(move || {
+            let mut all_right = true;
+            transfer.ledger.each_done(|done| {
+                all_right = all_right && transfer.is_verified(&done);
+                Ok(())
+            })?;
+            Ok(all_right)
+        })
+        .await?;
         if !all_right {
             return Err(failed());
         }
         tracing::warn!(
-            "{} cannot be asked; everything that was brought before is complete, and its digests are right.",
+            "{} did not say what it has; everything that was brought before is complete, and its digests are right.",
             self.uri
         );
         Ok(())

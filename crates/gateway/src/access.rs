@@ -1,40 +1,41 @@
-//! Who may ask: host names that requests may be for, and web pages that they may come from.
+//! Access control: the host names for which requests are accepted, and the web pages from which they are accepted.
 //!
-//! A gateway on the loopback address is reached by every web page that this machine's browser has open: by a name that its
-//! owner lets point to 127.0.0.1 (DNS rebinding), or by sending requests across origins. Both show in the headers.
+//! Every web page in this machine's browser can reach a gateway on the loopback address: through a name that its owner
+//! points to 127.0.0.1 (DNS rebinding), or with cross-origin requests. Both are visible in the headers.
 
 use http::uri::Authority;
 
 use crate::attach::host_matches;
 
-/// What is allowed beyond loopback names, addresses, and the host names of routes.
+/// What is allowed in addition to loopback names, addresses, and the host names of routes.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// Further host names that requests may be for; `*.` at the start stands for one or more labels.
+    /// Further host names for which requests are accepted. A `*.` at the start stands for one or more labels.
     pub hosts: Vec<String>,
-    /// Origins whose pages may ask and read the answers, as `https://chat.example` or `http://localhost:3000`; `*` is any.
+    /// Origins whose pages may send requests and read the responses, such as `https://chat.example` or
+    /// `http://localhost:3000`; `*` means any.
     pub origins: Vec<String>,
 }
 
-/// Where the page that makes a request comes from.
+/// The origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// No page, or one that we served.
+    /// Not a web page, or a page that the gateway itself served.
     Own,
-    /// A page that may read the answers.
+    /// A page that may read the responses.
     Shared,
 }
 
 // === impl Access ===
 
 impl Access {
-    /// Whether requests for a host are served; `routed` says whether a route names it.
+    /// Whether requests for a host are served. `routed` says whether a route has the host name.
     pub(crate) fn host(&self, host: &str, routed: impl Fn(&str) -> bool) -> bool {
         is_local(host) || self.hosts.iter().any(|pattern| host_matches(pattern, host)) || routed(host)
     }
 
-    /// Decides by the request's `Origin` header; `None`: it is not to be served. Pages of this machine may ask, since programs
-    /// of this machine may, but not read the answers unless they are named.
+    /// Decides by the request's `Origin` header. Returns `None` if the request must be refused. Pages on this machine may
+    /// send requests, because programs on this machine may, too. They may not read the responses unless they are listed.
     pub(crate) fn origin(&self, origin: Option<&str>, routed: impl Fn(&str) -> bool) -> Option<Origin> {
         let Some(origin) = origin else { return Some(Origin::Own) };
         if self.origins.iter().any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin)) {
@@ -46,7 +47,8 @@ impl Access {
     }
 }
 
-/// A name or address that nobody else can make a browser resolve to this machine: an address is not resolved at all.
+/// Whether a host is a name or address that nobody else can make a browser resolve to this machine. An address is not
+/// resolved at all.
 fn is_local(host: &str) -> bool {
     let host = host.trim_end_matches('.');
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

@@ -1,4 +1,4 @@
-//! Which routes attach to which listeners (Gateway API: "attaching Routes to Gateways").
+//! Decides which routes attach to which listeners (Gateway API: "attaching Routes to Gateways").
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use crate::{
     ports::Ports,
 };
 
-/// The only protocol that this gateway speaks to clients.
+/// The only protocol of listeners that this gateway supports.
 pub(crate) const PROTOCOL: &str = "HTTP";
 
-/// What became of one `parentRefs` entry of a route.
+/// The result for one `parentRefs` entry of a route.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Attachment {
-    /// The parent is not a Gateway of ours: other controllers report on it.
+    /// The parent is not a Gateway of this controller, and another controller reports on it.
     Foreign,
-    /// The route is served by these listeners, each with the host names that both sides allow (none: any).
+    /// These listeners serve the route. Each has the host names that both sides allow; an empty list means any host.
     Attached(Vec<(String, Vec<String>)>),
-    /// The route is not served, for a reason of the Gateway API and a sentence.
+    /// The route is not served, with a reason of the Gateway API and a message.
     Refused(&'static str, String),
 }
 
-/// The Gateway's class is one of ours.
+/// Whether the Gateway's class belongs to this controller.
 pub(crate) fn is_ours(observed: &Observed, gateway: &Gateway) -> bool {
     observed.classes.iter().any(|class| {
         class.metadata.name.as_ref() == Some(&gateway.spec.gateway_class_name)
@@ -36,7 +36,7 @@ pub(crate) fn is_ours(observed: &Observed, gateway: &Gateway) -> bool {
     })
 }
 
-/// Why a listener cannot be served, with the reason of the Gateway API.
+/// Returns why a listener cannot be served, with the reason of the Gateway API.
 pub(crate) fn unusable(listener: &Listener, ports: &Ports) -> Option<(&'static str, String)> {
     if listener.protocol != PROTOCOL {
         let message = format!("protocol {} is not served here: use {PROTOCOL}", listener.protocol);
@@ -45,7 +45,7 @@ pub(crate) fn unusable(listener: &Listener, ports: &Ports) -> Option<(&'static s
     ports.problem(listener.port).map(|message| ("PortUnavailable", message))
 }
 
-/// Decides one `parentRefs` entry.
+/// Decides for one `parentRefs` entry.
 pub(crate) fn attach(
     observed: &Observed,
     ports: &Ports,
@@ -149,7 +149,8 @@ fn allows(observed: &Observed, gateway: &Name, listener: &Listener, route: &Name
         }
 }
 
-/// Host names that listener and route agree on; `None` when there is none, an empty list when both take any.
+/// Returns the host names that listener and route have in common. Returns `None` if there are none, and an empty list if
+/// both accept any.
 fn hosts(listener: Option<&str>, route: &[String]) -> Option<Vec<String>> {
     let listener = listener.filter(|host| !host.is_empty());
     match (listener, route) {
@@ -171,7 +172,7 @@ fn hosts(listener: Option<&str>, route: &[String]) -> Option<Vec<String>> {
     }
 }
 
-/// Whether a host is covered by a pattern, `*.` at its start standing for one or more labels.
+/// Whether a pattern covers a host. A `*.` at the start of the pattern stands for one or more labels.
 pub(crate) fn host_matches(pattern: &str, host: &str) -> bool {
     match pattern.strip_prefix('*') {
         Some(suffix) => {

@@ -1,4 +1,4 @@
-//! The front door: what is served, for requests that name no service.
+//! The directory of services and models, for requests that no route matches.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::observed::Name;
 
-/// Model names that are unique in a cluster begin so; each service also has them short.
+/// The prefix of model names that are unique in a cluster. Each model also has a short name.
 const PUBLISHER: &str = "publishers/";
 
 /// A service as clients see it.
@@ -18,9 +18,9 @@ pub(crate) struct Served {
     pub(crate) ready: bool,
     /// Seconds since 1970.
     pub(crate) created: i64,
-    /// Absent while there is none.
+    /// `None` while the service has no URL.
     pub(crate) url: Option<Uri>,
-    /// Every name under which it can be asked, the first one first.
+    /// All names of the service's models, the preferred one first.
     pub(crate) models: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Served {
                 models.push(model.name);
             }
         }
-        // Short names first: that is what people type.
+        // Short names come first, because people type them.
         models.sort_by_key(|model| model.starts_with(PUBLISHER));
         Self {
             name: Name::of(&service.metadata),
@@ -56,7 +56,7 @@ impl Served {
         }
     }
 
-    /// Where requests to it go: the host, if its URL has one, and the path before `/v1/…`.
+    /// Returns the target of requests to the service: the host, if its URL has one, and the path before `/v1/…`.
     pub(crate) fn place(&self) -> Option<(Option<&Authority>, &str)> {
         let url = self.url.as_ref()?;
         Some((url.authority(), url.path().trim_end_matches('/')))
@@ -72,7 +72,7 @@ impl Directory {
         Self { services }
     }
 
-    /// The service for a model: one that is ready, if there are several.
+    /// Returns a service for a model. Prefers a ready service if there are several.
     pub(crate) fn service(&self, model: &str) -> Option<&Served> {
         let has =
             |service: &&Served| service.url.is_some() && service.models.iter().any(|name| name == model);
@@ -81,7 +81,8 @@ impl Directory {
         found.first().copied()
     }
 
-    /// Every model by the name to ask for: the short one, and the long ones where several services have it.
+    /// Returns all models by the name that clients should use: the short name, and in addition the long names if several
+    /// services have the same short name.
     fn models(&self) -> BTreeMap<&str, &Served> {
         let mut all: BTreeMap<&str, &Served> = BTreeMap::new();
         for service in self.services.iter().filter(|service| service.url.is_some()) {
@@ -109,7 +110,7 @@ impl Directory {
         all
     }
 
-    /// The names of all models, for a sentence.
+    /// Lists the names of all models in a sentence.
     pub(crate) fn names(&self) -> String {
         let models = self.models();
         if models.is_empty() {
@@ -119,18 +120,18 @@ impl Directory {
         format!("there is {}", names.join(", "))
     }
 
-    /// OpenAI's list of models.
+    /// Returns the list of models in OpenAI's format.
     pub(crate) fn list(&self) -> Value {
         let data: Vec<_> = self.models().into_iter().map(|(name, service)| entry(name, service)).collect();
         json!({"object": "list", "data": data})
     }
 
-    /// One entry of the list.
+    /// Returns one entry of the list.
     pub(crate) fn model(&self, name: &str) -> Option<Value> {
         self.service(name).map(|service| entry(name, service))
     }
 
-    /// What is served, for programs.
+    /// Returns the index of services for programs.
     pub(crate) fn index(&self) -> Value {
         let services: Vec<_> = self
             .services
@@ -148,7 +149,7 @@ impl Directory {
         json!({"services": services, "models": "/v1/models"})
     }
 
-    /// What is served, for people. `base`: the URL of this gateway.
+    /// Returns the index of services for people. `base` is the URL of this gateway.
     pub(crate) fn text(&self, base: &str) -> String {
         let mut lines = vec!["Longboat serves:".to_owned(), String::new()];
         for service in &self.services {

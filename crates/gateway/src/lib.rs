@@ -1,9 +1,9 @@
-//! HTTPRoutes and InferencePools served on one port, asking the picker as Envoy would.
+//! The gateway: serves HTTPRoutes and InferencePools on one port, and calls endpoint pickers as Envoy does.
 //!
-//! A Gateway API implementation for one machine: [`start`] watches the objects, keeps a routing table made by pure
-//! functions ([`Observed`] → tables and statuses), reports status, and proxies. Back ends are Services and
-//! InferencePools; for a pool every request goes through the picker's ext_proc stream, so what Envoy would see is what
-//! happens here. Requests that no route takes come to the front door, which knows the models of all services.
+//! This is a Gateway API implementation for one machine. [`start`] watches the objects, computes the routing table and the
+//! statuses with pure functions of [`Observed`], writes the statuses, and proxies requests. Back ends are Services and
+//! InferencePools. Each request to a pool goes through the picker's ext_proc stream, so the picker behaves as behind Envoy.
+//! Requests that no route matches are answered from a directory of the models of all services.
 
 mod access;
 mod attach;
@@ -39,8 +39,8 @@ pub struct Gateway {
     shutdown: CancellationToken,
 }
 
-/// Serves all Gateways of our classes: on the port of `listener`, and on the same address on every further port that a
-/// listener of theirs names, where it can be had.
+/// Serves all Gateways of this controller's classes: on the port of `listener`, and on the same address on every other port
+/// that one of their listeners names, if that port is free.
 pub fn start(client: Client, listener: TcpListener, access: Access) -> std::io::Result<Gateway> {
     let address = listener.local_addr()?;
     let shutdown = CancellationToken::new();
@@ -56,7 +56,7 @@ pub fn start(client: Client, listener: TcpListener, access: Access) -> std::io::
 // === impl Gateway ===
 
 impl Gateway {
-    /// Takes no new connection, lets running requests finish for a moment, and ends.
+    /// Stops accepting connections, lets running requests finish for a short time, and ends.
     pub async fn shutdown(mut self) {
         self.shutdown.cancel();
         while self.tasks.join_next().await.is_some() {}

@@ -1,4 +1,4 @@
-//! What the gateway knows: plain objects, as last seen.
+//! The objects that the gateway watches.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
@@ -13,10 +13,10 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 
-/// Label of pods that only compute prompts for others.
+/// The label of pods that only run prefill for other pods.
 const ROLE: (&str, &str) = ("llm-d.ai/role", "prefill");
 
-/// Everything that routing and status are computed from.
+/// The input for routing and status.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     /// GatewayClasses of any controller.
@@ -31,11 +31,11 @@ pub struct Observed {
     pub namespaces: Vec<Arc<Namespace>>,
     /// Services.
     pub services: Vec<Arc<Service>>,
-    /// Where Services lead.
+    /// The EndpointSlices of the Services.
     pub slices: Vec<Arc<EndpointSlice>>,
-    /// Pods, of which the ready ones are a pool's endpoints when no picker can be asked.
+    /// Pods. The ready ones are the endpoints of a pool when no picker can be called.
     pub pods: Vec<Arc<Pod>>,
-    /// Inference services, for requests that name a model and no service.
+    /// LLMInferenceServices, for requests that name a model and no service.
     pub inference: Vec<Arc<LLMInferenceService>>,
 }
 
@@ -70,7 +70,7 @@ impl std::fmt::Display for Name {
 // === impl Observed ===
 
 impl Observed {
-    /// Ready addresses behind a port of a Service; `None` when there is no such Service or port.
+    /// Returns the ready addresses behind a port of a Service, or `None` if the Service or the port does not exist.
     pub(crate) fn service_endpoints(&self, name: &Name, port: i32) -> Option<Vec<SocketAddr>> {
         let service = self.services.iter().find(|service| name.is(&service.metadata))?;
         let ports = service.spec.as_ref()?.ports.as_deref()?;
@@ -101,8 +101,8 @@ impl Observed {
         Some(endpoints)
     }
 
-    /// Ready pods of a pool, on its first port. Pods that compute prompts for others are among them only where there are no
-    /// others: whoever asks one directly takes its time from requests that a picker sends there.
+    /// Returns the addresses of a pool's ready pods, on its first port. Prefill pods are included only if there are no other
+    /// pods: a direct request would take their time from requests that a picker sends to them.
     pub(crate) fn pool_endpoints(&self, pool: &InferencePool) -> Vec<SocketAddr> {
         let Some(port) = pool.spec.target_ports.first().and_then(|port| u16::try_from(port.number).ok())
         else {
@@ -135,8 +135,8 @@ fn owned_by(slice: &EndpointSlice, service: &Name) -> bool {
     slice.metadata.namespace.as_deref() == Some(&service.namespace) && label == Some(&service.name)
 }
 
-/// Whether labels satisfy a selector of exact values. An empty selector selects nothing, so that a pool without one
-/// does not swallow the namespace.
+/// Whether labels satisfy an exact-match selector. An empty selector selects nothing, so that a pool without a selector does
+/// not select all pods of its namespace.
 pub(crate) fn selects(
     selector: &BTreeMap<String, String>,
     labels: Option<&BTreeMap<String, String>>,

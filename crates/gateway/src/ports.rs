@@ -1,4 +1,4 @@
-//! The ports that Gateways ask for, beside the one that this gateway always serves.
+//! The ports that Gateways request, in addition to the port that this gateway always serves.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,33 +16,33 @@ use crate::{
     server,
 };
 
-/// The most ports that are served beside the first one: each costs a socket and a copy of its routes.
+/// The most additional ports. Each costs a socket and a copy of its routes.
 const LIMIT: usize = 64;
 
-/// Which ports are served, and why others are not.
+/// The ports that are served, and the reasons why others are not.
 #[derive(Debug, Clone)]
 pub(crate) struct Ports {
-    /// The address that all of them are on.
+    /// The address of all ports.
     pub(crate) address: IpAddr,
     /// The ports that are served.
     pub(crate) open: BTreeSet<u16>,
-    /// Why a port that was asked for is not served.
+    /// The reasons why requested ports are not served.
     pub(crate) closed: BTreeMap<u16, String>,
 }
 
-/// The sockets behind [`Ports`], but for the first one.
+/// The sockets behind [`Ports`], except for the first one.
 pub(crate) struct Listeners {
     address: IpAddr,
     first: u16,
     proxy: Arc<Proxy>,
-    /// Ends all of them.
+    /// Ends all listeners.
     shutdown: CancellationToken,
     open: BTreeMap<u16, CancellationToken>,
     closed: BTreeMap<u16, String>,
     tasks: JoinSet<()>,
 }
 
-/// The ports of every HTTP listener of our Gateways.
+/// Returns the ports of every HTTP listener of this controller's Gateways.
 pub(crate) fn wanted(observed: &Observed) -> BTreeSet<u16> {
     let ours = observed.gateways.iter().filter(|gateway| is_ours(observed, gateway));
     let listeners = ours.flat_map(|gateway| &gateway.spec.listeners);
@@ -53,12 +53,12 @@ pub(crate) fn wanted(observed: &Observed) -> BTreeSet<u16> {
 // === impl Ports ===
 
 impl Ports {
-    /// One port of an address.
+    /// A single port of an address.
     pub(crate) fn only(address: IpAddr, port: u16) -> Self {
         Self { address, open: BTreeSet::from([port]), closed: BTreeMap::new() }
     }
 
-    /// Why a listener's port is not served, if so.
+    /// Returns why a listener's port is not served, or `None` if it is served.
     pub(crate) fn problem(&self, port: i32) -> Option<String> {
         let number = u16::try_from(port).unwrap_or_default();
         if self.open.contains(&number) {
@@ -75,7 +75,7 @@ impl Ports {
 // === impl Listeners ===
 
 impl Listeners {
-    /// Serves only the first port, which has its own socket.
+    /// Starts with only the first port, which has its own socket.
     pub(crate) fn new(address: IpAddr, first: u16, proxy: Arc<Proxy>, shutdown: CancellationToken) -> Self {
         Self {
             address,
@@ -88,8 +88,8 @@ impl Listeners {
         }
     }
 
-    /// Opens the ports that are wanted now, and closes those that are not any more. A port that could not be opened is tried
-    /// again each time.
+    /// Opens the ports that are now wanted, and closes the others. A port that could not be opened is tried again on each
+    /// call.
     pub(crate) async fn follow(&mut self, wanted: &BTreeSet<u16>) {
         while self.tasks.try_join_next().is_some() {}
         self.open.retain(|port, end| {
@@ -121,13 +121,13 @@ impl Listeners {
         }
     }
 
-    /// What is served now.
+    /// Returns the ports that are served now.
     pub(crate) fn ports(&self) -> Ports {
         let open = self.open.keys().copied().chain([self.first]).collect();
         Ports { address: self.address, open, closed: self.closed.clone() }
     }
 
-    /// Waits for the end of what was started, after the shutdown.
+    /// Waits until all listeners have ended after the shutdown.
     pub(crate) async fn ended(mut self) {
         while self.tasks.join_next().await.is_some() {}
     }

@@ -1,4 +1,4 @@
-//! Accepting connections.
+//! Accepts connections.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -13,16 +13,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::proxy::{Arrival, Proxy};
 
-/// A client that has connected must send its request's head within this time, so that idle sockets do not pile up.
+/// How long a client may take to send the head of a request, so that idle connections do not accumulate.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Clients at once: one machine's, and far from what it has ports for.
+/// The most connections at a time: enough for the clients of one machine, and far below the number of its ports.
 const CONNECTIONS: usize = 16_384;
 
-/// How long running requests may go on after a stop was asked for.
+/// How long running requests may continue after the shutdown.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Serves until `shutdown`, then lets running requests finish for a moment.
+/// Serves until `shutdown`, then lets running requests finish for a short time.
 pub(crate) async fn run(listener: TcpListener, proxy: Arc<Proxy>, shutdown: CancellationToken) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);

@@ -1,5 +1,5 @@
-//! What to report on GatewayClasses, Gateways, HTTPRoutes and InferencePools. Pure: the same objects give the same
-//! statuses, and an object that already says so is not among the results.
+//! Computes the statuses of GatewayClasses, Gateways, HTTPRoutes and InferencePools. Pure functions: the same objects give
+//! the same statuses. The result omits objects whose status is already up to date.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::{
     route::{POOL_GROUP, picker_missing, unresolved, unsupported},
 };
 
-/// Objects whose status is to be written.
+/// Objects with the statuses to write.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Updates {
     pub(crate) classes: Vec<GatewayClass>,
@@ -28,7 +28,7 @@ pub(crate) struct Updates {
     pub(crate) pools: Vec<InferencePool>,
 }
 
-/// Computes every status that differs from what the objects say.
+/// Computes every status that differs from the current one.
 pub(crate) fn updates(observed: &Observed, ports: &Ports, now: &Time) -> Updates {
     let reporter = Reporter { observed, ports, now };
     let mut updates = Updates::default();
@@ -173,7 +173,7 @@ impl Reporter<'_> {
         i32::try_from(count.count()).unwrap_or(i32::MAX)
     }
 
-    /// Our entries anew, those of other controllers as they are.
+    /// Computes this controller's entries, and keeps the entries of other controllers.
     fn route(&self, route: &HTTPRoute) -> Vec<RouteParentStatus> {
         let old = route.status.as_ref().map_or(&[][..], |status| &status.parents);
         let mut parents: Vec<_> =
@@ -210,7 +210,7 @@ impl Reporter<'_> {
         parents
     }
 
-    /// One entry for each Gateway of ours whose routes lead to the pool.
+    /// Computes one entry for each of this controller's Gateways whose routes lead to the pool.
     fn pool(&self, pool: &InferencePool) -> Vec<PoolParentStatus> {
         let old = pool.status.as_ref().map_or(&[][..], |status| &status.parents);
         let mut parents: Vec<_> =
@@ -287,8 +287,8 @@ impl Reporter<'_> {
     }
 }
 
-/// Conditions of types that we do not set stay where they are; the API server's `Unknown` placeholders of types that
-/// we do set give way.
+/// Merges conditions. Conditions whose types this controller does not set are kept. The others are replaced, including the
+/// API server's `Unknown` placeholders.
 fn merged(before: &[Condition], ours: impl IntoIterator<Item = Condition>) -> Vec<Condition> {
     let ours: Vec<_> = ours.into_iter().collect();
     let others = before.iter().filter(|old| ours.iter().all(|new| new.type_ != old.type_)).cloned();

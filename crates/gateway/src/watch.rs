@@ -1,4 +1,4 @@
-//! The shell of the control side: watches in, routing table and statuses out.
+//! The control loop of the gateway: reads watches, writes the routing table and the statuses.
 
 use std::{fmt::Debug, future, sync::Arc, time::Duration};
 
@@ -36,10 +36,11 @@ use crate::{
     status::{self, Updates},
 };
 
-/// Changes come in bursts (a rollout touches pods, slices and routes at once); one recomputation serves them all.
+/// How long to collect changes. They come in bursts (a rollout changes pods, slices and routes at once), and one computation
+/// handles a whole burst.
 const SETTLE: Duration = Duration::from_millis(5);
 
-/// How long to wait after a status could not be written: the next change usually comes first.
+/// The wait after a failed status write. The next change usually comes first.
 const RETRY: Duration = Duration::from_secs(1);
 
 struct Stores {
@@ -54,14 +55,14 @@ struct Stores {
     inference: Store<LLMInferenceService>,
 }
 
-/// Keeps the ports, the tables and the statuses up to date until `shutdown`.
+/// Updates the ports, the tables and the statuses until `shutdown`.
 pub(crate) async fn run(
     client: Client,
     mut listeners: Listeners,
     tables: Arc<ArcSwap<Tables>>,
     shutdown: CancellationToken,
 ) {
-    // One place: a change that comes while another is waiting is covered by it.
+    // The capacity is one: a pending signal also covers later changes.
     let (changed, mut wake) = mpsc::channel(1);
     let mut watches = Vec::new();
     let stores = Stores {
@@ -101,7 +102,7 @@ pub(crate) async fn run(
 }
 
 fn jiff_now() -> k8s_openapi::jiff::Timestamp {
-    // Conditions carry whole seconds.
+    // Conditions have times in whole seconds.
     let now = k8s_openapi::jiff::Timestamp::now();
     k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
@@ -119,7 +120,7 @@ where
     let stream = longboat_watch::decoded::<K>(client, &Selection::of::<K>())
         .reflect(writer)
         .map(move |event| match event {
-            // Each start of a list is silent until its end, or the cluster would seem to shrink and grow again.
+            // A new list is only signalled when it is complete. Otherwise the gateway would see a partial cluster.
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
             Ok(_) => {
                 let _ = changed.try_send(());
@@ -157,8 +158,8 @@ where
     Api::namespaced(client.clone(), metadata.namespace.as_deref().unwrap_or_default())
 }
 
-/// Writes a status that was computed from exactly this version of the object. When the object has changed or gone, its
-/// own event brings the next look.
+/// Writes a status that was computed from this version of the object. If the object has changed or is gone, its own watch
+/// event triggers the next computation.
 async fn write<K>(api: &Api<K>, metadata: &ObjectMeta, status: &impl Serialize) -> Result<(), kube::Error>
 where
     K: Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,

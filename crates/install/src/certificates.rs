@@ -1,4 +1,4 @@
-//! What cert-manager is asked for, where it issues the certificate of the webhooks.
+//! The objects for cert-manager, if it issues the certificate of the webhooks.
 
 use longboat_admission::configurations::SERVICE;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::{
     names::{CERTIFICATE, CERTIFICATE_SECRET, INJECT_CA, ISSUER},
 };
 
-/// An issuer that signs with nothing but the key of the certificate, and the certificate.
+/// Returns a self-signing issuer, and the certificate.
 pub(crate) fn objects(namespace: &str) -> [Value; 2] {
     let host = format!("{SERVICE}.{namespace}.svc");
     [
@@ -32,7 +32,7 @@ pub(crate) fn objects(namespace: &str) -> [Value; 2] {
     ]
 }
 
-/// Has cert-manager write its CA into a webhook configuration or CRD.
+/// Makes cert-manager write its CA into a webhook configuration or CRD.
 pub(crate) fn inject(object: &mut Value, namespace: &str) {
     object["metadata"]["annotations"][INJECT_CA] = format!("{namespace}/{CERTIFICATE}").into();
 }

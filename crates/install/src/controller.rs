@@ -1,4 +1,4 @@
-//! The controller's Deployment, its Services and its disruption budget.
+//! The controller's Deployment, its Services and its PodDisruptionBudget.
 
 use longboat_admission::configurations::{CONTROL_PLANE, service};
 use serde_json::{Value, json};
@@ -12,10 +12,10 @@ use crate::{
     },
 };
 
-/// Volume with the certificate of cert-manager.
+/// The volume with the certificate of cert-manager.
 const CERTIFICATE_VOLUME: &str = "cert";
 
-/// The Deployment: pods as Pod Security's "restricted" wants them.
+/// Returns the Deployment. Its pods comply with the profile "restricted" of Pod Security.
 pub(crate) fn deployment(namespace: &str, values: &Values) -> Value {
     let mut object = json!({
         "apiVersion": "apps/v1",
@@ -61,7 +61,7 @@ fn pod(values: &Values) -> Value {
             "runAsGroup": USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        // A node that fails takes one controller with it, where there are several nodes.
+        // If there are several nodes, the controllers are spread over them, so that a failing node stops only one.
         "topologySpreadConstraints": [{
             "maxSkew": 1,
             "topologyKey": "kubernetes.io/hostname",
@@ -158,7 +158,7 @@ pub(crate) fn metrics_service(namespace: &str) -> Value {
     })
 }
 
-/// Of several controllers at most one is taken away at a time.
+/// At most one of several controllers may be evicted at a time.
 pub(crate) fn disruption_budget(namespace: &str) -> Value {
     json!({
         "apiVersion": "policy/v1",

@@ -15,34 +15,34 @@ use crate::{
     values::{NAMESPACE, ValuesError, is_label},
 };
 
-/// What is written to a cluster. Each part needs the one before: kinds must be known before their objects are, and presets
-/// pass the webhooks.
+/// The objects to write to a cluster. Each part needs the one before: kinds must exist before their objects, and presets go
+/// through the webhooks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Installation {
     /// The definitions of our kinds.
     pub definitions: Vec<Value>,
     /// The namespace, the controller, its rights, and how API servers reach it.
     pub controller: Vec<Value>,
-    /// What services build on.
+    /// The presets of services.
     pub presets: Vec<Value>,
 }
 
-/// An installation that cannot be put together.
+/// Why an installation cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// Values that are no good.
+    /// The values are invalid.
     #[error(transparent)]
     Values(#[from] ValuesError),
-    /// Rights that do not parse: a mistake in this build.
+    /// The rights do not parse, which is a mistake in this build.
     #[error("deploy/rbac does not parse: {0}")]
     Rights(#[from] serde_saphyr::Error),
-    /// A preset that does not parse: a mistake in this build.
+    /// A preset does not parse, which is a mistake in this build.
     #[error(transparent)]
     Preset(#[from] BrokenPreset),
-    /// An object that cannot be written as JSON: a mistake in this build.
+    /// An object cannot be serialized as JSON, which is a mistake in this build.
     #[error("an object of the installation cannot be written: {0}")]
     Object(#[from] serde_json::Error),
-    /// An object that cannot be written as YAML: a mistake in this build.
+    /// An object cannot be serialized as YAML, which is a mistake in this build.
     #[error("an object of the installation cannot be printed: {0}")]
     Print(serde_saphyr::ser::Error),
 }
@@ -50,7 +50,7 @@ pub enum InstallError {
 // === impl Installation ===
 
 impl Installation {
-    /// The installation in `namespace`.
+    /// Creates the installation in `namespace`.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ fn webhooks(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_json::
     Ok(all)
 }
 
-/// Metadata of an object of ours.
+/// Metadata for one of our objects.
 pub(crate) fn metadata(name: &str, namespace: &str) -> Value {
     json!({
         "name": name,

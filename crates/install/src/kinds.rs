@@ -1,20 +1,21 @@
-//! The kinds of which an installation has objects, and how they are addressed.
+//! The kinds of an installation's objects, and their API paths.
 
 /// A kind of an installation's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// Group and version.
     pub api_version: &'static str,
-    /// Name of the kind.
+    /// The name of the kind.
     pub kind: &'static str,
-    /// Name in paths.
+    /// The plural name in API paths.
     pub plural: &'static str,
-    /// Whether its objects are in namespaces.
+    /// Whether the kind is namespaced.
     pub namespaced: bool,
 }
 
-/// All of them, in the order in which they are removed: API servers stop calling the webhooks before the controller that
-/// answers them goes, configs and definitions go while it can still let go of them, and it can use its rights to the end.
+/// All kinds, in the order in which their objects are removed. The webhook configurations go first, so that API servers no
+/// longer call the webhooks when the controller goes. Configs and definitions go while the controller can still remove their
+/// finalizers. Its rights go last.
 pub const REMOVAL: [Kind; 16] = [
     of(
         "admissionregistration.k8s.io/v1",
@@ -44,7 +45,7 @@ pub const REMOVAL: [Kind; 16] = [
     of("v1", "Namespace", "namespaces", false),
 ];
 
-/// How objects of this kind are addressed; none if an installation has no such objects.
+/// Returns the kind, or `None` if an installation has no such objects.
 pub fn kind(api_version: &str, kind: &str) -> Option<&'static Kind> {
     REMOVAL.iter().find(|known| known.api_version == api_version && known.kind == kind)
 }

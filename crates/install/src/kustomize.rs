@@ -11,7 +11,7 @@ use crate::{
     rights,
 };
 
-/// Files of the base, by what they hold: the first that fits takes an object.
+/// The files of the base, with the kinds in each. An object belongs to the first file that lists its kind.
 pub(crate) const PARTS: [(&str, &[&str]); 4] = [
     ("namespace.yaml", &["Namespace"]),
     ("settings.yaml", &["ConfigMap"]),
@@ -19,10 +19,10 @@ pub(crate) const PARTS: [(&str, &[&str]); 4] = [
     ("controller.yaml", &["Deployment", "Service", "PodDisruptionBudget"]),
 ];
 
-/// What finds an object again: kind, namespace, name.
+/// The identity of an object: kind, namespace, name.
 type Identity = (String, String, String);
 
-/// The base in `deploy/kustomize/base`: everything but presets, with the values that are the default.
+/// Returns the base in `deploy/kustomize/base`: everything except presets, with the default values.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub(crate) fn base(namespace: &str) -> Result<Vec<File>, InstallError> {
     Ok(files)
 }
 
-/// The overlay that makes the base what `values` ask for, in `deploy/kustomize/overlays/NAME`.
+/// Returns the overlay in `deploy/kustomize/overlays/NAME`, which changes the base to an installation with `values`.
 ///
 /// # Errors
 ///
@@ -131,7 +131,7 @@ fn identity(object: &Value) -> Identity {
     (text(&object["kind"]), text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
-/// What a patch is for, as Kustomize selects it.
+/// The target of a patch, in Kustomize's form.
 fn target(object: &Value) -> Value {
     let mut target = json!({"kind": object["kind"], "name": object["metadata"]["name"]});
     if let Some(namespace) = object["metadata"].get("namespace") {

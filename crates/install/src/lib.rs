@@ -1,8 +1,8 @@
-//! What an installation on a cluster consists of: one source for `longboat install`, the Kustomize
-//! base and its overlays, and the Helm charts.
+//! The objects of an installation on a cluster. This is the only source for `longboat install`, for the Kustomize base and
+//! its overlays, and for the Helm charts.
 //!
-//! [`Values`] are what can be chosen, [`Installation`] is what follows from them, [`files`] prints it as the files of
-//! `deploy/`. Rights are written by hand in `deploy/rbac`, presets in `presets/`; both are embedded here.
+//! [`Values`] are the choices of the user, [`Installation`] has the objects that follow from them, and [`files`] writes these
+//! as the files of `deploy/`. Rights are written by hand in `deploy/rbac` and presets in `presets/`. Both are embedded here.
 
 mod certificates;
 mod controller;

@@ -1,5 +1,5 @@
-//! What the controller may do, written by hand: `deploy/rbac` for the whole cluster, `deploy/rbac-namespaced` for some
-//! namespaces, `deploy/rbac-secrets` for the Secrets of some namespaces.
+//! The rights of the controller, which are written by hand: `deploy/rbac` for the whole cluster, `deploy/rbac-namespaced` for
+//! some namespaces, `deploy/rbac-secrets` for the Secrets of some namespaces.
 
 use longboat_api::names::DEFAULT_SYSTEM_NAMESPACE;
 use serde_json::{Value, json};
@@ -16,23 +16,23 @@ pub(crate) const FILES: [(&str, &str); 6] = [
     ("metrics-reader.yaml", include_str!("../../../deploy/rbac/metrics-reader.yaml")),
 ];
 
-/// Rights in the platform's namespace, for a controller that keeps to some namespaces.
+/// The rights in the platform's namespace, for a controller that is limited to some namespaces.
 const PLATFORM: &str = include_str!("../../../deploy/rbac-namespaced/platform/role.yaml");
-/// Rights in each namespace that such a controller watches.
+/// The rights in each namespace that such a controller watches.
 const WATCHED: &str = include_str!("../../../deploy/rbac-namespaced/watched/role.yaml");
 
-/// The binding that gives the right to the Secrets of the whole cluster.
+/// The binding with the right to the Secrets of the whole cluster.
 const ALL_SECRETS: (&str, &str) = ("ClusterRoleBinding", "llmisvc-secrets-rolebinding");
-/// Instead of it: the right to the CA of the webhooks in the platform's namespace.
+/// In place of [`ALL_SECRETS`]: the right to the Secret with the CA of the webhooks, in the platform's namespace.
 const WEBHOOK_CA: &str = include_str!("../../../deploy/rbac-secrets/platform.yaml");
-/// And the right to the Secrets of one namespace.
+/// In place of [`ALL_SECRETS`]: the right to the Secrets of one namespace.
 const SECRETS: &str = include_str!("../../../deploy/rbac-secrets/namespace.yaml");
 
-/// The account and its rights.
+/// Returns the service account and its rights.
 ///
 /// # Errors
 ///
-/// When a file does not parse, which a test keeps from happening.
+/// If a file does not parse. A test ensures that all do.
 pub(crate) fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_saphyr::Error> {
     let mut all = Vec::new();
     let narrow = !values.watch_namespaces.is_empty();
@@ -56,7 +56,7 @@ pub(crate) fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, se
         }
     }
     if !values.secret_namespaces.is_empty() {
-        // cert-manager makes another certificate than the controller would.
+        // With cert-manager, the controller does not store its own CA.
         if !values.cert_manager {
             all.extend(serde_saphyr::from_multiple::<Value>(WEBHOOK_CA)?);
         }
@@ -69,7 +69,7 @@ pub(crate) fn objects(namespace: &str, values: &Values) -> Result<Vec<Value>, se
     }
     for object in &mut all {
         label(object);
-        // What the files leave in the default namespace of the platform.
+        // Objects in the default namespace of the platform move to the chosen namespace.
         if object["metadata"]["namespace"] == DEFAULT_SYSTEM_NAMESPACE {
             object["metadata"]["namespace"] = namespace.into();
         }
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(named("ClusterRoleBinding", "llmisvc-secrets-rolebinding"), [""; 0]);
         assert_eq!(named("RoleBinding", "llmisvc-secrets-rolebinding"), ["a", "b"]);
         assert_eq!(named("Role", "llmisvc-webhook-ca-role"), ["platform"]);
-        // Nothing else that is bound for the whole cluster gives a right to Secrets.
+        // No other ClusterRoleBinding gives a right to Secrets.
         let bound = objects.iter().filter(|object| object["kind"] == "ClusterRoleBinding");
         for binding in bound {
             let role = objects.iter().find(|object| {

@@ -1,4 +1,4 @@
-//! What can be chosen about an installation.
+//! The values of an installation, which users can choose.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use longboat_compose::platform;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// What can be chosen about an installation, as `--values` and the Helm chart read it.
+/// The values of an installation, in the form of `--values` and of the Helm chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Values {
@@ -82,45 +82,45 @@ pub struct PlatformValues {
     pub settings: BTreeMap<String, Map<String, Value>>,
 }
 
-/// Values that are no good.
+/// Why values are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValuesError {
-    /// A file that is no YAML.
+    /// A file is not valid YAML.
     #[error("{origin}: {message}")]
     Syntax {
         /// The file or flag.
         origin: String,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// `--set` without a path or value.
+    /// `--set` has no path or no value.
     #[error("`--set {given}`: expected PATH=VALUE, such as replicas=3 or metrics.secure=false")]
     Assignment {
         /// What was given.
         given: String,
     },
-    /// A value of the wrong type, or one that does not exist.
+    /// A value has the wrong type, or a field does not exist.
     #[error("values: `{path}`: {message}")]
     Type {
         /// The field.
         path: String,
-        /// What is there and what was expected.
+        /// The found and the expected type.
         message: String,
     },
-    /// A value that cannot work.
+    /// A value cannot work.
     #[error("values: `{path}` is `{value}`: expected {expected}")]
     Value {
         /// The field.
         path: String,
-        /// What is there.
+        /// The value.
         value: String,
-        /// What belongs there.
+        /// The expected value.
         expected: &'static str,
     },
-    /// Settings of the platform that the controller would refuse.
+    /// Platform settings that the controller would refuse.
     #[error("values: `platform.settings`: {message}")]
     Platform {
-        /// What the controller would say.
+        /// The controller's message.
         message: String,
     },
 }
@@ -128,12 +128,12 @@ pub enum ValuesError {
 // === impl Values ===
 
 impl Values {
-    /// The defaults, with each layer on top of the one before: objects are merged, everything else is replaced, as Helm
-    /// does. A layer is the text of a file, with its name.
+    /// Merges layers onto the defaults, in order. Objects are merged and everything else is replaced, as in Helm. A layer is
+    /// a file, given by name and text.
     ///
     /// # Errors
     ///
-    /// [`ValuesError`]: the first thing that is wrong.
+    /// [`ValuesError`] about the first problem.
     pub fn read(files: &[(String, String)], assignments: &[String]) -> Result<Self, ValuesError> {
         let mut all = serde_json::to_value(Self::default())
             .map_err(|error| ValuesError::Type { path: ".".to_owned(), message: error.to_string() })?;
@@ -174,7 +174,7 @@ impl Values {
         Ok(values)
     }
 
-    /// Whether these layers choose an image. The default one is of no use where nobody has published it.
+    /// Whether these layers set the image. The default image only works if somebody has published it.
     pub fn choose_an_image(files: &[(String, String)], assignments: &[String]) -> bool {
         let in_file = |(_, text): &(String, String)| {
             serde_saphyr::from_str::<Value>(text).is_ok_and(|layer| layer["image"].is_string())
@@ -276,7 +276,7 @@ impl Default for Metrics {
 }
 
 impl Default for PlatformValues {
-    /// What the reference ships, without what only its other kinds need.
+    /// The reference's settings, without those that only its other kinds need.
     fn default() -> Self {
         let settings = [
             (
@@ -317,7 +317,7 @@ impl Default for PlatformValues {
     }
 }
 
-/// What a namespace's name is.
+/// Describes valid names of namespaces, for errors.
 pub(crate) const NAMESPACE: &str = "the name of a namespace: at most 63 lower-case letters, digits and `-`";
 
 /// Whether this is a DNS label (RFC 1123).
@@ -337,7 +337,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Objects are merged; null takes a key away, anything else replaces it.
+/// Merges objects: null removes a key, and everything else replaces the value.
 fn merge(below: &mut Value, above: Value) {
     match (below, above) {
         (Value::Object(below), Value::Object(above)) => {

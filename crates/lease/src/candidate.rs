@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::rules::{Move, Seen, Timing, released};
 
-/// How long releasing the lease may take. The process cannot exit before.
+/// The time limit for releasing the lease. The process cannot exit before.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// After a failed renewal the next attempt comes after this part of the retry period. client-go waits for the whole period, so
 /// it gets at most four attempts before it loses the lease.
@@ -31,16 +31,16 @@ pub struct Candidate {
     name: String,
     identity: String,
     timing: Timing,
-    /// Is told until when this replica leads; nothing once it leads no more.
+    /// Called with the time until which this replica leads, and with `None` once it no longer leads.
     told: Box<dyn Fn(Option<Instant>) + Send + Sync>,
     seen: Option<Seen>,
-    /// The lease as this replica wrote it last. `None` once anything says that another replica changed it.
+    /// The lease as this replica wrote it last. `None` after any sign that another replica has changed it.
     held: Option<Lease>,
     /// When the last successful renewal was sent.
     renewed: Option<Instant>,
 }
 
-/// The lease is lost: another replica may lead by now.
+/// The lease is lost, and another replica may lead by now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Lost(String);
@@ -48,9 +48,9 @@ pub struct Lost(String);
 // === impl Candidate ===
 
 impl Candidate {
-    /// A candidate for the lease of this name. `holder` names this replica for people who look at the lease, its host name if it is
-    /// empty; what follows it in the lease makes it unique. `told` is called with each renewal, before anything else happens, and with
-    /// nothing when the lease is lost or released: what the leader alone may do ends there.
+    /// Creates a candidate for the lease of this name. `holder` names this replica for users who look at the lease (by
+    /// default the host name); a suffix in the lease makes the name unique. `told` is called first of all after each renewal,
+    /// and with `None` when the lease is lost or released: then everything must stop that only the leader may do.
     pub fn new(
         client: Client,
         namespace: &str,
@@ -75,20 +75,21 @@ impl Candidate {
         }
     }
 
-    /// The name under which it writes itself into the lease.
+    /// The name of this replica in the lease.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Waits until this replica leads. Returns false if `stop` is cancelled first. A watch says when the lease becomes free;
-    /// without the right to watch, the lease is read once per retry period.
+    /// Waits until this replica leads. Returns false if `stop` is cancelled first. A watch reports when the lease becomes
+    /// free. Without the right to watch, the lease is read once per retry period.
     pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
         let leases = Selection::of::<Lease>().within(Some(&self.namespace));
         let this = leases.fields(format!("metadata.name={}", self.name));
         let mut changes = longboat_watch::decoded::<Lease>(&self.client, &this);
         let mut known_holder = None;
         while !stop.is_cancelled() {
-            // The deadline is the only limit: the server may have received a request that we would cut off.
+            // Requests have no other time limit than the deadline: if a request were aborted earlier, the server might still
+            // execute it.
             match timeout(self.timing.deadline, self.turn()).await {
                 Ok(Ok(true)) => {
                     tracing::info!(
@@ -172,7 +173,7 @@ impl Candidate {
         }
     }
 
-    /// Releases the lease, if it was ever held. That it leads no more is told first.
+    /// Releases the lease, if it was ever held. Before that, reports that this replica no longer leads.
     pub async fn release(mut self) {
         (self.told)(None);
         if self.renewed.is_none() {
@@ -249,7 +250,7 @@ impl Candidate {
         next
     }
 
-    /// When to read the lease again without a watch event: after the retry period, or when the lease expires.
+    /// When to read the lease again without a watch event: after the retry period, or earlier if the lease expires.
     fn next_look(&self) -> Instant {
         let now = Instant::now();
         let usual = now + self.timing.retry.mul_f64(1.0 + JITTER * rand::random::<f64>());

@@ -1,7 +1,7 @@
-//! What a lease says, when to take it, and when it is lost.
+//! The rules of the election: what to write into a lease, when to take it, and when it is lost.
 //!
-//! The rules are those of client-go, so that our replicas and the reference's respect each other. Nothing here reads a
-//! clock; times of other machines are recorded, but never compared with ours.
+//! The rules are those of client-go, so that our replicas and the reference's respect each other. Nothing here reads a clock.
+//! Times that other machines wrote are stored, but never compared with the local clock.
 
 use std::time::Duration;
 
@@ -10,33 +10,35 @@ use k8s_openapi::{
 };
 use tokio::time::Instant;
 
-/// How fast an election is.
+/// The time limits of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long others wait for a leader that has fallen silent. The API counts whole seconds.
+    /// How long other candidates wait for a leader that stops renewing. The API stores whole seconds.
     pub lease: Duration,
-    /// How long the leader tries to renew the lease before it gives up. Shorter than `lease`, or there would be two leaders.
+    /// How long the leader tries to renew the lease before it gives up. It must be shorter than `lease`, or there could be
+    /// two leaders.
     pub deadline: Duration,
-    /// Between two attempts to take or renew the lease. Shorter than `deadline`, or one failed attempt would end the leader.
+    /// The time between two attempts to take or renew the lease. It must be shorter than `deadline`, or one failed attempt
+    /// would end the leadership.
     pub retry: Duration,
 }
 
-/// What to do about the lease.
+/// What a candidate should do with the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
-    /// We hold it: say so again.
+    /// This replica holds the lease, and should renew it.
     Renew,
-    /// Nobody holds it, or not any more.
+    /// The lease is free or expired, and this replica should take it.
     Take,
-    /// Somebody else does.
+    /// Another replica holds the lease, so this replica should wait.
     Wait,
 }
 
-/// The lease as it was seen last.
+/// The last observed state of the lease.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) spec: LeaseSpec,
-    /// When it looked like this first, by our clock.
+    /// When the lease was first observed in this state, by the local clock.
     pub(crate) since: Instant,
 }
 
@@ -54,12 +56,12 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// When a leader that renewed the lease at `renewed`, and not since, has to stop.
+    /// When a leader must stop that renewed the lease last at `renewed`.
     pub(crate) fn ends(&self, renewed: Instant) -> Instant {
         renewed + self.deadline
     }
 
-    /// The lease as its holder writes it.
+    /// The lease as its new or renewing holder writes it.
     pub(crate) fn claim(&self, before: Option<&LeaseSpec>, identity: &str, now: Timestamp) -> LeaseSpec {
         let ours = before.filter(|before| before.holder_identity.as_deref() == Some(identity));
         let transitions = before.and_then(|before| before.lease_transitions).unwrap_or_default();
@@ -79,7 +81,7 @@ impl Timing {
 // === impl Seen ===
 
 impl Seen {
-    /// What the lease shows at `now`. A lease that has not changed is as old as before.
+    /// Records the state of the lease at `now`. If the lease has not changed, `since` stays as it was.
     pub(crate) fn update(known: Option<Self>, spec: LeaseSpec, now: Instant) -> Self {
         match known {
             Some(known) if known.spec == spec => known,
@@ -87,7 +89,7 @@ impl Seen {
         }
     }
 
-    /// What `identity` is to do at `now`.
+    /// What the replica `identity` should do at `now`.
     pub(crate) fn next(&self, identity: &str, now: Instant) -> Move {
         match self.spec.holder_identity.as_deref() {
             Some(holder) if holder == identity => Move::Renew,
@@ -97,14 +99,14 @@ impl Seen {
         }
     }
 
-    /// How long its holder may be silent, by the holder's own word.
+    /// How long the holder may be silent, according to the lease itself.
     pub(crate) fn lasts(&self) -> Duration {
         let seconds = self.spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         seconds.map_or(Timing::default().lease, Duration::from_secs)
     }
 }
 
-/// The lease as its holder leaves it: for anybody, at once.
+/// The lease as its holder leaves it, so that any replica can take it at once.
 pub(crate) fn released(held: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn only_our_clock_counts_and_it_starts_anew_with_each_change() {
         let start = Instant::now();
-        // Its own times are long past, or far ahead.
+        // The times in the lease are long past or far in the future, and must not matter.
         let mut seen = Seen::update(None, held("other"), start);
         assert_eq!(seen.next("me", start + seconds(10)), Move::Wait);
         seen = Seen::update(Some(seen), held("other"), start + seconds(10));

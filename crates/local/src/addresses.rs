@@ -1,16 +1,16 @@
-//! Loopback addresses of a world: worlds side by side on one machine must not use the same ones.
+//! Loopback addresses of a local world. Several worlds on one machine must use different addresses.
 
 use std::net::{Ipv4Addr, TcpListener};
 
 use longboat_node::AddressRange;
 
-/// Worlds at once on one machine.
+/// The most worlds on one machine.
 const BLOCKS: u8 = 32;
 
-/// A socket on this port of a block's last address marks the block as taken. The kernel gives it up with the process.
+/// A socket on this port of a block's last address marks the block as taken. The kernel closes it with the process.
 const CLAIM_PORT: u16 = 47064;
 
-/// Addresses that no other world uses while this lives.
+/// A block of addresses that no other world uses while this value lives.
 #[derive(Debug)]
 pub(crate) struct Block {
     index: u8,
@@ -20,7 +20,7 @@ pub(crate) struct Block {
 // === impl Block ===
 
 impl Block {
-    /// The first free block; `None` when all are taken.
+    /// Claims the first free block. Returns `None` if all are taken.
     pub(crate) fn claim() -> Option<Self> {
         (0..BLOCKS).find_map(|index| {
             let claim = TcpListener::bind((Ipv4Addr::new(127, 64 + index, 255, 254), CLAIM_PORT)).ok()?;
@@ -28,14 +28,14 @@ impl Block {
         })
     }
 
-    /// Addresses of pods.
+    /// Returns the addresses of pods.
     pub(crate) fn pods(&self) -> AddressRange {
         let octet = 64 + self.index;
         let range = AddressRange::new(Ipv4Addr::new(127, octet, 0, 1), Ipv4Addr::new(127, octet, 255, 253));
         range.unwrap_or_default()
     }
 
-    /// Cluster IPs of Services: first address and prefix length.
+    /// Returns the range of cluster IPs of Services: first address and prefix length.
     pub(crate) fn services(&self) -> (Ipv4Addr, u8) {
         (Ipv4Addr::new(127, 64 + BLOCKS + self.index, 0, 0), 16)
     }

@@ -1,4 +1,5 @@
-//! Our defaulting and validation, run inside the embedded API server as a cluster runs them by webhook.
+//! Longboat's defaulting and validation as in-process admission of the embedded API server. On a cluster they run as
+//! webhooks.
 
 use futures::{FutureExt, future::BoxFuture};
 use kube::Client;
@@ -9,7 +10,7 @@ use longboat_apiserver::{
 };
 use longboat_controller::{Args, webhook::LiveFacts};
 
-/// LLMInferenceService and LLMInferenceServiceConfig.
+/// Admission of LLMInferenceServices and LLMInferenceServiceConfigs.
 pub(crate) struct OwnKinds {
     facts: LiveFacts,
 }
@@ -17,7 +18,7 @@ pub(crate) struct OwnKinds {
 // === impl OwnKinds ===
 
 impl OwnKinds {
-    /// Answers with the settings that this world holds at the moment of the request.
+    /// Creates the hook. It reads the settings of this world at the time of each request.
     pub(crate) fn new(client: Client) -> Self {
         Self { facts: LiveFacts::new(client, Args::default()) }
     }
@@ -69,8 +70,8 @@ fn refused(error: ApiError) -> AdmissionAnswer {
     AdmissionAnswer { refused: Some(error), ..AdmissionAnswer::default() }
 }
 
-/// What is asked, if it is ours to answer. Subresources are nobody's business here: their writes reach no webhook on a
-/// cluster either.
+/// Returns the request if this hook handles it. Writes to subresources are not handled, because they do not reach the
+/// webhook on a cluster either.
 fn asked(request: &AdmissionRequest) -> Option<(Subject, Request<'_>)> {
     if request.subresource.is_some() {
         return None;

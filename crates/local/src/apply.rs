@@ -1,4 +1,4 @@
-//! Writing the user's objects, with errors that name the file, the object and the field.
+//! Writes the user's objects. Errors name the file, the object and the field.
 
 use std::fmt;
 
@@ -17,10 +17,10 @@ use crate::{
     warnings::Warnings,
 };
 
-/// Field manager of everything that `up` writes.
+/// Field manager of all writes by `up`.
 pub(crate) const MANAGER: &str = "longboat-up";
 
-/// Namespace of objects that name none.
+/// Namespace of objects without a namespace.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// An object that was written.
@@ -34,7 +34,7 @@ pub struct AppliedDocument {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What the API server warned of when it was written.
+    /// The warnings of the API server about the write.
     pub warnings: Vec<String>,
 }
 
@@ -47,20 +47,20 @@ impl fmt::Display for AppliedDocument {
     }
 }
 
-/// An object that was not written.
+/// Why an object was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The API server refuses it.
+    /// The API server refused the object.
     #[error("{}{object}: {}", place(origin.as_deref()), refusal(answer))]
     Refused {
         /// File, line and column, for the user's own objects.
         origin: Option<String>,
         /// Kind and name.
         object: String,
-        /// The server's answer, which the message holds.
+        /// The server's error, which is part of the message.
         answer: Box<kube::Error>,
     },
-    /// No such kind is served.
+    /// The server has no such kind.
     #[error("{}{object}: this world serves no kind `{kind}` in `{api_version}`", place(origin.as_deref()))]
     UnknownKind {
         /// File, line and column.
@@ -72,14 +72,14 @@ pub enum ApplyError {
         /// The group and version.
         api_version: String,
     },
-    /// Fields that its kind does not have.
+    /// The object has fields that its kind does not have.
     #[error("{}{object}: {}", place(origin.as_deref()), unknown_sentence(fields))]
     UnknownFields {
         /// File, line and column.
         origin: Option<String>,
         /// Kind and name.
         object: String,
-        /// Each with the nearest known name.
+        /// The unknown fields, each with the most similar known name.
         fields: Vec<(String, Option<String>)>,
     },
 }
@@ -103,11 +103,11 @@ fn unknown_sentence(fields: &[(String, Option<String>)]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// Writes all documents: what others refer to first, services last.
+/// Writes all documents: first objects to which others refer, services last.
 pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<AppliedDocument>, ApplyError> {
     let mut ordered: Vec<_> = documents.iter().collect();
     ordered.sort_by_key(|document| rank(document.object["kind"].as_str().unwrap_or_default()));
-    // Nothing is written before every field name has been looked at.
+    // All field names are checked before anything is written.
     let own = longboat_api::crd::own();
     for document in &ordered {
         check_fields(&own, document)?;
@@ -121,7 +121,7 @@ pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<A
     Ok(applied)
 }
 
-/// The line of the first field that the server objects to is of more use than that of its document.
+/// Replaces the position of the document by the line of the first field that the server rejects, which helps the user more.
 fn at_field(error: ApplyError, document: &Document) -> ApplyError {
     match error {
         ApplyError::Refused { origin, object, answer } => {
@@ -181,7 +181,7 @@ pub(crate) async fn one(
     } else {
         Api::all_with(client.clone(), &resource)
     };
-    // Objects that were read from a cluster carry these; apply refuses them.
+    // Objects that were read from a cluster have these fields, which apply refuses.
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for field in ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"] {
             metadata.remove(field);
@@ -200,8 +200,8 @@ pub(crate) async fn one(
     Ok(AppliedDocument { api_version, kind, namespace, name, warnings: warnings.take() })
 }
 
-/// Names what is wrong with the field names of our own kinds before the server does, since it cannot say what was
-/// meant. Other kinds are left to the server's own words.
+/// Checks the field names of Longboat's own kinds before the server does, because the server cannot suggest the intended
+/// name. The server checks other kinds.
 fn check_fields(own: &[Value], document: &Document) -> Result<(), ApplyError> {
     let text = |field: &str| document.object[field].as_str().unwrap_or_default();
     let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));

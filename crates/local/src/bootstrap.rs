@@ -1,4 +1,4 @@
-//! What a world holds before the first manifest: CRDs, the system namespace, platform settings, the default gateway
+//! Installs what a world has before the first manifest: CRDs, the system namespace, platform settings, the default gateway
 //! and the presets.
 
 use kube::Client;
@@ -12,33 +12,33 @@ use serde_json::Value;
 
 use crate::apply::{self, ApplyError};
 
-/// Group of the InferencePool's predecessor. A cluster that upgrades has both; a new world needs only its successor,
-/// and kubectl then knows which one `inferencepool` means.
+/// Group of the predecessor of InferencePool. An upgraded cluster has both kinds. A new world only needs the successor, so
+/// that `inferencepool` is unambiguous for kubectl.
 const OLD_POOL_GROUP: &str = "inference.networking.x-k8s.io";
 
 const PLATFORM: &str = include_str!("objects/platform.yaml");
 
-/// Kinds that pickers of the reference read, so that manifests which hold them can be applied.
+/// Kinds that llm-d's endpoint pickers read, so that manifests with such objects can be applied.
 const PICKER_KINDS: &str = include_str!("objects/picker-kinds.yaml");
 
-/// The well-known objects cannot be installed.
+/// Why the initial objects cannot be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    /// The server refuses one.
+    /// The server refused an object.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// Our own platform manifest cannot be read.
+    /// The built-in platform manifest cannot be read.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// A preset of this build is broken.
     #[error(transparent)]
     Preset(#[from] BrokenPreset),
-    /// A preset cannot be printed.
+    /// A preset cannot be serialized.
     #[error("cannot print a preset")]
     Print(#[from] serde_json::Error),
 }
 
-/// Installs everything, or brings a kept state up to date. `port` is where the gateway listens.
+/// Installs all objects, or updates those in a kept state. `port` is the gateway's port.
 pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapError> {
     let foreign = longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional());
     let crds = longboat_api::crd::own().into_iter().chain(foreign);

@@ -1,9 +1,9 @@
-//! Wires the API server, controller, node and gateway into `longboat up`.
+//! Runs the API server, controller, node and gateway for `longboat up`.
 //!
-//! [`Local::start`] makes a world: an API server on a loopback port with the CRDs, presets and the default gateway of
-//! an installed KServe in it, the controller that a cluster would run, a node that runs pods as processes, and a
-//! gateway. [`Local::apply`] writes what the user brought, and from there on the world is
-//! watched like any cluster, with a [`kube::Client`] or kubectl.
+//! [`Local::start`] starts a local world: an API server on a loopback port that has the CRDs, presets and the default
+//! gateway of an installed KServe, the controller that a cluster would run, a node that runs pods as processes, and a
+//! gateway. [`Local::apply`] writes the user's objects. After that, the world can be used like any cluster, with a
+//! [`kube::Client`] or kubectl.
 
 mod addresses;
 mod admission;

@@ -1,4 +1,4 @@
-//! Fields that a schema does not know, with the nearest one that it does.
+//! Finds unknown fields of an object, and suggests the most similar known field.
 
 use longboat_manifest::nearest;
 use serde_json::Value;
@@ -6,13 +6,13 @@ use serde_json::Value;
 /// An unknown field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unknown {
-    /// Path from the object, for instance `spec.router.shceduler`.
+    /// Path within the object, for example `spec.router.shceduler`.
     pub(crate) path: String,
-    /// The known sibling that it most resembles.
+    /// The most similar known field beside it.
     pub(crate) nearest: Option<String>,
 }
 
-/// All fields of `object` that the structural schema lacks. Metadata is left to the server.
+/// Returns all fields of `object` that the structural schema does not have. Skips metadata, which the server checks.
 pub(crate) fn unknown_fields(schema: &Value, object: &Value) -> Vec<Unknown> {
     let mut found = Vec::new();
     for (name, value) in object.as_object().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The folder of one local world, and the lock that keeps a second one out of it.
+//! The state folder of a local world, and the lock that prevents a second world in it.
 
 use std::{
     fs::{File, OpenOptions, Permissions},
@@ -12,13 +12,13 @@ use rustix::fs::{FlockOperation, flock};
 /// The state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// Another world is running in it.
+    /// Another world is using it.
     #[error("`{}` is in use by another `longboat up`", path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
     },
-    /// It cannot be made or opened.
+    /// It cannot be created or opened.
     #[error("cannot use `{}` for state", path.display())]
     Io {
         /// The folder or file.
@@ -45,14 +45,15 @@ pub enum StateError {
 pub(crate) struct StateDir {
     path: PathBuf,
     temporary: Option<tempfile::TempDir>,
-    /// The kernel lets go of the lock when the process ends, however it ends.
+    /// The kernel releases the lock when the process ends for any reason.
     _lock: File,
 }
 
 // === impl StateDir ===
 
 impl StateDir {
-    /// Opens (and makes) `path`, or a new temporary folder. Only the user can look into it: it holds credentials.
+    /// Opens or creates `path`, or creates a temporary folder. Only the user can access the folder, because it holds
+    /// credentials.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, StateError> {
         let temporary = if path.is_some() {
             None
@@ -81,14 +82,14 @@ impl StateDir {
     }
 }
 
-/// Makes a folder that only the user can look into, or takes the rights of others from the one there is.
+/// Creates a folder that only the user can access, or removes the permissions of others from an existing folder.
 pub(crate) fn create_private(path: &Path) -> Result<(), StateError> {
     let failed = |source| StateError::Io { path: path.to_owned(), source };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
     keep_others_out(path)
 }
 
-/// Takes the rights of others from a folder that was there before.
+/// Removes the permissions of others from an existing folder.
 fn keep_others_out(path: &Path) -> Result<(), StateError> {
     let failed = |source| StateError::Io { path: path.to_owned(), source };
     let metadata = path.metadata().map_err(failed)?;
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_folder_of_somebody_else_is_refused() {
-        // Nobody who runs tests owns it, but root.
+        // Only root runs tests as the owner of this folder.
         if rustix::process::geteuid().is_root() {
             let dir = tempfile::tempdir().unwrap();
             rustix::fs::chown(dir.path(), Some(rustix::fs::Uid::from_raw(65_534)), None).unwrap();

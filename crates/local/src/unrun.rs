@@ -1,4 +1,4 @@
-//! Kinds that are stored and not run here: a warning says so at once to whoever writes one.
+//! Kinds that are stored but not run locally: the server warns the client that writes such an object.
 
 use futures::{FutureExt, future::BoxFuture};
 use longboat_apiserver::{
@@ -6,7 +6,7 @@ use longboat_apiserver::{
     status::ApiError,
 };
 
-/// DaemonSets and CronJobs get a warning, debug containers a refusal.
+/// Warns about DaemonSets and CronJobs, and refuses debug containers.
 pub(crate) struct Unrun;
 
 // === impl Unrun ===

@@ -1,4 +1,4 @@
-//! What an API server warns of when objects are written: the `Warning` headers of its answers.
+//! Collects the warnings of an API server: the `Warning` headers of its responses.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use parking_lot::Mutex;
 
 use crate::apply::DEFAULT_NAMESPACE;
 
-/// The code of warnings that are for people.
+/// The code of warnings for people.
 const FOR_PEOPLE: &str = "299";
 
-/// Warnings that nobody has taken yet.
+/// The collected warnings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
 
 // === impl Warnings ===
 
 impl Warnings {
-    /// The same client, whose answers are listened to.
+    /// Returns a client that collects the warnings in the responses.
     pub(crate) fn of(&self, client: &Client) -> Client {
         let (client, heard) = (client.clone(), self.0.clone());
         let service = tower::service_fn(move |request| {
@@ -33,7 +33,7 @@ impl Warnings {
         Client::new(service, DEFAULT_NAMESPACE)
     }
 
-    /// All since they were taken last, each once.
+    /// Returns the warnings since the last call, without duplicates.
     pub(crate) fn take(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for warning in std::mem::take(&mut *self.0.lock()) {
@@ -45,7 +45,7 @@ impl Warnings {
     }
 }
 
-/// The text of a header such as `299 - "it is \"so\""`.
+/// Returns the text of a header such as `299 - "it is \"so\""`.
 fn text(header: &str) -> Option<String> {
     let mut parts = header.splitn(3, ' ');
     let (code, _agent, quoted) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! Starting and ending a local world.
+//! Start and shutdown of a local world.
 
 use std::{
     io,
@@ -29,34 +29,34 @@ use crate::{
     unrun::Unrun,
 };
 
-/// How to make a world.
+/// Options of a local world.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Port of the gateway on 127.0.0.1; 0 for any free one.
     pub port: u16,
     /// Port of the API server on 127.0.0.1; 0 for any free one.
     pub api_port: u16,
-    /// Where objects outlive the process; a temporary folder, removed at the end, if not given.
+    /// The folder in which objects outlive the process. If it is not given, a temporary folder that is removed at the end.
     pub state: Option<PathBuf>,
-    /// The `longboat` executable, which containers run under many names.
+    /// The `longboat` executable, which containers run under several names.
     pub executable: PathBuf,
-    /// What runs where a container runs `vllm`.
+    /// The program that runs as `vllm` in containers.
     pub engine: Engine,
-    /// Why it is that, for the annotation of the pods that run it.
+    /// Why this engine was chosen, for the annotation of the pods that run it.
     pub engine_reason: String,
-    /// Whether models may be taken from this machine only.
+    /// Whether models may only come from this machine.
     pub offline: bool,
-    /// Who may ask the gateway, beyond programs and pages of this machine.
+    /// Who may use the gateway, besides programs and pages of this machine.
     pub access: Access,
 }
 
-/// A world that cannot be made.
+/// Why a world cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The state folder cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// A port is taken.
+    /// A port is not available.
     #[error("cannot listen on 127.0.0.1:{port} for the {what}")]
     Port {
         /// `gateway` or `API server`.
@@ -70,16 +70,16 @@ pub enum StartError {
     /// Every block of loopback addresses is taken.
     #[error("no loopback addresses are left: 32 worlds are running on this machine")]
     Addresses,
-    /// The kept objects cannot be read.
+    /// The objects of an earlier run cannot be read.
     #[error("cannot restore the objects of an earlier run")]
     Journal(#[from] longboat_apiserver::store::JournalError),
-    /// No certificate for the API server.
+    /// The certificate of the API server cannot be created.
     #[error("cannot make the API server's certificate")]
     Tls(#[from] TlsError),
-    /// The well-known objects are refused.
+    /// The server refused the initial objects.
     #[error("cannot set up the world")]
     Bootstrap(#[from] BootstrapError),
-    /// The node does not start.
+    /// The node cannot start.
     #[error("cannot start the node")]
     Node(#[from] NodeError),
 }
@@ -87,7 +87,7 @@ pub enum StartError {
 /// A running world.
 pub struct Local {
     state: StateDir,
-    /// Given up when everything has ended.
+    /// Freed when everything has ended.
     addresses: Block,
     client: Client,
     kubeconfig: PathBuf,
@@ -99,13 +99,13 @@ pub struct Local {
     shutdown: CancellationToken,
 }
 
-/// How long processes get to end by themselves.
+/// How long processes may take to end by themselves.
 const GRACE: Duration = Duration::from_secs(3);
 
 // === impl Local ===
 
 impl Local {
-    /// Makes a world; when this returns, manifests can be applied.
+    /// Starts a world. When this returns, manifests can be applied.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         longboat_tls::install_default_provider();
         let state = StateDir::open(options.state.as_deref())?;
@@ -138,7 +138,7 @@ impl Local {
             common_name: "kube-apiserver".into(),
             dns_names: vec!["localhost".into(), "kubernetes.default.svc".into()],
             ips: vec![Ipv4Addr::LOCALHOST.into()],
-            // The authority is made anew at each start.
+            // The certificate authority is new at each start.
             days: 365,
             ..LeafRequest::default()
         })?;
@@ -190,34 +190,35 @@ impl Local {
         })
     }
 
-    /// Makes the platform objects that the user's objects refer to and nobody brought, as far as this machine can.
+    /// Creates substitutes for the platform objects to which the user's objects refer and which do not exist, as far as this
+    /// machine can.
     pub async fn stand_in(&self, documents: &[Document]) -> Result<StoodIn, StandInError> {
         stand_in::make(&self.client, documents, self.gateway_address).await
     }
 
-    /// Writes the user's objects, those that others refer to first.
+    /// Writes the user's objects, starting with those to which others refer.
     pub async fn apply(&self, documents: &[Document]) -> Result<Vec<AppliedDocument>, ApplyError> {
         apply::all(&self.client, documents).await
     }
 
-    /// A client of the API server.
+    /// Returns a client of the API server.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The file for `export KUBECONFIG=…`.
+    /// Returns the file for `export KUBECONFIG=…`.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Where the gateway listens.
+    /// Returns the address of the gateway.
     pub fn gateway_address(&self) -> SocketAddr {
         self.gateway_address
     }
 
-    /// Ends everything that was started; a temporary world leaves nothing behind.
+    /// Shuts everything down. A temporary world leaves nothing behind.
     pub async fn shutdown(mut self) {
-        // The controller first, so that it does not answer the end of the pods.
+        // The controller stops first, so that it does not react to the end of the pods.
         self.shutdown.cancel();
         let node = self.node.shutdown(GRACE);
         let gateway = self.gateway.shutdown();

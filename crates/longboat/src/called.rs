@@ -1,8 +1,8 @@
-//! What the executable was started as, where that changes how it talks to people.
+//! The name under which the executable was started, where the name changes messages to people.
 
 use std::{ffi::OsStr, path::Path};
 
-/// A name that people start the executable by.
+/// A name under which people start the executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Called {
     /// `longboat`, or anything else.
@@ -14,7 +14,7 @@ pub(crate) enum Called {
 // === impl Called ===
 
 impl Called {
-    /// By the path of the executable as it was started.
+    /// Returns the name from the path with which the executable was started.
     pub(crate) fn by(program: &OsStr) -> Self {
         match Path::new(program).file_name() {
             Some(name) if name == Self::Plugin.program() => Self::Plugin,
@@ -22,12 +22,12 @@ impl Called {
         }
     }
 
-    /// Of this process.
+    /// Returns the name of this process.
     pub(crate) fn now() -> Self {
         std::env::args_os().next().map_or(Self::Longboat, |program| Self::by(&program))
     }
 
-    /// The file's name.
+    /// Returns the file name of the executable.
     pub(crate) fn program(self) -> &'static str {
         match self {
             Self::Longboat => "longboat",

@@ -1,4 +1,4 @@
-//! The program that computes answers on the CPU: where it is, and how it is built.
+//! Finds and builds the program that runs models on the CPU.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 const NAME: &str = "longboat-engine";
 
-/// The program beside this executable, or else in PATH.
+/// Finds the program beside this executable or in PATH.
 pub(crate) fn find() -> Option<PathBuf> {
     let own = std::env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join(NAME));
@@ -18,14 +18,14 @@ pub(crate) fn find() -> Option<PathBuf> {
     beside.into_iter().chain(in_path).find(|program| program.is_file())
 }
 
-/// What to say where there is none.
+/// Returns the message for a missing program.
 pub(crate) fn missing() -> String {
     format!(
         "the program `{NAME}` is neither beside `longboat` nor in PATH: `cargo build --bin {NAME}` builds it"
     )
 }
 
-/// A `cargo` that can build the program beside this executable: there is one where `cargo run` started this process.
+/// A `cargo` that can build the program beside this executable. It exists if `cargo run` started this process.
 pub(crate) struct Builder {
     cargo: PathBuf,
     package: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct Builder {
 // === impl Builder ===
 
 impl Builder {
-    /// The builder of this process, if `cargo run` started it with one of the two usual profiles.
+    /// Returns the builder of this process, if `cargo run` started it with one of the two usual profiles.
     pub(crate) fn of_this_process() -> Option<Self> {
         let cargo = std::env::var_os("CARGO")?.into();
         let package: PathBuf = std::env::var_os("CARGO_MANIFEST_DIR")?.into();
@@ -45,10 +45,10 @@ impl Builder {
         known.then(|| Self { cargo, package, release: profile == "release" })
     }
 
-    /// Builds the program; cargo tells how far it is.
+    /// Builds the program. cargo prints the progress.
     pub(crate) async fn build(&self) -> anyhow::Result<PathBuf> {
         let mut command = Command::new(&self.cargo);
-        // With this package beside it, libraries that both use are built with the same features, so not again.
+        // Building this package as well selects the same features of common libraries, so they are not built again.
         command.args(["build", "--locked", "--package", "longboat", "--package", NAME, "--bin", NAME]);
         if self.release {
             command.arg("--release");

@@ -1,9 +1,9 @@
 //! The `longboat` binary: one executable for every verb and every role.
 //!
-//! Verbs are for people (`up`, `validate`, `crds`), roles for machines (`epp`, `sim`, …). A role also runs when the executable is
-//! started under the name of the program that it replaces (`vllm`, `storage-initializer`, …); as `kubectl-longboat` it is a
-//! plugin of kubectl's. Data goes to stdout,
-//! everything else to stderr; exit codes: 0 fine, 1 wrong input or a broken service, 2 usage.
+//! Verbs are for people (`up`, `validate`, `crds`), roles for machines (`epp`, `sim`, …). A role also runs if the executable
+//! is started under the name of the program that it replaces (`vllm`, `storage-initializer`, …). Started as
+//! `kubectl-longboat`, it is a plugin of kubectl. Data goes to stdout, everything else to stderr. Exit codes: 0 for success,
+//! 1 for wrong input or a broken service, 2 for wrong usage.
 
 mod called;
 mod cli;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine_program;
 
-/// Program names that choose a role (`longboat_node` links the executable under them, the image has them too).
+/// Program names that select a role (`longboat_node` links the executable under them, and so does the image).
 const PROGRAMS: [(&str, &str); 7] = [
     ("manager", "controller"),
     ("vllm", "vllm"),
@@ -19,17 +19,17 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("llm-d-inference-sim", "sim"),
 ];
 
-/// The role of an executable started under this name.
+/// Returns the role of an executable started under this name.
 pub(crate) fn of_program(program: &OsStr) -> Option<&'static str> {
     let name = Path::new(program).file_name()?.to_str()?;
     PROGRAMS.iter().find(|(program, _)| *program == name).map(|(_, role)| *role)
 }
 
-/// `vllm serve …`, and the few other things that start scripts ask of `vllm`.
+/// Runs `vllm serve …`, and the few other commands of `vllm` that start scripts use.
 pub(crate) async fn vllm(arguments: Vec<String>, shutdown: CancellationToken) -> anyhow::Result<()> {
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("serve", rest)) => simulate(SimArgs::vllm(&on_pod_address(rest))?, shutdown).await,
-        // The render server tokenises prompts for others and answers none: ours is the whole simulator.
+        // vLLM's render server only tokenizes prompts. Here the whole simulator takes its place.
         Some(("launch", [component, rest @ ..])) if component == "render" => {
             simulate(SimArgs::vllm(&on_pod_address(rest))?, shutdown).await
         }
@@ -50,21 +50,21 @@ pub(crate) async fn vllm(arguments: Vec<String>, shutdown: CancellationToken) ->
     }
 }
 
-/// The reference's simulator.
+/// Runs the simulator with the arguments of llm-d's simulator.
 pub(crate) async fn sim(arguments: Vec<String>, shutdown: CancellationToken) -> anyhow::Result<()> {
     simulate(SimArgs::simulator(&on_pod_address(&arguments))?, shutdown).await
 }
 
-/// A model server that computes.
+/// Runs a model server that computes answers.
 ///
-/// It is a program of its own, which takes the place of this process.
+/// The server is a separate program, which replaces this process.
 pub(crate) fn engine(arguments: &[String]) -> anyhow::Result<()> {
     let program = engine_program::find().with_context(engine_program::missing)?;
     let error = Command::new(&program).args(arguments).exec();
     Err(error).with_context(|| format!("cannot start `{}`", program.display()))
 }
 
-/// The routing sidecar of a decode pod.
+/// Runs the routing sidecar of a decode pod.
 pub(crate) async fn sidecar(
     mut args: longboat_sidecar::Args,
     shutdown: CancellationToken,
@@ -79,7 +79,8 @@ async fn simulate(args: SimArgs, shutdown: CancellationToken) -> anyhow::Result<
     longboat_sim::run(args, shutdown).await.context("the simulator cannot serve")
 }
 
-/// On a local node each pod has its own loopback address, which its servers must use instead of all addresses.
+/// Adds `--host` with the pod's address: on a local node each pod has its own loopback address, and its servers must not
+/// listen on all addresses.
 fn on_pod_address(arguments: &[String]) -> Vec<String> {
     let host = pod_address().map(|address| ["--host".to_owned(), address]).into_iter().flatten();
     arguments.iter().cloned().chain(host).collect()
@@ -98,7 +99,7 @@ mod tests {
 
     const DOCKERFILE: &str = include_str!("../../../Dockerfile");
 
-    /// Names of the binary in the image.
+    /// Returns the names of the binary in the image.
     fn links() -> Vec<&'static str> {
         let lines = DOCKERFILE.lines().filter_map(|line| line.trim().strip_prefix("ln -s /longboat /image"));
         lines.map(|line| line.trim_end_matches(" && \\")).collect()
@@ -129,7 +130,7 @@ mod tests {
         assert!(DOCKERFILE.contains(&format!("\nUSER {0}:{0}\n", names::USER)));
     }
 
-    /// Commands of containers with our image.
+    /// Collects the commands of containers with Longboat's image.
     fn collect(value: &Value, commands: &mut Vec<String>) {
         match value {
             Value::Object(map) => {

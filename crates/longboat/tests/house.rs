@@ -1,4 +1,4 @@
-//! Rules of the house that a compiler does not check (CONTRIBUTING.md).
+//! Tests for rules of this repository that a compiler does not check (CONTRIBUTING.md).
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::{
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Crates that only compute.
+/// Crates with pure functions only.
 const PURE: [&str; 12] = [
     "longboat-admission",
     "longboat-api",
@@ -27,11 +27,11 @@ const PURE: [&str; 12] = [
     "longboat-scheduler",
 ];
 
-/// What a crate that only computes has no use for.
+/// Dependencies that such a crate must not have.
 const IMPURE: [&str; 8] =
     ["tokio", "hyper", "hyper-util", "kube-client", "kube-runtime", "reqwest", "tonic", "longboat-apiserver"];
 
-/// What cargo prints.
+/// Returns the output of cargo.
 fn cargo(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO")).args(arguments).current_dir(ROOT).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -40,7 +40,7 @@ fn cargo(arguments: &[&str]) -> String {
 
 #[test]
 fn pure_crates_link_no_runtime_no_network_and_no_cluster() {
-    // Of other platforms nothing is there on a machine that has only just built this.
+    // A machine that has only just built this has no dependencies for other platforms.
     let versions = cargo(&["--version", "--verbose"]);
     let host = versions.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
     let metadata = ["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform", host];
@@ -51,7 +51,7 @@ fn pure_crates_link_no_runtime_no_network_and_no_cluster() {
         .iter()
         .map(|package| (package["id"].as_str().unwrap(), package["name"].as_str().unwrap()))
         .collect();
-    // Only what is linked: tests may use anything.
+    // Only linked dependencies count: tests may use anything.
     let linked = |node: &Value| -> Vec<String> {
         let dependencies = node["deps"].as_array().unwrap().iter();
         dependencies
@@ -114,7 +114,7 @@ fn only_extproc_names_the_protobuf_types_of_envoy() {
 
 #[test]
 fn nothing_cites_a_document_that_is_not_in_the_repository() {
-    // Spelled so that this file does not cite them itself.
+    // Split so that this file does not contain them itself.
     let absent = [
         concat!("contract", " 0"),
         concat!("contract", "/0"),
@@ -138,7 +138,7 @@ fn links_and_paths_in_documents_lead_somewhere() {
     let mut broken = Vec::new();
     for file in tracked_files().into_iter().filter(|file| file.extension().is_some_and(|name| name == "md")) {
         let text = std::fs::read_to_string(&file).unwrap();
-        // `[text](target)`: other pages of the web are not files.
+        // `[text](target)`. Links to other web pages are not files.
         let links =
             text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
         // Pictures for two themes are HTML.
@@ -153,7 +153,7 @@ fn links_and_paths_in_documents_lead_somewhere() {
                 broken.push(format!("{}: {target}", file.display()));
             }
         }
-        // Whole paths of source files in backticks.
+        // Complete paths of source files in backticks.
         let code = text.split('`').skip(1).step_by(2);
         let sources = code.filter(|code| {
             code.starts_with("crates/") && Path::new(code).extension().is_some_and(|kind| kind == "rs")
@@ -185,8 +185,8 @@ fn every_page_of_the_book_is_in_its_summary_once() {
     assert_eq!(listed, pages);
 }
 
-/// One click from the first page of the book to the questions, another one to the answer; that the links lead somewhere is
-/// checked above.
+/// The first page of the book links to the questions, and each question links to its answer. Other tests check the targets
+/// of links.
 #[test]
 fn twenty_questions_are_answered_within_two_clicks() {
     let docs = Path::new(ROOT).join("docs");
@@ -203,7 +203,7 @@ fn twenty_questions_are_answered_within_two_clicks() {
     assert_eq!(unanswered, Vec::<&str>::new());
 }
 
-/// What a link may name after `#` in a document: its headings, as mdbook and the usual forges spell them.
+/// Returns the anchors of a document: its headings, as mdbook and the common forges spell them.
 fn anchors(document: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(document).unwrap();
     let mut anchors = BTreeSet::new();
@@ -214,7 +214,7 @@ fn anchors(document: &Path) -> BTreeSet<String> {
         let heading = heading.trim_start_matches('#').trim().to_lowercase();
         let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
         let anchor: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
-        // A second heading of the same name gets a number.
+        // A second heading with the same name gets a number.
         let numbered = (1..).map(|count| format!("{anchor}-{count}"));
         let free = std::iter::once(anchor.clone()).chain(numbered).find(|name| !anchors.contains(name));
         anchors.extend(free);
@@ -222,14 +222,14 @@ fn anchors(document: &Path) -> BTreeSet<String> {
     anchors
 }
 
-/// The files that git tracks and people read: source, documents, scripts, settings.
+/// Returns the files that git tracks and people read: source, documents, scripts, settings.
 fn tracked_files() -> Vec<PathBuf> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(ROOT).output().unwrap();
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
     let listed = String::from_utf8(listed.stdout).unwrap();
     let read = ["rs", "md", "toml", "sh", "py", "yaml", "proto"];
     let files = listed.split('\0').filter(|name| !name.is_empty()).map(|name| Path::new(ROOT).join(name));
-    // A file that was deleted and not committed yet is still listed.
+    // A deleted file that is not committed yet is still listed.
     let files = files.filter(|path| {
         path.extension().is_some_and(|kind| read.iter().any(|read| kind == *read)) && path.exists()
     });

@@ -27,23 +27,23 @@ impl Document {
         Self { source, object, places }
     }
 
-    /// Where the object starts.
+    /// The position at which the object starts.
     pub fn start(&self) -> Position {
         self.places.at
     }
 
-    /// Where a field stands, by its path (`spec.template.containers[0].image`). Of a field that is not there, the place
-    /// of its nearest parent; of parents that hold only the names of fields on the way, the innermost.
+    /// Returns the position of a field by its path (`spec.template.containers[0].image`). If the field does not exist, returns the
+    /// position of its nearest existing parent.
     pub fn locate(&self, path: &str) -> Located {
         path::locate(&self.places, path)
     }
 
-    /// `file:line:column` of a field, as compilers print places.
+    /// The position of a field as `file:line:column`, the form of compilers.
     pub fn place(&self, path: &str) -> String {
         format!("{}:{}", self.source, self.locate(path).key)
     }
 
-    /// A text of the object by its JSON pointer; empty where there is none.
+    /// The string at a JSON pointer in the object, or an empty string.
     pub fn text(&self, pointer: &str) -> &str {
         self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
     }
@@ -58,18 +58,18 @@ impl Document {
         self.text("/kind")
     }
 
-    /// The object's name; empty where it is to be generated.
+    /// The object's name; empty if it is to be generated.
     pub fn name(&self) -> &str {
         self.text("/metadata/name")
     }
 
-    /// The object's namespace; empty where it names none.
+    /// The object's namespace; empty if the object does not specify one.
     pub fn namespace(&self) -> &str {
         self.text("/metadata/namespace")
     }
 }
 
-/// Takes lists apart: the items of a `kind: …List` with `items`, or the object itself.
+/// Splits lists: returns the items of a `kind: …List` with `items`, or else the object itself.
 pub(crate) fn items(value: Value, node: Node) -> Vec<(Value, Node)> {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     match (value, node.parts) {
@@ -79,7 +79,7 @@ pub(crate) fn items(value: Value, node: Node) -> Vec<(Value, Node)> {
                 (Some(Value::Array(items)), Some((_, _, Node { parts: Parts::Items(nodes), .. }))) => {
                     items.into_iter().zip(nodes).collect()
                 }
-                // An empty list of a Go program has null items.
+                // Go programs write an empty list with null items.
                 _ => Vec::new(),
             }
         }

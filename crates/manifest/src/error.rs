@@ -1,4 +1,4 @@
-//! Manifests that cannot be read.
+//! Errors of manifests that cannot be read.
 
 use std::{io, path::PathBuf};
 
@@ -10,23 +10,23 @@ pub enum ManifestError {
     /// The file or folder cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
         /// The operating system's reason.
         #[source]
         source: io::Error,
     },
-    /// An input holds more than is read.
+    /// An input is larger than the limits.
     #[error("{source_name}: {what}, at most {most} are read from one input")]
     TooMuch {
         /// File, or `-`.
         source_name: String,
-        /// What there is too much of, with the amount where it is known.
+        /// What there is too much of, with the amount if it is known.
         what: String,
         /// The limit.
         most: usize,
     },
-    /// The text is no YAML.
+    /// The text is not valid YAML.
     #[error("{source_name}:{position}: {message}")]
     Syntax {
         /// File, or `-`.
@@ -36,7 +36,7 @@ pub enum ManifestError {
         /// The parser's explanation.
         message: String,
     },
-    /// A document is no Kubernetes object.
+    /// A document is not a Kubernetes object.
     #[error("{source_name}:{position}: {message}")]
     NotAnObject {
         /// File, or `-`.
@@ -46,7 +46,7 @@ pub enum ManifestError {
         /// What is missing.
         message: String,
     },
-    /// There is nothing in them.
+    /// The inputs have no objects.
     #[error("no object in {0}")]
     Empty(String),
 }
@@ -54,7 +54,7 @@ pub enum ManifestError {
 // === impl ManifestError ===
 
 impl ManifestError {
-    /// File (or `-`) and place, where the error has one.
+    /// The file (or `-`) and the position, if the error has them.
     pub fn place(&self) -> (Option<String>, Option<Position>) {
         match self {
             Self::Read { path, .. } => (Some(path.display().to_string()), None),
@@ -66,7 +66,7 @@ impl ManifestError {
         }
     }
 
-    /// What is wrong, without the place; a cause of the operating system included.
+    /// The problem without the position, including the message of the operating system if there is one.
     pub fn problem(&self) -> String {
         match self {
             Self::Read { source, .. } => format!("cannot be read: {source}"),

@@ -1,7 +1,7 @@
-//! Reads Kubernetes manifests, and remembers where every field of them stands.
+//! Reads Kubernetes manifests, and records the position of every field.
 //!
-//! Inputs are files, folders and standard input, each with one or many YAML or JSON documents; `kind: List` is taken
-//! apart, which covers what `kustomize build` and `kubectl get -o yaml` print. Line and column come from the YAML
+//! Inputs are files, folders and standard input, each with one or more YAML or JSON documents. `kind: List` is split into its
+//! items, which covers the output of `kustomize build` and `kubectl get -o yaml`. Lines and columns come from the YAML
 //! parser, so they are right in flow style, below aliases and in JSON too.
 
 mod document;

@@ -1,30 +1,30 @@
-//! How much a manifest may hold. Manifests come from repositories of others: none may take the memory of the machine.
+//! Limits on the size of manifests. Manifests come from foreign repositories, and must not exhaust the machine's memory.
 
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
-/// Bytes of one input. A folder may hold many.
+/// The most bytes of one input. A folder may have many inputs.
 pub const MAX_BYTES: usize = 64 << 20;
 
-/// Documents of one input.
+/// The most documents of one input.
 pub const MAX_DOCUMENTS: usize = 20_000;
 
-/// Levels of maps and lists within each other. CustomResourceDefinitions of pod templates have about fifty.
+/// The deepest nesting of maps and lists. CustomResourceDefinitions with pod templates have about fifty levels.
 pub const MAX_DEPTH: usize = 128;
 
-/// Keys, values, maps and lists of one document. The largest CustomResourceDefinitions have a quarter of a million.
+/// The most keys, values, maps and lists of one document. The largest CustomResourceDefinitions have a quarter of a million.
 pub(crate) const MAX_NODES: usize = 4_000_000;
 
-/// Nodes that aliases (`*name`) may add to a document.
+/// The most nodes that aliases (`*name`) may add to a document.
 pub(crate) const MAX_ALIASED: usize = 100_000;
 
-/// How the parser reads a document: as kubectl does where YAML's versions differ, within the limits.
+/// The options of the parser. Within the limits, it follows kubectl where YAML's versions differ.
 pub(crate) fn options() -> Options {
     let mut options = Options::default();
     options.with_snippet = false;
     options.emit_comments = false;
-    // The second one would silently win.
+    // Otherwise the second value would silently replace the first.
     options.duplicate_keys = DuplicateKeyPolicy::Error;
-    // `defaultMode: 0644` means 420 wherever Kubernetes reads YAML.
+    // Kubernetes reads `defaultMode: 0644` as 420.
     options.legacy_octal_numbers = true;
     options.alias_limits.max_total_replayed_events = MAX_ALIASED;
     if let Some(budget) = &mut options.budget {

@@ -1,9 +1,9 @@
-//! What a misspelt name was meant to be.
+//! Suggestions for misspelt names.
 
-/// How many edits two names may be apart to be taken for a slip.
+/// The most edits between two names for which a typing mistake is assumed.
 const NEAR: usize = 3;
 
-/// The known name that `name` most resembles, if it is near enough to be a slip.
+/// Returns the known name that is most similar to `name`, if it is similar enough.
 pub fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let measured = known

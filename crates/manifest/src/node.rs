@@ -1,4 +1,4 @@
-//! A document as the parser sees it: its value, and beside it where each part of the value stands.
+//! A parsed document: its value, and the position of each part of the value.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_saphyr::{Location, Spanned};
 
 use crate::Position;
 
-/// Where a value stands, and where its parts do.
+/// The position of a value and of its parts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) at: Position,
@@ -29,13 +29,13 @@ pub(crate) enum Parts {
     Items(Vec<Node>),
 }
 
-/// A value with its parts, as it comes out of the parser.
+/// A value with its positions, as returned by the parser.
 pub(crate) struct Read {
     pub(crate) value: Value,
     pub(crate) node: Node,
 }
 
-/// What [`Spanned`] wraps: a value whose own place is not known yet.
+/// The content of a [`Spanned`]: a value whose own position is not known yet.
 struct Content {
     value: Value,
     parts: Parts,
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-/// The place without the document's offset in its input, which the caller adds.
+/// Converts a position. The caller adds the offset of the document in its input.
 fn position(location: Location) -> Position {
     let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
     Position { line: number(location.line()), column: number(location.column()) }
@@ -63,7 +63,7 @@ fn position(location: Location) -> Position {
 
 struct ContentVisitor;
 
-/// Up to here every whole number has a float of its own.
+/// Up to this limit, floats represent all integers exactly.
 const WHOLE: f64 = 9_007_199_254_740_992.0;
 
 impl From<Value> for Content {
@@ -92,7 +92,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Content, E> {
-        // On its way to JSON, `2.0` loses its point in kubectl, and is an integer from there on.
+        // kubectl converts YAML to JSON, in which `2.0` loses its fraction and becomes an integer.
         if value.fract() == 0.0 && value.abs() <= WHOLE {
             #[expect(
                 clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Texts into documents.
+//! Parses texts into documents.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::{
     node::{Node, Parts, Read},
 };
 
-/// What was read, and what could not be.
+/// The result of reading inputs.
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// Objects in their order.
+    /// The objects, in order.
     pub documents: Vec<Document>,
-    /// Documents, files and folders that could not be read, in their order.
+    /// Documents, files and folders that could not be read, in order.
     pub problems: Vec<ManifestError>,
 }
 
-/// Reads one text. `source` names it in errors.
+/// Parses a text. `source` is its name in errors.
 ///
 /// # Errors
 /// The first problem of the text.
@@ -28,7 +28,7 @@ pub fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
     parse_all(source, text).into_result()
 }
 
-/// Reads one text, and goes on behind a document that cannot be read.
+/// Parses a text. If a document is invalid, continues with the next one.
 pub fn parse_all(source: &str, text: &str) -> Reading {
     let mut reading = Reading::default();
     let too_much = |what: String, most| ManifestError::TooMuch { source_name: source.to_owned(), what, most };
@@ -92,7 +92,7 @@ fn check(document: &Document) -> Result<(), ManifestError> {
     Ok(())
 }
 
-/// Names and namespaces are texts. YAML reads some words as something else, and kubectl refuses the object then.
+/// Checks that a name or namespace is a string. YAML parses some words as other types, for which kubectl refuses the object.
 fn check_text(document: &Document, field: &str) -> Result<(), ManifestError> {
     let found = match &document.object["metadata"][field] {
         Value::Null | Value::String(_) => return Ok(()),
@@ -111,16 +111,16 @@ fn check_text(document: &Document, field: &str) -> Result<(), ManifestError> {
     })
 }
 
-/// The text of one document, and where it stands in its input.
+/// The text of one document, and its position in its input.
 struct Chunk<'a> {
     text: &'a str,
-    /// Lines before it.
+    /// The number of lines before it.
     lines: u32,
-    /// Characters before it in its first line.
+    /// The number of characters before it in its first line.
     columns: u32,
 }
 
-/// The documents of a stream, taken apart at lines of three dashes as kubectl does.
+/// Splits a stream into documents at lines that start with three dashes, like kubectl.
 fn split(text: &str) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     let mut open = Chunk { text: "", lines: 0, columns: 0 };
@@ -129,7 +129,7 @@ fn split(text: &str) -> Vec<Chunk<'_>> {
         let bare = line.trim_end();
         if bare == "---" || bare.starts_with("--- ") {
             chunks.push(Chunk { text: &text[start..end], ..open });
-            // What follows the dashes in their line belongs to the document.
+            // The text after the dashes in their line belongs to the document.
             open = Chunk { text: "", lines: number, columns: 3 };
             start = end + 3;
         }
@@ -146,7 +146,7 @@ impl Chunk<'_> {
     fn has_content(&self) -> bool {
         self.text.lines().any(|line| {
             let line = line.trim();
-            // Directives and the end of a document are not content either.
+            // Directives and the end marker of a document are not content either.
             !line.is_empty() && !line.starts_with(['#', '%']) && line != "..."
         })
     }
@@ -172,7 +172,7 @@ impl Chunk<'_> {
         Ok(Some(read))
     }
 
-    /// From a place in the chunk to the place in its input.
+    /// Converts a position in the chunk to the position in its input.
     fn place(&self, at: Position) -> Position {
         let columns = if at.line == 1 { self.columns } else { 0 };
         Position { line: at.line + self.lines, column: at.column + columns }
@@ -196,7 +196,7 @@ impl Chunk<'_> {
 // === impl Reading ===
 
 impl Reading {
-    /// The documents, or the first problem.
+    /// Returns the documents, or the first problem.
     ///
     /// # Errors
     /// The first problem.
@@ -208,7 +208,7 @@ impl Reading {
     }
 }
 
-/// What the parser says, where it speaks of its own settings, as a person would.
+/// Rewords messages of the parser about its own settings for users.
 fn in_our_words(message: String) -> String {
     if let Some(key) =
         message.strip_prefix("duplicate mapping key: ").and_then(|rest| rest.split(", set ").next())
@@ -220,7 +220,7 @@ fn in_our_words(message: String) -> String {
             "aliases (`*name`) add more than {MAX_ALIASED} nodes to this document: write out what is meant"
         );
     }
-    // The parser names its limits as its code does.
+    // The parser names its limits by identifiers in its code.
     if message.starts_with("budget breached") || message.starts_with("recursion limit") {
         return format!(
             "this document is too large: at most {MAX_NODES} keys and values, in at most {MAX_DEPTH} levels, are read"
@@ -229,8 +229,8 @@ fn in_our_words(message: String) -> String {
     message
 }
 
-/// The first line, without the place that it starts or ends with: that counts from the start of the document, not of
-/// the file.
+/// Returns the first line, without the position at its start or end, because that position counts from the start of the
+/// document, not of the file.
 fn without_place(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let line = line.strip_prefix("error: ").unwrap_or(line);

@@ -1,15 +1,15 @@
 //! Paths of fields as messages of Kubernetes write them: `spec.template.containers[0].image`,
 //! `metadata.annotations[example.com/x]`, `metadata.labels.app.kubernetes.io/name`.
 //!
-//! Names may contain dots, and nothing in a path says which dots are part of a name. What is there decides: of the
-//! fields whose names fit, the longest is meant.
+//! Names may contain dots, and the path does not show which dots are part of a name. The object decides: of the fields whose
+//! names match, the longest is meant.
 
 use crate::{
     Located, Position,
     node::{Node, Parts},
 };
 
-/// Where the path leads from `root`.
+/// Follows the path from `root`.
 pub(crate) fn locate(root: &Node, path: &str) -> Located {
     let mut found = Located { key: root.at, value: root.at, exists: true };
     let (mut node, mut rest) = (root, path.trim_start_matches('.'));
@@ -24,7 +24,7 @@ pub(crate) fn locate(root: &Node, path: &str) -> Located {
     found
 }
 
-/// One step: where the name stands (items of lists have none), what it leads to, and the rest of the path.
+/// Follows one step. Returns the position of the name (items of lists have none), the node, and the rest of the path.
 fn step<'n, 'p>(node: &'n Node, path: &'p str) -> Option<(Option<Position>, &'n Node, &'p str)> {
     match &node.parts {
         Parts::None => None,
@@ -48,12 +48,12 @@ fn step<'n, 'p>(node: &'n Node, path: &'p str) -> Option<(Option<Position>, &'n 
     }
 }
 
-/// What is in the brackets that a path starts with, and the rest.
+/// Returns the content of the brackets at the start of a path, and the rest.
 fn bracketed(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix('[')?.split_once(']')
 }
 
-/// The path without its last part: `a.b[0]` of `a.b[0].c`, `a.b` of `a.b[0]`; empty for a path of one part.
+/// Returns the path without its last part: `a.b[0]` for `a.b[0].c`, `a.b` for `a.b[0]`. Empty for a path with one part.
 pub fn parent(path: &str) -> &str {
     let cut = if path.ends_with(']') { path.rfind('[') } else { path.rfind('.') };
     cut.map_or("", |cut| &path[..cut])

@@ -1,8 +1,8 @@
-//! Lines and columns.
+//! Positions in texts.
 
 use std::fmt;
 
-/// A place in a text. Lines and columns count from 1, columns in characters.
+/// A position in a text. Lines and columns count from 1, and columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// From 1.
@@ -11,21 +11,21 @@ pub struct Position {
     pub column: u32,
 }
 
-/// Where a field stands.
+/// The position of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located {
-    /// The field's name; of an item of a list, the item.
+    /// The position of the field's name. For an item of a list, the position of the item.
     pub key: Position,
-    /// The field's value.
+    /// The position of the field's value.
     pub value: Position,
-    /// Whether the field itself is there; otherwise the positions are those of the nearest parent that is.
+    /// Whether the field exists. Otherwise the positions are those of its nearest existing parent.
     pub exists: bool,
 }
 
 // === impl Position ===
 
 impl Position {
-    /// Where a text starts.
+    /// The start of a text.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 

@@ -1,4 +1,4 @@
-//! Files, folders and standard input.
+//! Reads files, folders and standard input.
 
 use std::{
     collections::BTreeSet,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::{Document, ManifestError, Position, Reading, limits::MAX_BYTES, parse::parse_all};
 
-/// Reads all inputs in order; in folders the `.yaml`, `.yml` and `.json` files by name, but for Kustomize's own;
+/// Reads all inputs in order. In folders, reads the `.yaml`, `.yml` and `.json` files by name, except Kustomize's own files.
 /// `-` is standard input.
 ///
 /// # Errors
@@ -18,7 +18,7 @@ pub fn read(inputs: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
     read_all(inputs).into_result()
 }
 
-/// As [`read`], but goes on behind what cannot be read.
+/// Like [`read`], but skips inputs that cannot be read.
 pub fn read_all(inputs: &[PathBuf]) -> Reading {
     let mut reading = Reading::default();
     let mut add = |more: Reading| {
@@ -49,7 +49,7 @@ fn files_of(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
-        // It says which of the other files to apply, and is no object.
+        // A kustomization selects the files to apply, and is not an object.
         let is_kustomization =
             path.file_stem().is_some_and(|stem| stem.eq_ignore_ascii_case("kustomization"));
         if matches!(extension, Some("yaml" | "yml" | "json")) && !is_kustomization && path.is_file() {
@@ -68,7 +68,7 @@ fn read_file(path: &Path) -> Reading {
 
 fn read_from(name: &str, path: &Path, input: &mut dyn Read) -> Reading {
     let mut bytes = Vec::new();
-    // One byte more than is allowed shows that there is too much.
+    // One byte more than allowed shows that the input is too large.
     if let Err(source) = input.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes) {
         return failed(path, source);
     }
@@ -82,7 +82,7 @@ fn read_from(name: &str, path: &Path, input: &mut dyn Read) -> Reading {
     }
 }
 
-/// The place behind a text.
+/// The position after a text.
 fn place_in(before: &[u8]) -> Position {
     let line = before.split(|byte| *byte == b'\n').count();
     let last = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();

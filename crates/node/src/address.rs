@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// A range of loopback addresses, first and last included.
+/// An inclusive range of loopback addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressRange {
     first: u32,
@@ -14,7 +14,7 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
-    /// The addresses from `first` to `last`. None where they are not loopback, or the range is empty.
+    /// Creates a range from `first` to `last`. Returns `None` if they are not loopback addresses, or if the range is empty.
     pub fn new(first: Ipv4Addr, last: Ipv4Addr) -> Option<Self> {
         (first.is_loopback() && last.is_loopback() && first <= last)
             .then_some(Self { first: first.to_bits(), last: last.to_bits() })
@@ -31,10 +31,10 @@ impl Default for AddressRange {
     }
 }
 
-/// Hands out the addresses of a range.
+/// Leases the addresses of a range.
 ///
-/// It goes round the range rather than reusing the lowest free address, so that whoever still remembers the address of
-/// a pod that is gone gets a refused connection and not another pod.
+/// The pool goes round the range instead of reusing the lowest free address. So a client that still has the address of a
+/// deleted pod gets a refused connection, and not another pod.
 #[derive(Debug, Clone)]
 pub(crate) struct AddressPool {
     range: AddressRange,
@@ -52,7 +52,8 @@ impl AddressPool {
         Self { range, state: Arc::new(Mutex::new(State { next: range.first, used: BTreeSet::new() })) }
     }
 
-    /// A free address, given back when the lease is dropped. None when all are in use.
+    /// Leases a free address. Dropping the lease returns the address to the pool. Returns `None` if all addresses are in
+    /// use.
     pub(crate) fn lease(&self) -> Option<AddressLease> {
         let mut state = self.state.lock();
         let size = self.range.last - self.range.first + 1;
@@ -65,7 +66,8 @@ impl AddressPool {
     }
 }
 
-/// x.x.x.0 and x.x.x.255 work on loopback, but look like mistakes to people and to some programs.
+/// Whether an address is x.x.x.0 or x.x.x.255. Such addresses work on loopback, but look like mistakes to people and to some
+/// programs.
 fn ends_a_network(bits: u32) -> bool {
     matches!(bits & 0xff, 0 | 0xff)
 }

@@ -1,4 +1,4 @@
-//! The `bin` folder: the programs that containers find first in PATH.
+//! The `bin` folder, which comes first in the PATH of containers.
 
 use std::fs;
 use std::io;
@@ -11,9 +11,9 @@ use crate::private;
 
 /// Fills `dir` with a link to `executable` for every role, and with the engine that replaces `vllm`.
 ///
-/// The replacement is a script, because the engine is a shell command line: it searches the engine outside of this
-/// folder, so that the command may itself be called `vllm`, and tells it the pod's address after `serve` (without one,
-/// engines bind all addresses, and two pods would fight for a port).
+/// An engine that is a shell command line gets a script as its replacement. The script looks the command up outside of this
+/// folder, so the command itself may be called `vllm`. After `serve`, the script passes the pod's address: without an
+/// address, engines bind all addresses, and two pods would conflict on a port.
 pub(crate) fn create(dir: &Path, executable: &Path, engine: &Engine) -> io::Result<()> {
     private::create_dir(dir)?;
     for link in roles::LINKS {

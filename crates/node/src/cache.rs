@@ -1,4 +1,4 @@
-//! Watched objects of one kind, with a signal for each change.
+//! An informer-like cache of the objects of one kind, with a signal for each change.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-/// A burst of this many changes is passed on one by one; whoever falls further behind looks at everything again.
+/// How many changes a receiver may fall behind. A receiver that falls further behind gets a [`Change::Resync`].
 const CHANGES: usize = 1024;
 
-/// What happened to an object. Receivers read the cache, which is never older than the signal.
+/// A change of an object. Receivers read the cache, which is never older than the signal.
 #[derive(Debug, Clone)]
 pub(crate) enum Change<K> {
     /// The object was created or updated.
     Applied(Arc<K>),
-    /// The object is gone; this was its last state.
+    /// The object was deleted; this was its last state.
     Deleted(Arc<K>),
     /// Anything may have changed.
     Resync,
 }
 
-/// All objects of one kind, kept up to date by a watch.
+/// A cache of all objects of one kind, which a watch keeps up to date.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache<K: Resource<DynamicType = ()> + 'static> {
     store: Store<K>,
     changes: broadcast::Sender<Change<K>>,
-    /// Whether the first full list is in.
+    /// Whether the first list is complete.
     listed: watch::Receiver<bool>,
 }
 
@@ -39,7 +39,7 @@ impl<K> Cache<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    /// A cache, and the watch that fills it until `cancel`. The caller runs the watch.
+    /// Creates a cache, and the watch that fills it until `cancel`. The caller runs the watch.
     pub(crate) fn new(
         client: &Client,
         cancel: CancellationToken,
@@ -69,14 +69,14 @@ where
                     }
                     watcher::Event::Init | watcher::Event::InitApply(_) => continue,
                 };
-                // No subscriber is no error.
+                // It is not an error if nobody has subscribed.
                 let _ = changes.send(change);
             }
         };
         (cache, run)
     }
 
-    /// The changes from now on, after one [`Change::Resync`] for what was before.
+    /// Returns one [`Change::Resync`] for all earlier changes, then the changes from now on.
     pub(crate) fn changes(&self) -> impl Stream<Item = Change<K>> + Send + 'static {
         let later = stream::unfold(self.changes.subscribe(), |mut receiver| async move {
             let change = match receiver.recv().await {
@@ -89,20 +89,20 @@ where
         stream::once(async { Change::Resync }).chain(later)
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub(crate) fn all(&self) -> Vec<Arc<K>> {
         self.store.state()
     }
 
-    /// One object; the namespace is empty for kinds that have none.
+    /// Returns one object. The namespace is empty for cluster-scoped kinds.
     pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let reference = ObjectRef::new(name);
         self.store.get(&if namespace.is_empty() { reference } else { reference.within(namespace) })
     }
 
-    /// Waits for the first full list. Unlike the store's own signal, this one wakes everybody who waits.
+    /// Waits until the first list is complete. Unlike the store's own signal, this signal reaches every waiting task.
     pub(crate) async fn ready(&self) {
-        // It fails only when the watch has ended, and then there is nothing to wait for.
+        // Waiting only fails if the watch has ended, and then there is nothing to wait for.
         let _ = self.listed.clone().wait_for(|listed| *listed).await;
     }
 }

@@ -1,15 +1,15 @@
-//! Why a node cannot start.
+//! The errors that prevent a node from starting.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A failure to start the node. Whatever goes wrong later is shown on the pod that it concerns.
+/// A failure to start the node. Later failures appear on the pod that they concern.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// A folder or file of the state directory cannot be written.
     #[error("cannot prepare {path}")]
     StateDir {
-        /// What was to be written.
+        /// The path to write.
         path: PathBuf,
         /// The cause.
         #[source]
@@ -33,7 +33,7 @@ pub enum NodeError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// An option has no meaning.
+    /// The value of an option is invalid.
     #[error("{0}")]
     Options(String),
 }

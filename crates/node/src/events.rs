@@ -1,7 +1,7 @@
 //! Events, as the components of a cluster write them.
 //!
-//! The same event again adds to the count of the first, as Kubernetes' recorder does. Events are written by one task
-//! from a bounded queue: they are for people, and nothing waits for them.
+//! Like Kubernetes' recorder, a repeated event increments the count of the first one. One task writes the events from a
+//! bounded queue: they are for people, and no other task waits for them.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,14 @@ use kube::{Api, Client, Resource};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-/// A pod that starts has about five events, so this holds the start of fifty pods. What is more is dropped.
+/// The size of the queue. A starting pod has about five events, so the queue holds the start of fifty pods. Further events
+/// are dropped.
 const QUEUED: usize = 256;
 
-/// Events that are remembered for counting. Past that all are forgotten, and the next ones are written as new.
+/// How many events to remember for counting. Beyond that, all are forgotten, and repeated events are written as new ones.
 const REMEMBERED: usize = 1024;
 
-/// Which component speaks.
+/// The component that reports an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Component {
     Kubelet,
@@ -32,7 +33,7 @@ pub(crate) enum Component {
     StatefulSet,
     Volumes,
     Taints,
-    /// What is not run here.
+    /// The controller of kinds that are not run here.
     Unrun,
 }
 
@@ -60,7 +61,7 @@ pub(crate) enum Severity {
     Warning,
 }
 
-/// One thing to say.
+/// An event to write.
 #[derive(Debug, Clone, PartialEq)]
 struct Saying {
     about: ObjectReference,
@@ -71,20 +72,21 @@ struct Saying {
     at: Timestamp,
 }
 
-/// Takes events. Cheap to clone.
+/// Records events. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     queue: mpsc::Sender<Saying>,
 }
 
 impl Recorder {
-    /// A recorder, and the task that writes. The task ends when every clone is dropped; the caller runs it.
+    /// Creates a recorder, and the task that writes events. The caller runs the task, which ends when every clone of the
+    /// recorder is dropped.
     pub(crate) fn new(client: Client, node: String) -> (Self, impl Future<Output = ()> + Send) {
         let (queue, receiver) = mpsc::channel(QUEUED);
         (Self { queue }, write(client, node, receiver))
     }
 
-    /// Says something about an object.
+    /// Records an event about an object.
     pub(crate) fn record(
         &self,
         about: ObjectReference,
@@ -101,7 +103,7 @@ impl Recorder {
     }
 }
 
-/// A reference to an object as events have it.
+/// Returns a reference to an object in the form that events have.
 pub(crate) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectReference {
     let meta = object.meta();
     ObjectReference {
@@ -144,7 +146,7 @@ async fn write(client: Client, node: String, mut queue: mpsc::Receiver<Saying>) 
             if api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.is_ok() {
                 continue;
             }
-            // It has expired or was deleted: say it as new.
+            // The event has expired or was deleted, so write a new one.
         }
         let name = format!("{}.{:x}", saying.about.name.as_deref().unwrap_or_default(), unique(saying.at));
         match api.create(&PostParams::default(), &event(saying, &node, name.clone(), namespace)).await {
@@ -159,7 +161,7 @@ async fn write(client: Client, node: String, mut queue: mpsc::Receiver<Saying>) 
     }
 }
 
-/// The time in nanoseconds names an event, as in Kubernetes.
+/// Returns the time in nanoseconds, which makes an event's name unique, as in Kubernetes.
 fn unique(at: Timestamp) -> i128 {
     at.as_nanosecond()
 }

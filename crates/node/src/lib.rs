@@ -1,26 +1,25 @@
-//! Pods as processes on loopback addresses, and the workload controllers a cluster would have.
+//! The node: runs pods as processes on loopback addresses, and runs the workload controllers that a cluster would have.
 //!
-//! The node talks to the API server only through a [`kube::Client`]. It does what a kubelet, a scheduler, the
-//! Deployment, ReplicaSet and EndpointSlice controllers and a service proxy do on a cluster, as far as one machine
-//! without containers allows:
+//! The node talks to the API server only through a [`kube::Client`]. It does the work of a kubelet, a scheduler, the
+//! workload controllers, the EndpointSlice controller and a service proxy. One machine without containers has these limits:
 //!
-//! * **Addresses.** Each pod has its own loopback address (127.x.y.z), so that ports never collide. A process must bind
-//!   that address: our own roles read it from `LONGBOAT_POD_IP`, an external engine gets it as `--host`. A pod with
+//! * **Addresses.** Each pod has its own loopback address (127.x.y.z), so that ports never collide. A process must bind that
+//!   address: Longboat's own roles read it from `LONGBOAT_POD_IP`, an external engine gets it as `--host`. A pod with
 //!   `hostNetwork` has 127.0.0.1.
-//! * **Images.** Nothing is pulled. An image or an entry point that has a role in the `longboat` executable runs that
-//!   role ([`container::roles`]); any other command must exist on this machine. What does neither waits with the reason
-//!   `NoLocalRole`, which says what is known.
-//! * **Files.** There is no mount namespace. Volumes are folders under the pod's directory, and mount paths are
-//!   rewritten where the manifest names them: command, args, env values, working directory, hooks and exec probes
-//!   ([`container::paths`] has the rule). A path that only the program knows is not rewritten, and `readOnly` is not
-//!   enforced.
-//! * **Names.** There is no cluster DNS. A pod reaches a Service by its cluster IP, which a proxy here serves, and finds
-//!   that address in the `{SERVICE}_SERVICE_HOST` variables or by the API.
-//! * **Placement.** Cordoning, taints, node selectors and node affinity decide whether a pod runs; requests do not.
-//! * **Isolation.** Users, capabilities and limits are not applied: a pod is processes of the user who started Longboat.
-//!   It has the token of its own service account, and others of this machine can look into none of its folders.
+//! * **Images.** Nothing is pulled. An image or an entry point that has a role in the `longboat` executable runs that role
+//!   ([`container::roles`]); any other command must exist on this machine. Otherwise the container waits with the reason
+//!   `NoLocalRole`, whose message lists the known images.
+//! * **Files.** There is no mount namespace. Volumes are folders under the pod's directory, and mount paths are rewritten
+//!   where the manifest names them: command, args, env values, working directory, hooks and exec probes
+//!   ([`container::paths`] has the rule). A path that appears only in the program itself is not rewritten, and `readOnly` is
+//!   not enforced.
+//! * **Names.** There is no cluster DNS. A pod reaches a Service by its cluster IP, which a proxy of the node serves. The
+//!   pod finds that address in the `{SERVICE}_SERVICE_HOST` variables or in the API.
+//! * **Placement.** Cordoning, taints, node selectors and node affinity decide whether a pod runs; resource requests do not.
+//! * **Isolation.** Users, capabilities and limits are not applied: a pod is processes of the user who started Longboat. The
+//!   pod has the token of its own service account, and other users of this machine cannot read its folders.
 //!
-//! Everything that was started ends with the node, also when it is killed: see [`reaper`].
+//! Every process that the node has started ends with the node, even if the node is killed: see [`reaper`].
 
 mod address;
 mod bin_dir;

@@ -1,4 +1,4 @@
-//! Starting and ending the node.
+//! Start and shutdown of the node.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,17 +32,17 @@ use crate::private;
 use crate::reaper::Reaper;
 use crate::registration;
 
-/// How long the reaper may take to find and kill what is left, and to remove the state directory.
+/// How long the reaper may take to kill the remaining processes and to remove the state directory.
 const REAPING: Duration = Duration::from_secs(5);
 
-/// How long after its processes were killed the node waits for their tasks.
+/// How long the node waits for its tasks after it has killed their processes.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// The node; [`Node::start`] is all there is to it.
+/// The entry point of the crate: [`Node::start`].
 #[derive(Debug, Clone, Copy)]
 pub struct Node;
 
-/// A running node. Dropping it kills what it runs; [`shutdown`](Self::shutdown) lets the processes end by themselves.
+/// A running node. Dropping it kills its processes; [`shutdown`](Self::shutdown) lets them end by themselves.
 #[derive(Debug)]
 pub struct NodeHandle {
     registry: Registry,
@@ -78,7 +78,7 @@ impl Node {
             let path = path.to_owned();
             move |source| NodeError::StateDir { path, source }
         };
-        // Pods of an earlier node do not run any more, and their folders would shadow those of this one.
+        // The pods of an earlier node no longer run, and their folders would conflict with those of this node.
         match std::fs::remove_dir_all(&pods_dir) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(unwritable(&pods_dir)(error));
@@ -154,13 +154,13 @@ impl Node {
 }
 
 impl NodeHandle {
-    /// Logs and ports of the node's pods, for [`ApiServer::set_pod_access`](longboat_apiserver::ApiServer).
+    /// Returns the access to the node's pods for [`ApiServer::set_pod_access`](longboat_apiserver::ApiServer).
     pub fn pod_access(&self) -> Arc<dyn PodAccess> {
         Arc::new(self.registry.clone())
     }
 
-    /// Ends everything: SIGTERM to all processes at once, without their preStop hooks, and SIGKILL after `deadline`.
-    /// Objects stay as they are.
+    /// Shuts the node down: sends SIGTERM to all processes at once, without their preStop hooks, and SIGKILL after
+    /// `deadline`. API objects stay as they are.
     pub async fn shutdown(mut self, deadline: Duration) {
         self.cancel.cancel();
         let at = Instant::now() + deadline;
@@ -183,7 +183,7 @@ impl Drop for NodeHandle {
     }
 }
 
-/// Starts watches into `tasks`.
+/// Spawns watches in `tasks`.
 struct Watched<'a> {
     client: &'a Client,
     cancel: &'a CancellationToken,
@@ -207,7 +207,7 @@ impl Watched<'_> {
     }
 }
 
-/// Paths go into shell scripts and into lists that are separated by colons, so they must not need quoting there.
+/// Checks that a path needs no quoting in shell scripts and in colon-separated lists.
 fn check_path(dir: &Path) -> Result<(), NodeError> {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@');
     if dir.is_absolute() && dir.to_str().is_some_and(|text| text.chars().all(fits)) {

@@ -8,31 +8,31 @@ use crate::address::AddressRange;
 /// How to start a node.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The Node object's name.
+    /// The name of the Node object.
     pub name: String,
-    /// The `longboat` executable: containers run it under the names of the programs that its roles replace, and the
-    /// node runs its `reaper` role.
+    /// The `longboat` executable. Containers run it under the names of the programs that its roles replace, and the node
+    /// runs its `reaper` role.
     pub executable: PathBuf,
-    /// Where pods, logs, claims and the `bin` folder live. Keep it short: socket paths under it have 108 bytes.
+    /// The folder for pods, logs, claims and `bin`. Keep its path short: the path of a socket in it has at most 108 bytes.
     pub state_dir: PathBuf,
-    /// Remove `state_dir` when the node ends, also when it was killed.
+    /// Whether to remove `state_dir` when the node ends, even if it is killed.
     pub remove_state_dir: bool,
-    /// What `vllm` is.
+    /// The program that runs as `vllm`.
     pub engine: Engine,
-    /// Why it is that, for the annotation of the pods that run it; may be empty.
+    /// Why this engine was chosen, for the annotation of the pods that run it; may be empty.
     pub engine_reason: String,
-    /// Whether models may be taken from this machine only.
+    /// Whether models may only come from this machine.
     pub offline: bool,
     /// How pods reach the API server.
     pub api: ApiAccess,
-    /// Where pod addresses come from.
+    /// The range of pod addresses.
     pub address_range: AddressRange,
-    /// Periods and limits; the default is what Kubernetes has.
+    /// Periods and limits; the defaults are those of Kubernetes.
     pub timing: Timing,
 }
 
 impl Options {
-    /// Options with the defaults for everything that has one.
+    /// Creates options with default values for everything that has a default.
     pub fn new(executable: impl Into<PathBuf>, state_dir: impl Into<PathBuf>, api: ApiAccess) -> Self {
         Self {
             name: "longboat-local".to_owned(),
@@ -49,25 +49,24 @@ impl Options {
     }
 }
 
-/// The annotation of pods that run `vllm`: what stands for it on this machine, and why.
+/// The annotation of pods that run `vllm`. Its value says which program runs as `vllm` on this machine, and why.
 pub const ENGINE_ANNOTATION: &str = "longboat.dev/engine";
 
-/// What runs where a container runs `vllm`.
+/// The program that runs as `vllm` in containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Engine {
     /// The simulator role of the `longboat` executable; model weights are not fetched.
     Simulator,
-    /// The CPU engine, a program of its own that takes the arguments of `vllm` and finds the pod's address itself.
+    /// The CPU engine, a separate program that takes the arguments of `vllm` and finds the pod's address itself.
     Cpu(PathBuf),
-    /// This shell command line. It gets the arguments that `vllm` would get, and after a `serve` also
-    /// `--host <pod address>`.
+    /// A shell command line. It gets the arguments that `vllm` would get, and after a `serve` also `--host <pod address>`.
     Command(String),
 }
 
 // === impl Engine ===
 
 impl Engine {
-    /// The name of its kind, as annotations have it.
+    /// Returns the name of the kind of engine, as in annotations.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Simulator => "simulator",
@@ -77,31 +76,32 @@ impl Engine {
     }
 }
 
-/// The API server as pods see it.
+/// How pods reach the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiAccess {
     /// For example `https://127.0.0.1:6443`.
     pub url: String,
-    /// The authority that signed the server's certificate; none for plain HTTP.
+    /// The CA certificate of the server; `None` for plain HTTP.
     pub ca_pem: Option<String>,
 }
 
 /// Periods and limits of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timing {
-    /// The wait before the second restart of a container; it doubles with each. Kubernetes: 10 s.
+    /// The wait before the second restart of a container. It doubles with each further restart. Kubernetes: 10 s.
     pub backoff_initial: Duration,
     /// The longest wait before a restart. Kubernetes: 5 min.
     pub backoff_max: Duration,
-    /// A container that ran this long starts over with the shortest wait. Kubernetes: 10 min.
+    /// How long a container must run to reset the wait to the shortest one. Kubernetes: 10 min.
     pub backoff_reset: Duration,
-    /// How often a container that could not be prepared is tried again.
+    /// The interval between attempts to prepare a container that could not be prepared.
     pub prepare_retry: Duration,
-    /// How often volumes of running pods are compared with their ConfigMaps and Secrets. Kubernetes: about 1 min.
+    /// The interval at which volumes of running pods are updated from their ConfigMaps and Secrets. Kubernetes: about 1 min.
     pub volume_sync: Duration,
-    /// How often a download is asked how far it is, which goes into the pod's status; the first time after a fifth of this.
+    /// The interval at which the progress of a download is read and written to the pod's status. The first reading comes
+    /// after a fifth of this.
     pub progress: Duration,
-    /// The first wait between probes of a container that was never ready; it grows to the manifest's period.
+    /// The first wait between probes of a container that was never ready. It grows to the period in the manifest.
     pub early_probe: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Logs of the node's pods, connections to their ports, and processes beside theirs.
+//! Access to the node's pods: logs, connections to ports, and processes in containers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,34 +17,34 @@ use crate::container::log::{self, ContainerLog, LogError};
 use crate::probe::Target;
 use crate::usage;
 
-/// The pods that can be reached.
+/// The pods that can be accessed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Registry(Arc<Mutex<HashMap<PodRef, Arc<PodEntry>>>>);
 
-/// What is needed to reach one pod.
+/// The data that is needed to access one pod.
 #[derive(Debug)]
 pub(crate) struct PodEntry {
     pub(crate) uid: String,
     pub(crate) ip: String,
-    /// Every container's log, by name.
+    /// The logs of all containers, by name.
     pub(crate) logs: Vec<(String, ContainerLog)>,
-    /// What runs, by the container's name.
+    /// The running containers, by name.
     pub(crate) running: Mutex<HashMap<String, Live>>,
     /// The names of `spec.containers`.
     pub(crate) main: Vec<String>,
-    /// The container that the pod's annotation names for requests that name none.
+    /// The container that the pod's annotation names as the default for requests.
     pub(crate) default: Option<String>,
 }
 
-/// A container that runs.
+/// A running container.
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
     pub(crate) target: Target,
-    /// The process group of its process.
+    /// The process group of the container.
     pub(crate) group: Option<i32>,
 }
 
-/// A pod can be reached until this is dropped.
+/// Registers a pod until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Registered {
     registry: Registry,
@@ -53,12 +53,12 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Commands can be run in this container from now on.
+    /// Makes this container available for commands.
     pub(crate) fn runs(&self, container: &str, live: Live) {
         self.entry.running.lock().insert(container.to_owned(), live);
     }
 
-    /// This container's process has ended.
+    /// Called when this container's process has ended.
     pub(crate) fn ended(&self, container: &str) {
         self.entry.running.lock().remove(container);
     }
@@ -85,7 +85,7 @@ impl Registry {
 impl Drop for Registered {
     fn drop(&mut self) {
         let mut pods = self.registry.0.lock();
-        // A new pod of the same name may have taken the place.
+        // A new pod with the same name may have replaced the entry.
         if pods.get(&self.pod).is_some_and(|entry| entry.uid == self.entry.uid) {
             pods.remove(&self.pod);
         }

@@ -1,16 +1,16 @@
-//! Folders and files that nobody but the user who started this can look into: they hold secrets.
+//! Folders and files that only their owner can access, because they may hold secrets.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path};
 
-/// Makes a folder, and those above it that are missing.
+/// Creates a folder and its missing parents.
 pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a file, or empties the one there is.
+/// Creates a file, or empties an existing one.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
@@ -20,7 +20,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create_file(path)?.write_all(bytes)
 }
 
-/// Whether a name from a manifest names something in a folder, and cannot lead out of it.
+/// Whether a name from a manifest names an entry of a folder and cannot lead out of the folder.
 pub(crate) fn is_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     !name.contains('\0')

@@ -1,6 +1,6 @@
 //! The Node object.
 //!
-//! It is written once: there is no lease to renew, since the API server and the node end together.
+//! The node writes it once. There is no lease to renew, because the API server and the node end together.
 
 use std::thread::available_parallelism;
 
@@ -19,15 +19,15 @@ use crate::error::NodeError;
 /// The host address of the node and of its `hostNetwork` pods.
 pub(crate) const HOST_IP: &str = "127.0.0.1";
 
-/// The taint that the API server gives a new node.
+/// The taint that the API server adds to a new node.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// The number of CPUs.
+/// Returns the number of CPUs.
 pub(crate) fn cpus() -> u64 {
     available_parallelism().map_or(1, |count| count.get() as u64)
 }
 
-/// The memory of this machine in bytes; 0 where that is not known.
+/// Returns the memory of this machine in bytes, or 0 if it is unknown.
 pub(crate) fn memory_bytes() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -35,7 +35,7 @@ pub(crate) fn memory_bytes() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Creates the Node object, or brings the one there is to this node's state.
+/// Creates the Node object, or updates the existing one.
 pub(crate) async fn register(client: &Client, name: &str) -> Result<(), NodeError> {
     let api: Api<Node> = Api::all(client.clone());
     let failed = |source| NodeError::Register { name: name.to_owned(), source: Box::new(source) };
@@ -44,7 +44,7 @@ pub(crate) async fn register(client: &Client, name: &str) -> Result<(), NodeErro
         Some(node) => node,
         None => api.create(&PostParams::default(), &node(name)).await.map_err(failed)?,
     };
-    // A new node has a taint until it is ready; this one is ready.
+    // A new node has this taint until it is ready. This node is ready.
     let taints = existing.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let kept: Vec<&Taint> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
     if kept.len() < taints.len() {
@@ -76,7 +76,7 @@ fn node(name: &str) -> Node {
     }
 }
 
-/// The name that Kubernetes has for this architecture.
+/// Returns Kubernetes' name of this architecture.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -89,7 +89,7 @@ fn kernel() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-/// The distribution's name for itself.
+/// Returns the name of the operating system's distribution.
 fn os_image() -> String {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
@@ -106,7 +106,7 @@ fn status(before: Option<&NodeStatus>) -> NodeStatus {
     .into();
     let address =
         |type_: &str, address: &str| NodeAddress { type_: type_.to_owned(), address: address.to_owned() };
-    // The time of a condition that already holds stays, so that a restart writes nothing.
+    // An unchanged condition keeps its time, so that a restart writes nothing.
     let now = Time(Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default());
     let condition = |type_: &str, value: &str, reason: &str, message: &str| {
         let earlier = before.and_then(|status| {

@@ -1,4 +1,4 @@
-//! What processes use, read from `/proc` twice with a moment in between.
+//! Resource usage of processes, from two readings of `/proc`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,21 +9,21 @@ use tokio::time::Instant;
 
 use crate::registration;
 
-/// Between the two readings. Times are counted in hundredths of a second, so a shorter moment would tell little.
+/// The time between the two readings. Times have a resolution of 10 ms, so a shorter time would be inaccurate.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// A tick of `/proc` in nanoseconds: 100 ticks a second on every Linux.
+/// The length of a tick of `/proc` in nanoseconds: every Linux has 100 ticks per second.
 const TICK: u64 = 10_000_000;
 
-/// A process of a reading.
+/// A process in a reading.
 struct Process {
     group: i32,
-    /// Processor time, in ticks.
+    /// CPU time in ticks.
     ticks: u64,
     memory_bytes: u64,
 }
 
-/// What each process group uses, by its number.
+/// Returns the usage of each process group, by its number.
 pub(crate) async fn of_groups() -> HashMap<i32, Resources> {
     let (before, began) = (processes(), Instant::now());
     tokio::time::sleep(MOMENT).await;
@@ -39,7 +39,7 @@ pub(crate) async fn of_groups() -> HashMap<i32, Resources> {
     groups
 }
 
-/// What the machine uses.
+/// Returns the usage of the machine.
 pub(crate) async fn of_machine() -> Resources {
     let (before, began) = (busy(), Instant::now());
     tokio::time::sleep(MOMENT).await;
@@ -52,7 +52,7 @@ pub(crate) async fn of_machine() -> Resources {
     }
 }
 
-/// Ticks in a time as billionths of one processor.
+/// Converts ticks within a time to nanocores.
 fn rate(ticks: u64, elapsed: Duration) -> u64 {
     let elapsed = elapsed.as_nanos().max(1);
     u64::try_from(u128::from(ticks) * u128::from(TICK) * 1_000_000_000 / elapsed).unwrap_or(u64::MAX)
@@ -63,7 +63,7 @@ fn processes() -> HashMap<i32, Process> {
     entries
         .filter_map(|entry| {
             let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-            // A process may be gone by now.
+            // The process may have ended.
             let (group, ticks) = times(&fs::read_to_string(entry.path().join("stat")).ok()?)?;
             let status = fs::read_to_string(entry.path().join("status")).ok()?;
             let memory_bytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).map_or(0, kib);
@@ -72,24 +72,25 @@ fn processes() -> HashMap<i32, Process> {
         .collect()
 }
 
-/// The group and the ticks of a process. Its name, which may hold anything, is in parentheses.
+/// Returns the process group and the ticks of a process. Fields are counted after the process name, which is in parentheses
+/// and may contain anything.
 fn times(stat: &str) -> Option<(i32, u64)> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |field: usize| fields.get(field)?.parse::<u64>().ok();
     Some((fields.get(2)?.parse().ok()?, number(11)? + number(12)?))
 }
 
-/// Ticks that all processors together were busy.
+/// Returns the ticks in which all CPUs together were busy.
 fn busy() -> u64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = stat.lines().next().unwrap_or_default();
     let times: Vec<u64> =
         line.split_ascii_whitespace().skip(1).filter_map(|time| time.parse().ok()).collect();
-    // The fourth and fifth are idle; those after the eighth are counted in the first two already.
+    // The fourth and the fifth are idle times; those after the eighth are already part of the first two.
     times.iter().take(8).enumerate().filter(|(index, _)| !matches!(index, 3 | 4)).map(|(_, time)| time).sum()
 }
 
-/// `  1234 kB` in bytes.
+/// Converts `  1234 kB` to bytes.
 fn kib(text: &str) -> u64 {
     text.trim().strip_suffix("kB").and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0) * 1024
 }

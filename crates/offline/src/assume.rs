@@ -1,4 +1,4 @@
-//! What is taken for granted where there is no cluster to ask: that things exist which a service refers to.
+//! Assumptions without a cluster: the objects to which a service refers exist.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,10 +18,10 @@ use longboat_api::{
 };
 use longboat_plan::Snapshot;
 
-/// Key of the certificates in a bundle.
+/// The key of the certificates in a CA bundle.
 const BUNDLE_KEY: &str = "cabundle.crt";
 
-/// Adds what a service refers to and the snapshot lacks. One sentence for each.
+/// Adds the objects to which a service refers and that the snapshot lacks. Returns one sentence about each.
 pub(crate) fn what_is_missing(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,

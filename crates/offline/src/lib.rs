@@ -1,9 +1,9 @@
-//! What the controller and an API server would say about manifests, without either of them.
+//! What the controller and an API server would do with manifests, computed without either.
 //!
-//! A manifest becomes the object that a cluster would store of it in one way for every verb (`stored`). A [`scene::Scene`] is
-//! all that the controller's plan would depend on, from manifests, from a cluster, or from manifests on top of a cluster; `render`,
-//! `explain` and `diff` read it, and `validate` plans the services that it found valid. All of them return data, which the
-//! binary prints.
+//! All commands turn a manifest into the object that a cluster would store in the same way (`stored`). A [`scene::Scene`] is
+//! everything on which the controller's plan would depend, from manifests, from a cluster, or from manifests on top of a
+//! cluster. `render`, `explain` and `diff` read it, and `validate` plans the services that are valid. All of them return
+//! data, which the binary prints.
 
 pub mod diff;
 pub mod explain;

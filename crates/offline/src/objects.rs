@@ -1,19 +1,19 @@
-//! Children as plain objects, in the order in which they are written.
+//! Children as JSON objects, in the order in which they are written.
 
 use longboat_plan::{Child, ChildKind, Children, ObjectRef, Snapshot, yaml};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// A child as it would be written.
+/// A child as the controller would write it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
-    /// What it is.
+    /// Its key.
     pub reference: ObjectRef,
     /// The object.
     pub value: Value,
 }
 
-/// All children of a service.
+/// Returns all children of a service.
 pub(crate) fn of<S>(children: &Children<S>) -> Vec<Object> {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
@@ -25,7 +25,7 @@ pub(crate) fn of<S>(children: &Children<S>) -> Vec<Object> {
     longboat_plan::kinds!(children each)
 }
 
-/// All children of a service as YAML documents, and its Secrets as `secret` leaves them.
+/// Returns all children of a service as YAML documents. `secret` changes each Secret before it is printed.
 pub(crate) fn documents<S>(children: &Children<S>, secret: impl Fn(&mut Value)) -> String {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
@@ -50,8 +50,8 @@ fn document<K: Child + Serialize>(objects: &[K], secret: &impl Fn(&mut Value), t
     }
 }
 
-/// What writing a child would change: the live object, if there is one, and the object as it would be afterwards. The two
-/// are equal where nothing would be written.
+/// The effect of writing a child: the live object, if there is one, and the object after the write. They are equal if nothing
+/// would be written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Write {
     pub(crate) reference: ObjectRef,
@@ -59,7 +59,7 @@ pub(crate) struct Write {
     pub(crate) after: Value,
 }
 
-/// All children beside the live ones.
+/// Returns the effect of writing each child.
 pub(crate) fn writes<S>(children: &Children<S>, snapshot: &Snapshot) -> Vec<Write> {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {{
@@ -77,11 +77,11 @@ fn write<K: Child + Serialize>(planned: &[K], snapshot: &Snapshot, all: &mut Vec
         let found = K::observed(snapshot).get(&reference.namespace, &reference.name);
         let live = found.map(one);
         let after = match (found, &live) {
-            // The same decision as before a write.
+            // The controller makes the same decision before a write.
             (Some(found), Some(live)) if !object.differs(found) => live.clone(),
             (found, _) => {
                 let mut after = object.clone();
-                // What makes way for its successor leaves it nothing.
+                // A live object that must be replaced leaves nothing to its successor.
                 if let Some(found) = found.filter(|found| !object.is_fixed(found)) {
                     after.carry_over(found);
                 }
@@ -99,7 +99,7 @@ fn add<K: Child + Serialize>(objects: &[K], all: &mut Vec<Object>) {
     }
 }
 
-/// One object. What a Secret holds is replaced by its size: it is for nobody's terminal.
+/// Returns one object. The values of a Secret are replaced by their sizes, because they must not be printed.
 pub(crate) fn one<K: Serialize>(object: &K) -> Value {
     // Kubernetes objects have string keys only, so this cannot fail.
     let mut value = serde_json::to_value(object).unwrap_or_default();
@@ -116,7 +116,7 @@ pub(crate) fn one<K: Serialize>(object: &K) -> Value {
     value
 }
 
-/// Drops what says nothing: nulls, and the empty maps and lists of metadata.
+/// Removes nulls, and in metadata also empty maps and lists.
 fn prune(value: &mut Value) {
     let Some(object) = value.as_object_mut() else { return };
     object.retain(|_, member| !member.is_null());

@@ -1,6 +1,6 @@
-//! Paths of fields as users write them: `spec.template.containers[main].args[0]`.
+//! Paths of fields in the form that users write: `spec.template.containers[main].args[0]`.
 //!
-//! Elements of a list are named by position, by the value of their key (`[main]`), or by key and value (`[name=main]`).
+//! Elements of a list are addressed by position, by the value of their key (`[main]`), or by key and value (`[name=main]`).
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -15,7 +15,7 @@ pub(crate) enum Step {
     Bracket(String),
 }
 
-/// The steps of a path; none if a bracket is left open.
+/// Parses a path. Returns `None` if a bracket is not closed.
 pub(crate) fn parse(path: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let mut rest = path.trim_start_matches('.');
@@ -37,7 +37,7 @@ pub(crate) fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// The path of some steps.
+/// Formats steps as a path.
 pub(crate) fn written(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
@@ -56,7 +56,7 @@ pub(crate) fn written(steps: &[Step]) -> String {
     text
 }
 
-/// Whether what a user wrote leads to, or through, the field with this path and JSON pointer.
+/// Whether the user's path leads to the field with this path and JSON pointer, or to one of its parents.
 pub(crate) fn leads_to(wanted: &[Step], path: &str, pointer: &str) -> bool {
     let Some(steps) = parse(path) else { return false };
     let positions: Vec<&str> = pointer.split('/').skip(1).collect();
@@ -76,7 +76,7 @@ fn same(wanted: &Step, step: &Step, position: &str) -> bool {
     }
 }
 
-/// A step towards a field: its canonical form, the JSON pointer's, and the form in which manifests are searched.
+/// A path to a field, in canonical form and as a JSON pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldPath {
     /// `a.containers[name=main].args[0]`.
@@ -88,7 +88,7 @@ pub(crate) struct FieldPath {
 /// A field and its value.
 pub(crate) type Leaf<'a> = (FieldPath, &'a Value);
 
-/// The scalars and empty objects and lists of an object. Elements with a name are found by it.
+/// Returns the scalars, empty objects and empty lists in an object. Elements with a name are addressed by it.
 pub(crate) fn leaves(value: &Value) -> Vec<Leaf<'_>> {
     let mut found = Vec::new();
     walk(value, FieldPath::default(), &mut found);
@@ -131,8 +131,8 @@ fn walk<'a>(value: &'a Value, place: FieldPath, found: &mut Vec<Leaf<'a>>) {
     }
 }
 
-/// Where the field with this path is in an object that may have other elements beside it: the path with positions in
-/// place of names. None if the object does not have it.
+/// Returns the path of a field with positions in place of names, for an object that may have additional elements. Returns
+/// `None` if the object does not have the field.
 pub(crate) fn positions(object: &Value, path: &str) -> Option<String> {
     let mut found = object;
     let mut result = String::new();

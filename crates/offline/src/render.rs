@@ -9,9 +9,9 @@ use crate::{
     scene::{PlanningError, Scene},
 };
 
-/// Stands where the controller would put a certificate or key that it makes when it writes the Secret.
+/// The placeholder for a certificate or key that the controller issues when it writes the Secret.
 pub const ISSUED: &str = "<issued when the Secret is written>";
-/// Stands where the controller would put a time.
+/// The placeholder for a time that the controller would write.
 pub const LATER: &str = "<time>";
 
 /// What the controller would do for one service.
@@ -19,24 +19,24 @@ pub const LATER: &str = "<time>";
 pub struct Rendered<T = Vec<Object>> {
     /// The children, in the order in which they are written.
     pub objects: T,
-    /// Live children that would go.
+    /// Live children that would be deleted.
     pub removed: Vec<ObjectRef>,
-    /// What the user should know: problems first.
+    /// Notes for the user. Problems come first.
     pub notes: Vec<Note>,
     /// Whether planning stopped before everything was planned.
     pub incomplete: bool,
 }
 
-/// Something that the user should know.
+/// A note for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// The text.
     pub message: String,
 }
 
-/// How much a note matters.
+/// The severity of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Something is missing from the result.
@@ -47,18 +47,18 @@ pub enum Severity {
     Assumed,
 }
 
-/// The children of a service.
+/// Returns the children of a service.
 ///
 /// # Errors
-/// When its layers do not combine.
+/// If the service cannot be composed.
 pub fn children(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered, PlanningError> {
     rendered(scene, service, finished)
 }
 
-/// The children of a service as YAML documents: the text that [`to_yaml`] makes of [`children`].
+/// Returns the children of a service as YAML documents: the text that [`to_yaml`] creates from [`children`].
 ///
 /// # Errors
-/// When its layers do not combine.
+/// If the service cannot be composed.
 pub fn documents(scene: &Scene, service: &LLMInferenceService) -> Result<Rendered<String>, PlanningError> {
     rendered(scene, service, |plan| objects::documents(&plan.children, |secret| fill_in(plan, secret)))
 }
@@ -93,7 +93,7 @@ fn rendered<T>(
     })
 }
 
-/// One of [`children`] and [`documents`] for many services, in their order, on all processors.
+/// Runs [`children`] or [`documents`] for many services on all processors. Returns the results in order.
 pub fn all<T: Send>(
     scene: &Scene,
     services: &[&LLMInferenceService],
@@ -102,7 +102,7 @@ pub fn all<T: Send>(
     longboat_parallel::map(services, |service| one(scene, service))
 }
 
-/// The planned objects, with placeholders for what is only known when they are written.
+/// Returns the planned objects, with placeholders for values that are only known when the objects are written.
 pub(crate) fn finished(plan: &Plan) -> Vec<Object> {
     let mut all = objects::of(&plan.children);
     for object in &mut all {
@@ -113,7 +113,7 @@ pub(crate) fn finished(plan: &Plan) -> Vec<Object> {
     all
 }
 
-/// Puts placeholders into a Secret whose certificate is still to be issued.
+/// Sets placeholders in a Secret whose certificate is not issued yet.
 fn fill_in(plan: &Plan, secret: &mut Value) {
     if plan.certificates.iter().any(|request| secret["metadata"]["name"] == request.secret.as_str()) {
         secret["data"] = json!({ "ca.crt": ISSUED, "tls.crt": ISSUED, "tls.key": ISSUED });
@@ -123,10 +123,10 @@ fn fill_in(plan: &Plan, secret: &mut Value) {
     }
 }
 
-/// The service with its composed spec in place of its own.
+/// Returns the service with the composed spec in place of its own.
 ///
 /// # Errors
-/// When its layers do not combine.
+/// If the service cannot be composed.
 pub fn effective(scene: &Scene, service: &LLMInferenceService) -> Result<(Value, Vec<Note>), PlanningError> {
     let effective = scene.compose(service)?;
     let warnings = effective.warnings.iter().cloned().chain(scene.layer_warnings(service, &effective));
@@ -143,16 +143,16 @@ pub fn effective(scene: &Scene, service: &LLMInferenceService) -> Result<(Value,
     Ok((object, notes.collect()))
 }
 
-/// Objects as a stream of YAML documents.
+/// Formats objects as a stream of YAML documents.
 pub fn to_yaml<'a>(objects: impl IntoIterator<Item = &'a Value>) -> String {
     let objects: Vec<&Value> = objects.into_iter().collect();
     longboat_parallel::map(&objects, |object| format!("---\n{}", yaml::to_yaml(object))).concat()
 }
 
-/// Objects as one JSON document, a `List`.
+/// Formats objects as one JSON document, a `List`.
 pub fn to_json<'a>(objects: impl IntoIterator<Item = &'a Value>) -> String {
     let items: Vec<&Value> = objects.into_iter().collect();
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": items });
-    // String keys only: this cannot fail.
+    // Objects have string keys, so this cannot fail.
     serde_json::to_string_pretty(&list).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A scene: the services that manifests describe, their layers, and what else the controller's plan would depend on.
+//! A scene: the services in manifests, their layers, and everything else on which the controller's plan would depend.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,13 +25,13 @@ use crate::{
     validate::{Finding, Severity},
 };
 
-/// The uid of a service that no API server has seen. Owner references of its children show it.
+/// The uid of a service that is not stored in an API server. It is in the owner references of its children.
 pub const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Manifests that make no world.
+/// Why no scene can be created from manifests.
 #[derive(Debug, Error)]
 pub enum SceneError {
-    /// An object does not have the form of its kind.
+    /// An object does not match its kind.
     #[error("{place}: {kind} {namespace}/{name}: {message}")]
     Object {
         /// File, line and column.
@@ -59,13 +59,13 @@ pub enum SceneError {
     Default(String),
 }
 
-/// Why a service has no children to show.
+/// Why a service has no children.
 #[derive(Debug, Error)]
 pub enum PlanningError {
-    /// Its layers do not combine.
+    /// It cannot be composed.
     #[error(transparent)]
     Compose(#[from] ComposeError),
-    /// Its layers combine to what an API server would refuse.
+    /// An API server would refuse the composed spec.
     #[error("{0}")]
     Rejected(String),
     /// It cannot be planned.
@@ -76,54 +76,54 @@ pub enum PlanningError {
 /// One service of a scene.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The service as the controller would see it: as it is stored, with a uid.
+    /// The service as the controller would see it: in its stored form, with a uid.
     pub service: Arc<LLMInferenceService>,
-    /// Whether a manifest brought it, and not the cluster.
+    /// Whether the service comes from a manifest, and not from the cluster.
     pub given: bool,
 }
 
-/// A world of which everything is known.
+/// A cluster, completely known and in memory.
 #[derive(Debug)]
 pub struct Scene {
-    /// Its services, in the order in which they were given, or by namespace and name.
+    /// Its services, in the order of the manifests, or by namespace and name.
     pub subjects: Vec<Subject>,
-    /// How presets are named.
+    /// How the names of presets are formed.
     pub preset_names: PresetNames,
-    /// What an API server and the webhooks say about the manifests. What they refuse is not part of the world.
+    /// The findings of API server and webhooks about the manifests. Refused objects are not part of the scene.
     pub findings: Vec<Finding>,
     configs: ConfigSet,
     snapshot: Snapshot,
     composer: Composer,
     merged: MergedSpecs,
-    /// Objects that were given, by kind, namespace and name, for the places of their fields.
+    /// The manifests by kind, namespace and name, to find the positions of their fields.
     documents: BTreeMap<(String, String, String), Document>,
-    /// Whether what the manifests refer to and do not hold is taken for granted.
+    /// Whether objects exist to which the manifests refer and that they do not contain.
     assuming: bool,
 }
 
 /// What the controller would do for a service.
 #[derive(Debug)]
 pub struct Planned {
-    /// The composed spec, with its history; none for a stopped service whose layers do not combine.
+    /// The composed spec with its history. `None` for a stopped service that cannot be composed.
     pub effective: Option<Effective>,
-    /// The children, and what goes.
+    /// The children to write and those to delete.
     pub plan: Plan,
-    /// The world in which they were planned.
+    /// The snapshot for which they were planned.
     pub snapshot: Snapshot,
-    /// What was taken for granted, one sentence each.
+    /// The assumptions, one sentence each.
     pub assumed: Vec<String>,
 }
 
-/// A world as a cluster has it.
+/// The state of a cluster.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// Its services.
     pub services: Vec<Arc<LLMInferenceService>>,
     /// Its configs.
     pub configs: Vec<Arc<LLMInferenceServiceConfig>>,
-    /// Everything else, of all namespaces; with the platform's settings.
+    /// Everything else, of all namespaces, including the platform settings.
     pub snapshot: Snapshot,
-    /// How the controller names presets.
+    /// How the controller forms the names of presets.
     pub preset_names: PresetNames,
 }
 
@@ -138,17 +138,18 @@ impl ConfigMapSource for Lookup<'_> {
 // === impl Scene ===
 
 impl Scene {
-    /// The world of manifests alone. What they refer to and do not hold is assumed to exist.
+    /// Creates a scene from manifests alone. Objects exist by assumption if the manifests refer to them and do not contain
+    /// them.
     ///
     /// # Errors
-    /// When settings cannot be used, or an accepted object does not have the form of its kind.
+    /// If settings cannot be used, or an accepted object does not match its kind.
     pub fn new(documents: &[Document], settings: &Settings) -> Result<Self, SceneError> {
         let mut scene = Self::fresh(settings)?;
         scene.overlay(documents, settings)?;
         Ok(scene)
     }
 
-    /// A world with nothing in it but what an installation brings.
+    /// Creates a scene with only the objects of an installation.
     pub(crate) fn fresh(settings: &Settings) -> Result<Self, SceneError> {
         let system = settings.system_namespace.as_str();
         let defaults = longboat_manifest::parse("the built-in platform", DEFAULT_PLATFORM)
@@ -183,7 +184,7 @@ impl Scene {
         }
         for document in &defaults {
             let mut document = document.clone();
-            // Where the platform is installed is a setting.
+            // The namespace of the platform is a setting.
             if document.namespace() == names::DEFAULT_SYSTEM_NAMESPACE {
                 document.object["metadata"]["namespace"] = json!(system);
             }
@@ -193,10 +194,10 @@ impl Scene {
         Ok(scene)
     }
 
-    /// The world of a cluster.
+    /// Creates a scene from a cluster.
     ///
     /// # Errors
-    /// When a config cannot be used as a layer.
+    /// If a config cannot be used as a layer.
     pub fn observed(observed: Observed) -> Result<Self, SceneError> {
         let Observed { services, configs, snapshot, preset_names } = observed;
         let mut set = ConfigSet::default();
@@ -219,11 +220,11 @@ impl Scene {
         })
     }
 
-    /// Adds manifests to the world, as applying them would. What an API server or the webhooks would refuse is left out:
-    /// [`Scene::findings`] says why.
+    /// Adds manifests to the scene, as if they were applied. Leaves out objects that an API server or the webhooks would
+    /// refuse: [`Scene::findings`] has the reasons.
     ///
     /// # Errors
-    /// As [`Scene::new`].
+    /// Like [`Scene::new`].
     pub fn overlay(&mut self, documents: &[Document], settings: &Settings) -> Result<(), SceneError> {
         let platform =
             settings_among(documents, settings).or_else(|| Some(self.snapshot.platform.as_ref().clone()));
@@ -237,11 +238,11 @@ impl Scene {
         self.settle(settings)
     }
 
-    /// The world of a cluster once this build's controller and presets are there, in the place of those that have their names.
-    /// Everything else stays. Every service counts as if a manifest had brought it.
+    /// Creates a scene from a cluster, with this build's controller and presets. Presets with the same names are replaced,
+    /// and everything else stays. Every service counts as given by a manifest.
     ///
     /// # Errors
-    /// When a preset of this build is broken, or a config cannot be used as a layer.
+    /// If a preset of this build is broken, or a config cannot be used as a layer.
     pub fn upgraded(observed: Observed, settings: &Settings) -> Result<Self, SceneError> {
         let mut scene = Self::observed(observed)?;
         scene.bring_presets(settings)?;
@@ -262,7 +263,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Adds what is stored already.
+    /// Adds stored objects.
     pub(crate) fn hold(&mut self, stored: Vec<Stored>, settings: &Settings) -> Result<(), SceneError> {
         for one in stored {
             self.add(one)?;
@@ -270,7 +271,7 @@ impl Scene {
         self.settle(settings)
     }
 
-    /// Reads the settings of the platform that hold now.
+    /// Loads the current platform settings.
     fn settle(&mut self, settings: &Settings) -> Result<(), SceneError> {
         if let Some(document) = &settings.platform {
             let mut document = document.clone();
@@ -286,7 +287,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Adds one manifest, if it is accepted.
+    /// Adds one manifest if it is accepted.
     fn admit(
         &mut self,
         cluster: &Cluster,
@@ -298,7 +299,7 @@ impl Scene {
         judged.stored.map_or(Ok(()), |stored| self.add(stored))
     }
 
-    /// The service of that name.
+    /// Returns the service with that name.
     pub(crate) fn subject(&self, namespace: &str, name: &str) -> Option<&Subject> {
         self.subjects.iter().find(|subject| {
             let metadata = &subject.service.metadata;
@@ -306,22 +307,22 @@ impl Scene {
         })
     }
 
-    /// Whether there is a config of that name.
+    /// Whether a config with that name exists.
     pub(crate) fn has_config(&self, namespace: &str, name: &str) -> bool {
         self.configs.get(namespace, name).is_some()
     }
 
-    /// Whether something that was said about the manifests is an error.
+    /// Whether a finding about the manifests is an error.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Error)
     }
 
-    /// The platform's settings and all else that was observed.
+    /// The snapshot: the platform settings and all other observed objects.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// The same world under other settings of the platform.
+    /// Returns a copy of the scene with other platform settings.
     pub(crate) fn with_platform(&self, platform: Arc<Platform>) -> Self {
         let mut snapshot = self.snapshot.clone();
         snapshot.platform = platform;
@@ -338,7 +339,7 @@ impl Scene {
         }
     }
 
-    /// The object that a manifest gave.
+    /// Returns the manifest of an object.
     pub fn document(&self, kind: &str, namespace: &str, name: &str) -> Option<&Document> {
         self.documents.get(&(kind.to_owned(), namespace.to_owned(), name.to_owned()))
     }
@@ -351,7 +352,7 @@ impl Scene {
         self.composer.compose(&self.inputs(service, &Lookup(&self.snapshot.config_maps)))
     }
 
-    /// Warnings about a service's layers that combine, besides those of composing itself.
+    /// Returns warnings about the layers of a composed service, in addition to those of composition itself.
     pub fn layer_warnings(&self, service: &LLMInferenceService, effective: &Effective) -> Vec<Warning> {
         self.composer.layer_warnings(&self.inputs(service, &Lookup(&self.snapshot.config_maps)), effective)
     }
@@ -367,12 +368,12 @@ impl Scene {
         }
     }
 
-    /// What the controller would do for a service: the same composition, the same plan.
+    /// Returns what the controller would do for a service: the same composition and the same plan.
     ///
     /// # Errors
-    /// When the layers do not combine, or combine to what an API server would refuse.
+    /// If the service cannot be composed, or an API server would refuse the composed spec.
     pub fn plan(&self, service: &LLMInferenceService) -> Result<Planned, PlanningError> {
-        // Nothing hinders the removal of a stopped service.
+        // A stopped service is removed even if it cannot be composed.
         let stopped = annotations::is_stopped(service.metadata.annotations.as_ref());
         let effective = match self.compose(service) {
             Ok(effective) => Some(effective),
@@ -396,14 +397,14 @@ impl Scene {
         Ok(Planned { effective, plan, snapshot, assumed })
     }
 
-    /// The plan of a composed spec.
+    /// Plans a composed spec.
     pub(crate) fn plan_spec(
         &self,
         service: &LLMInferenceService,
         spec: &LLMInferenceServiceSpec,
     ) -> Result<(Plan, Snapshot, Vec<String>), PlanError> {
         let mut snapshot = self.snapshot.clone();
-        // Members of a group share their traffic; no other service depends on them.
+        // Members of a group share their traffic. Services outside of a group do not depend on each other.
         if spec.router.as_ref().and_then(|router| router.route.as_ref()?.group.as_ref()).is_some() {
             let all = self.subjects.iter().map(|subject| subject.service.as_ref());
             let near = all.filter(|other| other.metadata.namespace == service.metadata.namespace);
@@ -432,7 +433,7 @@ impl Scene {
         self.add_other(&stored)
     }
 
-    /// Adds a service. One of its name that is there already keeps what the server decided about it.
+    /// Adds a service. If it exists, the values that the server has set stay.
     fn put(&mut self, mut service: LLMInferenceService) {
         let same = |subject: &&mut Subject| {
             subject.service.metadata.name == service.metadata.name
@@ -465,14 +466,14 @@ impl Scene {
             ("gateway.networking.k8s.io", "GatewayClass") => into!(gateway_classes),
             ("inference.networking.k8s.io", "InferencePool") => into!(inference_pools),
             ("inference.networking.x-k8s.io", "InferencePool") => into!(inference_pools_x),
-            // The controller depends on nothing else.
+            // The controller depends on no other kinds.
             _ => {}
         }
         Ok(())
     }
 }
 
-/// The settings of the platform that are given beside these manifests or among them, if they can be read.
+/// Returns the platform settings from `settings` or from the manifests, if they can be parsed.
 pub(crate) fn settings_among(documents: &[Document], settings: &Settings) -> Option<Platform> {
     let system = settings.system_namespace.as_str();
     let is_platform = |document: &&Document| {
@@ -486,14 +487,14 @@ pub(crate) fn settings_among(documents: &[Document], settings: &Settings) -> Opt
     Platform::parse(&data, system).ok()
 }
 
-/// A service as the controller's reconcile starts with it.
+/// Returns a service in the state in which the controller's reconcile starts.
 fn completed(mut service: LLMInferenceService) -> LLMInferenceService {
     service.metadata.uid.get_or_insert_with(|| NO_UID.to_owned());
     defaulting::apply_typed(&mut service);
     service
 }
 
-/// The typed object.
+/// Decodes a stored object.
 fn read<K: DeserializeOwned>(stored: &Stored) -> Result<K, SceneError> {
     K::deserialize(&stored.object).map_err(|error| SceneError::Object {
         place: stored.document.place(""),

@@ -1,42 +1,43 @@
-//! How manifests are to be understood: what is around them, and what they leave unsaid.
+//! Settings for interpreting manifests: their environment, and defaults for what they do not specify.
 
 use longboat_api::names;
 use longboat_compose::PresetNames;
 use longboat_manifest::Document;
 use longboat_plan::Capabilities;
 
-/// Namespace of objects that name none, as with kubectl.
+/// The namespace of objects without one, as in kubectl.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// The platform that a fresh installation has, settings and default Gateway; local mode installs the same.
+/// The platform of a new installation: settings and default Gateway. Local mode installs the same.
 pub(crate) const DEFAULT_PLATFORM: &str = include_str!("../../local/src/objects/platform.yaml");
 
-/// How manifests are to be understood.
+/// Settings for interpreting manifests.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The namespace of objects that name none.
+    /// The namespace of objects without one.
     pub namespace: String,
-    /// Where presets and the platform's settings are.
+    /// The namespace of presets and platform settings.
     pub system_namespace: String,
-    /// How presets are named.
+    /// How the names of presets are formed.
     pub preset_names: PresetNames,
-    /// Which presets there are.
+    /// The available presets.
     pub presets: Presets,
-    /// The platform's ConfigMap; without one, that of the manifests holds, and without any, that of a fresh installation.
+    /// The platform's ConfigMap. Without it, the ConfigMap in the manifests is used, and without that, the one of a new
+    /// installation.
     pub platform: Option<Document>,
     /// Which optional APIs the cluster is assumed to serve.
     pub capabilities: Capabilities,
 }
 
-/// Which presets there are.
+/// The available presets.
 #[derive(Clone, Debug, Default)]
 pub enum Presets {
-    /// Those of this build.
+    /// The presets of this build.
     #[default]
     BuiltIn,
-    /// None but those among the manifests.
+    /// Only the presets in the manifests.
     None,
-    /// These.
+    /// These presets.
     Given(Vec<Document>),
 }
 

@@ -1,8 +1,8 @@
-//! From a manifest to the object that a cluster stores: one way for every verb.
+//! Turns a manifest into the object that a cluster would store. All commands use this.
 //!
-//! The steps are those of a request that creates the object: decoding, which drops unknown fields and fills in the defaults
-//! of the schema, our mutating webhook, the schema with its rules, our validating webhook, and conversion to the version in
-//! which the object is stored. What one of them refuses has no stored form.
+//! The steps are those of a create request: decoding, which drops unknown fields and fills in the defaults of the schema; our
+//! mutating webhook; the schema with its rules; our validating webhook; and conversion to the storage version. An object that
+//! one of the steps refuses has no stored form.
 
 use longboat_admission::{Facts, LocalModels};
 use longboat_api::{
@@ -23,24 +23,24 @@ use crate::{
     },
 };
 
-/// An object as a cluster stores it, beside the manifest that it comes from.
+/// An object in its stored form, with the manifest from which it comes.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
-    /// As it was written, with the places of its fields.
+    /// The manifest, with the positions of its fields.
     pub(crate) document: Document,
-    /// Its namespace; empty where its kind has none.
+    /// Its namespace; empty for a cluster-scoped kind.
     pub(crate) namespace: String,
-    /// The object, as a client reads it in the stored version.
+    /// The object as a client would read it in the storage version.
     pub(crate) object: Value,
 }
 
-/// What a cluster makes of one manifest.
+/// The result of processing one manifest.
 pub(crate) struct Judged {
     /// The group and the name of the object, if its kind is known.
     pub(crate) checked: Option<(String, ObjectName)>,
-    /// What there is to say about it.
+    /// The findings about it.
     pub(crate) findings: Vec<Finding>,
-    /// The stored object; none if it is refused.
+    /// The stored object; `None` if it is refused.
     pub(crate) stored: Option<Stored>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Cluster {
 // === impl Stored ===
 
 impl Stored {
-    /// The object's name, which the server made up where the manifest gives none.
+    /// The object's name, which is generated if the manifest has none.
     pub(crate) fn name(&self) -> &str {
         self.object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
     }
@@ -68,7 +68,7 @@ impl Stored {
 // === impl Cluster ===
 
 impl Cluster {
-    /// The cluster for these manifests, with these settings of the platform.
+    /// Creates the cluster for these manifests, with these platform settings.
     pub(crate) fn of(documents: &[Document], settings: &Settings, platform: Option<Platform>) -> Self {
         let facts = Facts {
             system_namespace: settings.system_namespace.clone(),
@@ -80,7 +80,7 @@ impl Cluster {
         Self { kinds: Kinds::of(documents), facts, namespace: settings.namespace.clone() }
     }
 
-    /// Judges one manifest, and says what is stored. Objects of namespaced kinds that name no namespace get `namespace`.
+    /// Processes one manifest. An object of a namespaced kind without a namespace gets `namespace`.
     pub(crate) fn judge(&self, document: &Document, namespace: Option<&str>) -> Judged {
         let resource = match self.kinds.find(document) {
             Known::Yes(resource) => resource,
@@ -117,7 +117,7 @@ impl Cluster {
         Judged { checked: Some((resource.group.clone(), name)), findings, stored }
     }
 
-    /// An object without a manifest, as it is stored: presets of this build, which their own tests judge.
+    /// Returns the stored form of an object without a manifest. Used for presets of this build, which have their own tests.
     pub(crate) fn complete(&self, mut object: Value) -> Value {
         let resource = self.kinds.stored(object["kind"].as_str().unwrap_or_default());
         if let Some(resource) = resource {
@@ -126,7 +126,7 @@ impl Cluster {
         object
     }
 
-    /// What nobody here knows the rules of is taken as it is.
+    /// Accepts an object of an unknown kind as it is.
     fn not_known(&self, document: &Document) -> Judged {
         let namespace = match document.namespace() {
             "" => &self.namespace,
@@ -146,8 +146,8 @@ impl Cluster {
         Judged { checked: None, findings: vec![finding], stored: Some(stored) }
     }
 
-    /// Our own kinds are stored in one version, and without a status that users write. A name that the server makes up
-    /// is one of the form that it would have.
+    /// Converts an object of our own kinds to the storage version, and drops a status that users have written. A generated
+    /// name has the form that the server would give it.
     fn in_stored_version(&self, resource: &Resource, document: &Document, mut object: Value) -> Value {
         if document.name().is_empty() {
             let line = document.start().line;
@@ -160,7 +160,7 @@ impl Cluster {
         if let Some(fields) = object.as_object_mut() {
             fields.remove("status");
         }
-        // The webhook has refused what cannot be converted, because it converts, too.
+        // The webhook converts objects too, so it has already refused those that cannot be converted.
         if Version::of(&resource.version) == Some(Version::V1Alpha1)
             && conversion::convert(&mut object, Version::V1Alpha2).is_ok()
             && let Some(stored) = self.kinds.stored(&resource.kind)
@@ -171,7 +171,7 @@ impl Cluster {
     }
 }
 
-/// The object in its namespace.
+/// Returns the object with its namespace.
 fn placed(document: &Document, namespace: &str) -> Value {
     let mut object = document.object.clone();
     if document.namespace().is_empty() && !namespace.is_empty() && object["metadata"].is_object() {

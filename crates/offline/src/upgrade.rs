@@ -1,4 +1,4 @@
-//! What an upgrade to this build would change about the services of a cluster, and what keeps a service as it is.
+//! What an upgrade to this build would change for the services of a cluster, and how to keep a service as it is.
 
 use std::fmt::Write as _;
 
@@ -12,36 +12,36 @@ use crate::{
     scene::Scene,
 };
 
-/// What would happen to all services.
+/// The changes of all services.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Upgrade {
-    /// Services that would change, those whose pods stay first.
+    /// Services that would change. Those whose pods stay come first.
     pub services: Vec<ServiceChange>,
-    /// How many stay as they are.
+    /// The number of services that would not change.
     pub unchanged: usize,
 }
 
-/// What would happen to one service.
+/// The changes of one service.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServiceChange {
-    /// Field by field.
+    /// The changes, field by field.
     #[serde(flatten)]
     pub difference: Difference,
-    /// Fields of the spec that keep the service as it is: what presets change.
+    /// Fields to set in the spec to keep the service as it is, because presets change them.
     pub pins: Vec<Pin>,
 }
 
-/// A field and the value that it has today.
+/// A field and its current value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pin {
-    /// Its path in a service, or in a config that the service names in `baseRefs`.
+    /// Its path in a service, or in a config to which the service refers in `baseRefs`.
     pub path: String,
     /// Its value before the upgrade.
     pub value: Value,
 }
 
-/// Compares the children that a cluster has with those that this build would plan: `before` is the cluster as it is, `after` the
-/// same cluster after the upgrade ([`Scene::upgraded`]). Services of which nobody can say come second.
+/// Compares the children in a cluster with those that this build would plan. `before` is the cluster as it is, and `after`
+/// the same cluster after the upgrade ([`Scene::upgraded`]). Also returns the services that cannot be planned.
 pub fn plan(before: &Scene, after: &Scene) -> (Upgrade, Vec<Unplannable>) {
     let (differences, failed) = diff::diff(before, after, true);
     let all = differences.len();
@@ -57,7 +57,8 @@ pub fn plan(before: &Scene, after: &Scene) -> (Upgrade, Vec<Unplannable>) {
     (Upgrade { services, unchanged }, failed)
 }
 
-/// What a preset changes can be set by a higher layer. A field that a preset no longer has is no exception.
+/// Returns the fields that presets change, because a higher layer can set them. They include fields that a preset no longer
+/// sets.
 fn pins(difference: &Difference) -> Vec<Pin> {
     let of_presets = difference
         .effective
@@ -76,7 +77,7 @@ impl Upgrade {
         self.services.is_empty()
     }
 
-    /// For people. Colours are for terminals; whoever prints to something else takes them out.
+    /// Formats the changes for users, with colours for terminals. Callers that print elsewhere remove the colours.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for change in &self.services {

@@ -1,23 +1,23 @@
-//! How Go prints decoded JSON, since the error texts of Kubernetes contain it.
+//! Formats decoded JSON as Go does, because error texts of Kubernetes contain such output.
 
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-/// A value as `%v` prints it.
+/// Formats a value like `%v`.
 pub fn plain(value: &Value) -> String {
     let mut out = String::new();
     write_plain(&mut out, value);
     out
 }
 
-/// Values as `%v` prints a list of them.
+/// Formats a list of values like `%v`.
 pub fn plain_list(values: &[Value]) -> String {
     let words: Vec<String> = values.iter().map(plain).collect();
     format!("[{}]", words.join(" "))
 }
 
-/// An object as `%v` prints it: keys sorted.
+/// Formats an object like `%v`, with sorted keys.
 pub fn plain_map(map: &serde_json::Map<String, Value>) -> String {
     let mut keys: Vec<&String> = map.keys().collect();
     keys.sort();
@@ -36,7 +36,7 @@ fn write_plain(out: &mut String, value: &Value) {
     }
 }
 
-/// A value as `%#v` prints it.
+/// Formats a value like `%#v`.
 pub fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
@@ -57,7 +57,7 @@ pub fn syntax(value: &Value) -> String {
     }
 }
 
-/// The name of the Go type that a value decodes to.
+/// The name of the Go type into which a value is decoded.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -70,7 +70,7 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A string as `%q` prints it.
+/// Formats a string like `%q`.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

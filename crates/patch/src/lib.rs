@@ -1,14 +1,14 @@
-//! Strategic merge patch, managed-fields algebra, and the one table of list keys that both share.
+//! Strategic merge patch, the algebra of managed fields, and the single table of list keys that both share.
 //!
-//! * [`table`]: what Kubernetes' API definitions say of each field: how its list merges, under which keys.
-//! * [`strategic`]: strategic merge patch, applied and computed.
-//! * [`fields`]: sets of field paths, as `managedFields` stores them.
-//! * [`schema`]: the same facts as a schema for server-side apply, from the table or from a CRD.
-//! * [`typed`]: objects seen through a schema: their fields, differences, merges.
+//! * [`table`]: for each field, what Kubernetes' API definitions declare: how its list merges, and by which keys.
+//! * [`strategic`]: applies and computes strategic merge patches.
+//! * [`fields`]: sets of field paths, as stored in `managedFields`.
+//! * [`schema`]: the same information as a schema for server-side apply, from the table or from a CRD.
+//! * [`typed`]: objects with a schema: their fields, differences and merges.
 //! * [`managed`]: who owns which field, through updates and applies.
-//! * [`gofmt`]: values as Go prints them, for error texts.
+//! * [`gofmt`]: formats values as Go does, for error texts.
 //!
-//! Everything here is a pure function: time and identity are handed in.
+//! Everything here is a pure function. The caller provides time and identity.
 
 pub mod fields;
 pub mod gofmt;

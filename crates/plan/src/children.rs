@@ -23,14 +23,15 @@ pub enum Applied {}
 
 macro_rules! children {
     ($($(#[$doc:meta])* $field:ident: $kind:ident ($go_type:literal, $wave:ident) $observed:tt;)*) => {
-        /// The children of one service, a field per kind, what others need before them.
+        /// The children of one service: a field per kind. Kinds that other kinds need come first.
         ///
-        /// Whoever applies them does so by the [table of kinds](crate::kinds!): none is planned and not applied.
+        /// The code that applies children is generated from the same [table of kinds](crate::kinds!), so it handles every
+        /// planned kind.
         /// [`crate::status()`] takes only `Children<Applied>`, so that conditions come from what the server returned.
         #[derive(Clone, Debug, PartialEq)]
         pub struct Children<S> {
             $($(#[$doc])* pub $field: Vec<types::$kind>,)*
-            /// Whether these were written.
+            /// Whether these children are planned or written.
             pub state: PhantomData<S>,
         }
 
@@ -41,7 +42,7 @@ macro_rules! children {
         }
 
         impl<S> Children<S> {
-            /// Takes out those that are written in a wave.
+            /// Takes out the children that are written in this wave.
             #[must_use]
             pub fn take(&mut self, wave: Wave) -> Self {
                 let mut taken = Self::default();
@@ -51,7 +52,7 @@ macro_rules! children {
                 taken
             }
 
-            /// Adds others.
+            /// Appends the children of another set.
             pub fn append(&mut self, others: Self) {
                 $(self.$field.extend(others.$field);)*
             }
@@ -78,7 +79,7 @@ macro_rules! children {
                 }
             }
 
-            /// The kind among all kinds.
+            /// The same kind as a [`Kind`].
             pub const fn kind(self) -> Kind {
                 match self {
                     $(Self::$kind => Kind::$kind,)*
@@ -93,7 +94,7 @@ crate::kinds!(children children);
 /// One child by kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
-    /// What it is.
+    /// The kind of the child.
     pub kind: ChildKind,
     /// Its namespace; empty for cluster-scoped kinds.
     pub namespace: String,
@@ -118,7 +119,7 @@ impl<S> Children<S> {
 // === impl ObjectRef ===
 
 impl ObjectRef {
-    /// The same among all objects.
+    /// The key of this object.
     pub fn key(&self) -> ObjectKey {
         Key::new(&self.namespace, &self.name).of_kind(self.kind.kind())
     }

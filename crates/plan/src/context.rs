@@ -1,4 +1,4 @@
-//! One service on its way through planning.
+//! The input of planning one service.
 
 use longboat_api::{
     annotations,
@@ -9,14 +9,14 @@ use longboat_compose::Adapter;
 
 use crate::{problem::PlanError, snapshot::Snapshot};
 
-/// The service, its composed spec, and the world, as every module below gets them.
+/// The service, its composed spec and the snapshot. Every module below gets this.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) service: &'a LLMInferenceService,
     pub(crate) name: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) uid: &'a str,
-    /// The composed spec; the service's own where a stopped service does not compose.
+    /// The composed spec. If the service is stopped and its spec cannot be composed, the spec of the service itself.
     pub(crate) spec: &'a LLMInferenceServiceSpec,
     pub(crate) snapshot: &'a Snapshot,
 }
@@ -53,7 +53,7 @@ impl<'a> Context<'a> {
         self.spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(self.name)
     }
 
-    /// The name under which a model of this service is known to gateways: no other namespace has it.
+    /// The name under which gateways know a model of this service. It contains the namespace, so it is unique in the cluster.
     pub(crate) fn published_name(&self, model: &str) -> String {
         format!("publishers/{}/models/{model}", self.namespace)
     }
@@ -67,7 +67,7 @@ impl<'a> Context<'a> {
         self.spec.router.as_ref()?.scheduler.as_deref()
     }
 
-    /// The scheduler, where we are the ones to run it: it has a template and no pool of its own.
+    /// The scheduler, if this controller runs it: the scheduler has a template and no external pool.
     pub(crate) fn managed_scheduler(&self) -> Option<&'a SchedulerSpec> {
         self.scheduler().filter(|scheduler| {
             !self.stopped() && scheduler.template.is_some() && scheduler.external_pool().is_none()

@@ -1,4 +1,4 @@
-//! A plan in the making.
+//! An unfinished plan.
 
 use crate::{
     children::{Children, Planned},
@@ -9,7 +9,7 @@ use crate::{
     workload::CertificateRequest,
 };
 
-/// What has been decided so far. A problem later on does not undo it.
+/// What was planned so far. It stays planned if a problem occurs later.
 #[derive(Default)]
 pub(crate) struct Draft {
     pub(crate) children: Children<Planned>,
@@ -18,10 +18,10 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Adds a child, unless a live object of that name is not ours.
+    /// Adds a child. Fails if a live object of that name belongs to somebody else.
     pub(crate) fn add<K: Child>(&mut self, context: &Context, child: K) -> Result<(), String> {
         let reference = child.reference();
-        // Without a namespace there is no owner to compare.
+        // A cluster-scoped child has no owner that could be compared.
         if !reference.namespace.is_empty() {
             let live = K::observed(context.snapshot).get(&reference.namespace, &reference.name);
             owner::check(context, &reference, live)?;

@@ -1,4 +1,4 @@
-//! Events that planning wants recorded on the service.
+//! Events that planning wants to record on the service.
 
 /// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,18 +1,18 @@
-//! Command-line flags in container arguments: finding, taking out.
+//! Finds and removes command-line flags in container arguments.
 
 /// The spellings under which the picker takes its configuration as text.
 const CONFIG_TEXT: [&str; 4] = ["--config-text", "-config-text", "--configText", "-configText"];
-/// The spellings under which it takes the path of a file.
+/// The spellings under which the picker takes the path of a configuration file.
 const CONFIG_FILE: [&str; 4] = ["--config-file", "-config-file", "--configFile", "-configFile"];
 
-/// The first configuration flag with its value as the next argument, as text or as file.
+/// Returns the first configuration flag (text or file) and its value, which is the next argument.
 pub(crate) fn config_pair(args: &[String]) -> Option<[String; 2]> {
     args.windows(2)
         .find(|pair| CONFIG_TEXT.contains(&pair[0].as_str()) || CONFIG_FILE.contains(&pair[0].as_str()))
         .map(|pair| [pair[0].clone(), pair[1].clone()])
 }
 
-/// Writes a configuration flag with `=` as two arguments, which is the form that everything else here looks for.
+/// Splits each configuration flag with `=` into two arguments, the form that the other functions here expect.
 pub(crate) fn split_config(args: &mut Vec<String>) {
     let split = |arg: &String| {
         let (flag, value) = arg.split_once('=')?;
@@ -31,14 +31,14 @@ pub(crate) fn config_text_position(args: &[String]) -> Option<usize> {
     args.windows(2).position(|pair| CONFIG_TEXT.contains(&pair[0].as_str())).map(|at| at + 1)
 }
 
-/// Whether a flag stands among `args`, bare or with `=`.
+/// Whether the flag is among `args`, with or without `=`.
 pub(crate) fn has(args: &[String], name: &str) -> bool {
     args.iter().any(|arg| !matches!(look(arg, name), Found::Other))
 }
 
-/// Takes every occurrence of a flag out of `args`. The last value given wins; `Some("")` is a bare flag.
+/// Removes every occurrence of a flag from `args`. Returns the last value, `Some("")` for a flag without a value.
 ///
-/// A value is what follows `=`, or the next argument unless that is a flag itself.
+/// The value follows `=`, or is the next argument unless that is a flag itself.
 pub(crate) fn take(args: &mut Vec<String>, name: &str) -> Option<String> {
     let mut value = None;
     let mut kept = Vec::with_capacity(args.len());
@@ -54,7 +54,7 @@ pub(crate) fn take(args: &mut Vec<String>, name: &str) -> Option<String> {
     value
 }
 
-/// What an argument is to a flag.
+/// How an argument relates to a flag.
 enum Found<'a> {
     Other,
     Bare,

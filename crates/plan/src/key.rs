@@ -6,18 +6,18 @@ use crate::kinds;
 
 macro_rules! kind {
     ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
-        /// Kinds of what services depend on: kinds of objects, and indexes that several objects are found under.
+        /// The kinds of objects that services depend on, and of indexes that list several objects under one name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
             /// A service.
             InferenceService,
             /// A config, preset or not.
             Config,
-            /// All services that share their traffic under that name.
+            /// All services that share their traffic in the group of that name.
             RoutingGroup,
-            /// All services of a model of that name.
+            /// All services that serve a model of that name.
             ModelName,
-            /// Any Service behind the Gateway of that name: found by label or by name.
+            /// Every Service that may be behind the Gateway of that name, found by label or by name.
             GatewayService,
             $($(#[$doc])* $kind,)*
         }

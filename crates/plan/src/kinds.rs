@@ -1,5 +1,5 @@
-//! The kinds of objects that planning makes and reads. A new kind of child is one row of the table here, one file under `compare/`, and
-//! one that makes it.
+//! The kinds of objects that planning creates and reads. A new kind of child needs one row in the table here, one file under
+//! `compare/`, and one file that creates it.
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
@@ -15,7 +15,7 @@ use crate::{
     yaml,
 };
 
-/// The types of the kinds, each under a name of its own.
+/// The Rust types of the kinds, each under a unique name.
 pub mod types {
     pub use k8s_openapi::api::{
         apps::v1::Deployment,
@@ -32,21 +32,22 @@ pub mod types {
     };
 }
 
-/// Hands the table of kinds to a macro: `kinds!(children each)` the rows of what planning makes, `kinds!(all each)` also those of what it
-/// only reads.
+/// Hands the table of kinds to a macro: `kinds!(children each)` hands over the kinds that planning creates, `kinds!(all
+/// each)` also the kinds that it only reads.
 ///
-/// A row is what the kind is for, the field that holds its objects, the type (of [`types`]), and two groups:
+/// A row has a description of the kind, the field that holds its objects, the type (see [`types`]), and two groups:
 ///
-/// * of a child: its type in events of the reference, and the [`Wave`](crate::Wave) in which it is written;
-/// * how it is observed: `namespaced` or `cluster`; stored `decoded`, as compressed text (`compressed`), or as text of which only metadata are
-///   decoded at first (`metadata_first`); `all` objects or those that are `labelled` as ours; what the controller adds to the watch of
-///   most kinds (`ruled`) or nothing (`plain`); whether every cluster serves it (`built_in`), or the name of its CRD, or that discovery
-///   says so (`discovered`), with the field of [`Capabilities`](crate::Capabilities) that says whether it is there, if there is one.
+/// * For a child: its type in events of the reference, and the [`Wave`](crate::Wave) in which it is written.
+/// * How the controller observes it. The scope: `namespaced` or `cluster`. How it is stored: `decoded`, as compressed text
+///   (`compressed`), or as text of which only the metadata is decoded at first (`metadata_first`). Which objects: `all`, or
+///   those with our label (`labelled`). Whether the controller adds rules to the watch (`ruled`) or not (`plain`). How it is
+///   known that the cluster serves the kind: every cluster does (`built_in`), by the name of its CRD, or by discovery
+///   (`discovered`); then follows the field of [`Capabilities`](crate::Capabilities) for it, if there is one.
 #[macro_export]
 macro_rules! kinds {
     ($which:ident $then:ident) => {
         $crate::kinds! { @$which $then
-            // What others need before them comes first.
+            // Kinds that other kinds need come first.
             {
                 /// The copy of the platform's CA bundle. Shared by all services of a namespace, so without an owner.
                 config_maps: ConfigMap ("v1.ConfigMap", Foundation) (namespaced, decoded, all, ruled, built_in);
@@ -110,9 +111,9 @@ macro_rules! kinds {
 
 /// A kind that children have.
 pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
-    /// Which one.
+    /// Its kind.
     const CHILD_KIND: ChildKind;
-    /// When it is written.
+    /// The wave in which it is written.
     const WAVE: Wave;
 
     /// The live objects of this kind.
@@ -121,7 +122,7 @@ pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
     /// The children of this kind.
     fn of<S>(children: &Children<S>) -> &Vec<Self>;
 
-    /// The children of this kind, to add to.
+    /// The children of this kind, mutable.
     fn of_mut<S>(children: &mut Children<S>) -> &mut Vec<Self>;
 
     /// This object as a YAML document (see [`yaml::object`]).
@@ -157,13 +158,13 @@ macro_rules! children {
             }
 
             fn to_yaml(&self) -> String {
-                // Objects have string keys and no enums with content, so this cannot fail.
+                // Objects have string keys and no enums with data, so this cannot fail.
                 yaml::object(self).unwrap_or_default()
             }
         })*
 
-        /// Live children that are not planned any more, in the order in which they go: what sends traffic before what it
-        /// goes to, so the reverse of the order of the table.
+        /// Live children that are no longer planned, in the order in which to delete them. That is the reverse of the table's
+        /// order: an object that sends traffic goes before the object that receives it.
         pub(crate) fn superfluous<S>(context: &Context, planned: &Children<S>, spared: Option<Phase>) -> Vec<ObjectRef> {
             let mut found = Vec::new();
             $(prune::superfluous_of::<types::$kind, S>(context, planned, spared, &mut found);)*

@@ -6,15 +6,15 @@ use longboat_api::labels::{
     COMPONENT, KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, NAME, PART_OF, PART_OF_VALUE,
 };
 
-/// Labels, annotations, selectors.
+/// Labels, annotations or a selector.
 pub(crate) type Map = BTreeMap<String, String>;
 
-/// What every child of a service with that component has.
+/// The labels of every child of a service with this component.
 pub(crate) fn of(component: &str, service: &str) -> Map {
     map([(COMPONENT, component), (NAME, service), (PART_OF, PART_OF_VALUE)])
 }
 
-/// The pods that serve, whatever the topology.
+/// The labels of the pods that serve, in every topology.
 pub(crate) fn workload_selector(service: &str) -> Map {
     map([(NAME, service), (PART_OF, PART_OF_VALUE), (KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD)])
 }

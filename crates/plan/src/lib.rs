@@ -1,11 +1,13 @@
-//! Plans, from a composed spec and a snapshot, the children that must exist, those that must go, and the status to report.
+//! Plans, from a composed spec and a snapshot, the children that must exist, the children to delete, and the status to
+//! report.
 //!
-//! Everything here is a pure function over plain data: no clock, no network, no randomness. The path is
-//! [`children()`] → (the controller issues certificates, writes what [differs](Compare::differs), removes what is superfluous)
-//! → [`status()`], which takes only [`Children<Applied>`], so that conditions come from what the server returned.
+//! Everything here is a pure function over plain data: no clock, no network, no randomness. The steps are [`children()`] →
+//! (the controller issues certificates, writes the children that [differ](Compare::differs), deletes those that are no longer
+//! planned) → [`status()`], which takes only [`Children<Applied>`], so that conditions come from what the server returned.
 //!
-//! One module per child kind and per condition, named for what it decides: `workload/` the model server, `scheduler/` the
-//! endpoint picker, `router/` the route and what Gateways say, `status/` the conditions, `compare/` when to write.
+//! There is one module per child kind and per condition, named for what it decides: `workload/` for the model server,
+//! `scheduler/` for the endpoint picker, `router/` for the route and what Gateways report, `status/` for the conditions,
+//! `compare/` for when to write.
 
 mod children;
 mod compare;
@@ -15,6 +17,7 @@ mod event;
 mod flags;
 mod key;
 mod kinds;
+pub mod kv_connector;
 mod labels;
 pub mod names;
 mod observed;
@@ -49,7 +52,7 @@ pub use problem::{Phase, PlanError, Problem};
 pub use router::group::models_of_spec;
 pub use scheduler::{TransformError, VersionError};
 pub use snapshot::{Capabilities, Snapshot};
-pub use status::{Download, Pass, leaving, status};
+pub use status::{Download, Progress, leaving, status};
 pub use wave::Wave;
 pub use workload::{CertificateRequest, StorageError};
 

@@ -22,7 +22,7 @@ pub fn prefill_group(service: &str) -> String {
     child_name(service, suffix::MULTI_NODE_PREFILL)
 }
 
-/// The template of the device claims of pods.
+/// The ResourceClaimTemplate for the devices of pods.
 pub fn device_claims(service: &str) -> String {
     child_name(service, suffix::MANAGED_DRA)
 }
@@ -82,12 +82,12 @@ pub fn scheduler_role(service: &str) -> String {
     child_name(service, "-epp-role")
 }
 
-/// The binding of that role.
+/// The RoleBinding of the endpoint picker.
 pub fn scheduler_role_binding(service: &str) -> String {
     child_name(service, "-epp-rb")
 }
 
-/// The cluster-wide binding that lets the endpoint picker check tokens.
+/// The ClusterRoleBinding that lets the endpoint picker check tokens.
 pub fn scheduler_auth_binding(namespace: &str, service: &str) -> String {
     child_name(namespace, &format!("-{service}-epp-auth-rb"))
 }

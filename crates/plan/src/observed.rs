@@ -1,4 +1,4 @@
-//! Objects of a snapshot, which record who was asked for.
+//! The objects of a snapshot. They record which objects planning looked up.
 
 use std::{
     collections::BTreeSet,
@@ -17,29 +17,30 @@ use crate::{
 
 /// The [`Objects`] of one kind, as one reconcile sees them.
 ///
-/// [`Self::get`] records the name, whether or not there is an object: a service depends on what planning asked for, and is
-/// enqueued when it changes, appears or goes. What is found in another way must reach the service in another way: by an owner or a label
-/// of the object, or under a key of an index, which [`Reads`] records.
+/// [`Self::get`] records the name, whether or not the object exists: the service depends on every object that planning looked
+/// up, and is enqueued when the object appears, changes or disappears. If planning finds an object in another way, the change
+/// must reach the service in another way: by an owner reference or a label of the object, or by the key of an index, which
+/// [`Reads`] records.
 #[derive(Debug)]
 pub struct Observed<K> {
     objects: Objects<K>,
     asked: Mutex<BTreeSet<Key>>,
 }
 
-/// Keys of indexes that planning looked into.
+/// Keys of indexes that planning looked up.
 #[derive(Debug, Default)]
 pub(crate) struct Reads(Mutex<BTreeSet<ObjectKey>>);
 
 // === impl Observed ===
 
 impl<K> Observed<K> {
-    /// The object of that name, if it was observed.
+    /// Returns the object of that name and records the lookup. Returns `None` if the snapshot does not have it.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&K> {
         self.asked.lock().insert(Key::new(namespace, name));
         self.objects.get(namespace, name)
     }
 
-    /// The names that were asked for and not found.
+    /// The names that were looked up and not found.
     pub fn missed(&self) -> Vec<Key> {
         let asked = self.asked.lock();
         let is_missing = |key: &&Key| self.objects.stored(&key.namespace, &key.name).is_none();
@@ -48,12 +49,13 @@ impl<K> Observed<K> {
 }
 
 impl<K: Metadata<Ty = ObjectMeta>> Observed<K> {
-    /// Adds the objects that were asked for and cannot be read, with the reason.
+    /// Adds the objects that were looked up and cannot be decoded, with the reason.
     pub(crate) fn add_unreadable(&self, kind: Kind, unreadable: &mut Vec<(ObjectKey, String)>) {
         unreadable.extend(self.objects.unreadable().into_iter().map(|(key, why)| (key.of_kind(kind), why)));
     }
 
-    /// Adds what was asked for, but for what the owner with that uid controls: changes of its children concern it anyhow.
+    /// Adds the keys that were looked up, except objects that the owner with that uid controls: a change of a child enqueues
+    /// its owner anyway.
     pub(crate) fn add_reads(&self, kind: Kind, uid: &str, reads: &mut BTreeSet<ObjectKey>) {
         let asked = self.asked.lock();
         let is_child = |key: &&Key| {
@@ -70,7 +72,7 @@ impl<K> Default for Observed<K> {
     }
 }
 
-/// The copy was asked for nothing.
+/// The copy starts without recorded lookups.
 impl<K> Clone for Observed<K> {
     fn clone(&self) -> Self {
         self.objects.clone().into()
@@ -109,7 +111,7 @@ impl Reads {
     }
 }
 
-/// The copy was asked for nothing.
+/// The copy starts without recorded lookups.
 impl Clone for Reads {
     fn clone(&self) -> Self {
         Self::default()

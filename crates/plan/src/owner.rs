@@ -1,4 +1,4 @@
-//! Who owns a child.
+//! Owner references of children.
 
 use k8s_openapi::{
     Metadata,
@@ -7,7 +7,7 @@ use k8s_openapi::{
 
 use crate::{children::ObjectRef, context::Context, labels::Map};
 
-/// Metadata of a namespaced child: its controller is the service.
+/// Metadata of a namespaced child whose controller is the service.
 pub(crate) fn child(context: &Context, name: String, labels: Map) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
@@ -30,7 +30,7 @@ pub(crate) fn controls(uid: &str, metadata: &ObjectMeta) -> bool {
     metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true) && owner.uid == uid)
 }
 
-/// Refuses to take over a live object that something else controls, or nothing.
+/// Fails if the live object exists and this service is not its controller.
 pub(crate) fn check<K: Metadata<Ty = ObjectMeta>>(
     context: &Context,
     object: &ObjectRef,

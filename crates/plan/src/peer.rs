@@ -1,4 +1,4 @@
-//! Peers: what reconciling one service depends on of the others in its namespace.
+//! Peers: what the reconcile of one service needs to know about the other services in its namespace.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use longboat_api::{
 
 use crate::router::group::{backend_of, models_of, name_of, weight};
 
-/// What others depend on of a service, in a tenth of its size: nobody has to read the whole service to know whether it
-/// shares traffic, a model's name or a config.
+/// What other services depend on about a service. A peer takes a tenth of the service's memory, and says whether the service
+/// shares traffic, a model's name or a config without decoding the whole object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The group that it joins.
+    /// The routing group that the service joins.
     pub group: Option<Box<str>>,
-    /// The models that it serves, sorted, without the part of the name that all of a namespace share.
+    /// The models that it serves, sorted, without the prefix that all models of a namespace share.
     pub models: Box<[Box<str>]>,
     /// The configs that it uses.
     pub configs: UsedConfigs,
-    /// While it is not composed, because a config is missing for instance: names of configs that it would use, beside the
-    /// presets, in its own namespace or the platform's.
+    /// While the service is not composed, for instance because a config is missing: the names of the configs that it would
+    /// use in addition to the presets, in its own namespace or the system namespace.
     pub would_use: Option<Box<[Box<str>]>>,
     /// Its share of the group's traffic.
     pub(crate) weight: i32,
@@ -29,22 +29,23 @@ pub struct Peer {
     pub(crate) is_leaving: bool,
     /// Whether it is stopped.
     pub(crate) is_stopped: bool,
-    /// Whether something serves behind it, and gateways take its pool.
+    /// Whether the service has endpoints and gateways accept its pool.
     pub(crate) is_routable: bool,
-    /// What its group sends traffic to.
+    /// The backend to which the group sends traffic for this service.
     pub(crate) backend: Backend,
 }
 
 /// The configs that a service uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsedConfigs {
-    /// Namespaces and names of those that its status says were applied.
+    /// Namespaces and names of the configs that the status lists as applied.
     Applied(Box<[(Box<str>, Box<str>)]>),
-    /// Nothing was applied yet: names that its spec mentions, of configs in its own namespace or the platform's.
+    /// Nothing was applied yet: the names that the spec mentions, of configs in the service's namespace or the system
+    /// namespace.
     Mentioned(Box<[Box<str>]>),
 }
 
-/// What traffic for a service is sent to.
+/// The backend of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// An `InferencePool` of this name.
@@ -56,7 +57,7 @@ pub(crate) enum Backend {
 /// The peers of every namespace.
 pub type Peers = longboat_store::Summaries<Peer>;
 
-/// Adds what others depend on of these services.
+/// Adds a peer for each of these services.
 pub fn add_peers<'a>(peers: &mut Peers, services: impl IntoIterator<Item = &'a LLMInferenceService>) {
     for service in services {
         let metadata = &service.metadata;
@@ -69,7 +70,7 @@ pub fn add_peers<'a>(peers: &mut Peers, services: impl IntoIterator<Item = &'a L
 // === impl Peer ===
 
 impl Peer {
-    /// What others depend on of this service.
+    /// Summarises a service.
     pub fn of(service: &LLMInferenceService) -> Self {
         let metadata = &service.metadata;
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -119,7 +120,7 @@ fn is_routable(service: &LLMInferenceService) -> bool {
 // === impl UsedConfigs ===
 
 impl UsedConfigs {
-    /// What was applied is authoritative; until something was, mentioning a config counts.
+    /// The applied configs decide. Until the status lists some, the configs that the spec mentions count.
     fn of(service: &LLMInferenceService) -> Self {
         let applied = service.status.iter().flat_map(|status| &status.applied_configs);
         let applied: Box<[_]> =

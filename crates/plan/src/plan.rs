@@ -18,33 +18,34 @@ use crate::{
     workload::{self, CertificateRequest},
 };
 
-/// What must be done so that a service is as its spec says.
+/// What must be done to bring a service to its spec.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The children that must exist.
     pub children: Children<Planned>,
-    /// Certificates to issue, and to [fill](CertificateRequest::fill) into planned secrets, before those are written.
+    /// Certificates to issue, and to [fill](CertificateRequest::fill) into the planned secrets before these are written.
     pub certificates: Vec<CertificateRequest>,
-    /// Live children that must go, in the order in which they go.
+    /// Live children to delete, in this order.
     pub remove: Vec<ObjectRef>,
-    /// Events, each for the user to see once.
+    /// Events to record once each.
     pub events: Vec<PlannedEvent>,
-    /// What planning depends on beside the children themselves: what it asked for, found or not, and the objects of others that have the
-    /// names of children. When one of these changes, planning again may say something else.
+    /// What the plan depends on beside the children themselves: the objects that planning looked up, found or not, and
+    /// objects of other owners that have the names of children. When one of these changes, the plan may change.
     pub reads: BTreeSet<ObjectKey>,
-    /// Secrets that planning asked for and the snapshot lacks. Where they exist, they are to be added, and then it is planned again.
+    /// Secrets that planning looked up and the snapshot does not have. If they exist, the caller adds them and plans again.
     pub missed_secrets: Vec<Key>,
-    /// What planning stopped at. What comes after it is neither in `children` nor in `remove`: it stays as it is.
+    /// The problem at which planning stopped. What comes after it is neither in `children` nor in `remove`, so it stays as it
+    /// is.
     pub problem: Option<Problem>,
 }
 
-/// Plans the children of a service from its composed spec; of a stopped one, that there are none.
+/// Plans the children of a service from its composed spec. A stopped service has no children.
 ///
-/// The same input gives the same plan, and a plan that was applied plans itself again.
+/// The same input gives the same plan. Planning again after the plan was applied gives the same plan.
 ///
 /// # Errors
-/// When the service was never stored, or an object that was asked for cannot be read. Everything that a user can get wrong is a
-/// [`Problem`] of the plan instead, because what does not depend on it is planned all the same.
+/// If the service was never stored, or an object that planning looked up cannot be decoded. Every mistake of a user is a
+/// [`Problem`] of the plan instead, so that everything that does not depend on it is still planned.
 pub fn children(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
@@ -62,7 +63,7 @@ pub fn children(
     workload::handover::spare(&context, &mut remove);
     let mut reads = snapshot.reads(context.uid);
     let own: BTreeSet<ObjectKey> = children.references().map(|child| child.key()).collect();
-    // What is written under these names concerns the service as its own child.
+    // A change of an object under one of these names reaches the service as a change of its own child.
     reads.retain(|object| !own.contains(object));
     let missed_secrets = snapshot.secrets.missed();
     check_readable(snapshot)?;
@@ -72,18 +73,18 @@ pub fn children(
 /// What must happen before the finalizer of a deleted service can go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finalization {
-    /// Children without an owner, which nothing else collects.
+    /// Children without an owner reference. Garbage collection does not delete them.
     pub remove: Vec<ObjectRef>,
-    /// Members of its group that still send it traffic: they write their routes anew, and then it may go.
+    /// Members of the group that still send traffic to the service. The finalizer stays until they have updated their routes.
     pub senders: Vec<String>,
-    /// What this depends on.
+    /// The objects that this result depends on.
     pub reads: BTreeSet<ObjectKey>,
 }
 
-/// What must happen before the finalizer of a deleted service can go.
+/// Returns what must happen before the finalizer of a deleted service can go.
 ///
 /// # Errors
-/// When the service was never stored, or an object that was asked for cannot be read.
+/// If the service was never stored, or an object that was looked up cannot be decoded.
 pub fn finalization(service: &LLMInferenceService, snapshot: &Snapshot) -> Result<Finalization, PlanError> {
     let context = Context::new(service, &service.spec, snapshot)?;
     let mut remove = kinds::superfluous(&context, &Children::<Planned>::default(), None);
@@ -93,7 +94,7 @@ pub fn finalization(service: &LLMInferenceService, snapshot: &Snapshot) -> Resul
     Ok(Finalization { remove, senders, reads: snapshot.reads(context.uid) })
 }
 
-/// Checks that nothing was taken for absent that is there and cannot be read.
+/// Fails if an object was taken for absent that exists and cannot be decoded.
 pub(crate) fn check_readable(snapshot: &Snapshot) -> Result<(), PlanError> {
     match snapshot.unreadable().into_iter().next() {
         Some((object, reason)) => Err(PlanError::Unreadable { object, reason }),

@@ -1,4 +1,4 @@
-//! What keeps a service from being planned or applied whole, and the condition that says so.
+//! A problem that stops planning or applying, and the condition that reports it.
 
 use longboat_api::labels::component;
 use thiserror::Error;
@@ -8,7 +8,7 @@ use crate::{
     key::ObjectKey,
 };
 
-/// The part of a service that a problem belongs to. What comes after it is left as it is, neither written nor removed.
+/// The part of a service that a problem belongs to. The parts after it are neither written nor removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Certificates, workloads, the workload Service.
@@ -21,28 +21,28 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct Problem {
-    /// Where it happened.
+    /// The part in which it occurred.
     pub phase: Phase,
-    /// The condition that turns False.
+    /// The condition that becomes False.
     pub condition: &'static str,
-    /// Its reason.
+    /// The reason of the condition.
     pub reason: &'static str,
-    /// Its message.
+    /// The message of the condition.
     pub message: String,
 }
 
 /// A service that cannot be planned at all.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// Children are named after it and owned by it.
+    /// Children take the service's name and uid, which only a stored service has.
     #[error("the service has no {0}: only stored services can be planned")]
     NotStored(&'static str),
-    /// Something is there and cannot be read, so what is absent is not known.
+    /// An object exists and cannot be decoded, so it is not known what is absent.
     #[error("{object} cannot be read, so nothing is changed: {reason}")]
     Unreadable {
         /// Which object.
         object: ObjectKey,
-        /// Why, and where in its text.
+        /// The reason, and the position in the object's text.
         reason: String,
     },
 }
@@ -70,7 +70,7 @@ impl Problem {
         Self::workload("MainWorkloadReady", "ReconcileSingleNodeWorkloadError", message)
     }
 
-    /// Of a half whose replicas are groups of pods, by its condition.
+    /// A problem of a half whose replicas are groups of pods, identified by its condition.
     pub(crate) fn multi_node(condition: &'static str, message: impl Into<String>) -> Self {
         Self::workload(condition, "ReconcileMultiNodeWorkloadError", message)
     }
@@ -93,7 +93,8 @@ impl Problem {
         Self::router("HTTPRoutesReady", "HTTPRouteReconcileError", message)
     }
 
-    /// What a failed write or removal of a child means. `component` is the child's `app.kubernetes.io/component` label.
+    /// Returns the problem for a child that could not be written or deleted. `component` is the child's
+    /// `app.kubernetes.io/component` label.
     pub fn of_child(child: &ObjectRef, component: Option<&str>, message: impl std::fmt::Display) -> Self {
         match (component, child.kind) {
             (Some("llminferenceservice-router-scheduler"), _) => Self::scheduler(message),

@@ -12,8 +12,9 @@ use crate::{
 
 /// Adds the live objects of one kind that belong to the service and are not planned.
 ///
-/// Belonging is our label and our uid: an object that merely has a name we would use is somebody else's, and stays. What
-/// comes after a problem is spared: it is not known whether it is wanted.
+/// An object belongs to the service if it has our label and is controlled by the service's uid. An object that only has the
+/// name of a child belongs to somebody else, and stays. Objects of the parts after a problem are spared, because it is not
+/// known whether they are wanted.
 pub(crate) fn superfluous_of<K: Child, S>(
     context: &Context,
     planned: &Children<S>,

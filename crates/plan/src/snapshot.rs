@@ -1,4 +1,4 @@
-//! What was observed: the plain data that planning reads instead of a cluster.
+//! The observed state: plain data that planning reads instead of a cluster.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,34 +18,34 @@ macro_rules! snapshot {
     ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
         /// Everything that planning one service reads beside the service itself and its composed spec.
         ///
-        /// Objects are shared with the caches they come from. More objects than asked for do no harm. Of namespaced kinds those of the
-        /// service's namespace are here, and
+        /// Objects are shared with the caches from which they come. It does no harm if the snapshot has more objects than
+        /// needed. It has the namespaced objects of the service's namespace, and
         ///
-        /// * Gateways of all namespaces, and the Services in their namespaces, which may be backing them: only such as a service controls,
-        ///   and that have no label of a Gateway, may be stored as text;
+        /// * the Gateways of all namespaces, and the Services in their namespaces, since these may be behind a Gateway; only
+        ///   Services that a service controls and that have no label of a Gateway may be stored as text;
         /// * the ConfigMaps of the system namespace;
-        /// * of Secrets our own, and those that planning asked for (see [`crate::Plan::missed_secrets`]).
+        /// * of Secrets only our own, and those that planning looked up (see [`crate::Plan::missed_secrets`]).
         #[derive(Clone, Debug)]
         pub struct Snapshot {
-            /// When the snapshot was taken: certificates expire by it.
+            /// When the snapshot was taken. Certificates are checked against this time.
             pub now: Timestamp,
             /// Which optional APIs the cluster serves, and its version.
             pub capabilities: Capabilities,
             /// The parsed `inferenceservice-config`.
             pub platform: Arc<Platform>,
-            /// Where the platform is installed: presets, `inferenceservice-config`, the default Gateway.
+            /// The namespace in which the platform is installed: presets, `inferenceservice-config`, the default Gateway.
             pub system_namespace: String,
             /// The DNS domain of the cluster, `cluster.local` unless set otherwise.
             pub cluster_domain: String,
-            /// Our services of the namespace, for those that share their traffic or the name of a model.
+            /// The services of the namespace, to find those that share traffic or the name of a model.
             pub peers: Peers,
-            /// The keys of indexes that were asked for.
+            /// The keys of indexes that planning looked up.
             reads: Reads,
             $($(#[$doc])* pub $field: Observed<types::$kind>,)*
         }
 
         impl Snapshot {
-            /// A snapshot of a cluster that serves every optional API and holds nothing.
+            /// Creates a snapshot of an empty cluster that serves every optional API.
             pub fn empty(now: Timestamp, platform: Arc<Platform>, system_namespace: impl Into<String>) -> Self {
                 Self {
                     now,
@@ -59,15 +59,16 @@ macro_rules! snapshot {
                 }
             }
 
-            /// What was asked for since this snapshot was taken, found or not, but for what the service with that uid controls.
+            /// The keys that planning looked up since this snapshot was taken, found or not, except objects that the service
+            /// with that uid controls.
             pub fn reads(&self, uid: &str) -> BTreeSet<ObjectKey> {
                 let mut reads = self.reads.keys();
                 $(self.$field.add_reads(Kind::$kind, uid, &mut reads);)*
                 reads
             }
 
-            /// The objects that were asked for and cannot be read, with the reason. They count as absent, so nothing may be written that
-            /// was decided from this snapshot.
+            /// The objects that planning looked up and that cannot be decoded, with the reason. They count as absent, so
+            /// nothing that was decided from this snapshot may be written.
             pub fn unreadable(&self) -> Vec<(ObjectKey, String)> {
                 let mut unreadable = Vec::new();
                 $(self.$field.add_unreadable(Kind::$kind, &mut unreadable);)*
@@ -79,7 +80,8 @@ macro_rules! snapshot {
 
 crate::kinds!(all snapshot);
 
-/// Which optional APIs are served, and whether we are confined to namespaces. What is missing degrades the feature that needs it, and nothing else.
+/// Which optional APIs the cluster serves, and whether the controller may use cluster-scoped objects. A missing API disables
+/// only the feature that needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each API is there or not, whatever the others are")]
 pub struct Capabilities {
@@ -95,9 +97,9 @@ pub struct Capabilities {
     pub leader_worker_set: bool,
     /// `keda.sh/v1alpha1`: ScaledObject.
     pub scaled_object: bool,
-    /// Objects that live in no namespace may be read and written.
+    /// Whether cluster-scoped objects may be read and written.
     pub cluster_scope: bool,
-    /// Major and minor of the API server, where known.
+    /// Major and minor version of the API server, if known.
     pub kubernetes: Option<(u32, u32)>,
 }
 
@@ -129,9 +131,9 @@ impl Snapshot {
             .map(|(_, name, peer)| (name, peer))
     }
 
-    /// The first service of a namespace, by name, that serves one of these models and that `counts`, with the model. Where there is one,
-    /// the asking service depends on none of the others: otherwise a name that a whole namespace shares would enqueue all services
-    /// whenever one changes.
+    /// Returns the first service of a namespace, by name, that serves one of these models and for which `counts` is true,
+    /// together with the model. Only if there is none does the lookup count as a dependency: otherwise, if a whole namespace
+    /// shared one model name, every change of one service would enqueue all of them.
     pub(crate) fn server_of<'a, 'm>(
         &'a self,
         namespace: &str,
@@ -153,10 +155,10 @@ impl Snapshot {
         found
     }
 
-    /// The Service that a gateway implementation made for a Gateway, by its label or by its name.
+    /// The Service that a gateway implementation created for a Gateway, found by its label or by its name.
     pub(crate) fn service_behind(&self, namespace: &str, gateway: &str) -> Option<&types::Service> {
         self.reads.record(Kind::GatewayService, namespace, gateway);
-        // Those with the label are stored decoded.
+        // The Services with the label are stored decoded.
         let labelled = self.services.decoded_in_namespace(namespace).find(|service| {
             let labels = service.metadata.labels.as_ref();
             labels.and_then(|all| all.get(GATEWAY_NAME)).is_some_and(|value| value == gateway)

@@ -1,10 +1,10 @@
-//! Digests of what is to be recognised again.
+//! Hashes.
 
 use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-/// A digest of several parts, none of which can be mistaken for another one.
+/// A hash of several parts. Each part is hashed with its length, so different lists of parts cannot have the same input.
 #[derive(Default)]
 pub(crate) struct Sum(Sha256);
 
@@ -17,7 +17,7 @@ impl Sum {
         self.0.update(part);
     }
 
-    /// Its first 16 hexadecimal digits.
+    /// Returns the first 16 hexadecimal digits of the hash.
     pub(crate) fn end(self) -> String {
         self.0.finalize().iter().take(8).fold(String::new(), |mut digest, byte| {
             let _ = write!(digest, "{byte:02x}");

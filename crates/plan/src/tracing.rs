@@ -8,7 +8,7 @@ use crate::{context::Context, flags};
 const NODE_NAME: &str = "OTEL_RESOURCE_ATTRIBUTES_NODE_NAME";
 const POD_NAME: &str = "OTEL_RESOURCE_ATTRIBUTES_POD_NAME";
 
-/// Turns tracing on in a model server, if there is somewhere to send traces. What the user set stays.
+/// Turns tracing on in a model server, if an endpoint for traces is set. Settings of the user stay.
 pub(crate) fn server(context: &Context, container: &mut Container, service_name: &str) {
     let Some(tracing) = &context.spec.tracing else { return };
     let Some(endpoint) = tracing.exporter_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) else {
@@ -23,7 +23,7 @@ pub(crate) fn server(context: &Context, container: &mut Container, service_name:
     add_env(context, tracing, container, service_name);
 }
 
-/// Turns tracing on in the scheduler, also without an endpoint: the exporter may be another.
+/// Turns tracing on in the scheduler, even without an endpoint, because the scheduler may use another exporter.
 pub(crate) fn scheduler(context: &Context, container: &mut Container) {
     let Some(tracing) = &context.spec.tracing else { return };
     let args = container.args.get_or_insert_default();

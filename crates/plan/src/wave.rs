@@ -1,22 +1,22 @@
-//! When children are written.
+//! The order in which children are written.
 
-/// What is written side by side. A wave begins when those before it are written, and only if they were, but for what
+/// A set of children that are written concurrently. A wave begins when all earlier waves have succeeded, except as
 /// [`Wave::Binding`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wave {
-    /// What the others refer to. Services are among it: certificates name their addresses.
+    /// Children that others refer to. Services are among them, because certificates contain their addresses.
     Foundation,
-    /// What pods mount.
+    /// Children that pods mount.
     Certificate,
-    /// Rights of accounts. Written beside certificates and workloads: an API server may take its time over bindings, and only pods that
-    /// run under these accounts wait for them.
+    /// Role bindings. They are written concurrently with certificates and workloads, because an API server may be slow to
+    /// authorize bindings. Only workloads whose pods run under these accounts wait for them.
     Binding,
-    /// What runs pods.
+    /// Children that run pods.
     Workload,
-    /// What changes the number of pods.
+    /// Children that change the number of pods.
     Scaling,
-    /// What pickers choose from.
+    /// Pools, from which pickers choose.
     Pool,
-    /// What sends traffic.
+    /// Routes, which send traffic.
     Route,
 }

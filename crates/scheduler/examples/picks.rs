@@ -79,6 +79,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 priority: 0,
                 predictions: &[],
                 together: None,
+                media: &[],
                 headers: &NoHeaders,
             };
             let decision = scheduler.schedule(&state, &request, &candidates, 0, &mut random)?;

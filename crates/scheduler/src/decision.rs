@@ -6,6 +6,7 @@ use crate::{
     context::Candidate,
     endpoint::{Metrics, Slot},
     handlers::disagg::{ENCODE_HEADER, PREFILL_HEADER},
+    media::{EncoderLookup, Sent},
     prefix::Matches,
     scheduler::PREFILL,
 };
@@ -112,7 +113,10 @@ pub struct Decision {
     pub remove_headers: Vec<&'static str>,
     /// Response headers to set.
     pub response_headers: Vec<(String, String)>,
+    /// What producers of encoder caches found, where the request has media.
+    pub encoder_lookups: Vec<EncoderLookup>,
     pub(crate) remember: Vec<Remember>,
+    pub(crate) sent: Sent,
     pub(crate) prefixes: Vec<Matches>,
     /// The time of the decision.
     pub(crate) now: u64,

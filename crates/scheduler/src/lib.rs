@@ -29,6 +29,7 @@ pub mod flow;
 mod handlers;
 mod inflight;
 mod latency;
+mod media;
 mod pairing;
 mod parameters;
 mod pickers;
@@ -54,9 +55,13 @@ pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
 pub use inflight::Reservation;
 pub use latency::{Features, LatencySettings, Prediction, Wanted};
+pub use media::{EncoderLookup, Media, Modality};
 pub use pairing::REVISION_LABEL;
 pub use precise::{EndpointEvents, EventSource, Holdings, ListenForEvents, PreciseSettings};
-pub use producers::tokens::TokenizerSettings;
+pub use producers::{
+    attribute_reporter::{Report, Tokens},
+    tokens::TokenizerSettings,
+};
 pub use registry::{REFUSED, known_types};
 pub use request::{HeaderLookup, NoHeaders, Prompt, Request};
 pub use scheduler::{Handler, Options, Scheduler};

@@ -1,6 +1,6 @@
 //! The data about a request that the scheduler needs.
 
-use crate::{endpoint::Slot, latency::Prediction};
+use crate::{endpoint::Slot, latency::Prediction, media::Media};
 
 /// Reads request headers by lower-case name.
 pub trait HeaderLookup {
@@ -62,6 +62,8 @@ pub struct Request<'a> {
     pub predictions: &'a [(Slot, Prediction)],
     /// The endpoint that was chosen together with other requests with the same prompt.
     pub together: Option<Slot>,
+    /// Its images, audio and videos, each once; nothing where no plugin looks at them.
+    pub media: &'a [Media],
     /// Its headers.
     pub headers: &'a dyn HeaderLookup,
 }

@@ -7,6 +7,7 @@ use ahash::AHashMap;
 use crate::{
     endpoint::Slot,
     inflight::InFlight,
+    media::EncoderCaches,
     precise::Holdings,
     prefixes::{PrefixSource, Prefixes},
 };
@@ -17,15 +18,22 @@ pub struct State {
     pub(crate) prefixes: Vec<Prefixes>,
     pub(crate) idle: Vec<IdleOrder>,
     pub(crate) sessions: Vec<Sessions>,
+    pub(crate) encoder_caches: Vec<EncoderCaches>,
     pub(crate) in_flight: InFlight,
 }
 
 impl State {
-    pub(crate) fn new(prefixes: &[PrefixSource], idle: &[usize], sessions: usize) -> Self {
+    pub(crate) fn new(
+        prefixes: &[PrefixSource],
+        idle: &[usize],
+        sessions: usize,
+        encoder_caches: &[usize],
+    ) -> Self {
         Self {
             prefixes: prefixes.iter().cloned().map(Prefixes::from).collect(),
             idle: idle.iter().map(|&capacity| IdleOrder::new(capacity)).collect(),
             sessions: (0..sessions).map(|_| Sessions::default()).collect(),
+            encoder_caches: encoder_caches.iter().map(|&items| EncoderCaches::new(items)).collect(),
             in_flight: InFlight::default(),
         }
     }
@@ -39,7 +47,10 @@ impl State {
             idle.order.retain(|&used| used != slot);
         }
         for sessions in &mut self.sessions {
-            sessions.by_id.retain(|_, session| session.slot != slot);
+            sessions.forget(slot);
+        }
+        for caches in &mut self.encoder_caches {
+            caches.forget(slot);
         }
         self.in_flight.forget(slot);
     }
@@ -87,12 +98,19 @@ impl IdleOrder {
     }
 }
 
-/// The endpoints of sessions.
+/// Where sessions went. Clients choose their names, so there are two generations of them: when the younger is full, it becomes the
+/// older, and what was older is forgotten. A session in use moves to the younger.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sessions {
-    pub(crate) by_id: AHashMap<String, Session>,
+    younger: AHashMap<String, Session>,
+    older: AHashMap<String, Session>,
     swept: u64,
 }
+
+/// Sessions of a generation.
+const MAX_SESSIONS: usize = 50_000;
+/// A longer name is none.
+const MAX_NAME: usize = 1024;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Session {
@@ -105,14 +123,58 @@ const SWEEP_MS: u64 = 10_000;
 
 impl Sessions {
     pub(crate) fn get(&self, id: &str, now: u64) -> Option<Slot> {
-        self.by_id.get(id).filter(|session| session.expires > now).map(|session| session.slot)
+        let known = self.younger.get(id).or_else(|| self.older.get(id));
+        known.filter(|session| session.expires > now).map(|session| session.slot)
+    }
+
+    /// How many there are.
+    pub(crate) fn live(&self, now: u64) -> usize {
+        let older = self.older.iter().filter(|(id, _)| !self.younger.contains_key(*id));
+        let all = self.younger.iter().chain(older);
+        all.filter(|(_, session)| session.expires > now).count()
+    }
+
+    fn forget(&mut self, slot: Slot) {
+        self.younger.retain(|_, session| session.slot != slot);
+        self.older.retain(|_, session| session.slot != slot);
     }
 
     pub(crate) fn remember(&mut self, id: String, slot: Slot, expires: u64, now: u64) {
+        if id.len() > MAX_NAME {
+            return;
+        }
         if now.saturating_sub(self.swept) > SWEEP_MS {
-            self.by_id.retain(|_, session| session.expires > now);
+            self.younger.retain(|_, session| session.expires > now);
+            self.older.retain(|_, session| session.expires > now);
             self.swept = now;
         }
-        self.by_id.insert(id, Session { slot, expires });
+        if self.younger.len() >= MAX_SESSIONS && !self.younger.contains_key(&id) {
+            self.older = std::mem::take(&mut self.younger);
+        }
+        self.younger.insert(id, Session { slot, expires });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_bounded_and_one_that_is_used_stays() {
+        let mut sessions = Sessions::default();
+        for number in 0..3 * MAX_SESSIONS {
+            sessions.remember(number.to_string(), Slot(1), 100, 0);
+            if number % 1000 == 0 {
+                sessions.remember("used".to_owned(), Slot(2), 100, 0);
+            }
+        }
+        assert!(sessions.younger.len() <= MAX_SESSIONS && sessions.older.len() <= MAX_SESSIONS);
+        assert_eq!(sessions.get("used", 50), Some(Slot(2)));
+        assert_eq!(sessions.get("0", 50), None, "it was used longest ago");
+        assert_eq!(sessions.get("used", 100), None, "its time is over");
+        sessions.remember("x".repeat(MAX_NAME + 1), Slot(1), 100, 0);
+        assert_eq!(sessions.get(&"x".repeat(MAX_NAME + 1), 50), None);
+        sessions.forget(Slot(1));
+        assert_eq!(sessions.live(50), 1);
     }
 }

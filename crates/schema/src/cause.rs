@@ -1,8 +1,8 @@
-//! One thing that is wrong with an object.
+//! A single problem of an object.
 
 use serde_json::{Value, json};
 
-/// One entry of `details.causes`: which field is wrong, in which way.
+/// One entry of `details.causes`: the wrong field, and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// `FieldValueInvalid`, `FieldValueRequired`, …
@@ -16,7 +16,7 @@ pub struct Cause {
 // === impl Cause ===
 
 impl Cause {
-    /// A value that breaks a rule; `value` is shown as JSON.
+    /// A value that violates a rule. The message has `value` as JSON.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: impl AsRef<str>) -> Self {
         let detail = detail.as_ref();
         Self {
@@ -26,7 +26,7 @@ impl Cause {
         }
     }
 
-    /// A value that must be given.
+    /// A value that is required and missing.
     pub fn required(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
         let detail = detail.as_ref();
         let message =
@@ -34,7 +34,7 @@ impl Cause {
         Self { reason: "FieldValueRequired", message, field: field.into() }
     }
 
-    /// A value that is none of the known ones.
+    /// A value that is not among the supported ones.
     pub fn unsupported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
         let known: Vec<String> = known.iter().map(|k| format!("\"{k}\"")).collect();
         Self {
@@ -53,7 +53,7 @@ impl Cause {
         }
     }
 
-    /// A value that must be unique and is not.
+    /// A value that must be unique, and is repeated.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self {
             reason: "FieldValueDuplicate",
@@ -80,13 +80,13 @@ impl Cause {
         }
     }
 
-    /// As an entry of `details.causes`.
+    /// Returns the cause as an entry of `details.causes`.
     pub fn to_json(&self) -> Value {
         json!({"reason": self.reason, "message": self.message, "field": self.field})
     }
 }
 
-/// How a wrong value is printed in a message: JSON without spaces.
+/// A value in a message: JSON without spaces.
 fn shown(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

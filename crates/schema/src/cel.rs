@@ -1,8 +1,8 @@
-//! Rules in the Common Expression Language. Only this module and those beside it know the `cel` crate: it is
-//! young, and its types must not spread.
+//! Rules in the Common Expression Language. Only this module and its siblings use the `cel` crate: it is young, and its types
+//! must not spread.
 //!
-//! The walk over schema and value is our own (not kube-cel's validator): it follows the reference's correlation of old
-//! and new list items, ratcheting, escaping of field names and error texts, and converts only values that have rules.
+//! The walk over schema and value is our own (not kube-cel's validator). Like the reference, it correlates old and new list
+//! items, ratchets, escapes field names and words errors, and it converts only values that have rules.
 
 use std::sync::{Arc, OnceLock};
 
@@ -35,7 +35,7 @@ use crate::Cause;
 
 type Cel = kube_cel::cel::Value;
 
-/// A CEL expression that parsed.
+/// A parsed CEL expression.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) expression: IdedExpr,
@@ -60,15 +60,19 @@ struct Compiled {
     runnable: Budgeted,
     message: Option<Budgeted>,
     uses_old: bool,
-    /// What the rule looks at in `self` and `oldSelf`.
+    /// The parts of `self` and `oldSelf` that the rule reads.
     looks_at: [Shape; 2],
     memo: Memo,
 }
 
+/// What the reference's parser says where an expression should begin and nothing comes.
+const NOTHING: &str = "Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
 /// The size from which it makes no difference to a budget how large a value is.
 const LARGE: u64 = 1_000_000;
 
-/// The name of the first message (`Name{…}`) in an expression. No rule knows any, and nothing evaluates them.
+/// The type name of the first message (`Name{…}`) in an expression. No rule has access to message types, and nothing
+/// evaluates them.
 fn unknown_message(expression: &IdedExpr) -> Option<&str> {
     match &expression.expr {
         Expr::Struct(message) => Some(&message.type_name),
@@ -90,22 +94,23 @@ fn unknown_message(expression: &IdedExpr) -> Option<&str> {
     }
 }
 
-/// What rules had to say.
+/// The result of evaluating rules.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
     pub(crate) causes: Vec<Cause>,
     /// Failures tolerated because the value did not change.
     pub(crate) warnings: Vec<String>,
-    /// Room for what one rule looks at, and for what those of a node do: there are hundreds of evaluations.
+    /// Buffers for the parts of a value that a single rule reads, and that all rules of a node read. They are reused for
+    /// hundreds of evaluations.
     seen: [Vec<u8>; 2],
-    /// What the rules of the object may still cost.
+    /// The remaining budget for the rules of the object.
     left: u64,
-    /// Whether that was not enough: no further rule is run.
+    /// Whether the budget was exceeded, so that no further rule is evaluated.
     ended: bool,
 }
 
 thread_local! {
-    /// Functions of the standard and the Kubernetes libraries; a context is not `Sync`.
+    /// Functions of the standard library and the Kubernetes libraries. It is thread-local, because a context is not `Sync`.
     static LIBRARY: Context<'static> = library();
 }
 
@@ -116,7 +121,7 @@ fn library() -> Context<'static> {
     library
 }
 
-/// Evaluates all rules of `schema` on `value`; `old` is the stored value on updates.
+/// Evaluates all rules of `schema` for `value`. `old` is the stored value on updates.
 pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> Judgement {
     let mut judgement = Judgement { left: OF_OBJECT, ..Judgement::default() };
     LIBRARY.with(|library| judgement.walk(library, value, old, schema, &mut Path::default()));
@@ -130,9 +135,12 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Why it does not parse, in the words of the reference's parser.
+    /// Why it does not parse, worded like the reference's parser.
     pub fn compile(source: &str) -> Result<Self, String> {
         cel_bounds::check(source)?;
+        if source.is_empty() {
+            return Err(format!("ERROR: <input>:1:0: {NOTHING}"));
+        }
         // The parser may give up on nonsense by a panic; nothing of it is used afterwards.
         let parse = || Parser::new().enable_optional_syntax(true).parse(source);
         let parsed = std::panic::catch_unwind(parse)
@@ -140,7 +148,7 @@ impl Program {
         match parsed {
             Ok(expression) => match unknown_message(&expression) {
                 None => Ok(Self { expression, budgeted: None }),
-                Some(name) => Err(cel_types::undeclared(source, name)),
+                Some(name) => Err(cel_types::undeclared_message(source, name)),
             },
             Err(errors) => Err(errors
                 .to_string()
@@ -151,7 +159,7 @@ impl Program {
         }
     }
 
-    /// The program as it is run.
+    /// Returns the program prepared for evaluation.
     #[must_use]
     pub fn runnable(mut self) -> Self {
         cel_optional::rewrite(&mut self.expression, None);
@@ -159,21 +167,21 @@ impl Program {
         self
     }
 
-    /// Whether the free variable `name` occurs.
+    /// Whether the expression has the free variable `name`.
     pub(crate) fn uses(&self, name: &str) -> bool {
         self.expression.references().has_variable(name)
     }
 
-    /// Evaluates to a truth value over JSON variables.
+    /// Evaluates the expression to a boolean, with JSON variables.
     ///
     /// # Errors
     ///
-    /// Why it has no value, or that the value is no truth value.
+    /// If the evaluation fails, or the result is not a boolean.
     pub fn holds(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
         self.holds_within(variables, OF_OBJECT)
     }
 
-    /// The same with a budget of so many steps.
+    /// Like [`Self::holds`], with a budget of this many steps.
     pub(crate) fn holds_within(&self, variables: &[(&str, &Value)], mut steps: u64) -> Result<bool, String> {
         LIBRARY.with(|library| {
             let mut scope = library.new_inner_scope();
@@ -198,7 +206,7 @@ impl Program {
 // === impl Rule ===
 
 impl Rule {
-    /// Reads a rule; it is compiled when first needed.
+    /// Reads a rule. It is compiled when it is first evaluated.
     pub(crate) fn new(rule: &Value) -> Self {
         let text = |key: &str| rule[key].as_str().unwrap_or_default().into();
         Self {
@@ -212,7 +220,7 @@ impl Rule {
         }
     }
 
-    /// The compiled rule, if it compiles.
+    /// Returns the compiled rule, or why it does not compile.
     pub(crate) fn program(&self) -> Result<&Program, &str> {
         match self.compiled() {
             Ok(compiled) => Ok(&compiled.program),
@@ -220,7 +228,7 @@ impl Rule {
         }
     }
 
-    /// What the rule looks at, if it is about a value alone, not about how it was before.
+    /// The part of a value that the rule reads. Returns `None` if the rule also reads the old value.
     pub(crate) fn looks_at(&self) -> Option<&Shape> {
         self.compiled()
             .as_ref()
@@ -231,7 +239,7 @@ impl Rule {
 
     fn compiled(&self) -> &Result<Compiled, String> {
         self.compiled.get_or_init(|| {
-            // The rule as written, for checks and messages, is not rewritten; what runs is.
+            // The rule is kept as written for checks and messages. Only the copy for evaluation is rewritten.
             let program = Program::compile(&self.source)?;
             let message = if self.message_expression.trim().is_empty() {
                 None
@@ -250,12 +258,13 @@ impl Rule {
         Budgeted::new(program.expression)
     }
 
-    /// How the rule is named in messages about its evaluation.
+    /// The name of the rule in messages about its evaluation.
     fn named(&self) -> &str {
         if self.message.is_empty() { self.source.trim() } else { &self.message }
     }
 
-    /// `scope` holds the variables as a whole: the message may name what the rule does not.
+    /// Returns the message of a failed rule. `scope` has the complete variables, because the message may read parts that the
+    /// rule does not.
     fn failed<'a>(
         &self,
         scope: impl FnOnce() -> Context<'a>,
@@ -358,7 +367,7 @@ impl Judgement {
             if known == Some(true) && !compiled.uses_old {
                 continue;
             }
-            // One that looks at all that they look at has nothing to remember that is not remembered for all of them.
+            // A rule that reads everything that the rules of the node read together needs no memo of its own.
             let is_apart = known.is_none() || together != Some(&compiled.looks_at[0]);
             let seen = &mut self.seen[0];
             let is_short =
@@ -382,7 +391,7 @@ impl Judgement {
             });
             let mut left = self.left;
             let held = match together.filter(|_| !compiled.uses_old) {
-                // What is short is converted once for all rules of the node.
+                // A short value is converted once for all rules of the node.
                 Some(all) => compiled.runnable.resolve(
                     shared.get_or_insert_with(|| scope([all, all])),
                     size,
@@ -441,7 +450,7 @@ fn optional(value: Option<Cel>) -> Cel {
     Cel::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
 }
 
-/// An evaluation error in cel-go's words, as far as they are known.
+/// Words an evaluation error like cel-go, as far as possible.
 fn worded(error: &ExecutionError) -> String {
     match error {
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
@@ -458,7 +467,7 @@ fn worded(error: &ExecutionError) -> String {
     }
 }
 
-/// `fieldPath` of a rule below the path of its node; both `.a.b` and `['a']` occur.
+/// Appends the `fieldPath` of a rule to the path of its node. Both `.a.b` and `['a']` are possible.
 fn join_path(path: &str, below: &str) -> String {
     let below = below.trim_start_matches('.').replace("['", ".").replace("']", "");
     let below = below.trim_start_matches('.');

@@ -1,14 +1,14 @@
-//! What an expression may look like, decided before the parser sees it.
+//! Limits the size of an expression before it is parsed.
 //!
-//! The parser, and everything that walks over what it makes, goes down with each bracket and each link of a chain; an
-//! expression that is deep enough would take the whole stack.
+//! The parser, and every function that walks over its result, recurses for each bracket and each link of a chain. An
+//! expression that is deep enough would overflow the stack.
 
-/// Longest expression, in characters: the reference's limit.
+/// The longest expression in characters, as in the reference.
 const LONGEST: usize = 100_000;
-/// Deepest nesting of brackets and chains together. The reference allows 250, on a stack that grows.
+/// The deepest nesting of brackets and chains together. The reference allows 250, on a stack that grows.
 const DEEPEST: usize = 100;
 
-/// Refuses what is too long or too deep, in the words of the reference.
+/// Refuses expressions that are too long or too deep, worded like the reference.
 pub(super) fn check(source: &str) -> Result<(), String> {
     let length = source.chars().count();
     if length > LONGEST {
@@ -22,11 +22,11 @@ pub(super) fn check(source: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// An upper bound of how deep the tree of an expression is: open brackets, and the links of the chain (`a.b.c`, `a + b + c`,
-/// `a ? b : c ? d : e`) within each. Chains of `&&` and `||` are balanced by the parser, and end others.
+/// An upper bound of the depth of an expression's tree: the open brackets, and the links of the chain (`a.b.c`, `a + b + c`,
+/// `a ? b : c ? d : e`) within each. The parser balances chains of `&&` and `||`, and these end other chains.
 fn depth(source: &[u8]) -> usize {
     let mut deepest = 0;
-    // links of the chains around the current one, and of the current one
+    // the number of links of the enclosing chains, and of the current one
     let mut outer: Vec<usize> = Vec::new();
     let (mut sum, mut links, mut ternaries) = (0_usize, 0_usize, 0_usize);
     let mut at = 0;
@@ -68,7 +68,7 @@ fn depth(source: &[u8]) -> usize {
     deepest
 }
 
-/// The position after the string literal that begins at `at`.
+/// The position after the string literal that starts at `at`.
 fn after_string(source: &[u8], at: usize) -> usize {
     let quote = source[at];
     let raw = at > 0 && matches!(source[at - 1], b'r' | b'R')
@@ -81,7 +81,7 @@ fn after_string(source: &[u8], at: usize) -> usize {
         } else if source[at..].starts_with(&[quote; 3][..marks]) {
             return at + marks;
         } else if source[at] == b'\n' && marks == 1 {
-            // the literal is broken: what follows is counted
+            // the literal is invalid, so the text after it is counted
             return at;
         } else {
             at += 1;

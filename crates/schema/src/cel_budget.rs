@@ -1,9 +1,9 @@
-//! What the evaluation of an expression may cost.
+//! Limits the cost of evaluating an expression.
 //!
-//! The `cel` crate evaluates without limits, and copies values deeply: a few nested loops take for ever, a few concatenations
-//! all memory. An expression that can do neither with the value at hand runs as it is. In any other, each value that is made
-//! or copied pays for its size, and each turn of a loop for its element and for what the loop has gathered; once the budget
-//! is spent, every further step is an error, and so the whole expression ends.
+//! The `cel` crate evaluates without limits, and copies values deeply: a few nested loops would take very long, and a few
+//! concatenations would use all memory. If an expression can do neither for the given value, it is evaluated as it is. In any
+//! other expression, each value that is created or copied costs its size, and each iteration of a loop costs the size of its
+//! element and of the accumulated value. When the budget is spent, every further step is an error, so the evaluation ends.
 
 use std::cell::Cell;
 
@@ -20,25 +20,25 @@ use serde_json::Value;
 
 type Cel = kube_cel::cel::Value;
 
-/// Steps of one expression.
+/// The budget of one expression, in steps.
 const OF_EXPRESSION: u64 = 2_000_000;
-/// Steps of all rules on one object.
+/// The budget of all rules of one object, in steps.
 pub(super) const OF_OBJECT: u64 = 10_000_000;
-/// Steps up to which an expression runs unwatched.
+/// If the estimated cost is at most this many steps, the expression is evaluated without counting.
 const UNWATCHED: u64 = 1_000_000;
-/// Steps that compiling a regular expression counts for.
+/// The steps for compiling a regular expression.
 const REGEX: u64 = 20_000;
-/// Bytes of text that count as one step.
+/// The bytes of text that cost one step.
 const BYTES: usize = 16;
 
-/// Pays for the element of a loop and for what it has gathered.
+/// A function that charges for the element of a loop and for the accumulated value.
 const TURN: &str = "@turn";
-/// Pays for the value of its argument.
+/// A function that charges for the value of its argument.
 const PAID: &str = "@paid";
-/// The same, and for a regular expression.
+/// Like [`PAID`], and also charges for a regular expression.
 const PAID_REGEX: &str = "@paid_regex";
 
-/// What cel-go says of an expression that ran out of its budget.
+/// The error of cel-go for an expression that exceeds its budget.
 pub(super) const EXCEEDED: &str = "operation cancelled: actual cost limit exceeded";
 
 thread_local! {
@@ -46,18 +46,18 @@ thread_local! {
     static EXHAUSTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// An expression that can be run within a budget.
+/// An expression that can be evaluated within a budget.
 #[derive(Debug, Clone)]
 pub(super) struct Budgeted {
     plain: IdedExpr,
     watched: IdedExpr,
     nodes: u64,
     loops: u32,
-    /// Whether a function in it can make much of little.
+    /// Whether it calls a function whose result may be much larger than its arguments.
     grows: bool,
 }
 
-/// Takes steps from the budget.
+/// Charges steps to the budget.
 pub(super) fn spend(steps: u64) -> Result<(), ExecutionError> {
     let left = LEFT.get();
     if left < steps {
@@ -69,12 +69,12 @@ pub(super) fn spend(steps: u64) -> Result<(), ExecutionError> {
     Ok(())
 }
 
-/// Takes the steps for compiling a regular expression.
+/// Charges the steps for compiling a regular expression.
 pub(super) fn spend_regex() -> Result<(), ExecutionError> {
     spend(REGEX)
 }
 
-/// How large a value is, in steps; it is not looked at further once there are more than `most`.
+/// The size of a value in steps. Stops counting above `most`.
 pub(super) fn size(value: &Value, most: u64) -> u64 {
     let mut sum = 1;
     match value {
@@ -109,7 +109,7 @@ impl Budgeted {
         &self.plain
     }
 
-    /// Evaluates over values of `size` steps, with no more than `left`, from which the steps are taken that were watched.
+    /// Evaluates the expression over values of `size` steps with a budget of `left`. Subtracts the counted steps from `left`.
     pub(super) fn resolve(&self, scope: &Context<'_>, size: u64, left: &mut u64) -> ResolveResult {
         let all = size.saturating_add(self.nodes);
         let most = self.nodes.saturating_mul(all.saturating_pow(self.loops + 1));
@@ -117,7 +117,7 @@ impl Budgeted {
         LEFT.set(given);
         EXHAUSTED.set(false);
         let expression = if self.grows || most > UNWATCHED { &self.watched } else { &self.plain };
-        // The library panics on some values (`%.99999f`); nothing of it is used afterwards.
+        // The library panics on some values (`%.99999f`). Its state is not used afterwards.
         let evaluated = std::panic::AssertUnwindSafe(|| Cel::resolve(expression, scope));
         let result = std::panic::catch_unwind(evaluated).unwrap_or_else(|_| {
             Err(ExecutionError::function_error("cel", "the expression cannot be evaluated"))
@@ -127,9 +127,9 @@ impl Budgeted {
     }
 }
 
-/// Makes an expression pay.
+/// Rewrites an expression so that it charges for its steps.
 struct Watch {
-    /// Variables of the loops around.
+    /// The variables of the enclosing loops.
     names: Vec<String>,
     nodes: u64,
     loops: u32,
@@ -186,7 +186,7 @@ impl Watch {
         }
     }
 
-    /// An expression whose value is copied where it is used: names pay, too.
+    /// Rewrites an expression whose value is copied where it is used. A variable must be charged for too.
     fn used(&mut self, expression: &mut IdedExpr) {
         let is_name = matches!(&expression.expr, Expr::Ident(name) if !name.starts_with('@'));
         self.expression(expression);
@@ -195,7 +195,7 @@ impl Watch {
         }
     }
 
-    /// How the value of a call pays.
+    /// Rewrites a call, and returns the function that charges for its value, if needed.
     fn call(&mut self, call: &mut CallExpr) -> Option<&'static str> {
         let gathers = call.func_name == operators::ADD
             && matches!(call.args.first().map(|first| &first.expr), Some(Expr::Ident(name)) if name.starts_with('@'));
@@ -208,10 +208,10 @@ impl Watch {
         }
         call.args.iter_mut().for_each(|argument| self.used(argument));
         match call.func_name.as_str() {
-            // the turn of the loop pays
+            // the iteration of the loop is charged
             operators::ADD if gathers => None,
             operators::ADD | operators::INDEX | operators::OPT_INDEX => Some(PAID),
-            // their values are small, or one of their arguments
+            // the results are small, or equal to one of the arguments
             name if name.starts_with(['_', '!', '-', '@']) || name == operators::IN => None,
             "size" | "startsWith" | "endsWith" | "contains" | "exists" | "isSorted" | "hasValue" => None,
             "find" | "findAll" => {
@@ -241,7 +241,8 @@ fn call(function: &str, args: Vec<IdedExpr>) -> IdedExpr {
     IdedExpr { id: 0, expr: Expr::Call(CallExpr { func_name: function.to_owned(), target: None, args }) }
 }
 
-/// Adds what watched expressions call, and replaces functions that would do too much before they could pay.
+/// Adds the functions that rewritten expressions call, and replaces functions that would do too much work before they could
+/// be charged.
 pub(super) fn register(library: &mut Context<'_>) {
     library.add_function(TURN, |call: &FunctionContext<'_, '_>| -> ResolveResult {
         for name in call.args {
@@ -268,7 +269,7 @@ fn paid(call: &FunctionContext<'_, '_>) -> ResolveResult {
     Ok(value)
 }
 
-/// How large a value is, in steps.
+/// The size of a value in steps.
 pub(super) fn weight(value: &Cel) -> u64 {
     1 + match value {
         Cel::List(items) => items.iter().map(weight).sum(),
@@ -286,7 +287,7 @@ fn key_weight(key: &Key) -> u64 {
     }
 }
 
-/// The same of a value as it is kept in variables.
+/// Like [`weight`], for a value in the form that variables have.
 fn made(value: &dyn Val) -> u64 {
     1 + if let Some(list) = value.downcast_ref::<CelList>() {
         list.inner().iter().map(|item| made(item.as_ref())).sum()

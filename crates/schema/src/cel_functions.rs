@@ -1,4 +1,4 @@
-//! Functions that the library lacks, or has without a bound.
+//! Functions that the `cel` crate lacks, or implements without a limit.
 
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
@@ -13,12 +13,12 @@ use super::cel_budget::{spend, spend_regex};
 type Cel = kube_cel::cel::Value;
 type List = Arc<Vec<Cel>>;
 
-/// Patterns that are remembered. Those of definitions are few; others are made up by rules as they run.
+/// The most patterns in the cache. The patterns of definitions are few; rules may build others during evaluation.
 const PATTERNS_MOST: usize = 64;
-/// Most memory of a compiled pattern, in bytes.
+/// The memory limit of a compiled pattern, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
 
-/// What types are called, as values: no text that a rule could write is equal to one.
+/// The types as values. No string that a rule can write equals one of them.
 const TYPES: [&str; 12] = [
     "bool",
     "bytes",
@@ -35,11 +35,11 @@ const TYPES: [&str; 12] = [
 ];
 
 thread_local! {
-    /// Patterns of rules, compiled; the library compiles them at each call.
+    /// The compiled patterns of rules. The `cel` crate would compile them for each call.
     static PATTERNS: RefCell<HashMap<Arc<String>, Regex>> = RefCell::default();
 }
 
-/// Adds them.
+/// Adds the functions.
 pub(super) fn register(library: &mut Context<'_>) {
     library.add_function("matches", matches);
     library.add_function("replace", replace);
@@ -159,7 +159,7 @@ fn range(call: &FunctionContext<'_, '_>, most: i64) -> ResolveResult {
     Ok(Cel::List(Arc::new((0..most).map(Cel::Int).collect())))
 }
 
-/// Pays for comparing each with each.
+/// Charges for comparing each element of `a` with each element of `b`.
 fn pairs(a: &[Cel], b: &[Cel]) -> Result<(), ExecutionError> {
     spend((a.len() as u64).saturating_mul(b.len() as u64) / 4)
 }

@@ -1,6 +1,6 @@
-//! What a rule has already been satisfied with.
+//! Remembers values for which a rule held.
 //!
-//! A managed route alone has five hundred evaluations, nearly all on values that the service before had as well: a kind of
+//! A managed route alone needs five hundred evaluations, and nearly all values occurred in earlier services too: a type of
 //! filter, a number of matches, a well-known path.
 
 use std::collections::HashSet;
@@ -13,12 +13,12 @@ use super::{
     cel_value::escaped,
 };
 
-/// Values that are remembered for each rule.
+/// The most values that are remembered per rule.
 const MOST: usize = 64;
-/// Most bytes of a value that is remembered.
+/// The most bytes of a remembered value.
 const LONGEST: usize = 256;
 
-/// The values, as far as the rule looks at them, with which it held.
+/// The values for which the rule held, reduced to the parts that the rule reads.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     held: Mutex<HashSet<Box<[u8]>, ahash::RandomState>>,
@@ -27,12 +27,12 @@ pub(super) struct Memo {
 // === impl Memo ===
 
 impl Memo {
-    /// Whether the rule held for a value of which it looks at the same.
+    /// Whether the rule held for a value with the same relevant parts.
     pub(super) fn knows(&self, seen: &[u8]) -> bool {
         self.held.lock().contains(seen)
     }
 
-    /// Remembers that the rule held.
+    /// Records that the rule held for a value with these parts.
     pub(super) fn note(&self, seen: &[u8]) {
         let mut held = self.held.lock();
         if held.len() >= MOST {
@@ -42,14 +42,14 @@ impl Memo {
     }
 }
 
-/// Puts the part of a value that a rule looks at in place of `bytes`: two values of the same bytes are the same to the rule.
-/// False where there would be too many; then they say nothing.
+/// Writes the parts of a value that a rule reads into `bytes`. If two values have the same bytes, the rule cannot tell them
+/// apart. Returns false if there would be too many bytes; then `bytes` is incomplete.
 pub(super) fn seen(value: &Value, shape: &Shape, bytes: &mut Vec<u8>) -> bool {
     bytes.clear();
     write(value, Look::Into(shape), bytes)
 }
 
-/// Whether they are few so far.
+/// Returns false if there are too many bytes.
 fn write(value: &Value, look: Look<'_>, bytes: &mut Vec<u8>) -> bool {
     let Look::Into(shape) = look else {
         bytes.push(b'_');
@@ -68,7 +68,7 @@ fn write(value: &Value, look: Look<'_>, bytes: &mut Vec<u8>) -> bool {
         Value::Object(map) => {
             bytes.push(b'{');
             for (name, value) in map {
-                // Which of both a rule says depends on the schema.
+                // The schema determines which of the two names a rule uses.
                 let field = shape.field([name, &escaped(name)]);
                 if matches!(field, Look::Away) {
                     continue;
@@ -84,12 +84,12 @@ fn write(value: &Value, look: Look<'_>, bytes: &mut Vec<u8>) -> bool {
         Value::Bool(truth) => bytes.push(if *truth { b't' } else { b'f' }),
         Value::Number(number) => bytes.extend_from_slice(number.to_string().as_bytes()),
     }
-    // Two numbers in a list would read as one.
+    // Without a separator, two numbers in a list would read as one.
     bytes.push(b',');
     bytes.len() <= LONGEST
 }
 
-/// A text with its length before it, so that no text can look like something else.
+/// Writes a string with its length as a prefix, so that no string looks like something else.
 fn string(text: &str, bytes: &mut Vec<u8>) -> bool {
     let Ok(length) = u8::try_from(text.len()) else { return false };
     bytes.extend_from_slice(&[b'"', length]);

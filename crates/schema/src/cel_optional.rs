@@ -1,14 +1,15 @@
-//! Optional field selection (`self.?a.?b`), which the `cel` crate evaluates wrongly: a missing field is an error there.
+//! Optional field selection (`self.?a.?b`), which the `cel` crate evaluates incorrectly: it returns an error for a missing
+//! field.
 //!
-//! Chains are rewritten, before evaluation, to what they mean:
-//! `has(self.a) && has(self.a.b) ? optional.of(self.a.b) : optional.none()`.
+//! Before evaluation, chains are rewritten to an equivalent expression: `has(self.a) && has(self.a.b) ? optional.of(self.a.b)
+//! : optional.none()`.
 
 use kube_cel::cel::{
     common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators},
     parser::Parser,
 };
 
-/// Rewrites all chains in `expression`. `optional` names a variable that is an optional value itself (`oldSelf` of
+/// Rewrites all chains in `expression`. `optional` is the name of a variable that is itself an optional value (`oldSelf` in
 /// rules with optionalOldSelf).
 pub(super) fn rewrite(expression: &mut IdedExpr, optional: Option<&str>) {
     let chain = match &expression.expr {
@@ -45,7 +46,8 @@ pub(super) fn rewrite(expression: &mut IdedExpr, optional: Option<&str>) {
     }
 }
 
-/// The fields that a chain selects, and from what; none if `expression` is not a chain with an optional selection.
+/// Returns the base of a chain and the fields that it selects. Returns `None` if `expression` is not a chain with an optional
+/// selection.
 fn chain(expression: &IdedExpr) -> Option<(IdedExpr, Vec<String>)> {
     match &expression.expr {
         Expr::Call(call) if call.func_name == operators::OPT_SELECT => {
@@ -101,7 +103,7 @@ fn node(expr: Expr) -> IdedExpr {
     IdedExpr { id: 0, expr }
 }
 
-/// A call as the parser makes it, with another argument.
+/// Parses a call, and replaces its argument.
 fn optional_call(source: &str, argument: Option<IdedExpr>) -> IdedExpr {
     let mut parsed = Parser::new().parse(source).unwrap_or_default();
     if let (Expr::Call(call), Some(argument)) = (&mut parsed.expr, argument) {

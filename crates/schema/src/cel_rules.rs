@@ -1,4 +1,4 @@
-//! The rules of a node, as far as they are one.
+//! The rules of a node, with a common memo.
 
 use std::sync::OnceLock;
 
@@ -10,15 +10,15 @@ use super::{
     cel_shape::Shape,
 };
 
-/// The rules of a node. A filter of a route has fourteen, which all hold or do not by its type and by which fields it has: that is
-/// looked up once for all of them.
+/// The rules of a node. A filter of a route has fourteen rules, which all depend only on its type and on which fields it has.
+/// So a single lookup decides all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     each: Vec<Rule>,
     together: OnceLock<Option<Together>>,
 }
 
-/// What the rules look at that are about a value alone, and with what they held.
+/// The parts of a value that all rules without `oldSelf` read together, and the values for which they held.
 #[derive(Debug, Default)]
 struct Together {
     looks_at: Shape,
@@ -36,19 +36,19 @@ impl Rules {
         self.each.iter()
     }
 
-    /// Whether all rules that are about a value alone held for one of which they look at the same; not known where that is too
-    /// much to be remembered. What they look at is in `seen` then.
+    /// Whether all rules without `oldSelf` held for a value with the same relevant parts, which are in `seen` afterwards.
+    /// Returns `None` if the parts are too long to be remembered.
     pub(crate) fn known(&self, value: &Value, seen: &mut Vec<u8>) -> Option<bool> {
         let together = self.together()?;
         cel_memo::seen(value, &together.looks_at, seen).then(|| together.memo.knows(seen))
     }
 
-    /// What they look at, those that are about a value alone.
+    /// The parts of a value that the rules without `oldSelf` read together.
     pub(crate) fn looks_at(&self) -> Option<&Shape> {
         self.together().map(|together| &together.looks_at)
     }
 
-    /// Remembers that they held.
+    /// Records that these rules held for a value with these parts.
     pub(crate) fn note(&self, seen: &[u8]) {
         if let Some(together) = self.together() {
             together.memo.note(seen);
@@ -59,7 +59,7 @@ impl Rules {
         self.together
             .get_or_init(|| {
                 let shapes: Vec<&Shape> = self.each.iter().filter_map(Rule::looks_at).collect();
-                // One has its own memory.
+                // A single rule has its own memo.
                 (shapes.len() > 1).then(|| {
                     let mut together = Together::default();
                     for shape in shapes {

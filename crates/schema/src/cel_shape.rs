@@ -1,37 +1,37 @@
-//! Which part of a variable an expression looks at.
+//! Determines which parts of a variable an expression reads.
 //!
-//! The `cel` crate copies values deeply: a field when it is selected, an element in each turn of a loop, a target at each
-//! call of a method. A rule over a list of routes that asks for names copied every route with all that is in it, many
-//! times. What a rule cannot see is therefore not given to it.
+//! The `cel` crate copies values deeply: a field when it is selected, an element in each iteration of a loop, the target of
+//! each method call. A rule that reads the names in a list of routes would copy every route completely, many times. So a rule
+//! gets only the parts of a value that it reads.
 
 use std::collections::BTreeMap;
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-/// What is looked at in a value, and in what is in it. Elements of a list are always there, if only as nulls: how many
-/// there are can be asked for. So are scalars.
+/// The parts of a value that are read. Elements of a list are always present, at least as nulls, because their number can be
+/// read. Scalars are always present too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Everything.
+    /// Everything is read.
     whole: bool,
-    /// Which fields there are.
+    /// The names of the fields are read.
     keys: bool,
     fields: BTreeMap<String, Self>,
     items: Option<Box<Self>>,
 }
 
-/// How a part of a value is looked at.
+/// How a part of a value is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Look<'a> {
-    /// Not at all.
+    /// The part is not read.
     Away,
-    /// Whether it is there.
+    /// Only its presence is read.
     Presence,
-    /// In this way.
+    /// These parts of it are read.
     Into(&'a Shape),
 }
 
-/// The way from a variable to what an expression denotes.
+/// The path from a variable to the value of an expression.
 type Way = Vec<Step>;
 
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ enum Step {
     Item,
 }
 
-/// The parts of the free variables `names` that an expression looks at, in that order.
+/// Returns the parts of the free variables `names` that an expression reads, in that order.
 pub(super) fn of<const N: usize>(expression: &IdedExpr, names: [&str; N]) -> [Shape; N] {
     let variables = names.iter().enumerate();
     let bound = variables.map(|(variable, name)| ((*name).to_owned(), Some((variable, Way::new()))));
@@ -51,19 +51,19 @@ pub(super) fn of<const N: usize>(expression: &IdedExpr, names: [&str; N]) -> [Sh
 
 struct Looking<const N: usize> {
     shapes: [Shape; N],
-    /// What names stand for, the innermost last; none where that is no part of a variable.
+    /// The values of names, the innermost last. `None` for a name that is not part of a variable.
     bound: Vec<(String, Option<(usize, Way)>)>,
 }
 
 // === impl Shape ===
 
 impl Shape {
-    /// The shape of everything.
+    /// The shape of a value that is read completely.
     pub(super) const fn whole() -> Self {
         Self { whole: true, keys: true, fields: BTreeMap::new(), items: None }
     }
 
-    /// Takes in what another one looks at.
+    /// Adds the parts of another shape.
     pub(super) fn add(&mut self, other: &Self) {
         self.whole |= other.whole;
         self.keys |= other.keys;
@@ -75,7 +75,7 @@ impl Shape {
         }
     }
 
-    /// How a field is looked at that goes by one of `names`.
+    /// How a field is read. The expression may use either of `names`.
     pub(super) fn field(&self, names: [&str; 2]) -> Look<'_> {
         if self.whole {
             return Look::Into(self);
@@ -87,7 +87,7 @@ impl Shape {
         }
     }
 
-    /// How the elements are looked at.
+    /// How the elements are read.
     pub(super) fn items(&self) -> Look<'_> {
         if self.whole {
             return Look::Into(self);
@@ -106,14 +106,14 @@ impl Shape {
 // === impl Looking ===
 
 impl<const N: usize> Looking<N> {
-    /// The value of the expression goes where nobody follows it.
+    /// Handles an expression whose value is used in an unknown way, so that all of it counts as read.
     fn all(&mut self, expression: &IdedExpr) {
         if let Some((variable, way)) = self.denoted(expression) {
             self.shapes[variable].at(&way).whole = true;
         }
     }
 
-    /// What the expression denotes, if that is a part of a variable of which nothing is looked at yet.
+    /// Returns the part of a variable that the expression denotes, if it denotes one. Reading that part is not recorded yet.
     fn denoted(&mut self, expression: &IdedExpr) -> Option<(usize, Way)> {
         match &expression.expr {
             Expr::Ident(name) => {
@@ -122,7 +122,7 @@ impl<const N: usize> Looking<N> {
             Expr::Select(select) => {
                 let (variable, mut way) = self.denoted(&select.operand)?;
                 way.push(Step::Field(select.field.clone()));
-                // That it is there is part of the shape of what holds it.
+                // The shape of the parent records that the presence of the field is read.
                 self.shapes[variable].at(&way);
                 (!select.test).then_some((variable, way))
             }
@@ -215,7 +215,7 @@ impl<const N: usize> Looking<N> {
 mod tests {
     use super::{super::cel::Program, Shape, of};
 
-    /// A shape in words: `*` is everything, `#` which fields there are.
+    /// A shape as text: `*` is everything, `#` the names of the fields.
     fn shown(shape: &Shape) -> String {
         if shape.whole {
             return "*".to_owned();

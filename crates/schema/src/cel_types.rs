@@ -1,10 +1,9 @@
-//! What can be said about a CEL rule without running it: fields that the schema does not have, unknown names, and
-//! nested loops over unbounded lists.
+//! Static checks of CEL rules: fields that the schema does not have, unknown names, and nested loops over unbounded lists.
 //!
-//! This is far from cel-go's type checker and cost model; it finds the mistakes people make, and never refuses a rule
-//! that the reference accepts: what it does not understand has an unknown type, and costs are underestimated.
+//! These checks are much weaker than cel-go's type checker and cost model. They find common mistakes, and never refuse a rule
+//! that the reference accepts: expressions that they do not understand have an unknown type, and costs are underestimated.
 
-use kube_cel::cel::common::ast::{Expr, IdedExpr, LiteralValue, operators};
+use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 
 use super::{
     cel::Program,
@@ -12,16 +11,16 @@ use super::{
     structural::{Additional, Node},
 };
 
-/// Largest request, in bytes: what bounds lists without `maxItems`.
+/// The largest request in bytes. It limits lists without `maxItems`.
 const LARGEST_REQUEST: u64 = 3 * 1024 * 1024;
 
-/// Budget of one rule, in steps.
+/// The budget of one rule, in steps.
 const RULE_BUDGET: u64 = 10_000_000;
 
-/// Budget of all rules of a schema.
+/// The budget of all rules of a schema, in steps.
 const SCHEMA_BUDGET: u64 = 100_000_000;
 
-/// Names that stand for types.
+/// Names of types.
 const TYPE_NAMES: [&str; 14] = [
     "bool",
     "bytes",
@@ -39,17 +38,20 @@ const TYPE_NAMES: [&str; 14] = [
     "strings",
 ];
 
+/// The macro that gives a value a name. It is known where it is in scope: rules of schemas have no such macro.
+const BIND: &str = "cel.bind";
+
 /// Name spaces of functions.
 const SPACES: [&str; 8] = ["base64", "cel", "format", "google", "jsonpatch", "lists", "net", "regex"];
 
-/// Checks a rule on values of `schema`; the error is worded as cel-go words it.
+/// Checks a rule for values of `schema`. The error has cel-go's wording.
 pub(super) fn check(program: &Program, source: &str, schema: &Node) -> Result<(), String> {
     let mut scope: Vec<(String, Option<&Node>)> =
         vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), None)];
     walk(&program.expression, &mut scope, source).map(|_| ())
 }
 
-/// Whether the value of a rule on `schema` is known to be something else than a truth value.
+/// Whether the result of a rule on `schema` is known not to be a boolean.
 pub(super) fn is_no_condition(program: &Program, schema: &Node) -> bool {
     let mut scope: Vec<(String, Option<&Node>)> =
         vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), Some(schema))];
@@ -75,18 +77,29 @@ pub(super) fn is_no_condition(program: &Program, schema: &Node) -> bool {
     }
 }
 
+/// Checks an expression over one variable.
+pub(super) fn check_variable(
+    program: &Program,
+    source: &str,
+    variable: &str,
+    schema: &Node,
+) -> Result<(), String> {
+    let mut scope = vec![(BIND.to_owned(), None), (variable.to_owned(), Some(schema))];
+    walk(&program.expression, &mut scope, source).map(|_| ())
+}
+
 /// Checks an expression over untyped variables.
 ///
 /// # Errors
 ///
-/// Which name is not known, in the words of the reference.
+/// The unknown name, with the reference's wording.
 pub fn check_names(program: &Program, source: &str, variables: &[&str]) -> Result<(), String> {
     let mut scope: Vec<(String, Option<&Node>)> =
         variables.iter().map(|name| ((*name).to_owned(), None)).collect();
     walk(&program.expression, &mut scope, source).map(|_| ())
 }
 
-/// The schema of an expression's value, as far as it is known.
+/// Returns the schema of an expression's value, or `None` if it is unknown.
 fn walk<'s>(
     expression: &IdedExpr,
     scope: &mut Vec<(String, Option<&'s Node>)>,
@@ -125,6 +138,15 @@ fn walk<'s>(
             Err(at(source, &needle, &format!("undefined field '{}'", select.field)))
         }
         Expr::Call(call) => {
+            if let Some((name, value, result)) = bound(call)
+                && scope.iter().any(|(known, _)| known == BIND)
+            {
+                let schema = walk(value, scope, source)?;
+                scope.push((name.to_owned(), schema));
+                let schema = walk(result, scope, source);
+                scope.pop();
+                return schema;
+            }
             if let Some(on) = &call.target {
                 walk(on, scope, source)?;
             }
@@ -166,19 +188,41 @@ fn walk<'s>(
     }
 }
 
-/// What is said of a name that nothing declares.
-pub(super) fn undeclared(source: &str, name: &str) -> String {
-    at(source, name, &format!("undeclared reference to '{name}' (in container '')"))
+/// The name, the value and the result of `cel.bind(name, value, result)`.
+fn bound(call: &CallExpr) -> Option<(&str, &IdedExpr, &IdedExpr)> {
+    let Expr::Ident(space) = &call.target.as_ref()?.expr else { return None };
+    let [name, value, result] = call.args.as_slice() else { return None };
+    let Expr::Ident(name) = &name.expr else { return None };
+    (space == "cel" && call.func_name == "bind").then_some((name, value, result))
 }
 
-/// Whether the parser made this name.
+/// What is said of a message (`Name{…}`) that nothing declares: it is at its bracket.
+pub(super) fn undeclared_message(source: &str, name: &str) -> String {
+    let start = source.find(name).unwrap_or(0);
+    let offset = source[start..].find('{').map_or(start, |bracket| start + bracket);
+    at_offset(source, offset, &undeclared_text(name))
+}
+
+fn undeclared_text(name: &str) -> String {
+    format!("undeclared reference to '{name}' (in container '')")
+}
+
+/// What is said of a name that nothing declares.
+pub(super) fn undeclared(source: &str, name: &str) -> String {
+    at(source, name, &undeclared_text(name))
+}
+
+/// Whether the parser generated this name.
 fn internal(name: &str) -> bool {
     name.starts_with('@') || name.starts_with("__") || name.contains('.')
 }
 
-/// An error at the place of `needle` in `source`, with the line and a mark below it.
+/// An error at the position of `needle` in `source`, with the line and a marker below it.
 fn at(source: &str, needle: &str, what: &str) -> String {
-    let offset = source.find(needle).unwrap_or(0);
+    at_offset(source, source.find(needle).unwrap_or(0), what)
+}
+
+fn at_offset(source: &str, offset: usize, what: &str) -> String {
     let line_start = source[..offset].rfind('\n').map_or(0, |at| at + 1);
     let line = source[..offset].matches('\n').count() + 1;
     let column = source[line_start..offset].chars().count();
@@ -186,7 +230,7 @@ fn at(source: &str, needle: &str, what: &str) -> String {
     format!("ERROR: <input>:{line}:{}: {what}\n | {text}\n | {}^", column + 1, ".".repeat(column))
 }
 
-/// Costs of the rules of a schema, added up.
+/// The total cost of the rules of a schema.
 #[derive(Debug, Default)]
 pub(super) struct Costs {
     total: u64,
@@ -195,7 +239,7 @@ pub(super) struct Costs {
 // === impl Costs ===
 
 impl Costs {
-    /// Adds a rule on a node that can occur `times` in one object; what is wrong with its cost.
+    /// Adds a rule of a node that may occur `times` times in one object. Returns errors about its cost.
     pub(super) fn add(&mut self, program: &Program, schema: &Node, times: u64) -> Vec<String> {
         let mut scope = vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), None)];
         let once = steps(&program.expression, &mut scope);
@@ -214,7 +258,7 @@ impl Costs {
         wrong
     }
 
-    /// What is wrong with the sum.
+    /// Returns an error if the total cost is too high.
     pub(super) fn total(&self) -> Option<String> {
         (self.total > SCHEMA_BUDGET.saturating_mul(100)).then(|| {
             exceeded("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget")
@@ -228,7 +272,8 @@ fn exceeded(what: &str) -> String {
     )
 }
 
-/// Loop iterations of an expression, at least one. Only loops are counted: a lower bound of the reference's estimate.
+/// The number of loop iterations of an expression, at least one. Only loops count, so this is a lower bound of the
+/// reference's estimate.
 fn steps(expression: &IdedExpr, scope: &mut Vec<(String, Option<&Node>)>) -> u64 {
     match &expression.expr {
         Expr::Comprehension(loop_) => {
@@ -263,12 +308,12 @@ fn range_of<'s>(expression: &IdedExpr, scope: &[(String, Option<&'s Node>)]) -> 
     }
 }
 
-/// How many items of `schema` a request can hold at most.
+/// The most items of `schema` that fit into a request.
 pub(super) fn most_items(schema: &Node) -> u64 {
     LARGEST_REQUEST / (smallest(schema) + 1)
 }
 
-/// Bytes that the smallest value takes.
+/// The size of the smallest value, in bytes.
 fn smallest(schema: &Node) -> u64 {
     match schema.type_name() {
         "object" => schema

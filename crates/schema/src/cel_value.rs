@@ -1,4 +1,4 @@
-//! JSON as values of the Common Expression Language.
+//! Converts JSON to values of the Common Expression Language.
 
 use std::{
     borrow::Cow,
@@ -20,7 +20,7 @@ use super::{
 
 type Cel = kube_cel::cel::Value;
 
-/// A value as it is, whatever a schema says.
+/// Converts a value without a schema.
 pub(super) fn plain(value: &Value) -> Cel {
     match value {
         Value::Null => Cel::Null,
@@ -41,7 +41,7 @@ fn object(fields: impl Iterator<Item = (String, Cel)>) -> Cel {
     Cel::Map(Map { map: Arc::new(map) })
 }
 
-/// The part of a value that is looked at, as its schema types it.
+/// Converts the parts of a value that are read, with the types of its schema.
 pub(super) fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node>, shape: &Shape) -> Cel {
     let Some(schema) = schema else { return plain(value) };
     match value {
@@ -49,7 +49,7 @@ pub(super) fn convert(library: &Context<'_>, value: &Value, schema: Option<&Node
             Cel::Float(number.as_f64().unwrap_or(f64::NAN))
         }
         Value::Number(number) if schema.type_name() == "integer" => {
-            // `1.0` is a valid integer on the wire.
+            // In JSON, `1.0` is a valid integer.
             number.as_i64().or_else(|| number.as_f64().and_then(whole)).map_or_else(|| plain(value), Cel::Int)
         }
         Value::String(_) => {
@@ -104,7 +104,7 @@ fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }
 
-/// The CEL identifier of a field.
+/// The CEL identifier for a field.
 pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
     if is_reserved(name) {
         return format!("__{name}__").into();
@@ -121,7 +121,7 @@ pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
     name.into()
 }
 
-/// Whether a word is no identifier in CEL; fields of these names are written `__word__`.
+/// Whether a word is reserved in CEL. A field with such a name is written `__word__`.
 fn is_reserved(name: &str) -> bool {
     matches!(
         name,

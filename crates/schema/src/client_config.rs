@@ -1,10 +1,10 @@
-//! Where an API server finds a webhook.
+//! The address at which an API server calls a webhook.
 
 use serde_json::Value;
 
 use crate::Cause;
 
-/// Appends everything wrong with the `clientConfig` of a webhook at `at`: where the API server finds it.
+/// Appends the errors of a webhook's `clientConfig` at the path `at`.
 pub fn check_client_config(config: &Value, at: &str, causes: &mut Vec<Cause>) {
     match (config.get("url"), config.get("service")) {
         (Some(url), None) => url_of(url, &format!("{at}.url"), causes),

@@ -1,13 +1,13 @@
-//! Filling in the defaults of a schema, and dropping nulls that it does not allow.
+//! Fills in the defaults of a schema, and drops nulls that it does not allow.
 
 use serde_json::Value;
 
 use super::structural::{ListType, Node};
 
-/// Fills in defaults, then drops nulls of fields that are neither nullable nor defaulted, in the reference's order.
+/// Fills in defaults, then drops nulls in fields that are neither nullable nor have a default. This is the reference's order.
 pub(crate) fn default(object: &mut Value, schema: &Node) {
     fill(object, schema);
-    // Hardly any object has one, and to ask a schema about each field takes longer.
+    // Objects rarely contain a null, and looking up the schema of each field would take longer.
     if has_null(object) {
         drop_nulls(object, schema);
     }
@@ -26,7 +26,7 @@ fn wrong_null(value: &Value, schema: &Node) -> bool {
     value.is_null() && !schema.nullable
 }
 
-/// Fills in defaults, also where a null is not allowed.
+/// Fills in defaults, also in place of nulls that are not allowed.
 pub(crate) fn fill(value: &mut Value, schema: &Node) {
     if !schema.below.defaults {
         return;
@@ -86,8 +86,8 @@ fn drop_nulls(value: &mut Value, schema: &Node) {
     }
 }
 
-/// The item of `old` that corresponds to item `index` of `new`: by its keys in a list of type map, none otherwise
-/// (sets and atomic lists are not correlated).
+/// Returns the item of `old` that corresponds to `item` by its keys, in a list of type map. Returns `None` for sets and
+/// atomic lists, which are not correlated.
 pub(crate) fn correlated<'a>(schema: &Node, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
     let ListType::Map(keys) = &schema.list else { return None };
     let old = old?.as_array()?;

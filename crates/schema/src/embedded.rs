@@ -1,4 +1,4 @@
-//! Metadata: of the object itself and of embedded resources.
+//! Metadata of the object itself and of embedded resources.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::Cause;
 
-/// Fields of ObjectMeta with the JSON type each must have.
+/// The fields of ObjectMeta with their JSON types.
 const FIELDS: [(&str, &str); 15] = [
     ("annotations", "map"),
     ("creationTimestamp", "string"),
@@ -32,7 +32,7 @@ const OWNER_FIELDS: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controlle
 const MANAGED_FIELDS: [&str; 7] =
     ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
 
-/// Drops unknown fields of `metadata` at `path`; their paths, sorted.
+/// Drops unknown fields of `metadata` at `path`. Returns their paths, sorted.
 pub(crate) fn prune_metadata(metadata: &mut Value, path: &str) -> Vec<String> {
     let mut dropped = Vec::new();
     if let Value::Object(map) = metadata {
@@ -61,7 +61,7 @@ fn retain(map: &mut Map<String, Value>, path: &str, known: &[&str], dropped: &mu
     });
 }
 
-/// What the reference's decoder says about a `metadata` that cannot be read, if it cannot.
+/// Returns the error of the reference's decoder if `metadata` cannot be decoded.
 pub(crate) fn mistyped_metadata(metadata: &Value) -> Option<String> {
     let Value::Object(map) = metadata else {
         return (!metadata.is_null()).then(|| {
@@ -111,7 +111,7 @@ pub(crate) fn mistyped_metadata(metadata: &Value) -> Option<String> {
 
 /// Brings the metadata of an object and of what is embedded in it into the form in which the reference's types write it;
 /// why that cannot be done, if it cannot.
-pub(crate) fn coerce(object: &mut Value, schema: &Node) -> Option<String> {
+pub(crate) fn coerce(object: &mut Value, schema: &Node, keeps_nulls: bool) -> Option<String> {
     if let Some(metadata) = object.get_mut("metadata") {
         if let Some(why) = mistyped_metadata(metadata) {
             return Some(why);
@@ -121,7 +121,8 @@ pub(crate) fn coerce(object: &mut Value, schema: &Node) -> Option<String> {
     let mut wrong = None;
     each_embedded(object, schema, "", &mut |resource, path| {
         for field in ["apiVersion", "kind"] {
-            if let Some(value) = resource.get(field).filter(|value| !value.is_string()) {
+            let kept = |value: &&Value| value.is_string() || keeps_nulls && value.is_null();
+            if let Some(value) = resource.get(field).filter(|value| !kept(value)) {
                 let path = join(path, field);
                 wrong.get_or_insert_with(|| format!("{path}: Invalid value: {value}: must be a string"));
             }
@@ -138,7 +139,8 @@ pub(crate) fn coerce(object: &mut Value, schema: &Node) -> Option<String> {
     wrong
 }
 
-/// What typed metadata does not write goes: nothing, and what is empty. A null in a map or list of texts is an empty text.
+/// Drops nulls and empty values, which typed metadata does not write. A null in a map or list of strings becomes an empty
+/// string.
 fn tidy(metadata: &mut Value) {
     if metadata.is_null() {
         *metadata = Value::Object(Map::new());
@@ -168,7 +170,7 @@ fn text_of_null(value: &mut Value) {
     }
 }
 
-/// A JSON type as Go's decoder names it.
+/// The name of a JSON type in messages of Go's decoder.
 pub fn go_type(value: &Value) -> &'static str {
     match type_of(value) {
         "boolean" => "bool",
@@ -177,7 +179,7 @@ pub fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Drops unknown metadata fields of embedded resources; their paths, sorted.
+/// Drops unknown metadata fields of embedded resources. Returns their paths, sorted.
 pub(crate) fn prune_embedded(object: &mut Value, schema: &Node) -> Vec<String> {
     let mut dropped = Vec::new();
     each_embedded(object, schema, "", &mut |resource, path| {
@@ -215,7 +217,7 @@ fn each_embedded(value: &mut Value, schema: &Node, path: &str, act: &mut dyn FnM
     }
 }
 
-/// Appends what is wrong with apiVersion, kind and metadata of embedded resources.
+/// Appends the errors in apiVersion, kind and metadata of embedded resources.
 pub(crate) fn check(value: &Value, schema: &Node, path: &str, causes: &mut Vec<Cause>) {
     if !schema.below.embedded {
         return;
@@ -249,7 +251,10 @@ fn resource(map: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
     let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default();
     let api_version = text("apiVersion");
     // what is there and empty is wrong in another way than what is missing
-    let empty = |name: &str| Cause::invalid(join(path, name), &Value::from(""), "must not be empty");
+    let empty = |name: &str| match map.get(name) {
+        Some(value) if !value.is_string() => Cause::invalid(join(path, name), value, "must be a string"),
+        _ => Cause::invalid(join(path, name), &Value::from(""), "must not be empty"),
+    };
     if api_version.is_empty() && map.contains_key("apiVersion") {
         causes.push(empty("apiVersion"));
     } else if api_version.is_empty() {

@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::LazyLock};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use regex::Regex;
 
-/// Formats that the reference looks at; it strips all others from a schema.
+/// The formats that the reference checks. It removes all others from a schema.
 const KNOWN: [&str; 25] = [
     "bsonobjectid",
     "byte",
@@ -34,12 +34,12 @@ const KNOWN: [&str; 25] = [
     "uuid5",
 ];
 
-/// Whether the reference looks at `format`.
+/// Whether the reference checks `format`.
 pub(crate) fn known(format: &str) -> bool {
     KNOWN.contains(&format)
 }
 
-/// Whether `text` is of `format`; unknown formats accept everything.
+/// Whether `text` has the format. Unknown formats accept everything.
 pub(crate) fn matches(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => DATE_TIME.is_match(text) && date(&text[..10]),

@@ -1,14 +1,15 @@
-//! What the content of custom resources must look like, as kube-apiserver 1.34 decides it.
+//! Validates the content of custom resources like kube-apiserver 1.34.
 //!
-//! A [`StructuralSchema`] is one version of a CustomResourceDefinition: it drops unknown fields, fills in defaults and says
-//! what is wrong, by the schema and by its CEL rules, in the API server's words. [`validate_crd`] says what is wrong with a
-//! definition itself. The embedded API server asks it for every request; the controller and the commands without a
-//! cluster ask it whether a server would accept a merged spec.
+//! A [`StructuralSchema`] is the schema of one version of a CustomResourceDefinition: it drops unknown fields, fills in
+//! defaults and returns errors, by the schema and by its CEL rules, with the API server's wording. [`validate_crd`] returns
+//! the errors of a definition itself. The embedded API server calls this crate for every request. The controller, and
+//! commands that run without a cluster, use it to check whether a server would accept a merged spec.
 
 mod cause;
 mod cel;
 mod cel_bounds;
 mod cel_budget;
+mod cel_condition;
 mod cel_functions;
 mod cel_memo;
 mod cel_optional;
@@ -45,6 +46,7 @@ use serde_json::Value;
 
 pub use cause::Cause;
 pub use cel::Program;
+pub use cel_condition::{Variable, check_condition};
 pub use cel_types::check_names as check_expression;
 pub use client_config::check_client_config;
 pub use crd::{default_crd, names_status, terminating, validate_crd};
@@ -52,7 +54,7 @@ pub use embedded::go_type;
 pub use names::subdomain;
 use structural::Node;
 
-/// The schema of one version of a custom resource. Cheap to clone, and compiled at its first use: at start-up most
+/// The schema of one version of a custom resource. It is cheap to clone, and compiled when it is first used: at start-up most
 /// definitions are only registered.
 #[derive(Debug, Clone, Default)]
 pub struct StructuralSchema {
@@ -61,27 +63,27 @@ pub struct StructuralSchema {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The schema as written, as JSON: a tree of it takes many times the space, and most are never looked at.
+    /// The schema as JSON text. A tree would take many times the memory, and most schemas are never read.
     text: Cow<'static, str>,
-    /// The schema as written, for OpenAPI documents and for field ownership.
+    /// The schema as a tree, for OpenAPI documents and for field ownership.
     source: OnceLock<Value>,
     /// `spec.preserveUnknownFields` of the definition.
     preserve: bool,
     node: OnceLock<Arc<Node>>,
 }
 
-/// Schemas in use, by a hash of their text: a definition is registered anew with each change of its status or of another
-/// version, and its checked rules need not be compiled again for that.
+/// Schemas in use, by a hash of their text. A definition is registered again whenever its status or another version changes,
+/// and then its rules need not be compiled again.
 static KNOWN: LazyLock<Mutex<HashMap<u64, Weak<Inner>>>> = LazyLock::new(Mutex::default);
 
-/// What a validation found.
+/// The result of a validation.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
-    /// Why the object is refused; empty if it is not.
+    /// Why the object is refused; empty if it is accepted.
     pub causes: Vec<Cause>,
-    /// How many of the causes are the schema's; CEL rules gave the rest.
+    /// How many of the causes come from the schema; the rest come from CEL rules.
     pub of_schema: usize,
-    /// Failures of rules on values that did not change: tolerated, but the caller is told.
+    /// Failed rules for values that did not change. They are tolerated, but reported to the client.
     pub warnings: Vec<String>,
 }
 
@@ -94,13 +96,13 @@ impl StructuralSchema {
         Self::of(&version["schema"]["openAPIV3Schema"], crd["spec"]["preserveUnknownFields"] == true)
     }
 
-    /// The schema that this JSON says.
+    /// Creates a schema from its JSON text.
     pub fn parse(schema: &'static str) -> Self {
         Self::known(Cow::Borrowed(schema), false)
     }
 
     fn of(schema: &Value, preserve: bool) -> Self {
-        // values made of JSON can be written as JSON
+        // a JSON value can always be serialized
         Self::known(Cow::Owned(serde_json::to_string(schema).unwrap_or_default()), preserve)
     }
 
@@ -131,19 +133,20 @@ impl StructuralSchema {
         })
     }
 
-    /// The `openAPIV3Schema` as written; null if there is none.
+    /// The `openAPIV3Schema` as a tree; null if there is none.
     pub fn source(&self) -> &Value {
         self.inner.source.get_or_init(|| self.inner.read())
     }
 
-    /// Dotted paths of fields that pruning will drop (`spec.nope`, `spec.items[0].x`), in the reference's order: of the
-    /// metadata, of the schema, of embedded metadata, each sorted.
+    /// The paths of the fields that pruning drops (`spec.nope`, `spec.items[0].x`), in the reference's order: those in the
+    /// metadata, those that the schema lacks, those in embedded metadata, each sorted.
     pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
         self.prune(&mut object.clone())
     }
 
-    /// Drops unknown fields; their paths as in [`Self::unknown_fields`]. Nothing is defaulted: this is all that happens
-    /// to an object that is converted to this version. Floats without a fraction become integers, as wherever Go prints.
+    /// Drops unknown fields, and returns their paths as in [`Self::unknown_fields`]. Does not fill in defaults: an object
+    /// that is converted to this version is only pruned. Floats without a fraction become integers, because Go prints them
+    /// so.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         numbers::make_whole(object);
         let mut dropped = match object.get_mut("metadata") {
@@ -166,23 +169,28 @@ impl StructuralSchema {
         self.default(object);
     }
 
-    /// Fills in defaults alone: nulls stay where applying put them.
+    /// Fills in defaults, and keeps nulls, which a server-side apply may have set.
     pub fn fill_in(&self, object: &mut Value) {
         default::fill(object, self.node());
     }
 
-    /// Brings the metadata of a custom resource, and of resources in it, into the form of the reference's types; why that
-    /// cannot be done, in the words of the reference's decoder, if it cannot.
+    /// Normalises the metadata of a custom resource, and of resources in it, to the form that the reference's types write.
+    /// Returns the error of the reference's decoder if that is not possible.
     pub fn coerce_metadata(&self, object: &mut Value) -> Option<String> {
-        embedded::coerce(object, self.node())
+        embedded::coerce(object, self.node(), false)
     }
 
-    /// Everything wrong with `new`; `old` is the stored object on updates (transition rules, ratcheting).
+    /// As [`Self::coerce_metadata`], for what was applied: it keeps its nulls, which validation refuses.
+    pub fn coerce_applied_metadata(&self, object: &mut Value) -> Option<String> {
+        embedded::coerce(object, self.node(), true)
+    }
+
+    /// Returns all errors of `new`. `old` is the stored object on updates, for transition rules and ratcheting.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         self.judge(new, old).causes
     }
 
-    /// As [`Self::validate`], with the failures that were tolerated.
+    /// Like [`Self::validate`], and also returns the tolerated failures.
     pub fn judge(&self, new: &Value, old: Option<&Value>) -> Verdict {
         let node = self.node();
         let mut causes = validate::check(new, old, node, "");
@@ -217,12 +225,12 @@ impl StructuralSchema {
 
 impl Inner {
     fn read(&self) -> Value {
-        // it was written from a tree; the default schema has no text
+        // the text was written from a tree; the default schema has no text
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 }
 
-/// Whether a finding means that rules may not be evaluated: the value may not have the shape that they rely on.
+/// Whether this cause prevents the evaluation of rules, because the value may not have the structure on which they rely.
 fn blocks_rules(cause: &Cause) -> bool {
     matches!(
         cause.reason,

@@ -1,4 +1,4 @@
-//! Uniqueness of items in lists of type set and map.
+//! Checks that items are unique in lists of type set and map.
 
 use std::{collections::HashSet, hash::Hash};
 
@@ -64,7 +64,7 @@ fn key_of<'a>(item: &'a Value, keys: &[Box<str>]) -> Vec<Option<&'a Value>> {
     keys.iter().map(|key| item.get(&**key)).collect()
 }
 
-/// Indices of the items whose key an earlier one has.
+/// The indices of the items whose key an earlier item has.
 fn repeated<'a, K: Hash + Eq>(items: &'a [Value], key: impl Fn(&'a Value) -> K) -> Vec<usize> {
     if items.len() < 2 {
         return Vec::new();
@@ -81,7 +81,7 @@ mod tests {
     use super::check;
     use crate::structural::Node;
 
-    /// Where items repeat earlier ones, and what of them does.
+    /// The paths of items that repeat earlier ones, with the repeated value.
     fn repeated(value: &Value) -> Vec<(String, String)> {
         let schema = json!({"type": "object", "properties": {
             "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},

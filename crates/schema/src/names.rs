@@ -1,4 +1,4 @@
-//! Rules for names, with the reference's explanations.
+//! Rules for names, with the reference's messages.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ regexes! {
 
 const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// A DNS-1035 label.
+/// Checks that a name is a DNS-1035 label.
 pub(crate) fn label_1035(name: &str) -> Result<(), String> {
     if name.len() > 63 {
         return Err("must be no more than 63 characters".to_owned());
@@ -30,11 +30,11 @@ pub(crate) fn label_1035(name: &str) -> Result<(), String> {
     Err("a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')".to_owned())
 }
 
-/// Whether a name is a DNS-1123 subdomain.
+/// Checks that a name is a DNS-1123 subdomain.
 ///
 /// # Errors
 ///
-/// What such a name looks like, in the reference's words.
+/// The rules for such a name, with the reference's wording.
 pub fn subdomain(name: &str) -> Result<(), String> {
     if name.len() > 253 {
         return Err("must be no more than 253 characters".to_owned());
@@ -42,7 +42,7 @@ pub fn subdomain(name: &str) -> Result<(), String> {
     if SUBDOMAIN.is_match(name) { Ok(()) } else { Err(SUBDOMAIN_TEXT.to_owned()) }
 }
 
-/// A label or annotation key.
+/// Checks that a name is a label or annotation key.
 pub(crate) fn qualified(name: &str) -> Result<(), String> {
     let (prefix, name) = match name.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -65,7 +65,7 @@ pub(crate) fn qualified(name: &str) -> Result<(), String> {
     Err("name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')".to_owned())
 }
 
-/// The value of a label.
+/// Checks that a text is the value of a label.
 pub(crate) fn label_value(value: &str) -> Result<(), String> {
     if value.len() > 63 {
         return Err("must be no more than 63 characters".to_owned());

@@ -1,11 +1,11 @@
-//! Numbers as Go prints them: a float without a fraction has no decimal point.
+//! Converts numbers to the form in which Go prints them: a float without a fraction has no decimal point.
 
 use serde_json::Value;
 
-/// Up to here every integer is a float and the other way round.
+/// Up to this limit, floats represent all integers exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Makes integers of floats that are integers, wherever they are in `value`.
+/// Converts all floats without a fraction in `value` to integers.
 pub(crate) fn make_whole(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {

@@ -1,8 +1,8 @@
-//! The path of the value at which a walk is.
+//! The path of the current value in a walk.
 
 use std::{fmt::Write as _, ops::Deref};
 
-/// One text that grows and shrinks on the way: a walk visits hundreds of values, and tells the path of hardly any.
+/// A single text that grows and shrinks during the walk: a walk visits hundreds of values, and needs the path of very few.
 #[derive(Debug, Default)]
 pub(super) struct Path(String);
 

@@ -1,11 +1,11 @@
-//! Regular expressions as Go reads them: `\d`, `\s`, `\w` and `\b` are about ASCII.
+//! Regular expressions with Go's semantics: `\d`, `\s`, `\w` and `\b` match only ASCII.
 
 use regex::Regex;
 
-/// Compiles a pattern with the classes of Go.
+/// Compiles a pattern with Go's character classes.
 ///
 /// # Errors
-/// When it is no regular expression.
+/// If it is not a valid regular expression.
 pub(crate) fn compile(source: &str) -> Result<Regex, regex::Error> {
     Regex::new(&translate(source))
 }
@@ -23,7 +23,7 @@ fn translate(source: &str) -> String {
             '[' if !class => {
                 class = true;
                 out.push('[');
-                // A bracket that comes first is an ordinary character of the class.
+                // A bracket at the start of a class is an ordinary character.
                 let mut rest = characters.as_str();
                 if let Some(after) = rest.strip_prefix('^') {
                     out.push('^');
@@ -35,7 +35,7 @@ fn translate(source: &str) -> String {
                 }
                 characters = rest.chars();
             }
-            // Classes of classes are an extension of ours; `[:alpha:]` is not.
+            // Nested classes are an extension of the `regex` crate, except for `[:alpha:]`.
             '[' if !characters.as_str().starts_with(':') => out.push_str("\\["),
             '[' => {
                 let rest = characters.as_str();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::structural::Node;
 
-/// Schemas of fields by name. Most schemas have a few: a tree would have more room than content. Short names come first, since two
-/// lengths are compared at once, and most names are told apart by them.
+/// The schemas of fields by name. Most schemas have a few fields, so a sorted list needs less memory than a tree. Short names
+/// come first: comparing two lengths is fast, and mostly decides.
 #[derive(Debug, Default)]
 pub(crate) struct Properties(Box<[(Box<str>, Arc<Node>)]>);
 
@@ -27,7 +27,7 @@ impl Properties {
 }
 
 impl FromIterator<(Box<str>, Arc<Node>)> for Properties {
-    /// Of several schemas of one name, the last one counts.
+    /// If a name occurs several times, the last schema counts.
     fn from_iter<I: IntoIterator<Item = (Box<str>, Arc<Node>)>>(properties: I) -> Self {
         let known: std::collections::BTreeMap<_, _> = properties.into_iter().collect();
         let mut sorted: Box<[_]> = known.into_iter().collect();

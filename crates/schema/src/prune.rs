@@ -1,4 +1,4 @@
-//! Dropping fields that a schema does not know, and the names of those fields.
+//! Drops fields that a schema does not have, and returns their names.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::{
 /// Fields that every resource has besides its schema.
 const ROOT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Drops from `object`, a whole resource, what `schema` does not know; the paths of what was dropped, sorted.
+/// Drops from `object`, a complete resource, all fields that `schema` does not have. Returns their paths, sorted.
 pub(crate) fn prune(object: &mut Value, schema: &Node) -> Vec<String> {
     let mut dropped = Vec::new();
     node(object, schema, true, &mut Path::default(), &mut dropped);
@@ -60,7 +60,7 @@ fn node(value: &mut Value, schema: &Node, root: bool, path: &mut Path, dropped: 
     }
 }
 
-/// A value without a schema: its objects lose all fields.
+/// Drops all fields of the objects in a value without a schema.
 fn unknown(value: &mut Value, path: &mut Path, dropped: &mut Vec<String>) {
     match value {
         Value::Object(map) => map.retain(|name, _| {

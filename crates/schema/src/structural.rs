@@ -1,4 +1,4 @@
-//! The compiled form of an `openAPIV3Schema`: what pruning, defaulting and validation walk.
+//! The compiled form of an `openAPIV3Schema`, which pruning, defaulting and validation walk.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,8 +10,8 @@ use serde_json::{Value, value::RawValue};
 
 use super::{cel::Rule, cel_rules::Rules, formats, patterns, properties::Properties};
 
-/// Deepest nesting that is compiled; below it a schema accepts anything. The reference has no limit, but its request
-/// size limit keeps schemas far shallower, and the walkers here recurse.
+/// The deepest nesting that is compiled. Below it, a schema accepts anything. The reference has no limit, but its limit on
+/// the size of requests keeps schemas far shallower, and the walks here are recursive.
 const DEEPEST: usize = 100;
 
 /// One node of a structural schema.
@@ -35,17 +35,17 @@ pub(crate) struct Node {
     pub(crate) bounds: Option<Box<Bounds>>,
     pub(crate) logic: Option<Box<Logic>>,
     pub(crate) rules: Rules,
-    /// What occurs at this node or below it, so that walks skip the rest.
+    /// The features at this node or below it, so that walks can skip subtrees.
     pub(crate) below: Below,
 }
 
-/// Which of the costlier features occur in a subtree.
+/// The more expensive features that a subtree has.
 #[derive(Debug, Default, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of features")]
 pub(crate) struct Below {
     pub(crate) rules: bool,
     pub(crate) defaults: bool,
-    /// Sets and maps, whose items must be unique.
+    /// Lists of type set and map, whose items must be unique.
     pub(crate) lists: bool,
     pub(crate) embedded: bool,
 }
@@ -71,7 +71,7 @@ pub(crate) enum Additional {
     Schema(Arc<Node>),
 }
 
-/// Rules on single values.
+/// Limits on single values.
 #[derive(Debug, Default)]
 pub(crate) struct Bounds {
     pub(crate) format: Option<Box<str>>,
@@ -91,7 +91,8 @@ pub(crate) struct Bounds {
     pub(crate) values: Option<Vec<Value>>,
 }
 
-/// A regular expression, compiled at its first use: a large definition has hundreds, a request meets few.
+/// A regular expression. It is compiled when it is first used: a large definition has hundreds of them, and a request needs
+/// few.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub(crate) source: Box<str>,
@@ -107,8 +108,8 @@ pub(crate) struct Logic {
     pub(crate) not: Option<Arc<Node>>,
 }
 
-/// Compiles a schema part by part. Parts of the same text become one node: a pod's schema is in that of a service five times, and
-/// a container's in each of those three times.
+/// Compiles a schema part by part. Parts with the same text become the same node: the schema of a service has a pod's schema
+/// five times, and each of these has a container's schema three times.
 #[derive(Default)]
 struct Compiler<'a> {
     known: HashMap<&'a str, Compiled, ahash::RandomState>,
@@ -117,11 +118,11 @@ struct Compiler<'a> {
 #[derive(Clone)]
 struct Compiled {
     node: Arc<Node>,
-    /// How many levels there are below it; [`DEEPEST`] where there would be more than are compiled.
+    /// The number of levels below it, limited to [`DEEPEST`].
     height: usize,
 }
 
-/// What a schema says, key by key, as text.
+/// The keys of a schema, with their values as text.
 type Keys<'a> = BTreeMap<String, &'a RawValue>;
 
 // === impl Pattern ===
@@ -131,8 +132,8 @@ impl Pattern {
         Self { source: source.into(), compiled: OnceLock::new() }
     }
 
-    /// Whether the pattern matches somewhere in `text`. A pattern that does not compile matches everything: the
-    /// definition was checked when it was stored.
+    /// Whether the pattern matches anywhere in `text`. A pattern that does not compile matches everything: the definition was
+    /// checked when it was written.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.compiled
             .get_or_init(|| patterns::compile(&self.source).ok())
@@ -144,10 +145,10 @@ impl Pattern {
 // === impl Bounds ===
 
 impl Bounds {
-    /// Takes over a key of a schema, if it is one of these.
+    /// Sets a limit from a key of a schema. Returns whether the key is one of these limits.
     fn set(&mut self, key: &str, value: &Value) -> bool {
         match key {
-            // The others, int32 and int64 among them, are for whoever reads the schema.
+            // Other formats, such as int32 and int64, are only information for readers of the schema.
             "format" => self.format = value.as_str().filter(|f| formats::known(f)).map(Into::into),
             "minimum" => self.minimum = value.as_f64(),
             "maximum" => self.maximum = value.as_f64(),
@@ -172,12 +173,12 @@ impl Bounds {
 // === impl Node ===
 
 impl Node {
-    /// Compiles a schema from its JSON text; anything that is not a schema accepts everything.
+    /// Compiles a schema from its JSON text. A text that is not a schema accepts everything.
     pub(crate) fn compile(schema: &str) -> Arc<Self> {
         Compiler::default().at(schema, 0).node
     }
 
-    /// Takes over a key of its own.
+    /// Sets a field from a key of the schema.
     fn set(&mut self, key: &str, value: Value, keys: &Keys<'_>) {
         match key {
             "type" => {
@@ -225,7 +226,7 @@ impl Node {
         self.properties.iter().map(|(_, node)| node).chain(additional).chain(self.items.as_deref())
     }
 
-    /// The schema of field `name`: a property, or that of additional ones.
+    /// The schema of the field `name`: that of a property, or of additional properties.
     pub(crate) fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(match &self.additional {
             Additional::Schema(node) => Some(node),
@@ -233,7 +234,7 @@ impl Node {
         })
     }
 
-    /// Name of the type for messages of CEL rules: `object`, `string`, …; empty for an int-or-string.
+    /// The name of the type for messages about CEL rules: `object`, `string`, …; empty for an int-or-string.
     pub(crate) fn type_name(&self) -> &str {
         match self.types.as_slice() {
             [one] => one,
@@ -262,12 +263,12 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The schemas within one.
+/// The nested schemas of a schema.
 struct Parts<'c, 'a> {
     compiler: &'c mut Compiler<'a>,
-    /// Of the one.
+    /// The depth of the enclosing schema.
     depth: usize,
-    /// As known so far.
+    /// The height of the enclosing schema, as far as it is known.
     height: usize,
 }
 
@@ -313,7 +314,7 @@ impl<'a> Parts<'_, 'a> {
                 "not" => logic.not = Some(self.schema(text)),
                 "description" => {}
                 key => {
-                    // Nested too deeply for a value, it says nothing.
+                    // A value that is nested too deeply becomes null.
                     let value = serde_json::from_str(text.get()).unwrap_or_default();
                     if bounds.set(key, &value) {
                         bounded = true;

@@ -1,4 +1,4 @@
-//! Validation of values against a schema, worded as the reference's OpenAPI validator words it.
+//! Validates values against a schema, with the wording of the reference's OpenAPI validator.
 
 use serde_json::{Map, Value};
 
@@ -10,16 +10,16 @@ use super::{
 };
 use crate::Cause;
 
-/// What a validation found, and how many checks it made: of failing alternatives the reference reports the one that
-/// got furthest.
+/// The result of a validation, with the number of checks: if all alternatives fail, the reference reports the one that made
+/// the most checks.
 #[derive(Default)]
 struct Found {
     causes: Vec<Cause>,
     checks: u32,
 }
 
-/// Everything wrong with `value` at `path`. With `old`, the corresponding stored value, parts that did not change are
-/// not judged again (ratcheting).
+/// Returns all errors of `value` at `path`. With `old`, the corresponding stored value, unchanged parts are not validated
+/// again (ratcheting).
 pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node, path: &str) -> Vec<Cause> {
     let mut found = Found::default();
     found.node(value, old, schema, &mut Path::at(path));
@@ -31,7 +31,7 @@ pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// JSON type of a value; integral floats are numbers.
+/// The JSON type of a value. Floats without a fraction are numbers.
 pub(crate) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -44,7 +44,7 @@ pub(crate) fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// A wrong type; `got` is both the printed value and the end of the text.
+/// The error for a wrong type. `got` is both the printed value and the end of the message.
 fn mistyped(path: &str, expected: &str, got: &str) -> Cause {
     let got = Value::from(got);
     Cause {
@@ -58,7 +58,7 @@ fn invalid(path: &str, value: &Value, detail: &str) -> Cause {
     Cause::invalid(path, value, format!("{path} in body {detail}"))
 }
 
-/// A cause that the reference attaches to no field.
+/// An error without a field.
 fn nowhere(detail: String) -> Cause {
     Cause::invalid("<nil>", &Value::from(""), detail)
 }
@@ -71,7 +71,7 @@ fn too_many(path: &str, count: usize, most: u64) -> Cause {
     }
 }
 
-/// A bound as Go prints a float.
+/// A limit in the form in which Go prints a float.
 fn number(value: f64) -> String {
     if value.abs() < 1e21 { format!("{value}") } else { format!("{value:e}").replace('e', "e+") }
 }
@@ -227,7 +227,7 @@ impl Found {
             && count < least
         {
             let detail = format!("should have at least {least} items");
-            // The reference shows how many there are.
+            // The reference prints the number of items.
             self.causes.push(invalid(path, &Value::from(count), &detail));
         }
         if let Some(most) = bounds.max_items
@@ -359,7 +359,7 @@ fn better(best: &mut Option<Found>, found: Found) {
     }
 }
 
-/// Equality of JSON values with numbers compared by value.
+/// Whether two JSON values are equal. Numbers are compared by value.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),

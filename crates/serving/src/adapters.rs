@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{Adapter, Model, Refusal, body::Body};
 
-/// What both requests may say.
+/// The fields of both requests.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Fields {

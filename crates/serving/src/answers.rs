@@ -1,4 +1,4 @@
-//! Answers put together from events, and what they cost.
+//! Complete answers, collected from events, and their token counts.
 
 use futures::{StreamExt, stream::BoxStream};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ pub(crate) async fn collect(
     (answers, usage)
 }
 
-/// How many tokens an event brings.
+/// Returns how many tokens an event adds.
 pub(crate) fn tokens(event: &Event) -> usize {
     usize::from(matches!(event, Event::Text { .. } | Event::Arguments { .. }))
 }

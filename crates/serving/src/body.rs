@@ -1,4 +1,4 @@
-//! Request bodies: JSON of a bounded size, with errors in the API's own form that name the field.
+//! Request bodies: JSON of limited size. Errors have the API's own form and name the field.
 
 use axum::{
     body::Bytes,
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Refusal;
 
-/// A decoded body. The Content-Type does not matter, as curl users forget it.
+/// A decoded body. The Content-Type is ignored, because curl users forget it.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
@@ -25,12 +25,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-/// Reads a body.
+/// Decodes a body.
 pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
-        // Without a path the body as a whole is wrong: `.` is how the library writes that.
+        // The library writes `.` for the path if the body as a whole is wrong.
         if path == "." {
             Refusal::bad_request(format!("request body: {}", error.inner()))
         } else {

@@ -73,10 +73,10 @@ fn call_id() -> String {
     format!("chatcmpl-tool-{}", unique())
 }
 
-/// Writes events as choices of chunks.
+/// Converts events to choices of chunks.
 struct Writer {
     with_logprobs: bool,
-    /// Names of calls, by answer and number.
+    /// The ids of tool calls, by answer and number.
     ids: HashMap<(usize, usize), String>,
 }
 

@@ -26,7 +26,7 @@ pub(crate) async fn create(
     let copies = job.copies;
     let count = job.prompts.len() * copies;
     let with_logprobs = job.sampling.logprobs.is_some();
-    // What stands before each answer.
+    // The text before each answer.
     let prefixes: Vec<String> = (0..count)
         .map(|choice| match fields.echo {
             Some(true) => job.prompts[choice / copies].text.clone(),
@@ -74,10 +74,10 @@ fn part(choice: usize, text: &str, logprobs: &Value, tokens: usize) -> Part {
     Part { choice, tokens }
 }
 
-/// Writes events as choices of chunks.
+/// Converts events to choices of chunks.
 struct Writer {
     with_logprobs: bool,
-    /// How long each answer is, in characters.
+    /// The length of each answer in characters.
     offsets: Vec<usize>,
 }
 

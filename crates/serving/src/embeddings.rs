@@ -1,4 +1,4 @@
-//! `POST /v1/embeddings`: vectors of texts, from models that are made for it.
+//! `POST /v1/embeddings`: vectors of texts, from embedding models.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use crate::{
     reply::{now, request_id},
 };
 
-/// Texts of one request, as OpenAI has it.
+/// The most texts in one request, as in OpenAI's API.
 const MOST_TEXTS: usize = 2048;
 
-/// What the vectors of a model are like.
+/// The properties of a model's vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vectors {
-    /// Numbers of a vector.
+    /// The number of elements in a vector.
     pub width: usize,
-    /// Whether a vector has the length 1.
+    /// Whether vectors have length 1.
     pub are_normalised: bool,
-    /// Whether the beginning of a vector is a vector as well.
+    /// Whether a prefix of a vector is a valid vector.
     pub can_be_cut: bool,
-    /// The lengths to which vectors can be cut; all of them where this is empty.
+    /// The lengths to which vectors can be cut; any length if this is empty.
     pub lengths: Vec<usize>,
 }
 
-/// What clients send.
+/// The fields of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Fields {
@@ -39,7 +39,7 @@ struct Fields {
     input: Option<PromptField>,
     encoding_format: Option<String>,
     dimensions: Option<i64>,
-    // What follows changes vectors, and is refused where it is not neutral.
+    // The following fields would change the vectors. A request is refused unless they have a neutral value.
     messages: Option<Value>,
     truncate_prompt_tokens: Option<Value>,
     add_special_tokens: Option<bool>,
@@ -96,7 +96,7 @@ async fn create(
     })))
 }
 
-/// The tokens of every text.
+/// Returns the tokens of every text.
 fn prompts(model: &Arc<dyn Model>, input: Option<PromptField>) -> Result<Vec<Vec<u32>>, Refusal> {
     let prompts: Vec<Vec<u32>> = match input {
         None => return Err(Refusal::field("input", "input: Field required.")),
@@ -150,7 +150,7 @@ fn refuse(fields: &Fields) -> Result<(), Refusal> {
 // === impl Vectors ===
 
 impl Vectors {
-    /// How long the vectors of a request are, which says so by `dimensions`.
+    /// Returns the length of the vectors that the request asks for with `dimensions`.
     fn length(&self, model: &str, asked: Option<i64>) -> Result<usize, Refusal> {
         let Some(asked) = asked else { return Ok(self.width) };
         let refuse = |message: String| Err(Refusal::field("dimensions", message));
@@ -180,7 +180,7 @@ impl Vectors {
     }
 }
 
-/// Gives a vector the length 1.
+/// Scales a vector to length 1.
 pub fn normalise(vector: &mut [f32]) {
     let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
     if length > 0.0 {

@@ -1,4 +1,4 @@
-//! Metrics of images, sounds and videos that are turned into embeddings.
+//! Metrics of images, sounds and videos whose embeddings are computed.
 
 use prometheus_client::{metrics::counter::Counter, registry::Registry};
 
@@ -6,9 +6,9 @@ use prometheus_client::{metrics::counter::Counter, registry::Registry};
 pub struct Encodings {
     /// Items that were looked up.
     pub queried: Counter,
-    /// Items whose embeddings were here already.
+    /// Items whose embeddings were already in the cache.
     pub found: Counter,
-    /// Items that were encoded here.
+    /// Items that this engine encoded.
     pub computed: Counter,
     /// Items whose embeddings came from an encoder.
     pub received: Counter,
@@ -27,7 +27,7 @@ impl Encodings {
         for (name, help, counter) in [
             ("vllm:mm_cache_queries", "Items looked up in the multi-modal cache", &encodings.queried),
             ("vllm:mm_cache_hits", "Items found in the multi-modal cache", &encodings.found),
-            // vLLM counts neither: without them nobody could see who has encoded an item.
+            // vLLM counts neither. Without these two, it would be unknown which engine encoded an item.
             ("sim:items_encoded", "Items encoded by this engine", &encodings.computed),
             ("sim:items_received", "Items whose embeddings came from an encoder", &encodings.received),
         ] {

@@ -1,5 +1,4 @@
-//! The fields of chat and completion requests as clients send them. Fields that are not listed are ignored, as vLLM
-//! ignores them.
+//! The fields of chat and completion requests. Like vLLM, the server ignores fields that are not listed.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +49,8 @@ pub(crate) struct Fields {
     pub(crate) ec_transfer_params: Option<Embeddings>,
     pub(crate) cache_hit_threshold: Option<f64>,
     pub(crate) bootstrap_host: Option<String>,
-    // What follows changes answers, and no model here gets to see it: it is refused where it is not neutral.
+    // The following fields would change answers, but a `Job` does not have them. A request is refused unless they
+    // have a neutral value.
     pub(crate) best_of: Option<i64>,
     pub(crate) use_beam_search: Option<bool>,
     pub(crate) suffix: Option<String>,
@@ -65,7 +65,7 @@ pub(crate) struct Fields {
     pub(crate) functions: Option<Vec<Value>>,
 }
 
-/// What a prompt may be.
+/// The possible forms of a prompt.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum PromptField {
@@ -75,7 +75,7 @@ pub(crate) enum PromptField {
     TokenLists(Vec<Vec<u32>>),
 }
 
-/// A flag for chat, a number for completions.
+/// A flag in chat requests, a number in completion requests.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum LogprobsField {
@@ -106,12 +106,12 @@ pub(crate) struct Tokenize {
 }
 
 impl Fields {
-    /// The part of the request that this engine computes.
+    /// Returns the part of the request that this engine computes.
     pub(crate) fn part(&self) -> Part {
         self.kv_transfer_params.as_ref().map_or(Part::Whole, Transfer::part)
     }
 
-    /// Where the parts of the request meet.
+    /// Returns where the engines of a split request meet.
     pub(crate) fn handover(&self) -> Handover {
         let transfer = self.kv_transfer_params.as_ref();
         Handover {

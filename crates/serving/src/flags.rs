@@ -1,27 +1,27 @@
 //! The command line of `vllm serve`.
 //!
-//! vLLM's flags take lists (`--served-model-name A B`) and number in the hundreds, so this is no clap parser: a server takes
-//! the flags that it honours by name, and reports the others as ignored.
+//! vLLM has hundreds of flags, and some take lists (`--served-model-name A B`), so this is not a clap parser. A server reads
+//! the flags that it supports by name, and reports the others as ignored.
 
 use std::{fmt::Display, str::FromStr};
 
 use crate::Adapter;
 
-/// Flags that take all words up to the next flag.
+/// Flags that take all words before the next flag.
 const LISTS: [&str; 2] = ["served-model-name", "lora-modules"];
 
-/// A command line that cannot be used.
+/// A command line is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ArgsError {
-    /// A flag stands without the value that it needs.
+    /// A flag lacks its value.
     #[error("flag `{0}` needs a value")]
     Missing(String),
-    /// A value does not fit its flag.
+    /// The value of a flag is invalid.
     #[error("flag `{flag}`: {reason}")]
     Invalid {
         /// The flag as written.
         flag: String,
-        /// What is wrong with the value.
+        /// Why the value is invalid.
         reason: String,
     },
     /// Neither `--model` nor a positional model was given.
@@ -29,19 +29,19 @@ pub enum ArgsError {
     NoModel,
 }
 
-/// A command line in parts.
+/// A parsed command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandLine {
-    /// Words that belong to no flag.
+    /// The words that do not belong to a flag.
     pub words: Vec<String>,
-    /// Flags in their order; the last of a name counts.
+    /// The flags in their order. If a flag occurs several times, the last one counts.
     pub flags: Vec<Flag>,
 }
 
 /// A flag with its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flag {
-    /// Its name without dashes in front, with dashes for underscores.
+    /// The flag's name without leading dashes, and with dashes instead of underscores.
     pub name: String,
     /// The flag as written.
     word: String,
@@ -51,7 +51,7 @@ pub struct Flag {
 // === impl CommandLine ===
 
 impl CommandLine {
-    /// Takes arguments apart. Empty ones are left out: presets leave them where a template rendered to nothing.
+    /// Parses arguments. Ignores empty ones, which presets contain if a template rendered to nothing.
     pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Self {
         let mut parsed = Self::default();
         let mut words = arguments.iter().map(AsRef::as_ref).filter(|word| !word.is_empty()).peekable();
@@ -83,18 +83,18 @@ impl CommandLine {
 // === impl Flag ===
 
 impl Flag {
-    /// Its first value.
+    /// Returns the flag's first value.
     pub fn text(&self) -> Result<&str, ArgsError> {
         self.values.first().map(String::as_str).ok_or_else(|| ArgsError::Missing(format!("--{}", self.name)))
     }
 
-    /// Its first value, read.
+    /// Parses the flag's first value.
     pub fn value<T: FromStr<Err: Display>>(&self) -> Result<T, ArgsError> {
         let text = self.text()?;
         text.parse().map_err(|error| self.invalid(format!("`{text}`: {error}")))
     }
 
-    /// A number of at least 1.
+    /// Parses a number of at least 1.
     pub fn positive(&self) -> Result<usize, ArgsError> {
         match self.value()? {
             0 => Err(self.invalid("must be at least 1".into())),
@@ -102,13 +102,13 @@ impl Flag {
         }
     }
 
-    /// All values, and the parts of those with commas.
+    /// Returns all values, split at commas.
     pub fn names(&self) -> Vec<String> {
         let parts = self.values.iter().flat_map(|value| value.split(','));
         parts.filter(|name| !name.is_empty()).map(Into::into).collect()
     }
 
-    /// vLLM's `name=path` or its JSON form `{"name": …, "path": …}`.
+    /// Parses vLLM's `name=path` or its JSON form `{"name": …, "path": …}`.
     pub fn adapters(&self) -> Result<Vec<Adapter>, ArgsError> {
         let wrong = |value: &str| {
             self.invalid(format!("`{value}`: expected NAME=PATH, or JSON with `name` and `path`"))
@@ -129,7 +129,7 @@ impl Flag {
         self.values.iter().map(one).collect()
     }
 
-    /// An error about its value.
+    /// Creates an error about the flag's value.
     pub fn invalid(&self, reason: String) -> ArgsError {
         ArgsError::Invalid { flag: self.word.clone(), reason }
     }

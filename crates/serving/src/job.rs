@@ -1,4 +1,4 @@
-//! From the fields of a request to a checked [`Job`].
+//! Converts the fields of a request to a checked [`Job`].
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::{
     sampling, shape, tools,
 };
 
-/// vLLM's default for completions, as OpenAI's.
+/// The default limit of completions in vLLM and in OpenAI's API.
 const COMPLETION_LIMIT: usize = 16;
 
-/// A checked request and how its answer is to be sent.
+/// A checked request, with the form of its response.
 pub(crate) struct Asked {
     pub(crate) job: Job,
     pub(crate) output: Output,
 }
 
-/// How an answer is sent.
+/// The form of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) stream: bool,
@@ -29,24 +29,25 @@ pub(crate) struct Output {
     pub(crate) continuous_usage: bool,
 }
 
-/// A conversation, however the client sent it.
+/// A conversation in a form that is independent of the API.
 pub(crate) struct Conversation {
     pub(crate) messages: Vec<Message>,
-    /// Images, sounds and videos in them, in order.
+    /// The images, sounds and videos in the messages, in order.
     pub(crate) items: Vec<Item>,
     pub(crate) tools: Option<Tools>,
-    /// The tools that the model is told of, also where it may not call them.
+    /// The tools that the model is told about, even if it may not call them.
     pub(crate) known_tools: Vec<crate::Tool>,
     pub(crate) sampling: Sampling,
     pub(crate) copies: usize,
     pub(crate) limit: Option<usize>,
-    /// The form of the answer, and the field that asks for it.
+    /// The required form of the answer, and the field that requires it.
     pub(crate) shape: Option<(Shape, String)>,
     pub(crate) part: Part,
     pub(crate) handover: Handover,
 }
 
-/// The model to answer as: the one asked for if it is served, the first one where none is named, as in vLLM.
+/// Returns the model name for the response: the requested name if it is served, or the first name if the request has none,
+/// as in vLLM.
 pub(crate) fn known_model(model: &Arc<dyn Model>, asked: Option<&str>) -> Result<String, Refusal> {
     let card = model.card();
     match asked {
@@ -86,7 +87,7 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Ref
     Ok(Asked { output: output(fields)?, job: converse(model, name, conversation)? })
 }
 
-/// Makes a conversation a job.
+/// Converts a conversation to a job.
 pub(crate) fn converse(
     model: &Arc<dyn Model>,
     name: String,
@@ -117,7 +118,7 @@ pub(crate) fn converse(
     })
 }
 
-/// Checks a request for completions.
+/// Checks a completion request.
 pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Refusal> {
     let name = known_model(model, fields.model.as_deref())?;
     unsupported(fields)?;
@@ -176,7 +177,7 @@ fn texts(model: &Arc<dyn Model>, fields: &Fields) -> Result<Vec<(String, Vec<u32
     Ok(prompts)
 }
 
-/// The most tokens that an answer to a prompt of this length may have.
+/// Returns the most tokens that an answer to a prompt of this length may have.
 fn fit(
     card: &Card,
     length: usize,
@@ -222,7 +223,7 @@ fn output(fields: &Fields) -> Result<Output, Refusal> {
     }
 }
 
-/// Refuses what changes answers and is no part of a [`Job`].
+/// Refuses fields that would change answers and that a [`Job`] does not have.
 fn unsupported(fields: &Fields) -> Result<(), Refusal> {
     let listed = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
     let numbered = |list: &Option<Vec<u32>>| list.as_ref().is_some_and(|list| !list.is_empty());

@@ -1,5 +1,5 @@
-//! Publishes what the prefix cache stores and drops, as vLLM does with `--kv-events-config`: to subscribers as it happens, and
-//! again from a sequence number on to whoever asks.
+//! Publishes the events of the prefix cache, as vLLM does with `--kv-events-config`: live to subscribers, and on request
+//! again from a sequence number on.
 
 use std::{
     collections::VecDeque,
@@ -25,38 +25,39 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Subscribers, and those who ask for a replay, at once.
+/// The most connections of subscribers and of replay clients.
 const CONNECTIONS: usize = 256;
-/// Messages that wait for a slow subscriber. One that falls behind further misses some, sees it by the numbers, and asks.
+/// How many messages may wait for a slow subscriber. A subscriber that falls further behind misses messages, notices the gap
+/// in the sequence numbers, and requests a replay.
 const BEHIND: usize = 1024;
-/// Topics of one subscriber.
+/// The most topics of one subscriber.
 const TOPICS: usize = 64;
-/// Subscribers and those who ask say little.
+/// The limits of incoming messages, which are short.
 const BOUNDS: Bounds = Bounds { message: 4096, frames: 4 };
 /// How long a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long to wait before a subscriber that cannot be reached is dialled again.
+/// The wait before the connection to an unreachable subscriber is tried again.
 const REDIAL: Duration = Duration::from_secs(1);
-/// Stands for a number after the last message of a replay.
+/// The value in place of a sequence number that ends a replay.
 const END: [u8; 8] = [0xff; 8];
 
-/// What `--kv-events-config` says.
+/// The settings of `--kv-events-config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     enabled: bool,
     endpoint: Endpoint,
     replay: Option<Endpoint>,
     topic: String,
-    /// Messages that can be had again.
+    /// How many messages are kept for replays.
     kept: usize,
 }
 
-/// One end of a connection to be.
+/// How a connection is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Endpoint {
-    /// Others connect to this port.
+    /// Accepts connections on this port.
     Bind(u16),
-    /// Somebody waits there.
+    /// Connects to this address.
     Dial(SocketAddr),
 }
 
@@ -110,7 +111,7 @@ impl FromStr for Settings {
                 },
                 "topic" => text()?.clone_into(&mut settings.topic),
                 "buffer_steps" => settings.kept = number()?,
-                // Queues inside of vLLM; ours have sizes of their own.
+                // The sizes of queues inside vLLM. The queues here have fixed sizes.
                 "hwm" | "max_queue_size" => drop(number()?),
                 _ => return Err(format!("unknown field `{name}`")),
             }
@@ -128,7 +129,7 @@ struct Said {
     kept: VecDeque<Message>,
 }
 
-/// Says what the cache does, to whoever listens.
+/// Publishes the events of the cache to subscribers.
 #[derive(Debug)]
 pub struct Publisher {
     settings: Settings,
@@ -139,18 +140,18 @@ pub struct Publisher {
 // === impl Publisher ===
 
 impl Publisher {
-    /// `None`: the settings do not enable it.
+    /// Creates a publisher. Returns `None` if the settings do not enable it.
     pub fn new(settings: Settings) -> Option<Arc<Self>> {
         let live = broadcast::Sender::new(BEHIND);
         settings.enabled.then(|| Arc::new(Self { settings, said: Mutex::default(), live }))
     }
 
-    /// How many messages there were, which is the number of the next one.
+    /// Returns the number of published messages, which is the sequence number of the next one.
     pub fn published(&self) -> u64 {
         self.said.lock().next
     }
 
-    /// Gives the events the next number. Never waits.
+    /// Publishes events with the next sequence number. Never waits.
     pub fn publish(&self, events: Vec<Event>) {
         if events.is_empty() {
             return;
@@ -165,15 +166,17 @@ impl Publisher {
         while said.kept.len() > self.settings.kept {
             said.kept.pop_front();
         }
-        // Under the lock, so that messages leave in the order of their numbers. With nobody there, nobody hears it.
+        // Sent under the lock, so that messages leave in the order of their numbers. An error means that there are no
+        // subscribers.
         let _ = self.live.send(message);
     }
 
-    /// Binds the ports and serves them until shutdown, or until what it returns is dropped. `*` means the address that the
-    /// server itself listens on.
+    /// Binds the ports and serves them until shutdown, or until the returned value is dropped. `*` means the address on
+    /// which the server itself listens.
     ///
     /// # Errors
-    /// The address that cannot be bound.
+    ///
+    /// If an address cannot be bound. The error names it.
     pub async fn serve(
         self: &Arc<Self>,
         host: IpAddr,
@@ -241,7 +244,7 @@ impl Publisher {
                         match received {
                             Received::Subscribe(topic) if topics.len() < TOPICS => {
                                 if topics.is_empty() {
-                                    // What was said before is not for it.
+                                    // The subscriber does not get earlier messages.
                                     live = self.live.subscribe();
                                 }
                                 topics.push(topic);
@@ -270,7 +273,7 @@ impl Publisher {
         }
     }
 
-    /// Serves somebody who asks for messages from a number on.
+    /// Serves a client that requests messages from a sequence number on.
     async fn repeat(&self, stream: &mut TcpStream) -> io::Result<()> {
         let mut connection = Connection::new(Socket::Router, BOUNDS);
         let mut bytes = [0; 4096];

@@ -1,11 +1,11 @@
-//! OpenAI's API as vLLM serves it, in front of any model.
+//! OpenAI's API as vLLM serves it, for any model.
 //!
-//! This crate owns everything between the socket and the model: routes, request bodies, the checks that vLLM makes and
-//! its error texts, and the forms of whole and streamed answers for chat, completions and responses. A [`Model`] gets a
-//! checked [`Job`] and gives a stream of [`Event`]s; it never sees HTTP. The simulator is one model.
+//! This crate contains everything between the socket and the model: routes, request bodies, vLLM's checks and error
+//! messages, and the forms of whole and streamed responses for chat, completions and responses. A [`Model`] gets a checked
+//! [`Job`] and returns a stream of [`Event`]s; it never sees HTTP. The simulator is one such model.
 //!
-//! A field that no model could honour through [`Job`] is refused here by name. A field that a model does not honour is
-//! the model's to refuse when the job starts.
+//! This crate refuses a field that a [`Job`] cannot express. If a model does not support a field of the job, it refuses the
+//! job when it starts.
 
 mod adapters;
 mod answers;

@@ -1,10 +1,10 @@
-//! Probabilities of tokens in the forms of the three APIs.
+//! Token probabilities in the forms of the three APIs.
 
 use serde_json::{Map, Value, json};
 
 use crate::Token;
 
-/// As chat and responses have them: a list of tokens with their bytes and alternatives.
+/// Returns a list of tokens with their bytes and alternatives, as in chat and responses.
 pub(crate) fn list(tokens: &[Token]) -> Vec<Value> {
     let entry =
         |text: &str, logprob: f64| json!({"token": text, "logprob": logprob, "bytes": text.as_bytes()});
@@ -18,18 +18,18 @@ pub(crate) fn list(tokens: &[Token]) -> Vec<Value> {
         .collect()
 }
 
-/// As chat has them.
+/// Returns the form of chat.
 pub(crate) fn chat(tokens: &[Token]) -> Value {
     json!({"content": list(tokens)})
 }
 
-/// As completions have them: columns. `offset` is where the first token's text begins, in characters.
+/// Returns the form of completions, which is columns. `offset` is the position of the first token's text in characters.
 pub(crate) fn columns(tokens: &[Token], mut offset: usize) -> Value {
     let (mut texts, mut logprobs, mut tops, mut offsets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for token in tokens {
         texts.push(token.text.as_str());
         logprobs.push(token.logprob);
-        // The chosen token is listed also where it is not among the likeliest.
+        // The chosen token is listed even if it is not among the most likely ones.
         let top: Map<String, Value> = std::iter::once((&token.text, token.logprob))
             .chain(token.top.iter().map(|(text, logprob)| (text, *logprob)))
             .map(|(text, logprob)| (text.clone(), Value::from(logprob)))

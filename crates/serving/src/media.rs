@@ -1,4 +1,4 @@
-//! Images, sounds and videos in a conversation, for models that take them.
+//! Images, sounds and videos in a conversation, for multimodal models.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use crate::{Model, Refusal};
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Modality {
     /// A picture.
@@ -18,31 +18,32 @@ pub enum Modality {
     Video,
 }
 
-/// What a multimodal model takes besides text.
+/// The media that a model accepts in addition to text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Media {
-    /// Items of a kind that one prompt may have. A kind that is not here is not taken.
+    /// The most items of each kind in one prompt. Kinds that are not in the map are not accepted.
     pub limits: BTreeMap<Modality, usize>,
-    /// Tokens that an item takes up in a prompt.
+    /// How many tokens of a prompt an item takes.
     pub tokens: usize,
 }
 
 /// An item of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
-    /// What it is.
+    /// The kind of the item.
     pub modality: Modality,
-    /// A hash of its content, or of the name that the client gave it: the same item has the same one everywhere.
+    /// A hash of the item's content, or of the name that the client gave it. The same item has the same hash on every
+    /// engine.
     pub id: u64,
 }
 
 // === impl Modality ===
 
 impl Modality {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Image, Self::Audio, Self::Video];
 
-    /// vLLM's name for it.
+    /// Returns vLLM's name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Image => "image",
@@ -55,7 +56,7 @@ impl Modality {
 // === impl Media ===
 
 impl Media {
-    /// Refuses one item more than a prompt may have, in vLLM's words.
+    /// Refuses an item that exceeds the limit for its kind, in vLLM's words.
     fn check(&self, items: &[Item], next: Modality, place: &str) -> Result<(), Refusal> {
         let most = self.limits.get(&next).copied().unwrap_or_default();
         if items.iter().filter(|item| item.modality == next).count() < most {
@@ -69,12 +70,12 @@ impl Media {
 // === impl Item ===
 
 impl Item {
-    /// What stands for it in the text of a prompt.
+    /// Returns the placeholder of the item in the text of a prompt.
     fn placeholder(self) -> String {
         format!("<|{}:{:016x}|>", self.modality.name(), self.id)
     }
 
-    /// Its tokens, which are others for another content: prefix caches tell prompts apart by them.
+    /// Returns the item's tokens. They depend on the content, so that prefix caches can distinguish prompts.
     fn tokens(self, count: usize) -> impl Iterator<Item = u32> {
         (0..count as u64).map(move |index| {
             let hash = xxh64(&index.to_le_bytes(), self.id);
@@ -83,7 +84,7 @@ impl Item {
     }
 }
 
-/// Reads a part of a message that is no text. Returns what stands for it in the prompt.
+/// Reads a part of a message that is not text. Returns its placeholder in the prompt.
 pub(crate) fn read(
     part: &Value,
     media: &Media,
@@ -101,7 +102,7 @@ pub(crate) fn read(
         }
     };
     media.check(items, modality, place)?;
-    // Responses write `"image_url": "…"`, chat writes `"image_url": {"url": "…"}`.
+    // Responses have `"image_url": "…"`, chat has `"image_url": {"url": "…"}`.
     let content = match kind {
         "input_image" => &part["image_url"],
         "input_audio" => &part["input_audio"]["data"],
@@ -121,7 +122,7 @@ pub(crate) fn read(
     Ok(item.placeholder())
 }
 
-/// Checks an address as vLLM does. Nothing is fetched.
+/// Checks a URL as vLLM does, without fetching it.
 fn address(url: &str, place: &str) -> Result<(), Refusal> {
     let refused = |message: &str| Err(Refusal::field(place, format!("{place}: {message}")));
     match url.split_once(':').map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest)) {
@@ -154,12 +155,12 @@ fn base64(content: &str, place: &str) -> Result<(), Refusal> {
     Err(Refusal::field(place, format!("{place}: the data is not valid base64.")))
 }
 
-/// The tokens of a text in which placeholders stand for these items, in this order.
+/// Returns the tokens of a text that contains the placeholders of these items in this order.
 pub(crate) fn tokens(model: &dyn Model, text: &str, items: &[Item]) -> Vec<u32> {
     let Some(media) = model.media() else { return model.tokens(text) };
     let (mut tokens, mut rest) = (Vec::new(), text);
     for item in items {
-        // A template may leave a message out; its items are left out with it.
+        // A template may omit a message; then its items are omitted, too.
         let Some((before, after)) = rest.split_once(&item.placeholder()) else { continue };
         tokens.extend(model.tokens(before));
         tokens.extend(item.tokens(media.tokens));

@@ -5,40 +5,40 @@ use serde_json::Value;
 
 use crate::{Item, Media, Model, Refusal, media};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Instructions, also under the name `developer`.
+    /// Instructions; `developer` is another name.
     System,
     /// The person.
     User,
     /// The model.
     Assistant,
-    /// The result of a call, also under the name `function`.
+    /// The result of a tool call; `function` is another name.
     Tool,
 }
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// What is said; parts are joined by line breaks.
+    /// The text; parts are joined by line breaks.
     pub text: String,
-    /// Calls that the model made.
+    /// Tool calls of the model.
     pub calls: Vec<Call>,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Call {
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// Its arguments as JSON text.
+    /// The arguments as JSON text.
     pub arguments: String,
 }
 
-/// A message as clients send it.
+/// A message in a request.
 #[derive(Debug, Deserialize)]
 pub(crate) struct MessageField {
     pub(crate) role: String,
@@ -63,7 +63,7 @@ struct FunctionField {
 // === impl Role ===
 
 impl Role {
-    /// The name that chat templates use.
+    /// Returns the name that chat templates use.
     pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -90,9 +90,9 @@ impl Role {
     }
 }
 
-/// Reads messages for a model.
+/// Reads the messages for a model.
 pub(crate) struct Reader<'a> {
-    /// Its name, for where something is asked that only other kinds of models do.
+    /// The model's name, for errors about features that only other models have.
     model: &'a str,
     media: Option<&'a Media>,
     items: Vec<Item>,
@@ -105,12 +105,12 @@ impl<'a> Reader<'a> {
         Self { model: name, media: model.media(), items: Vec::new() }
     }
 
-    /// The images, sounds and videos of what was read, in order.
+    /// Returns the images, sounds and videos that were read, in order.
     pub(crate) fn items(self) -> Vec<Item> {
         self.items
     }
 
-    /// Checks a conversation.
+    /// Reads and checks a conversation.
     pub(crate) fn read(&mut self, fields: &[MessageField]) -> Result<Vec<Message>, Refusal> {
         if fields.is_empty() {
             return Err(Refusal::field("messages", "messages must not be empty."));
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         Ok(Message { role, text, calls })
     }
 
-    /// The text of a message's content: a string, or parts that are text, with placeholders for parts that are something else.
+    /// Returns the text of a message's content: a string, or text parts, with placeholders for other parts.
     pub(crate) fn content(&mut self, content: &Value, place: &str) -> Result<String, Refusal> {
         match content {
             Value::Null => Ok(String::new()),

@@ -1,4 +1,4 @@
-//! vLLM's metrics, by its names.
+//! vLLM's metrics, with vLLM's names.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -42,11 +42,11 @@ pub struct Metrics {
     generation_tokens: Counter,
     success: Family<Finished, Counter>,
     adapters: Family<AdaptersInUse, Gauge<f64, std::sync::atomic::AtomicU64>>,
-    /// Time before a request joins the batch.
+    /// The time before a request joins the batch.
     pub queue_time: Histogram,
-    /// Time to the first token.
+    /// The time to the first token.
     pub first_token: Histogram,
-    /// Time between two tokens.
+    /// The time between two tokens.
     pub between_tokens: Histogram,
     end_to_end: Histogram,
 }
@@ -54,7 +54,7 @@ pub struct Metrics {
 // === impl Metrics ===
 
 impl Metrics {
-    /// The series of a model, whose cache has so many blocks of so many tokens.
+    /// Creates the series of a model whose cache has this number of blocks, each of this number of tokens.
     pub fn new(model: &str, block_size: usize, blocks: usize) -> Self {
         let seconds = || {
             Histogram::new([
@@ -137,13 +137,13 @@ impl Metrics {
         Self { registry, ..metrics }
     }
 
-    /// Counts prompt tokens that were looked up in the prefix cache, and those found there.
+    /// Counts prompt tokens that were looked up in the prefix cache, and those that were found.
     pub fn prefix(&self, queried: usize, hit: usize) {
         self.prefix_queries.inc_by(queried as u64);
         self.prefix_hits.inc_by(hit as u64);
     }
 
-    /// Counts prompt tokens that another engine was asked for, and those whose cache came from there.
+    /// Counts prompt tokens that were requested from another engine, and those whose cache came from there.
     pub fn external(&self, queried: usize, hit: usize) {
         self.external_queries.inc_by(queried as u64);
         self.external_hits.inc_by(hit as u64);
@@ -165,7 +165,7 @@ impl Metrics {
         self
     }
 
-    /// Says which adapters run and which ones wait, by their names with commas between them, and how many may run.
+    /// Sets the adapters that run and that wait, as comma-separated names, and how many may run.
     pub fn adapters(&self, most: usize, running: String, waiting: String) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let max_lora = u64::try_from(most).unwrap_or(u64::MAX);
@@ -175,23 +175,23 @@ impl Metrics {
         self.adapters.get_or_create(&labels).set(since.as_secs_f64());
     }
 
-    /// Adds the series of KV caches that move between engines.
+    /// Adds the series of KV cache transfers between engines.
     pub fn transfers(&mut self) -> Transfers {
         Transfers::new(&mut self.registry)
     }
 
-    /// Adds the series of items that are encoded.
+    /// Adds the series of encoded items.
     pub fn encodings(&mut self) -> Encodings {
         Encodings::new(&mut self.registry)
     }
 
-    /// All series in the OpenMetrics text format.
+    /// Returns all series in the OpenMetrics text format.
     pub fn page(&self, running: i64, waiting: i64, cache_usage: f64) -> String {
         self.running.set(running);
         self.waiting.set(waiting);
         self.cache_usage.set(cache_usage);
         let mut page = String::with_capacity(8 * 1024);
-        // Writing into a String cannot fail.
+        // Writing to a String cannot fail.
         let _ = encode(&mut page, &self.registry);
         page
     }

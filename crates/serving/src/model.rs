@@ -1,4 +1,4 @@
-//! What the API asks of a model, and what a model gives back.
+//! The interface between the API and a model.
 
 use std::sync::Arc;
 
@@ -11,43 +11,43 @@ use crate::{Handover, Item, Media, Message, Part, Refusal, Sampling, Shape, Tool
 
 /// A model that answers prompts.
 pub trait Model: Send + Sync + 'static {
-    /// How the model presents itself.
+    /// Returns the description of the model.
     fn card(&self) -> &Card;
 
-    /// The tokens of a text.
+    /// Tokenizes a text.
     fn tokens(&self, text: &str) -> Vec<u32>;
 
-    /// A conversation as one text, as the model's chat template lays it out.
+    /// Renders a conversation as one text with the model's chat template.
     fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal>;
 
-    /// What it takes besides text; none where it is not multimodal.
+    /// Returns the media that the model accepts, or `None` if it is not multimodal.
     fn media(&self) -> Option<&Media> {
         None
     }
 
-    /// What its vectors are like, if it makes vectors of texts. Such a model answers no prompts.
+    /// Returns the properties of the model's vectors, if it is an embedding model. Such a model does not answer prompts.
     fn vectors(&self) -> Option<&Vectors> {
         None
     }
 
-    /// A vector for each prompt. Dropping the future abandons them.
+    /// Returns a vector for each prompt. Dropping the future cancels the work.
     fn embed(self: Arc<Self>, prompts: Vec<Vec<u32>>) -> BoxFuture<'static, Result<Vec<Vec<f32>>, Refusal>> {
         let _ = prompts;
         Box::pin(async { Err(Refusal::not_found("Not Found")) })
     }
 
-    /// Starts a job. Resolves when the model has taken it; dropping the events abandons it.
+    /// Starts a job. The future resolves when the model has accepted the job. Dropping the events cancels the job.
     fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>>;
 
-    /// Its adapters, which are asked by their names.
+    /// Returns the model's adapters, which requests select by name.
     fn adapters(&self) -> Vec<Adapter>;
 
-    /// Whether requests may load adapters and unload them.
+    /// Whether requests may load and unload adapters.
     fn lends_adapters(&self) -> bool {
         false
     }
 
-    /// Loads an adapter; with `in_place`, in place of the one of its name.
+    /// Loads an adapter. With `in_place`, it replaces the adapter with the same name.
     fn load_adapter(
         self: Arc<Self>,
         adapter: Adapter,
@@ -57,28 +57,28 @@ pub trait Model: Send + Sync + 'static {
         Box::pin(async { Err(Refusal::bad_request("This model takes no adapters while it runs.")) })
     }
 
-    /// Unloads an adapter. Says whether it was there.
+    /// Unloads an adapter. Returns whether it was loaded.
     fn unload_adapter(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// Metrics in the OpenMetrics text format.
+    /// Returns metrics in the OpenMetrics text format.
     fn metrics(&self) -> String;
 }
 
-/// How a model presents itself.
+/// The description of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Card {
     /// The names under which it is served, at least one.
     pub names: Vec<String>,
-    /// What it was started from: a folder or a repository.
+    /// The folder or repository from which the model was loaded.
     pub root: String,
-    /// Tokens of a prompt and its answer together.
+    /// The most tokens of a prompt together with its answer.
     pub max_model_len: usize,
     /// When it was started, in seconds since 1970.
     pub created: u64,
-    /// The vLLM release whose API it has.
+    /// The vLLM release whose API the server has.
     pub version: &'static str,
 }
 
@@ -87,78 +87,78 @@ pub struct Card {
 pub struct Adapter {
     /// The name under which it is served.
     pub name: String,
-    /// Where it was loaded from.
+    /// The path from which it was loaded.
     pub path: String,
-    /// The name of the model that it was made for, where that was said.
+    /// The name of the base model, if it is known.
     pub base: Option<String>,
 }
 
 /// A prompt to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// As text; empty where the client sent tokens.
+    /// The prompt as text; empty if the client sent tokens.
     pub text: String,
-    /// As tokens, at least one.
+    /// The prompt as tokens, at least one.
     pub tokens: Vec<u32>,
-    /// The last thing that was said: the last message of a conversation, or the whole prompt.
+    /// The last message of a conversation, or the whole prompt.
     pub last: String,
     /// The most tokens that an answer may have, at least one.
     pub limit: usize,
 }
 
-/// A checked request. The context holds each prompt and its answer.
+/// A checked request. Each prompt with its answer fits into the context.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// The name of the model or adapter that is asked.
+    /// The requested model or adapter.
     pub model: String,
-    /// At least one.
+    /// The prompts, at least one.
     pub prompts: Vec<Prompt>,
-    /// How many answers each prompt gets, at least one. Answers are numbered prompt by prompt.
+    /// The number of answers per prompt, at least one. Answers are numbered prompt by prompt.
     pub copies: usize,
-    /// How tokens are chosen, and when an answer ends.
+    /// How tokens are sampled, and when an answer ends.
     pub sampling: Sampling,
-    /// The form that answers must have.
+    /// The required form of answers.
     pub shape: Option<Shape>,
-    /// The field that asks for this form; empty where none does.
+    /// The field that requires this form; empty if there is none.
     pub shape_field: String,
-    /// Tools that answers may or must call; none where no call is wanted.
+    /// The tools that answers may or must call; `None` if no call is wanted.
     pub tools: Option<Tools>,
     /// Whether the last message is the result of a tool.
     pub follows_a_tool: bool,
-    /// Images, sounds and videos of the conversation, in order.
+    /// Images, sounds and videos in the conversation, in order.
     pub items: Vec<Item>,
-    /// Which part of the request this engine computes.
+    /// The part of the request that this engine computes.
     pub part: Part,
-    /// Where the parts of the request meet, if there are several.
+    /// Where the engines of a split request meet.
     pub handover: Handover,
 }
 
-/// A job that a model has taken.
+/// A job that a model has accepted.
 pub struct Started {
-    /// Prompt tokens that were found in the prefix cache.
+    /// The number of prompt tokens in the prefix cache.
     pub cached_tokens: usize,
-    /// What another engine needs to go on from a prefill.
+    /// What another engine needs to continue after a prefill.
     pub kv_transfer_params: Option<Value>,
-    /// Where embeddings of the request's items are, for the engine that computes the prompt.
+    /// Where the embeddings of the request's items are, for the engine that computes the prompt.
     pub ec_transfer_params: Option<Value>,
     /// Headers of the response.
     pub headers: HeaderMap,
-    /// What happens, in order. Each answer ends with [`Event::Finished`], and the stream ends after the last of them.
+    /// The events in order. Each answer ends with [`Event::Finished`], and the stream ends after the last one.
     pub events: BoxStream<'static, Event>,
 }
 
 /// A token of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Token {
-    /// Its text.
+    /// The text of the token.
     pub text: String,
     /// The natural logarithm of its probability.
     pub logprob: f64,
-    /// The most likely tokens in its place, the likeliest first. Empty where they were not asked for.
+    /// The most likely tokens at this position, most likely first. Empty if the request does not ask for them.
     pub top: Vec<(String, f64)>,
 }
 
-/// What ended an answer.
+/// What ended an answer early.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Stop {
@@ -168,41 +168,41 @@ pub enum Stop {
     Token(u32),
 }
 
-/// Something that happens while answers are made.
+/// An event while answers are generated.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// An answer's text grew by one token.
     Text {
-        /// Which answer.
+        /// The number of the answer.
         choice: usize,
         /// The token.
         token: Token,
     },
     /// An answer begins to call a tool.
     Call {
-        /// Which answer.
+        /// The number of the answer.
         choice: usize,
-        /// Which of its calls, counted from 0.
+        /// The number of the call in the answer, from 0.
         index: usize,
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
     /// The arguments of a call grew by one token.
     Arguments {
-        /// Which answer.
+        /// The number of the answer.
         choice: usize,
-        /// Which of its calls.
+        /// The number of the call in the answer.
         index: usize,
         /// The token.
         token: Token,
     },
     /// An answer is complete.
     Finished {
-        /// Which answer.
+        /// The number of the answer.
         choice: usize,
         /// `stop`, `length`, `tool_calls`, `remote_decode` or `cache_threshold`.
         reason: &'static str,
-        /// What ended it, if that is something that the request named.
+        /// What ended the answer, if the request named it.
         stop: Option<Stop>,
     },
 }

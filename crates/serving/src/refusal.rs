@@ -1,4 +1,4 @@
-//! Refused requests, in vLLM's JSON form.
+//! Refusals of requests, in vLLM's JSON form.
 
 use axum::{
     Json,
@@ -23,7 +23,7 @@ impl Refusal {
         Self { status, kind, message: message.into(), param: None }
     }
 
-    /// The request makes no sense, or asks for what this model does not do.
+    /// The request is invalid, or needs a feature that this model does not have.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequestError", message)
     }
@@ -33,32 +33,32 @@ impl Refusal {
         Self { param: Some(param.into()), ..Self::bad_request(message) }
     }
 
-    /// The model has too much to do.
+    /// The model is overloaded.
     pub fn overloaded(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequestsError", message)
     }
 
-    /// The client may not ask.
+    /// The client has no access.
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "AuthenticationError", message)
     }
 
-    /// The model cannot answer for reasons of its own.
+    /// The model is not available at the moment.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", message)
     }
 
-    /// What was asked for makes no sense where adapters are loaded, for which vLLM has a type of its own.
+    /// A request about adapters is invalid; vLLM has a type of its own for this.
     pub(crate) fn invalid_input(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "InvalidUserInput", message)
     }
 
-    /// What is asked for is not here.
+    /// The requested resource does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFoundError", message)
     }
 
-    /// Something that the answer needed has failed.
+    /// A dependency of the answer has failed.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
     }
@@ -75,12 +75,12 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowedError", "Method Not Allowed")
     }
 
-    /// A field that no model gets to see.
+    /// This server does not support the field for any model.
     pub(crate) fn unsupported(param: &str) -> Self {
         Self::field(param, format!("{param} is not supported by this server: leave it out."))
     }
 
-    /// The message that the client gets.
+    /// Returns the message for the client.
     pub fn message(&self) -> &str {
         &self.message
     }

@@ -1,4 +1,4 @@
-//! What all objects of one reply repeat, and the frame of a streamed reply.
+//! The common fields of all objects of one reply, and the frame of a streamed reply.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,21 +9,21 @@ use serde_json::{Value, json};
 
 use crate::{answers::Usage, job::Output};
 
-/// The fields that every object of one reply repeats.
+/// The common fields of all objects of one reply.
 pub(crate) struct Reply {
     id: String,
     created: u64,
     model: String,
 }
 
-/// A choice of a chunk, and how many tokens it brings.
+/// A choice of a chunk, and the number of its tokens.
 pub(crate) struct Part {
     pub(crate) choice: Value,
     pub(crate) tokens: usize,
 }
 
 impl Reply {
-    /// Names the reply after the client's `x-request-id` where it sent one, as vLLM does.
+    /// Creates a reply. Like vLLM, takes the id from the client's `x-request-id`, if there is one.
     pub(crate) fn new(prefix: &str, headers: &HeaderMap, model: String) -> Self {
         Self { id: format!("{prefix}-{}", request_id(headers)), created: now(), model }
     }
@@ -34,7 +34,7 @@ impl Reply {
         body
     }
 
-    /// Wraps each choice into a chunk; counts tokens on the way and ends with them where the client asked for usage.
+    /// Wraps each choice into a chunk and counts its tokens. Ends with a usage chunk if the client asked for one.
     pub(crate) fn stream(
         self,
         object: &'static str,
@@ -42,7 +42,7 @@ impl Reply {
         usage: Usage,
         output: Output,
     ) -> impl Stream<Item = Value> + Send {
-        // `None` marks the end, where the usage chunk goes.
+        // `None` marks the end, where the usage chunk is added.
         parts.map(Some).chain(stream::once(future::ready(None))).scan(usage, move |usage, part| {
             let chunk = match part {
                 Some(part) => {
@@ -69,23 +69,23 @@ impl Reply {
     }
 }
 
-/// The client's name for the request, or a new one.
+/// Returns the client's id of the request, or a new id.
 pub(crate) fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get("x-request-id").and_then(|id| id.to_str().ok()).map(Into::into);
     given.unwrap_or_else(unique)
 }
 
-/// A name that nothing else has.
+/// Returns a unique id.
 pub(crate) fn unique() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A response with the model's own headers.
+/// Returns a response with the headers that the model has set.
 pub(crate) fn with_headers(response: impl IntoResponse, headers: HeaderMap) -> Response {
     let mut response = response.into_response();
     let named = headers.into_iter().filter_map(|(name, value)| Some((name?, value)));

@@ -21,12 +21,12 @@ use crate::{
     responses,
 };
 
-/// Long prompts and many-part messages are legitimate; anything past this is refused with 413.
+/// The largest request body; a larger one gets 413. Long prompts and messages with many parts are legitimate.
 const BODY_LIMIT: usize = 64 << 20;
 
-/// OpenAI's API in front of a model.
+/// Returns the routes of OpenAI's API for a model.
 pub fn router(model: Arc<dyn Model>) -> Router {
-    // As in vLLM, a model has the routes of what it is made for.
+    // As in vLLM, the routes depend on the purpose of the model.
     let router =
         if model.vectors().is_some() { embeddings::routes() } else { answering(model.lends_adapters()) };
     router
@@ -42,7 +42,7 @@ pub fn router(model: Arc<dyn Model>) -> Router {
         .with_state(model)
 }
 
-/// The routes of a model that answers prompts.
+/// Returns the routes of a model that answers prompts.
 fn answering(lends_adapters: bool) -> Router<Arc<dyn Model>> {
     let router = if lends_adapters { adapters::routes() } else { Router::new() };
     router
@@ -54,7 +54,7 @@ fn answering(lends_adapters: bool) -> Router<Arc<dyn Model>> {
         .route("/v1/responses/{id}", get(responses::unknown).delete(responses::unknown))
 }
 
-/// The job that a body becomes when it is sent to the route of this path. For tests of bodies from outside.
+/// Returns the job for a body that is sent to the route with this path. For tests with outside bodies.
 pub fn job_of(model: &Arc<dyn Model>, path: &str, body: &[u8]) -> Result<Job, Refusal> {
     match path {
         "/v1/chat/completions" => Ok(job::chat(model, &body::decode::<Fields>(body)?)?.job),
@@ -105,8 +105,8 @@ async fn tokenize(
     Ok(Json(json!({"count": tokens.len(), "max_model_len": most, "tokens": tokens})))
 }
 
-/// The tokens of a conversation, for those who route by them. The model's name does not matter: a tokenizer may know its model by
-/// the folder that it was read from, which is elsewhere for every pod of local mode.
+/// Returns the tokens of a conversation, for routers that need them. Ignores the model name: a tokenizer may know its model
+/// by the folder from which it was loaded, and in local mode this folder differs for each pod.
 async fn render_chat(
     State(model): State<Arc<dyn Model>>,
     Body(mut fields): Body<Fields>,
@@ -116,7 +116,7 @@ async fn render_chat(
     Ok(Json(rendered(&asked).into_iter().next().unwrap_or_default()))
 }
 
-/// The tokens of each prompt.
+/// Returns the tokens of each prompt.
 async fn render_completion(
     State(model): State<Arc<dyn Model>>,
     Body(mut fields): Body<Fields>,

@@ -1,4 +1,4 @@
-//! How tokens are chosen, checked as vLLM checks it.
+//! Sampling parameters, checked as in vLLM.
 
 use serde_json::Value;
 
@@ -7,47 +7,47 @@ use crate::{
     fields::{Fields, LogprobsField, OneOrMany},
 };
 
-/// Answers that one request may ask for; vLLM's own limit is its batch size.
+/// The most answers of one request; in vLLM the limit is the batch size.
 pub(crate) const MAX_CHOICES: usize = 128;
 /// vLLM's default of `--max-logprobs`.
 const MAX_LOGPROBS: i64 = 20;
-/// Stop strings of one request, and stop tokens.
+/// The most stop strings, and the most stop tokens, of one request.
 const MAX_STOPS: usize = 64;
 
-/// How tokens are chosen, and when an answer ends.
+/// How tokens are sampled, and when an answer ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampling {
-    /// 0 chooses the likeliest token always.
+    /// 0 always chooses the most likely token.
     pub temperature: f64,
-    /// The likeliest tokens that together have this probability are chosen from, over 0 to 1.
+    /// Sampling is limited to the most likely tokens whose total probability reaches this value, over 0 to 1.
     pub top_p: f64,
-    /// So many of the likeliest tokens are chosen from; 0 means all.
+    /// Sampling is limited to this number of most likely tokens; 0 means all.
     pub top_k: usize,
-    /// Tokens of at least this part of the likeliest one's probability are chosen from, 0 to 1.
+    /// Sampling is limited to tokens with at least this share of the highest probability, 0 to 1.
     pub min_p: f64,
-    /// Lessens tokens that are there already, -2 to 2.
+    /// Lowers the probability of tokens that occur already, -2 to 2.
     pub presence_penalty: f64,
-    /// Lessens tokens by how often they are there, -2 to 2.
+    /// Lowers the probability of tokens by the number of their occurrences, -2 to 2.
     pub frequency_penalty: f64,
-    /// Divides the weight of tokens that are there already, over 0.
+    /// Divides the weight of tokens that occur already, over 0.
     pub repetition_penalty: f64,
-    /// Makes answers repeatable.
+    /// The seed, which makes answers repeatable.
     pub seed: Option<i64>,
     /// Texts that end an answer.
     pub stops: Vec<String>,
     /// Tokens that end an answer.
     pub stop_tokens: Vec<u32>,
-    /// Whether the text that ended an answer is part of it.
+    /// Whether the stop string is part of the answer.
     pub keeps_stop: bool,
-    /// The least number of tokens.
+    /// The minimum number of tokens.
     pub least: usize,
-    /// Whether an answer goes on to its limit.
+    /// Whether an answer continues to its limit instead of ending at the end-of-sequence token.
     pub ignore_eos: bool,
-    /// How many of the likeliest tokens are told beside each chosen one; none where no probabilities are wanted.
+    /// How many of the most likely tokens to report with each chosen token; `None` if no probabilities are wanted.
     pub logprobs: Option<usize>,
 }
 
-/// How many answers a prompt gets.
+/// Returns the number of answers per prompt.
 pub(crate) fn copies(fields: &Fields) -> Result<usize, Refusal> {
     match fields.n.unwrap_or(1) {
         n if n < 1 => Err(Refusal::field("n", format!("n must be at least 1, got {n}."))),
@@ -58,7 +58,7 @@ pub(crate) fn copies(fields: &Fields) -> Result<usize, Refusal> {
     }
 }
 
-/// The most tokens that the client asks for.
+/// Returns the maximum number of tokens that the client asks for.
 pub(crate) fn limit(fields: &Fields) -> Result<Option<usize>, Refusal> {
     match fields.max_completion_tokens.or(fields.max_tokens) {
         Some(limit) if limit < 1 => {
@@ -68,7 +68,7 @@ pub(crate) fn limit(fields: &Fields) -> Result<Option<usize>, Refusal> {
     }
 }
 
-/// Reads and checks everything about sampling.
+/// Reads and checks all sampling fields.
 pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
     let within = |name: &'static str, value: Option<f64>, default: f64, fits: fn(f64) -> bool, rule: &str| {
         let value = value.unwrap_or(default);
@@ -125,7 +125,7 @@ pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
         logprobs: logprobs(fields)?,
     };
     let copies = copies(fields)?;
-    // Greedy sampling makes the same answer each time.
+    // Greedy sampling generates the same answer each time.
     if sampling.temperature == 0.0 && copies > 1 {
         return Err(Refusal::field("n", format!("n must be 1 when using greedy sampling, got {copies}.")));
     }
@@ -160,7 +160,7 @@ fn stop_tokens(fields: &Fields) -> Result<Vec<u32>, Refusal> {
     Ok(tokens)
 }
 
-/// How many probabilities are wanted beside each token: chat says it by two fields, completions by one number.
+/// Returns how many probabilities to report with each token. Chat has two fields for this, completions have one number.
 fn logprobs(fields: &Fields) -> Result<Option<usize>, Refusal> {
     let (name, number) = if fields.messages.is_some() {
         let wanted = match fields.logprobs {

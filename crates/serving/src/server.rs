@@ -1,4 +1,4 @@
-//! The process of a model server: listening, TLS, and an end without cutting answers short.
+//! The process of a model server: listening, TLS, and a shutdown that lets answers finish.
 
 use std::{
     net::SocketAddr,
@@ -20,18 +20,18 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
-/// Clients at once: far more than an engine works for.
+/// The most connections: far more than an engine can serve.
 const CONNECTIONS: usize = 8192;
-/// How long a handshake may take, and a client that has connected may say nothing.
+/// How long a client may take for the handshake, and how long it may stay silent after connecting.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A model server cannot serve.
+/// Why a model server cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The address is taken or not ours.
+    /// The address is taken, or does not belong to this machine.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Where it was to listen.
+        /// The address.
         address: SocketAddr,
         /// The operating system's reason.
         #[source]
@@ -40,10 +40,10 @@ pub enum RunError {
     /// The certificate or its key cannot be used.
     #[error("cannot serve TLS")]
     Tls(#[from] longboat_tls::TlsError),
-    /// A file of the pair cannot be read.
+    /// The certificate or key file cannot be read.
     #[error("cannot read `{path}`")]
     Read {
-        /// The file as given.
+        /// The path as given.
         path: String,
         /// The operating system's reason.
         #[source]
@@ -51,21 +51,21 @@ pub enum RunError {
     },
 }
 
-/// How a server listens, and how it ends.
+/// How a server listens, and how it shuts down.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listening {
-    /// The files of the certificate and its key; plain HTTP without them.
+    /// The certificate file and the key file; plain HTTP without them.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// How long running requests may take when the server is asked to end.
+    /// How long running requests may take after the shutdown.
     pub patience: Duration,
 }
 
-/// Takes an address.
+/// Binds an address.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
     TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })
 }
 
-/// Serves until `shutdown`; then takes no new request and lets running ones finish.
+/// Serves until `shutdown`. Then accepts no new requests, and lets running ones finish.
 pub async fn serve(
     router: Router,
     listener: TcpListener,

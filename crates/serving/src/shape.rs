@@ -1,26 +1,26 @@
-//! The form that an answer must have: `response_format`, `structured_outputs` and the older `guided_…` fields.
+//! The required form of an answer: `response_format`, `structured_outputs` and the older `guided_…` fields.
 
 use serde_json::Value;
 
 use crate::{Refusal, fields::Fields};
 
-/// Choices of one request.
+/// The most choices in one request.
 const MOST_CHOICES: usize = 1024;
 
-/// The form of an answer.
+/// The required form of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// Any JSON object.
     JsonObject,
-    /// JSON that this schema describes.
+    /// JSON that conforms to this schema.
     Json(Value),
-    /// Text that this regular expression matches as a whole.
+    /// Text that matches this regular expression as a whole.
     Regex(String),
     /// One of these texts.
     Choice(Vec<String>),
 }
 
-/// The form that a request asks for, and the field that does.
+/// Returns the form that a request requires, and the field that requires it.
 pub(crate) fn read(fields: &Fields) -> Result<Option<(Shape, String)>, Refusal> {
     let mut found: Vec<(Shape, String)> = Vec::new();
     if let Some(format) = &fields.response_format {
@@ -56,7 +56,8 @@ pub(crate) fn read(fields: &Fields) -> Result<Option<(Shape, String)>, Refusal> 
     Ok(found.pop())
 }
 
-/// `{"type": "json_schema", …}` and its siblings, in the form of chat (the schema one level down) or of responses.
+/// Reads `{"type": "json_schema", …}` and similar values, in the form of chat (with the schema one level down) or of
+/// responses.
 pub(crate) fn format_of(format: &Value, place: &str) -> Result<Option<Shape>, Refusal> {
     match format["type"].as_str() {
         _ if format.is_null() => Ok(None),
@@ -98,7 +99,7 @@ fn constraint(key: &str, value: &Value, place: &str) -> Result<Option<Shape>, Re
                 )),
             }
         }
-        // How a constraint is kept, not which one: nothing of it is visible in an answer.
+        // These fields only say how to enforce a constraint, which is not visible in an answer.
         "disable_fallback"
         | "disable_any_whitespace"
         | "disable_additional_properties"
@@ -107,7 +108,7 @@ fn constraint(key: &str, value: &Value, place: &str) -> Result<Option<Shape>, Re
     }
 }
 
-/// A schema, which some clients send as text.
+/// Reads a schema, which some clients send as text.
 fn schema_of(value: &Value, place: &str) -> Result<Shape, Refusal> {
     match value {
         Value::Object(_) | Value::Bool(_) => Ok(Shape::Json(value.clone())),

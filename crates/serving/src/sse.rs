@@ -1,4 +1,4 @@
-//! Server-sent events as OpenAI's API frames them.
+//! Server-sent events in the form of OpenAI's API.
 
 use std::convert::Infallible;
 
@@ -10,14 +10,14 @@ use axum::{
 use futures::{Stream, StreamExt, stream};
 use serde_json::Value;
 
-/// `data: JSON`, a blank line, and `data: [DONE]` at the end. When the client goes away, the stream is dropped, and with
-/// it the work.
+/// Streams values as `data: JSON` and a blank line, with `data: [DONE]` at the end. When the client disconnects, the stream
+/// is dropped, which cancels the work.
 pub(crate) fn data(values: impl Stream<Item = Value> + Send + 'static) -> Response {
     let end = stream::once(async { Bytes::from_static(b"data: [DONE]\n\n") });
     response(values.map(|value| Bytes::from(format!("data: {value}\n\n"))).chain(end))
 }
 
-/// Events that are named after their `type`, without an end mark: the form of responses.
+/// Streams events that are named after their `type`, without an end marker, as in responses.
 pub(crate) fn named(values: impl Stream<Item = Value> + Send + 'static) -> Response {
     response(values.map(|value| {
         let name = value["type"].as_str().unwrap_or("message");

@@ -4,44 +4,44 @@ use serde_json::{Value, json};
 
 use crate::Refusal;
 
-/// Tools of one request.
+/// The most tools in one request.
 const MOST: usize = 128;
 
 /// A function that the client can run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is for.
+    /// The description of its purpose.
     pub description: String,
     /// The JSON schema of its arguments.
     pub parameters: Value,
 }
 
-/// Whether a tool is called.
+/// Whether an answer must call a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
     /// The model decides.
     Auto,
-    /// One of them, which one is the model's to decide.
+    /// One of the tools; the model chooses which one.
     Required,
-    /// The one of this name.
+    /// The tool with this name.
     Named(String),
 }
 
 /// Tools that an answer may or must call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tools {
-    /// At least one; names are unique.
+    /// The tools, at least one; names are unique.
     pub list: Vec<Tool>,
-    /// Whether one is called.
+    /// Whether an answer must call a tool.
     pub choice: Choice,
 }
 
 // === impl Tools ===
 
 impl Tools {
-    /// The tools of which one must be called. None where the model decides.
+    /// Returns the tools of which one must be called, or `None` if the model decides.
     #[must_use]
     pub fn forced(&self) -> Option<Vec<&Tool>> {
         match &self.choice {
@@ -52,8 +52,8 @@ impl Tools {
     }
 }
 
-/// Reads tools as chat requests (`{"type": "function", "function": {…}}`) or responses (`{"type": "function", "name": …}`)
-/// have them.
+/// Reads tools in the form of chat requests (`{"type": "function", "function": {…}}`) or of responses (`{"type": "function",
+/// "name": …}`).
 pub(crate) fn list(values: &[Value]) -> Result<Vec<Tool>, Refusal> {
     if values.len() > MOST {
         return Err(Refusal::field("tools", format!("tools: at most {MOST} are taken at once.")));
@@ -83,7 +83,7 @@ pub(crate) fn list(values: &[Value]) -> Result<Vec<Tool>, Refusal> {
     Ok(tools)
 }
 
-/// Applies `tool_choice`. None where no call is wanted.
+/// Applies `tool_choice`. Returns `None` if no call is wanted.
 pub(crate) fn choose(list: Vec<Tool>, choice: Option<&Value>) -> Result<Option<Tools>, Refusal> {
     let choice = match choice {
         None | Some(Value::Null) if list.is_empty() => return Ok(None),

@@ -1,28 +1,29 @@
-//! A request that two engines share: which part this one computes.
+//! Requests that are split between two engines, and the part that this engine computes.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// How the KV cache of a shared request moves, as vLLM's connectors say it.
+/// How the KV cache of a split request is transferred, in the fields of vLLM's connectors.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Transfer {
     do_remote_decode: bool,
     do_remote_prefill: bool,
     remote_host: Option<String>,
-    /// NIXL: more about the engine that has the cache, in any form, since each connector has its own.
+    /// NIXL: further fields about the engine that has the cache. Any JSON value is accepted, because each connector has its
+    /// own form.
     remote_port: Value,
     remote_engine_id: Value,
     remote_request_id: Value,
-    /// Mooncake: where the prefiller names its engines.
+    /// Mooncake: the address at which the prefill engine registers.
     remote_bootstrap_addr: Option<String>,
-    /// Offloading: another engine will pull the cache.
+    /// Offloading: another engine will pull the cache from this one.
     remote_decoder: Option<Decoder>,
-    /// Offloading: the cache is pulled from another engine.
+    /// Offloading: this engine pulls the cache from another one.
     remote_prefiller: Option<Peer>,
-    /// Another engine has a part of the prompt cached.
+    /// Another engine has a part of the prompt in its cache.
     remote_kv_source: Option<Peer>,
 }
 
@@ -34,48 +35,48 @@ struct Peer {
     remote_host: String,
 }
 
-/// An engine's part in a request.
+/// The part of a request that an engine computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// The whole request.
     Whole,
-    /// The prompt and one token; another engine fetches the cache and goes on.
+    /// The prompt and one token. Another engine fetches the cache and continues.
     Prefill,
-    /// What follows a prompt that another engine has computed.
+    /// The tokens after a prompt that another engine has computed.
     Decode,
 }
 
-/// Where the parts of a request meet.
+/// Where the engines of a split request meet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Handover {
-    /// The host that has the KV cache of the prompt, where another engine has computed it.
+    /// The host that has the KV cache of the prompt, if another engine has computed it.
     pub cache_host: Option<String>,
-    /// The same with everything that is needed to fetch it, where the request says that much.
+    /// Like `cache_host`, with everything that is needed to fetch the cache, if the request has all of it.
     pub remote: Option<Remote>,
-    /// A host that has a part of the prompt cached, from which it can be pulled.
+    /// A host that has a part of the prompt in its cache, from which it can be pulled.
     pub pull_host: Option<String>,
-    /// SGLang: the host where two engines meet; each of them knows which part is its own.
+    /// SGLang: the host where the two engines meet. Each engine knows which part is its own.
     pub meeting: Option<String>,
-    /// The hosts of encoders that have embeddings of the request's items, by the items' hashes.
+    /// The hosts of encoders that have embeddings of the request's items, by the hashes of the items.
     pub embeddings: BTreeMap<String, String>,
-    /// The part of the prompt, 0 to 1, that has to be cached for the request to be answered.
+    /// The share of the prompt, 0 to 1, that must be in the cache. Otherwise the request is not answered.
     pub cache_hit_threshold: Option<f64>,
 }
 
-/// Where a prompt's KV cache is, as vLLM's NIXL connector says it.
+/// The location of a prompt's KV cache, in the fields of vLLM's NIXL connector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
-    /// The host of the engine that has it.
+    /// The host of the engine that has the cache.
     pub host: String,
-    /// The port on which it hands caches over.
+    /// The port of cache transfers.
     pub port: u16,
     /// The engine's id.
     pub engine: String,
-    /// The engine's name for the request.
+    /// The engine's id of the request.
     pub request: String,
 }
 
-/// What encoders said about the items of a request, by the items' hashes.
+/// The encoders' data about the items of a request, by the hashes of the items.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Embeddings(BTreeMap<String, Embedding>);
 
@@ -86,7 +87,7 @@ struct Embedding {
 }
 
 impl Embeddings {
-    /// Who has which, as far as it is said.
+    /// Returns the host of each item's embedding, if it is known.
     pub(crate) fn hosts(&self) -> BTreeMap<String, String> {
         let said = self.0.iter().filter_map(|(item, said)| Some((item.clone(), said.peer_host.clone()?)));
         said.collect()
@@ -104,7 +105,7 @@ impl Transfer {
         }
     }
 
-    /// Where the cache of the prompt is, if it is elsewhere.
+    /// Returns the host of the prompt's cache, if another engine has it.
     pub(crate) fn cache_host(&self) -> Option<String> {
         if self.part() != Part::Decode {
             return None;
@@ -114,7 +115,7 @@ impl Transfer {
         self.remote_host.clone().or(peer).or(bootstrap)
     }
 
-    /// Where the cache of the prompt is and under which name, if it is elsewhere and all of that is known.
+    /// Returns the location of the prompt's cache, if another engine has it and the request has all fields.
     pub(crate) fn remote(&self) -> Option<Remote> {
         if self.part() != Part::Decode {
             return None;
@@ -127,13 +128,13 @@ impl Transfer {
         })
     }
 
-    /// Where a part of the prompt can be pulled from.
+    /// Returns the host from which a part of the prompt's cache can be pulled.
     pub(crate) fn pull_host(&self) -> Option<String> {
         self.remote_kv_source.as_ref().map(|peer| peer.remote_host.clone())
     }
 }
 
-/// The host of an address such as `http://10.0.0.1:8998`.
+/// Returns the host of an address such as `http://10.0.0.1:8998`.
 fn host(address: &str) -> Option<&str> {
     let authority = address.split_once("://").map_or(address, |(_, authority)| authority);
     let (host, _) = authority.rsplit_once(':')?;

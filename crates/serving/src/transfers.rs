@@ -1,4 +1,4 @@
-//! vLLM's metrics of KV caches that move between engines, by its names.
+//! vLLM's metrics of KV cache transfers between engines, with vLLM's names.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-/// The series of vLLM's NIXL connector.
+/// The metrics of vLLM's NIXL connector.
 pub struct Transfers {
     time: Histogram,
     post_time: Histogram,
     bytes: Histogram,
     descriptors: Histogram,
-    /// Caches that did not come.
+    /// Caches that did not arrive.
     pub failed: Counter,
-    /// Caches that came, of which the other engine was not told so.
+    /// Caches that arrived, but the notification of the other engine failed.
     pub failed_notifications: Counter,
-    /// Caches that were kept for another engine and given up.
+    /// Caches that were kept for another engine until they expired.
     pub expired: Counter,
 }
 
@@ -74,7 +74,7 @@ impl Transfers {
         transfers
     }
 
-    /// Counts a cache that came: how long engines took to agree, how long it moved, and its size.
+    /// Counts a cache that has arrived: the time of the handshake, the time of the transfer, and the size.
     #[expect(clippy::cast_precision_loss, reason = "sizes for a graph")]
     pub fn moved(&self, agreed: Duration, moved: Duration, bytes: usize, blocks: usize) {
         self.post_time.observe(agreed.as_secs_f64());

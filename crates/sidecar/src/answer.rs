@@ -27,9 +27,11 @@ pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
     let kind = match status {
         StatusCode::BAD_REQUEST => "BadRequestError",
         StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
+        StatusCode::REQUEST_TIMEOUT => "RequestTimeout",
         StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
         StatusCode::BAD_GATEWAY => "BadGateway",
         StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
+        StatusCode::GATEWAY_TIMEOUT => "GatewayTimeout",
         _ => "InternalServerError",
     };
     let body = ErrorBody { object: "error", message, kind, param: "", code: status.as_u16() };

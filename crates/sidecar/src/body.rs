@@ -19,13 +19,16 @@ pub(crate) type ProxyBody = UnsyncBoxBody<Bytes, BodyError>;
 
 /// Why a body could not be read completely.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ReadError {
-    /// The body is longer than the limit.
+pub(crate) enum ReadError<E> {
+    /// More than is held.
     #[error("it is longer than {0} bytes")]
     TooLong(usize),
-    /// The sender stopped or closed the connection.
+    /// Who counts what is held said no.
+    #[error("there is no room for it")]
+    Full,
+    /// The sender stopped, or went away.
     #[error("it ended early")]
-    Cut(#[source] BodyError),
+    Cut(#[source] E),
 }
 
 /// The most memory that is reserved for a body before its bytes arrive.
@@ -91,10 +94,21 @@ impl<B: Body<Data = Bytes, Error = BodyError>> Body for Flushed<B> {
 }
 
 /// Reads a body of at most `limit` bytes.
-pub(crate) async fn read<B>(body: B, limit: usize) -> Result<Bytes, ReadError>
+pub(crate) async fn read<B>(body: B, limit: usize) -> Result<Bytes, ReadError<B::Error>>
 where
     B: Body<Data = Bytes>,
-    B::Error: Into<BodyError>,
+{
+    read_counted(body, limit, |_| Some(())).await
+}
+
+/// The same; `count` is told how many bytes more are held, and may say no.
+pub(crate) async fn read_counted<B>(
+    body: B,
+    limit: usize,
+    mut count: impl FnMut(usize) -> Option<()>,
+) -> Result<Bytes, ReadError<B::Error>>
+where
+    B: Body<Data = Bytes>,
 {
     if body.size_hint().lower() > limit as u64 {
         return Err(ReadError::TooLong(limit));
@@ -105,12 +119,13 @@ where
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| ReadError::Cut(error.into()))?.into_data() else {
+        let Ok(data) = frame.map_err(ReadError::Cut)?.into_data() else {
             continue;
         };
         if first.len() + whole.len() + data.len() > limit {
             return Err(ReadError::TooLong(limit));
         }
+        count(data.len()).ok_or(ReadError::Full)?;
         if first.is_empty() && whole.is_empty() {
             first = data;
         } else {
@@ -126,15 +141,17 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use futures::stream;
     use http_body::Frame;
     use http_body_util::StreamBody;
 
     use super::*;
 
-    fn pieces(pieces: Vec<&'static str>) -> impl Body<Data = Bytes, Error = BodyError> {
+    fn pieces(pieces: Vec<&'static str>) -> impl Body<Data = Bytes, Error = Infallible> {
         StreamBody::new(stream::iter(
-            pieces.into_iter().map(|piece| Ok::<_, BodyError>(Frame::data(Bytes::from(piece)))),
+            pieces.into_iter().map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::from(piece)))),
         ))
     }
 
@@ -143,6 +160,6 @@ mod tests {
         assert_eq!(read(pieces(vec!["ab", "cd", "e"]), 5).await.unwrap(), "abcde");
         assert_eq!(read(pieces(vec![]), 0).await.unwrap(), "");
         assert!(matches!(read(pieces(vec!["ab", "cd"]), 3).await, Err(ReadError::TooLong(3))));
-        assert!(matches!(read(full("abcd"), 3).await, Err(ReadError::TooLong(3))));
+        assert!(matches!(read(Full::from("abcd"), 3).await, Err(ReadError::TooLong(3))));
     }
 }

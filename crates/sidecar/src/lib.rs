@@ -25,6 +25,7 @@ mod runtime;
 mod server;
 mod settings;
 mod target;
+mod upload;
 mod upstream;
 mod usage;
 

@@ -1,10 +1,10 @@
 //! Handles a client's request.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, Version, request::Parts, uri::Authority};
+use http::{HeaderMap, Method, Request, Response, StatusCode, request::Parts, uri::Authority};
 use hyper::body::Incoming;
-use longboat_accept::Ambiguity;
+use longboat_accept::Budget;
 use longboat_tls::FollowedRoots;
 use rand::seq::IndexedRandom;
 
@@ -12,17 +12,21 @@ use crate::{
     allowlist::Allowlist,
     answer,
     api::{self, Api},
-    body::{ProxyBody, ReadError, passed, read},
+    body::{ProxyBody, passed},
     connectors::Connector,
     flow::{self, Flow, Head, Route},
     headers,
     metrics::{Metrics, Outcome},
     settings::Settings,
     target::{self, Target},
+    upload::{self, Fault, Upload},
     upstream::Upstream,
 };
 
-/// The request handler of all ports.
+/// How many bytes of request bodies are held at once: eight of the longest, unless those are made longer.
+const BODIES: usize = 512 << 20;
+
+/// The sidecar's part in a request, on all of its ports.
 pub(crate) struct Proxy {
     settings: Settings,
     connector: Connector,
@@ -31,6 +35,7 @@ pub(crate) struct Proxy {
     encoder: Upstream,
     engines: Vec<Authority>,
     allowlist: Option<Allowlist>,
+    bodies: Arc<Budget>,
     metrics: Metrics,
 }
 
@@ -60,6 +65,7 @@ impl Proxy {
             encoder: Upstream::encoder(&settings, trusted),
             engines: settings.ranks.iter().map(engine).collect(),
             allowlist,
+            bodies: Budget::new(settings.body_limit.max(BODIES)),
             metrics: Metrics::new(),
             settings,
         }
@@ -71,15 +77,9 @@ impl Proxy {
 
     /// Returns the refusal if the request is ambiguous.
     pub(crate) fn ambiguous(&self, head: &Parts) -> Option<Response<ProxyBody>> {
-        match longboat_accept::host(head) {
-            Ok(_) => None,
-            // HTTP/1.0 requests need no `Host` header.
-            Err(Ambiguity::NoHost) if head.version == Version::HTTP_10 => None,
-            Err(ambiguity) => {
-                self.metrics.count(Outcome::Refused);
-                Some(answer::ambiguous(&ambiguity))
-            }
-        }
+        let ambiguity = longboat_accept::host(head.version, &head.uri, &head.headers).err()?;
+        self.metrics.count(Outcome::Refused);
+        Some(answer::ambiguous(&ambiguity))
     }
 
     /// Answers a request to the port of rank `rank`.
@@ -130,15 +130,11 @@ impl Proxy {
         if target.is_none() && source.is_none() && encoders.is_empty() && !is_chunked {
             return self.pass(head, body, rank, peer).await;
         }
-        let body = match read(body, self.settings.body_limit).await {
+        let body = match upload::held(Upload::new(body), self.settings.body_limit, &self.bodies).await {
             Ok(body) => body,
-            Err(error) => {
+            Err(fault) => {
                 self.metrics.count(Outcome::Refused);
-                let status = match error {
-                    ReadError::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
-                    ReadError::Cut(_) => StatusCode::BAD_REQUEST,
-                };
-                return answer::error(status, &format!("the request's body cannot be taken: {error}"));
+                return fault.answer();
             }
         };
         let authority = head.uri.authority().map(ToString::to_string);
@@ -264,17 +260,95 @@ impl Proxy {
         headers::for_engine(&mut head.headers, peer, authority.as_deref());
         // The extensions belong to the client's connection.
         head.extensions = http::Extensions::new();
-        let request = Request::from_parts(head, passed(body));
+        let request = Request::from_parts(head, passed(Upload::new(body)));
         match self.decoder.send(&self.engines[rank], request).await {
             Ok(mut answer) => {
                 headers::for_client(answer.headers_mut());
                 answer.map(passed)
             }
-            Err(error) => flow::unreachable_decoder(&error),
+            Err(error) => match Fault::behind(&error) {
+                Some(fault) => fault.answer(),
+                None => flow::unreachable_decoder(&error),
+            },
         }
     }
 }
 
 fn lines<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> Vec<std::borrow::Cow<'a, str>> {
     headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches};
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::args::Args;
+
+    /// Where a prompt goes by these lines of the header, or the status of the refusal.
+    fn chosen(lines: &[&str]) -> Result<Option<String>, u16> {
+        longboat_tls::install_default_provider();
+        let command = Args::augment_args(clap::Command::new("sidecar").no_binary_name(true));
+        let args = Args::from_arg_matches(&command.get_matches_from([""; 0])).unwrap();
+        let allowed = [("10.0.0.1", 8000), ("pod-a", 8000), ("127.0.0.1", 8000), ("fd00::1", 8000)];
+        let settings = Settings::try_from(args).unwrap();
+        let proxy = Proxy::new(settings, Some(Allowlist::of(&allowed)), None);
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(headers::PREFILLER, HeaderValue::from_bytes(line.as_bytes()).unwrap());
+        }
+        match proxy.choose(&headers) {
+            Chosen::Prefiller(target) => Ok(Some(target.authority().to_string())),
+            Chosen::None => Ok(None),
+            Chosen::Refused(answer) => Err(answer.status().as_u16()),
+        }
+    }
+
+    #[test]
+    fn prompts_go_to_listed_endpoints_however_another_one_is_spelled() {
+        for good in ["10.0.0.1:8000", "http://10.0.0.1:8000", "pod-a:8000", "[fd00::1]:8000"] {
+            let expected = good.strip_prefix("http://").unwrap_or(good);
+            assert_eq!(chosen(&[good]), Ok(Some(expected.into())), "{good}");
+        }
+        assert_eq!(chosen(&["10.0.0.1:8000,10.0.0.2:8000"]), Ok(Some("10.0.0.1:8000".into())));
+        assert_eq!(chosen(&[",10.0.0.2:8000"]), Ok(None));
+        for bad in [
+            "10.0.0.2:8000",
+            "10.0.0.1:22",
+            "10.0.0.1:8000/x",
+            "10.0.0.1:8000?x",
+            "10.0.0.1:8000#x",
+            "x@10.0.0.1:8000",
+            "10.0.0.1:8000@10.0.0.2:80",
+            "10.0.0.1:73536",
+            "10.0.0.1%00:8000",
+            "10.0.0.1.:8000",
+            "10.0.0.1.example.com:8000",
+            "167772161:8000",
+            "0x0a000001:8000",
+            "012.0.0.1:8000",
+            "10.1:8000",
+            "010.000.000.001:8000",
+            "localhost:8000",
+            "127.1:8000",
+            "[::ffff:10.0.0.1]:8000",
+            "[::ffff:a00:1]:8000",
+            "::ffff:10.0.0.1:8000",
+            "[::1]:8000",
+            "[fd00::1]:22",
+            "[fd00::1%25eth0]:8000",
+            "https://10.0.0.1:8000",
+            "http://http://10.0.0.1:8000",
+            "//10.0.0.1:8000",
+            "10.0.0.1:8000 10.0.0.2",
+            "10.0.0.2:8000,10.0.0.1:8000",
+            "1\u{2460}.0.0.1:8000",
+        ] {
+            assert_eq!(chosen(&[bad]), Err(403), "{bad}");
+        }
+        assert_eq!(chosen(&["10.0.0.2:8000", "10.0.0.1:8000"]), Err(403));
+        assert_eq!(chosen(&["10.0.0.1:8000,10.0.0.2:8000", "x"]), Err(403));
+        assert_eq!(chosen(&["10.0.0.1"]), Err(502), "it has no port");
+    }
 }

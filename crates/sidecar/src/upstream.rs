@@ -8,12 +8,12 @@ use std::{
 };
 
 use futures::future::{BoxFuture, FutureExt};
-use http::{Request, Response, Uri, Version, uri::Authority};
+use http::{Request, Response, StatusCode, Uri, Version, uri::Authority};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{
-        Client, Error,
+        Client, Error as ClientError,
         connect::{
             HttpConnector,
             dns::{GaiResolver, Name},
@@ -39,7 +39,18 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// the sidecar closes it earlier.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// A connection pool for one stage.
+/// Why an engine gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendError {
+    /// It cannot be reached, or broke off.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// It left HTTP.
+    #[error("it answers with 101, and nobody asked for another protocol")]
+    Switched,
+}
+
+/// Pooled connections of one stage.
 #[derive(Clone)]
 pub(crate) struct Upstream {
     client: Client<Timed<HttpsConnector<HttpConnector<Resolver>>>, ProxyBody>,
@@ -105,12 +116,17 @@ impl Upstream {
         &self,
         authority: &Authority,
         mut request: Request<ProxyBody>,
-    ) -> Result<Response<Incoming>, Error> {
+    ) -> Result<Response<Incoming>, SendError> {
         let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
         let uri = Uri::builder().scheme(self.scheme).authority(authority.clone()).path_and_query(path);
         *request.uri_mut() = uri.build().unwrap_or_default();
         *request.version_mut() = Version::HTTP_11;
-        self.client.request(request).await
+        let response = self.client.request(request).await?;
+        // Nobody asked for that: `Upgrade` is not passed on.
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(SendError::Switched);
+        }
+        Ok(response)
     }
 }
 

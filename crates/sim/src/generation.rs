@@ -66,10 +66,7 @@ pub(crate) async fn start(
                 args.cache_blocks
             )));
         }
-        if is_prefilled {
-            engine.metrics.external(prompt.tokens.len(), prompt.tokens.len());
-        }
-        let admitted = engine.admit(&prompt.tokens, generated, storage).await;
+        let admitted = engine.admit(&prompt.tokens, generated, caches).await;
         running
             .push(admitted.map_err(|_| Refusal::overloaded("The waiting queue is full; try again later."))?);
     }

@@ -1,4 +1,4 @@
-//! Objects as watches and responses last reported them.
+//! Caches objects as watches and responses last reported them.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -14,30 +14,31 @@ use crate::{
     version::Version,
 };
 
-/// How many deletions are remembered for responses that are on their way. After more of them it is not known whether the object of a
-/// response was deleted meanwhile.
+/// The number of deletions that are remembered for pending responses. After more deletions, it is unknown whether the object
+/// of an older response was deleted.
 const REMEMBERED: usize = 1024;
 
-/// The objects of one kind by namespace and name, and a summary `S` of each that others depend on.
+/// The objects of one kind by namespace and name, and for each a summary `S` on which other objects depend.
 #[derive(Debug)]
 pub struct Cache<K, S> {
     layout: Layout<K, S>,
     content: RwLock<Content<K, S>>,
-    /// Dictionaries for compression: one for JSON that this program writes, one for JSON of API servers.
+    /// Dictionaries for compression: one for JSON that this program writes, and one for JSON of API servers.
     dictionaries: [Dictionary; 2],
 }
 
 /// How the objects of a kind are stored.
 #[derive(Debug)]
 pub struct Layout<K, S> {
-    /// Whether an object is stored as compressed text, because few read it. A change of such an object does not tell the old one.
+    /// Whether an object is stored as compressed text, because it is rarely read. A change of such an object does not contain
+    /// the old object.
     pub is_compressed: fn(&K) -> bool,
-    /// Whether other objects resemble it, so that it may serve as the dictionary for compressing them. A dictionary stays in memory as
-    /// long as the cache.
+    /// Whether other objects resemble this one, so that it may serve as a dictionary for their compression. A dictionary
+    /// stays in memory as long as the cache.
     pub is_typical: fn(&K) -> bool,
-    /// The part of it that others depend on, where they do not depend on the whole.
+    /// The part of an object on which others depend, if they do not depend on the whole object.
     pub summary: fn(&K) -> Option<S>,
-    /// Makes an object of metadata only, for kinds of which more is decoded only when somebody reads an object.
+    /// Creates an object that has only metadata. Set for kinds whose objects are decoded completely only when they are read.
     pub from_metadata: Option<fn(ObjectMeta) -> K>,
 }
 
@@ -45,39 +46,40 @@ pub struct Layout<K, S> {
 struct Content<K, S> {
     objects: Objects<K>,
     summaries: Summaries<S>,
-    /// The last deleted objects, and how many were deleted so far.
+    /// The last deleted objects. `removals` is the number of deletions so far.
     removed: VecDeque<Version>,
     removals: u64,
 }
 
-/// What was removed, to be decoded after the lock is released.
+/// A removed object. It is decoded after the lock is released.
 struct Taken<K, S> {
     key: Key,
     object: Stored<K>,
     summary: Option<Arc<S>>,
 }
 
-/// When a request was sent, as the number of deletions until then.
+/// When a request was sent, expressed as the number of deletions until then.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent(u64);
 
 /// A change of an object.
 #[derive(Debug)]
 pub struct Change<'a, K, S> {
-    /// Which object.
+    /// The key of the object.
     pub key: Key,
-    /// The object before; none for objects that are stored as text and still exist, and for those that cannot be read.
+    /// The object before the change. `None` if it is new or could not be decoded, or if it is stored as text and still
+    /// exists.
     pub old: Option<Arc<K>>,
-    /// The object now; none if it was deleted.
+    /// The object after the change, or `None` if it was deleted.
     pub new: Option<&'a K>,
-    /// What others depend on, before and after.
+    /// The summaries before and after the change.
     pub summaries: [Option<Arc<S>>; 2],
 }
 
 // === impl Cache ===
 
 impl<K, S> Cache<K, S> {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub fn new(layout: Layout<K, S>) -> Self {
         let content = Content {
             objects: Objects::default(),
@@ -94,12 +96,12 @@ where
     K: Metadata<Ty = ObjectMeta> + Clone + PartialEq + std::fmt::Debug + Serialize + DeserializeOwned,
     S: PartialEq,
 {
-    /// The object of that name; also none if it cannot be read.
+    /// Returns the object of that name, or `None` if it does not exist or cannot be decoded.
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         self.stored(key)?.read().ok()
     }
 
-    /// The object of that metadata in a newer version, if one is known.
+    /// Returns a newer version of the object with this metadata, if the cache has one.
     pub fn newer(&self, metadata: &ObjectMeta) -> Option<Arc<K>> {
         let stored = self.stored(&Key::of_metadata(metadata))?;
         let (present, known) = (stored.version(), Version::of(metadata));
@@ -107,7 +109,7 @@ where
         if is_newer { stored.read().ok() } else { None }
     }
 
-    /// The metadata of an object; the rest is not decoded.
+    /// Returns the metadata of an object, without decoding the rest.
     pub fn metadata(&self, key: &Key) -> Option<ObjectMeta> {
         Some(self.stored(key)?.metadata().ok()?.into_owned())
     }
@@ -116,7 +118,7 @@ where
         self.content.read().objects.stored(&key.namespace, &key.name).cloned()
     }
 
-    /// All objects that can be read. Each is decoded when the iterator reaches it.
+    /// All objects that can be decoded. Each is decoded when the iterator reaches it.
     pub fn all(&self) -> impl Iterator<Item = Arc<K>> {
         let all: Vec<_> = self.content.read().objects.stored_iter().cloned().collect();
         all.into_iter().filter_map(|stored| stored.read().ok())
@@ -128,7 +130,7 @@ where
         content.objects.names().map(|(namespace, name)| Key::shared(namespace, name)).collect()
     }
 
-    /// The keys of at most `most` objects, of one namespace if given, whose summary is wanted.
+    /// Returns the keys of up to `most` objects whose summary is wanted, from one namespace or all.
     pub fn select(
         &self,
         namespace: Option<&str>,
@@ -167,25 +169,25 @@ where
         self.content.read().objects.clone()
     }
 
-    /// Stores an object that a watch reported. Returns none when this version or a newer one is known: a watch may lag behind our own
-    /// writes.
+    /// Stores an object that a watch reported. Returns `None` if the cache has this version or a newer one, because a watch
+    /// may lag behind our own writes.
     pub fn set<'a>(&self, object: &'a K) -> Option<Change<'a, K, S>> {
         self.take_over(object, None, None)
     }
 
-    /// As [`Self::set`], of an object that was decoded from this text, perhaps only its metadata. The text is stored, so the object need
-    /// not be serialized.
+    /// Like [`Self::set`], for an object that was decoded from this text, completely or only its metadata. The text is
+    /// stored, so the object need not be serialized.
     pub fn set_read<'a>(&self, object: &'a K, text: &str) -> Option<Change<'a, K, S>> {
         self.take_over(object, Some(text), None)
     }
 
-    /// To be called before a request, for [`Self::set_response`].
+    /// Returns a mark for [`Self::set_response`]. The caller gets it before it sends the request.
     pub fn sending(&self) -> Sent {
         Sent(self.content.read().removals)
     }
 
-    /// As [`Self::set`], from the response to a request that was sent at that time. Returns none also when the object was deleted since
-    /// then: the watch was faster than the response, and will not report the deletion again.
+    /// Like [`Self::set`], for the response to a request that was sent at `sent`. Also returns `None` if the object was
+    /// deleted since then: the watch was faster than the response, and will not report the deletion again.
     pub fn set_response<'a>(&self, object: &'a K, sent: Sent) -> Option<Change<'a, K, S>> {
         self.take_over(object, None, Some(sent))
     }
@@ -199,7 +201,7 @@ where
         let metadata = object.metadata();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
-        // Before the lock is taken.
+        // The summary is computed before the lock is taken.
         let summary = (self.layout.summary)(object).map(Arc::new);
         let mut content = self.content.write();
         if sent.is_some_and(|sent| content.was_removed(&Version::of(metadata), sent)) {
@@ -219,7 +221,7 @@ where
         Some(Change { key: Key::new(namespace, name), old, new: Some(object), summaries: [before, summary] })
     }
 
-    /// Whether this version of an object, or a newer one, is known.
+    /// Whether the cache has this version of an object, or a newer one.
     pub fn knows(&self, metadata: &ObjectMeta) -> bool {
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
@@ -228,8 +230,8 @@ where
         known.is_some_and(|known| !Version::of(metadata).is_newer(&known.version()))
     }
 
-    /// Stores that an object exists and cannot be read. Its summary stays as it was. Returns false when this version or a newer one is
-    /// known.
+    /// Records that an object exists and cannot be decoded. Its summary stays as it was. Returns false if the cache has this
+    /// version or a newer one.
     pub fn set_unreadable(&self, metadata: &ObjectMeta, reason: String) -> bool {
         let mut content = self.content.write();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -242,7 +244,7 @@ where
         true
     }
 
-    /// Removes an object that was deleted, unless another one of its name was created since.
+    /// Removes a deleted object, unless another object with its name was created since.
     pub fn remove(&self, metadata: &ObjectMeta) -> Option<Change<'static, K, S>> {
         let (key, gone) = (Key::of_metadata(metadata), Version::of(metadata));
         let taken = {
@@ -257,8 +259,8 @@ where
         taken.map(Taken::into_change)
     }
 
-    /// Removes all objects (of one namespace, if given) but these. A new list does not say what was created and deleted since the last
-    /// one, so no response to an earlier request is stored any more.
+    /// Removes all objects (of one namespace, if given) except those that are `present` in a new list. A list does not show
+    /// what was created and deleted since the last one, so responses to earlier requests are no longer stored.
     pub fn retain(&self, namespace: Option<&str>, present: &BTreeSet<Key>) -> Vec<Change<'static, K, S>> {
         let gone: Vec<Key> = {
             let mut content = self.content.write();
@@ -272,7 +274,7 @@ where
         gone.iter().filter_map(|key| take_out(key).map(Taken::into_change)).collect()
     }
 
-    /// An object in the form in which it is stored. A copy is stored rather than the decoded object, whose vectors have spare capacity.
+    /// Returns an object in its stored form. The decoded object is copied, because its own vectors have spare capacity.
     fn to_store(&self, object: &K, text: Option<&str>) -> Stored<K> {
         if (self.layout.is_compressed)(object) && object.metadata().managed_fields.is_none() {
             let [written, received] = &self.dictionaries;
@@ -281,7 +283,7 @@ where
                 Some(text) => Ok(Stored::of_text(object.metadata(), text, received, is_typical)),
                 None => Stored::compress(object, written, is_typical),
             };
-            // An object that cannot be serialized was never received.
+            // This program received the object as JSON, so it can always be serialized.
             if let Ok(compressed) = compressed {
                 debug_assert!(self.says(&compressed, object), "its text does not say {object:?}");
                 return compressed;
@@ -292,7 +294,7 @@ where
         Stored::Decoded(Arc::new(object))
     }
 
-    /// Whether compressed text says what was decoded of it. The rest of an object of which only metadata was decoded may be unreadable.
+    /// Whether the compressed text matches the decoded object. If only metadata was decoded, the rest may be unreadable.
     fn says(&self, compressed: &Stored<K>, object: &K) -> bool {
         match (compressed.read(), self.layout.from_metadata) {
             (Ok(read), Some(make)) => *read == *object || make(read.metadata().clone()) == *object,
@@ -318,7 +320,7 @@ impl<K, S> Content<K, S> {
         self.removals += 1;
     }
 
-    /// Any object may have been deleted until now.
+    /// From now on, any object counts as possibly deleted.
     fn forget_removals(&mut self) {
         self.removed.clear();
         self.removals += 1;
@@ -406,10 +408,10 @@ mod tests {
         assert!(cache.remove(&object("a", "1", "12").metadata).is_some());
         assert!(cache.set_response(&object("a", "1", "11"), sent).is_none());
         assert!(cache.keys().is_empty());
-        // Its successor is another object, and a request that is sent now is answered with what is there now.
+        // A new object with the same name is another object, and a request that is sent now returns the current state.
         assert!(cache.set_response(&object("a", "2", "13"), sent).is_some());
         assert!(cache.set_response(&object("a", "1", "14"), cache.sending()).is_some());
-        // A watch reports events in their order.
+        // A watch reports events in order.
         assert!(cache.remove(&object("a", "1", "15").metadata).is_some());
         assert!(cache.set(&object("a", "1", "16")).is_some());
     }

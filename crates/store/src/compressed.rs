@@ -1,8 +1,9 @@
 //! Objects as compressed text.
 //!
-//! Typed objects are wide: a decoded Deployment takes four times the room of its JSON, and most of that JSON is the same for all services.
-//! So the JSON is compressed with another object of the kind as the dictionary. The twelve children of `examples/single-node` are 23.6 KB of
-//! JSON, 10.6 KB compressed each by itself, and 1.1 KB compressed with those of another service: 22 MB less for 1,000 services.
+//! Typed objects are large: a decoded Deployment takes four times the memory of its JSON, and most of that JSON is the same
+//! for all services. So the JSON is compressed with another object of the kind as the dictionary. The twelve children of
+//! `examples/single-node` are 23.6 KB of JSON, 10.6 KB if each is compressed on its own, and 1.1 KB if compressed with those
+//! of another service: 22 MB less for 1,000 services.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,19 +14,20 @@ use serde::{Deserialize, de::DeserializeOwned};
 /// An object as JSON, compressed.
 pub(crate) struct Compressed<K> {
     bytes: Box<[u8]>,
-    /// Bytes of the text.
+    /// The length of the text in bytes.
     length: usize,
     dictionary: Option<Arc<[u8]>>,
     read: fn(&str) -> Result<K, serde_json::Error>,
 }
 
-/// The text of one object of a kind, which others are compressed with. It works best for texts that the same program wrote, since their
-/// fields come in one order.
+/// The text of one object of a kind, with which others are compressed. It works best for texts that the same program wrote,
+/// because their fields are in the same order.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary(OnceLock<Arc<[u8]>>);
 
 impl<K: DeserializeOwned> Compressed<K> {
-    /// Compresses the text of an object. Where there is no dictionary yet, a typical object becomes it.
+    /// Compresses the text of an object. If there is no dictionary yet and the object is typical, its text becomes the
+    /// dictionary.
     pub(crate) fn new(text: &str, dictionary: &Dictionary, is_typical: bool) -> Self {
         let dictionary = match dictionary.0.get() {
             None if is_typical => Some(Arc::clone(dictionary.0.get_or_init(|| text.as_bytes().into()))),
@@ -42,15 +44,15 @@ impl<K: DeserializeOwned> Compressed<K> {
 }
 
 impl<K> Compressed<K> {
-    /// The object.
+    /// Decodes the object.
     ///
     /// # Errors
-    /// Why its text cannot be read: what was cached may have been decoded in part only.
+    /// If its text cannot be decoded. This is possible because only a part may have been decoded when the object was cached.
     pub(crate) fn read(&self) -> Result<K, String> {
         (self.read)(&self.text()?).map_err(|error| error.to_string())
     }
 
-    /// Its metadata; the rest is not decoded.
+    /// Decodes its metadata only.
     pub(crate) fn metadata(&self) -> Result<ObjectMeta, String> {
         #[derive(Deserialize)]
         struct Part {

@@ -1,4 +1,4 @@
-//! From each object to the dependents that need to know when it changes.
+//! Maps each object to the services that must be reconciled when it changes.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -9,16 +9,18 @@ use parking_lot::Mutex;
 
 use crate::key::{Key, ObjectKey};
 
-/// How many changes are remembered for reconciles that are running. After more of them it is not known what a reconcile missed.
+/// The number of changes that are remembered for running reconciles. After more changes, it is unknown what a reconcile has
+/// missed.
 const RECENT: usize = 256;
 
-/// Which services depended on which objects in their last reconcile, existing or not. A change of an object enqueues those services,
-/// and no others.
+/// Which services depended on which objects in their last reconcile, whether or not these exist. A change of an object
+/// enqueues those services and no others.
 ///
-/// What a reconcile depends on is known only after it has read the caches. So a new dependency is compared with the changes since the
-/// reconcile began.
+/// The dependencies of a reconcile are known only after it has read the caches. So new dependencies are compared with the
+/// changes since the reconcile began.
 ///
-/// Each service depends on about twenty objects, nearly all of which are shared. So both sides are stored as numbers.
+/// Each service depends on about twenty objects, nearly all of which are shared. So services and objects are stored as
+/// numbers.
 #[derive(Debug)]
 pub struct Index<K> {
     state: Mutex<State<K>>,
@@ -28,17 +30,17 @@ pub struct Index<K> {
 struct State<K> {
     services: Numbered<Key, Box<[u32]>>,
     objects: Numbered<ObjectKey<K>, Vec<u32>>,
-    /// The objects that changed last.
+    /// The last changed objects.
     recent: VecDeque<ObjectKey<K>>,
-    /// Number of changes so far.
+    /// The number of changes so far.
     changes: u64,
 }
 
-/// A point in time, as the number of changes until then.
+/// A point in time, expressed as the number of changes until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment(u64);
 
-/// Values by key and by number. Numbers of keys that are gone are given to others.
+/// Values by key and by number. The number of a removed key is reused.
 #[derive(Debug)]
 struct Numbered<K, V> {
     numbers: HashMap<K, u32>,
@@ -66,8 +68,8 @@ impl<K: Clone + Ord + Hash> Index<K> {
         Moment(self.state.lock().changes)
     }
 
-    /// Replaces what a service depends on, after a reconcile that began at that moment. Returns whether a new dependency has changed
-    /// since then: the service was not enqueued for that change.
+    /// Replaces the dependencies of a service after a reconcile that began at `began`. Returns whether a new dependency has
+    /// changed since then, so that the service was not enqueued for that change.
     pub fn set(&self, service: &Key, uses: BTreeSet<ObjectKey<K>>, began: Moment) -> bool {
         let mut state = self.state.lock();
         if state.uses(service).is_some_and(|known| known.eq(uses.iter().map(Some))) {
@@ -91,7 +93,7 @@ impl<K: Clone + Ord + Hash> Index<K> {
         is_late
     }
 
-    /// As [`Self::set`], beside what the service is known to depend on.
+    /// Like [`Self::set`], but keeps the known dependencies of the service.
     pub fn add(&self, service: &Key, uses: &BTreeSet<ObjectKey<K>>, began: Moment) -> bool {
         let known: BTreeSet<ObjectKey<K>> = {
             let state = self.state.lock();
@@ -130,13 +132,13 @@ impl<K: Clone + Ord + Hash> Index<K> {
 // === impl State ===
 
 impl<K: Clone + Ord + Hash> State<K> {
-    /// What a service depends on, in order.
+    /// The dependencies of a service, in order.
     fn uses(&self, service: &Key) -> Option<impl Iterator<Item = Option<&ObjectKey<K>>>> {
         let uses = self.services.by_key(service)?;
         Some(uses.iter().map(|object| self.objects.key(*object)))
     }
 
-    /// Whether something has changed since that moment that a service depends on now and did not depend on before.
+    /// Whether an object has changed since `began` that is a dependency now and was none before.
     fn has_missed(&self, service: &Key, dependencies: &BTreeSet<ObjectKey<K>>, began: Moment) -> bool {
         let missed = usize::try_from(self.changes - began.0).unwrap_or(usize::MAX);
         if missed > self.recent.len() {
@@ -177,7 +179,7 @@ impl<K, V> Default for Numbered<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V: Default> Numbered<K, V> {
-    /// The number of a key, which gets one if it has none.
+    /// Returns the number of a key. Assigns one if the key has none.
     fn number(&mut self, key: &K) -> u32 {
         if let Some(number) = self.numbers.get(key) {
             return *number;
@@ -268,7 +270,7 @@ mod tests {
         assert!(users(&index, &key("a")).is_empty());
         assert!(!depends_on(&["b"], began));
         assert!(depends_on(&["a", "b"], began));
-        // A change of a known dependency has enqueued it already.
+        // A change of a known dependency has already enqueued the service.
         let began = index.now();
         assert_eq!(users(&index, &key("b")), std::slice::from_ref(&service));
         assert!(!depends_on(&["a", "b"], began));

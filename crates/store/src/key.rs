@@ -1,4 +1,4 @@
-//! Which object it is.
+//! Identifies objects.
 
 use std::{fmt, sync::Arc};
 
@@ -17,31 +17,31 @@ pub struct Key {
 /// One object of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey<K> {
-    /// What it is.
+    /// The kind of the object.
     pub kind: K,
-    /// Where it is.
+    /// The namespace and name of the object.
     pub key: Key,
 }
 
 // === impl Key ===
 
 impl Key {
-    /// From namespace and name.
+    /// Creates a key from namespace and name.
     pub fn new(namespace: impl AsRef<str>, name: impl AsRef<str>) -> Self {
         Self { namespace: namespace.as_ref().into(), name: name.as_ref().into() }
     }
 
-    /// From strings that exist already.
+    /// Creates a key that shares existing strings.
     pub fn shared(namespace: &Arc<str>, name: &Arc<str>) -> Self {
         Self { namespace: Arc::clone(namespace), name: Arc::clone(name) }
     }
 
-    /// Of an object.
+    /// The key of an object.
     pub fn of<K: Metadata<Ty = ObjectMeta>>(object: &K) -> Self {
         Self::of_metadata(object.metadata())
     }
 
-    /// Of an object with this metadata.
+    /// The key of an object with this metadata.
     pub fn of_metadata(metadata: &ObjectMeta) -> Self {
         Self::new(
             metadata.namespace.as_deref().unwrap_or_default(),
@@ -49,7 +49,7 @@ impl Key {
         )
     }
 
-    /// The object of this name and that kind.
+    /// Adds a kind.
     pub fn of_kind<K>(self, kind: K) -> ObjectKey<K> {
         ObjectKey { kind, key: self }
     }

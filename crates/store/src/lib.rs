@@ -1,25 +1,26 @@
 //! Objects in memory.
 //!
-//! * A [`Cache`] holds the objects of one kind. A watch fills it, and so do the responses to writes, which may come in any order.
-//! * [`Objects`] are what a snapshot shares with a cache. Sharing costs the same however many objects there are, and a snapshot stays as
-//!   it was when the cache changes.
-//! * An object is stored decoded, as compressed text, or as the reason why it cannot be read. Whoever asks for it does not notice the
-//!   first two; an object that cannot be read is not there for whoever asks, and [`Objects::unreadable`] names it, so that nobody takes
-//!   it for absent.
-//! * [`Summaries`] are the part of each object that others depend on, where they do not depend on the whole.
-//! * An [`Index`] knows who depends on which object.
+//! * A [`Cache`] holds the objects of one kind. A watch fills it, and so do the responses to writes, which may arrive in any
+//!   order.
+//! * [`Objects`] are the part of a cache that a snapshot shares. The cost of sharing does not depend on the number of
+//!   objects, and a snapshot does not change with the cache.
+//! * An object is stored decoded, as compressed text, or as the reason why it cannot be decoded. The reader does not notice
+//!   the difference between the first two. An object that cannot be decoded looks absent to the reader, so
+//!   [`Objects::unreadable`] lists such objects.
+//! * [`Summaries`] are the parts of objects on which others depend, if they do not depend on the whole objects.
+//! * An [`Index`] records which service depends on which objects.
 //!
 //! # Races, and why each is handled here
 //!
-//! * **A watch lags behind our own writes.** A response is stored at once, and an older version of an object never replaces a newer one
-//!   ([`Version`]).
-//! * **A response arrives after the watch has reported the deletion.** It must not bring the object back, since no watch event would
-//!   remove it again. So the last deletions are remembered, and a response is refused if its object was deleted after the request was
-//!   sent ([`Cache::set_response`]).
-//! * **A watch begins anew with a list.** What was created and deleted meanwhile is unknown, so no response to an earlier request is
-//!   stored after it.
-//! * **A dependency changes while a reconcile runs that depends on it for the first time.** The index did not know of it, so it enqueued
-//!   nobody. It remembers the latest changes, and [`Index::set`] says whether the reconcile has missed one.
+//! * **A watch lags behind our own writes.** A response is stored at once, and an older version of an object never replaces a
+//!   newer one ([`Version`]).
+//! * **A response arrives after the watch has reported the deletion.** It must not bring the object back, because no watch
+//!   event would remove it again. So the last deletions are remembered, and a response is refused if its object was deleted
+//!   after the request was sent ([`Cache::set_response`]).
+//! * **A watch restarts with a list.** It is unknown what was created and deleted meanwhile, so responses to earlier requests
+//!   are no longer stored.
+//! * **A dependency changes during the first reconcile that depends on it.** The index did not know about the dependency, so
+//!   it enqueued nothing. It remembers the last changes, and [`Index::set`] returns whether the reconcile has missed one.
 
 mod cache;
 mod compressed;

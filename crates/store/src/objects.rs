@@ -9,18 +9,19 @@ use rpds::RedBlackTreeMapSync;
 
 use crate::{key::Key, stored::Stored, version::hash};
 
-/// The objects of one kind by namespace and name; cluster-scoped ones have the empty namespace.
+/// The objects of one kind by namespace and name. Cluster-scoped objects have the empty namespace.
 ///
-/// Clones, and copies of a namespace's objects, share what both have: neither a snapshot of a cache nor a change beside one costs
-/// more where the cache holds more. Compressed text is read when it is first asked for, for as long as these objects live.
+/// Clones, and copies of a namespace's objects, share memory. So the cost of a snapshot of a cache, and of a change after it,
+/// does not grow with the cache. Compressed text is decoded when an object is first read, and the result is kept as long as
+/// this collection lives.
 ///
-/// An object that cannot be read is not there for whoever asks for it. Whoever decides something from what is absent looks at
-/// [`Self::unreadable`] first.
+/// An object that cannot be decoded looks absent. Code that decides based on absent objects checks [`Self::unreadable`]
+/// first.
 pub struct Objects<K> {
     named: BTreeMap<Arc<str>, Named<K>>,
-    /// What was read from compressed text, by where the text is.
+    /// Decoded objects, by the address of their compressed text.
     opened: FrozenMap<usize, Arc<K>>,
-    /// Objects that somebody asked for, and why they cannot be read.
+    /// Objects that were read and cannot be decoded, with the reason.
     unreadable: Mutex<BTreeMap<Key, String>>,
 }
 
@@ -28,7 +29,7 @@ pub struct Objects<K> {
 type Named<K> = RedBlackTreeMapSync<Arc<str>, Entry<K>>;
 
 struct Entry<K> {
-    /// A hash of the uid of what controls the object.
+    /// A hash of the uid of the object's controller.
     owner: u64,
     stored: Stored<K>,
 }
@@ -59,12 +60,12 @@ impl<K> Objects<K> {
         Self { named, opened: FrozenMap::new(), unreadable: Mutex::default() }
     }
 
-    /// The object of that name.
+    /// Returns the object of that name, or `None` if it does not exist or cannot be decoded.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&K> {
         self.open(namespace, name, self.stored(namespace, name)?)
     }
 
-    /// As [`Self::get`], the way it is stored.
+    /// Like [`Self::get`], in its stored form.
     pub fn stored(&self, namespace: &str, name: &str) -> Option<&Stored<K>> {
         Some(&self.named.get(namespace)?.get(name)?.stored)
     }
@@ -75,15 +76,16 @@ impl<K> Objects<K> {
             .filter_map(|(namespace, name, entry)| self.open(namespace, name, &entry.stored))
     }
 
-    /// The objects of a namespace whose controller has that uid, by name. Others are not read.
+    /// The objects of a namespace whose controller has that uid, by name. Other objects are not decoded, except in a hash
+    /// collision, so the caller compares the uid.
     pub fn controlled(&self, namespace: &str, uid: &str) -> impl Iterator<Item = &K> {
         let owner = hash(Some(uid));
-        // Others may have the same hash: whoever asks looks again.
+        // Other uids may have the same hash, so the caller compares the uid itself.
         let entries = self.entries(namespace).filter(move |(_, _, entry)| entry.owner == owner);
         entries.filter_map(|(namespace, name, entry)| self.open(namespace, name, &entry.stored))
     }
 
-    /// The objects of a namespace that are stored decoded, by name. Others are not read.
+    /// The objects of a namespace that are stored decoded, by name. Compressed objects are not decoded.
     pub fn decoded_in_namespace(&self, namespace: &str) -> impl Iterator<Item = &K> {
         self.entries(namespace).filter_map(|(_, _, entry)| match &entry.stored {
             Stored::Decoded(object) => Some(object.as_ref()),
@@ -96,22 +98,22 @@ impl<K> Objects<K> {
         self.named.keys().flat_map(|namespace| self.in_namespace(namespace))
     }
 
-    /// As [`Self::iter`], the way they are stored.
+    /// Like [`Self::iter`], in their stored form.
     pub fn stored_iter(&self) -> impl Iterator<Item = &Stored<K>> {
         self.named.values().flat_map(|named| named.values()).map(|entry| &entry.stored)
     }
 
-    /// The namespace and name of each object, in that order.
+    /// The namespace and name of each object, sorted.
     pub fn names(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.named.iter().flat_map(|(namespace, named)| named.keys().map(move |name| (namespace, name)))
     }
 
-    /// The objects that were asked for and cannot be read, and why.
+    /// The objects that were read and cannot be decoded, with the reason.
     pub fn unreadable(&self) -> Vec<(Key, String)> {
         self.unreadable.lock().iter().map(|(key, reason)| (key.clone(), reason.clone())).collect()
     }
 
-    /// Takes over the objects of a namespace, in place of those it had of that namespace.
+    /// Takes the objects of a namespace from another collection. They replace the objects of that namespace.
     pub fn adopt(&mut self, namespace: &str, from: &Self) {
         self.opened.as_mut().clear();
         if let Some((namespace, named)) = from.named.get_key_value(namespace) {
@@ -119,7 +121,7 @@ impl<K> Objects<K> {
         }
     }
 
-    /// Takes over one object, if it is there.
+    /// Takes one object from another collection, if it exists there.
     pub fn adopt_one(&mut self, namespace: &str, name: &str, from: &Self) {
         let Some((namespace, named)) = from.named.get_key_value(namespace) else { return };
         let Some((name, entry)) = named.get_key_value(name) else { return };
@@ -137,7 +139,7 @@ impl<K> Objects<K> {
         Some(removed)
     }
 
-    /// The objects of a namespace, with its name and theirs.
+    /// The entries of a namespace, each with its namespace and name.
     fn entries(&self, namespace: &str) -> impl Iterator<Item = (&str, &str, &Entry<K>)> {
         let found = self.named.get_key_value(namespace).into_iter();
         found.flat_map(|(namespace, named)| {
@@ -145,7 +147,7 @@ impl<K> Objects<K> {
         })
     }
 
-    /// The name of an object that is there already, to be shared.
+    /// The stored name of an existing object, for sharing.
     fn shared_name(&self, namespace: &str, name: &str) -> Option<&Arc<str>> {
         self.named.get(namespace)?.get_key_value(name).map(|(name, _)| name)
     }
@@ -178,7 +180,7 @@ impl<K> Objects<K> {
 }
 
 impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
-    /// Adds an object, replacing one of the same name.
+    /// Adds an object, or replaces the one with the same name.
     pub fn insert(&mut self, object: Arc<K>) {
         let metadata = object.metadata().clone();
         self.store(&metadata, Stored::Decoded(object));
@@ -186,7 +188,7 @@ impl<K: Metadata<Ty = ObjectMeta>> Objects<K> {
 }
 
 impl<K> Objects<K> {
-    /// Adds an object of this metadata, replacing one of the same name.
+    /// Adds an object with this metadata, or replaces the one with the same name.
     pub fn store(&mut self, metadata: &ObjectMeta, stored: Stored<K>) {
         self.opened.as_mut().clear();
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -299,7 +301,7 @@ mod tests {
         let object: ConfigMap = serde_json::from_str(text).unwrap();
         let dictionary = Dictionary::default();
         let mut objects: Objects<ConfigMap> = Objects::default();
-        // The first is the dictionary that the second is compressed with.
+        // The first object is the dictionary for the second.
         for name in ["a", "b"] {
             let metadata = ObjectMeta { name: Some(name.into()), ..object.metadata.clone() };
             objects.store(&metadata, Stored::of_text(&metadata, text, &dictionary, true));

@@ -1,4 +1,4 @@
-//! How an object is stored.
+//! The stored form of an object.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -10,23 +10,23 @@ use crate::{
     version::Version,
 };
 
-/// An object as it is stored.
+/// An object in its stored form.
 pub enum Stored<K> {
-    /// Decoded: for what is read often.
+    /// Decoded, for objects that are read often.
     Decoded(Arc<K>),
-    /// As its text: for what few read, and seldom.
+    /// As text, for objects that are rarely read.
     Compressed(Arc<AsText<K>>),
-    /// Not at all: it cannot be read.
+    /// Only the reason why the object cannot be decoded.
     Unreadable(Arc<Unreadable>),
 }
 
-/// An object as its text.
+/// An object as text.
 pub struct AsText<K> {
     version: Version,
     pub(crate) text: Compressed<K>,
 }
 
-/// An object that exists and cannot be read.
+/// An object that exists and cannot be decoded.
 pub struct Unreadable {
     version: Version,
     pub(crate) reason: String,
@@ -55,17 +55,17 @@ impl<K> fmt::Debug for Stored<K> {
 }
 
 impl<K> Stored<K> {
-    /// An object of this metadata that cannot be read, for that reason.
+    /// Creates the stored form of an object that cannot be decoded for this reason.
     pub(crate) fn unreadable(metadata: &ObjectMeta, reason: String) -> Self {
         Self::Unreadable(Arc::new(Unreadable { version: Version::of(metadata), reason }))
     }
 }
 
 impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> Stored<K> {
-    /// An object as its text.
+    /// Stores an object as text.
     ///
     /// # Errors
-    /// When it cannot be serialized.
+    /// If the object cannot be serialized.
     pub(crate) fn compress(
         object: &K,
         dictionary: &Dictionary,
@@ -76,7 +76,7 @@ impl<K: Serialize + DeserializeOwned + Metadata<Ty = ObjectMeta>> Stored<K> {
 }
 
 impl<K: DeserializeOwned> Stored<K> {
-    /// As [`Self::compress`], of an object that was read from that text: it need not be serialized.
+    /// Like [`Self::compress`], for an object that was decoded from this text, so that it need not be serialized.
     pub(crate) fn of_text(
         metadata: &ObjectMeta,
         text: &str,
@@ -91,10 +91,10 @@ impl<K: DeserializeOwned> Stored<K> {
 }
 
 impl<K: Metadata<Ty = ObjectMeta>> Stored<K> {
-    /// The object.
+    /// Decodes the object.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The reason why it cannot be decoded.
     pub fn read(&self) -> Result<Arc<K>, String> {
         match self {
             Self::Decoded(object) => Ok(Arc::clone(object)),
@@ -103,10 +103,10 @@ impl<K: Metadata<Ty = ObjectMeta>> Stored<K> {
         }
     }
 
-    /// Its metadata, without reading the rest.
+    /// Decodes only its metadata.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The reason why it cannot be decoded.
     pub fn metadata(&self) -> Result<Cow<'_, ObjectMeta>, String> {
         match self {
             Self::Decoded(object) => Ok(Cow::Borrowed(object.metadata())),
@@ -115,7 +115,7 @@ impl<K: Metadata<Ty = ObjectMeta>> Stored<K> {
         }
     }
 
-    /// Which object it is, and which version of it, without reading it.
+    /// The identity and version of the object, without decoding it.
     pub fn version(&self) -> Cow<'_, Version> {
         match self {
             Self::Decoded(object) => Cow::Owned(Version::of(object.metadata())),

@@ -1,10 +1,10 @@
-//! The part of each object that others depend on.
+//! The parts of objects on which others depend.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use rpds::RedBlackTreeMapSync;
 
-/// A summary of each object of a kind, by namespace and name. Clones share what both have, as those of [`Objects`](crate::Objects) do.
+/// A summary of each object of a kind, by namespace and name. Clones share memory, like those of [`Objects`](crate::Objects).
 pub struct Summaries<S>(BTreeMap<Arc<str>, Named<S>>);
 
 type Named<S> = RedBlackTreeMapSync<Arc<str>, Arc<S>>;
@@ -17,7 +17,7 @@ impl<S> Summaries<S> {
         self.0.get(namespace)?.get(name).cloned()
     }
 
-    /// The summaries of a namespace, with its name and theirs, by name.
+    /// The summaries of a namespace by name, each with its namespace and name.
     pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &S)> {
         let named = self.0.get_key_value(namespace).into_iter();
         named.flat_map(|(namespace, named)| {
@@ -25,7 +25,7 @@ impl<S> Summaries<S> {
         })
     }
 
-    /// All of them, by namespace and name.
+    /// All summaries, by namespace and name.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &S)> {
         let all = self.0.iter();
         all.flat_map(|(namespace, named)| {
@@ -41,7 +41,7 @@ impl<S> Summaries<S> {
         Some(removed)
     }
 
-    /// Takes over those of a namespace, in place of what was there.
+    /// Takes the summaries of a namespace from another collection. They replace the summaries of that namespace.
     pub fn adopt(&mut self, namespace: &str, from: &Self) {
         if let Some((namespace, named)) = from.0.get_key_value(namespace) {
             self.0.insert(Arc::clone(namespace), named.clone());

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// What tells an object from its predecessors of the same name, and from its own earlier versions.
+/// Distinguishes an object from earlier objects with the same name, and from its own earlier versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// A hash of its uid.
@@ -12,14 +12,14 @@ pub struct Version {
     resource: ResourceVersion,
 }
 
-/// Resource versions are opaque by contract. Where both are numbers, as they are everywhere, the smaller one is older.
+/// The resource version, which is officially opaque. If both are numbers, as in practice, the smaller one is older.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ResourceVersion {
     Number(u64),
     Text(Option<Box<str>>),
 }
 
-/// A hash of a uid, or of there being none.
+/// A hash of a uid, or of its absence.
 pub(crate) fn hash(uid: Option<&str>) -> u64 {
     let mut hasher = DefaultHasher::new();
     uid.hash(&mut hasher);
@@ -29,7 +29,7 @@ pub(crate) fn hash(uid: Option<&str>) -> u64 {
 // === impl Version ===
 
 impl Version {
-    /// Of an object with this metadata.
+    /// The version of an object with this metadata.
     pub fn of(metadata: &ObjectMeta) -> Self {
         let text = metadata.resource_version.as_deref();
         let resource = match text.and_then(|text| text.parse().ok()) {
@@ -44,7 +44,7 @@ impl Version {
         self.uid == other.uid
     }
 
-    /// Whether it is another version than `known`, and not an older one. Another object of the name is always newer.
+    /// Whether this version differs from `known` and is not older. Another object with the same name is always newer.
     pub fn is_newer(&self, known: &Self) -> bool {
         match (&self.resource, &known.resource) {
             _ if !self.is_same_object(known) => true,

@@ -1,4 +1,4 @@
-//! Logging set-up, the flags of the reference's logger, and traces.
+//! Set-up of logging, the flags of controller-runtime's logger (zap), and traces.
 
 pub mod logging;
 pub mod traces;

@@ -1,4 +1,4 @@
-//! One place that decides how logs look: to stderr, filtered, as text for people or JSON for collectors.
+//! Logging: to stderr, filtered, as text for people or JSON for collectors.
 
 use std::io::{self, IsTerminal};
 
@@ -13,20 +13,20 @@ use tracing_subscriber::{
 
 use crate::traces::{SPANS, Traces};
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
     /// Readable lines.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// How times are written, in UTC.
+/// The format of times, in UTC.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Time {
-    /// To the microsecond.
+    /// Microseconds.
     #[default]
     Usual,
     /// Seconds since 1970, with a fraction.
@@ -35,34 +35,34 @@ pub enum Time {
     Millis,
     /// Nanoseconds since 1970.
     Nano,
-    /// To the millisecond.
+    /// ISO 8601 with milliseconds.
     Iso8601,
-    /// To the second.
+    /// RFC 3339 with seconds.
     Rfc3339,
-    /// To the nanosecond.
+    /// RFC 3339 with nanoseconds.
     Rfc3339Nano,
 }
 
-/// What to log, and how.
+/// Options of logging.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogOptions {
     /// Lines as text or JSON.
     pub format: Format,
-    /// `tracing` filter directives that hold whatever `LONGBOAT_LOG` says.
+    /// `tracing` filter directives that override `LONGBOAT_LOG`.
     pub filter: Option<String>,
     /// `tracing` filter directives used when `LONGBOAT_LOG` is not set, for instance `info,hyper=warn`.
     pub default_filter: String,
-    /// How times are written.
+    /// The format of times.
     pub time: Time,
 }
 
-/// Starts logging to stderr, and recording traces if there are to be any. A second call in one process changes nothing, so
-/// that tests may call it freely.
+/// Starts logging to stderr, and recording traces if they are configured. A second call in the same process does nothing, so
+/// tests may call it freely.
 pub fn init(options: &LogOptions, traces: Option<&Traces>) {
     init_with(options, traces, io::stderr);
 }
 
-/// The same for a program that draws on stderr, and takes care of that itself when a line is written.
+/// Like [`init`], for a program that draws on stderr and coordinates log lines with its drawing.
 pub fn init_with<W>(options: &LogOptions, traces: Option<&Traces>, writer: W)
 where
     W: for<'writer> fmt::MakeWriter<'writer> + Send + Sync + 'static,
@@ -72,7 +72,7 @@ where
         None => EnvFilter::try_from_env("LONGBOAT_LOG")
             .unwrap_or_else(|_| EnvFilter::new(&options.default_filter)),
     };
-    // What a file or `kubectl logs` gets carries no colours.
+    // Files and `kubectl logs` get no colours.
     let layer =
         fmt::layer().with_writer(writer).with_ansi(io::stderr().is_terminal()).with_timer(options.time);
     let layer: Box<dyn Layer<Registry> + Send + Sync> = match options.format {
@@ -80,7 +80,7 @@ where
         Format::Json => layer.json().flatten_event(true).boxed(),
     };
     let Some(traces) = traces else {
-        // One filter for all: what nobody reads costs a look at a flag.
+        // A single filter for everything, so that a disabled event costs only the check of a flag.
         let _ = tracing_subscriber::registry().with(layer).with(filter).try_init();
         return;
     };

@@ -1,7 +1,7 @@
-//! Traces over OTLP/gRPC, off unless the environment or a flag says where to.
+//! Traces over OTLP/gRPC. They are off unless the environment or a flag names a collector.
 //!
-//! What is on: spans with the target [`SPANS`], whatever the log shows. Ended spans wait in a queue of bounded size; where the
-//! collector does not keep up they are dropped and counted, and nothing waits for it.
+//! Spans with the target [`SPANS`] are recorded, independent of the log filter. Ended spans wait in a queue of limited size.
+//! If the collector does not keep up, spans are dropped and counted, so that nothing waits for the collector.
 
 use std::{
     fmt,
@@ -21,16 +21,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::trust;
 
-/// Target of the spans that are exported; they are of level TRACE, so that logs do not carry them.
+/// Target of the exported spans. They have the level TRACE, so that logs do not contain them.
 pub const SPANS: &str = "longboat::span";
 
-/// Ended spans that wait: about 2 MB, some seconds of a busy controller.
+/// The most ended spans in the queue: about 2 MB, which a busy controller fills in some seconds.
 const QUEUE: usize = 4096;
-/// Spans of one request.
+/// The most spans in one request.
 const BATCH: usize = 512;
-/// How long spans wait for others to go with.
+/// How long spans wait for others, to be sent together.
 const COLLECT: Duration = Duration::from_secs(2);
-/// How long the last spans may take.
+/// The time limit for sending the last spans.
 const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Where traces go, by the variables of OpenTelemetry's specification or by flags.
@@ -59,22 +59,22 @@ pub enum Exporter {
 /// Why traces cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
-    /// A file of the TLS settings cannot be read.
+    /// A file in the TLS settings cannot be read.
     #[error("cannot read {path}, which {variable} names: {source}")]
     Unreadable {
-        /// Who names it.
+        /// The variable that names the file.
         variable: String,
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A certificate to show without its key, or the other way round.
+    /// A client certificate is configured without its key, or a key without its certificate.
     #[error("{given} is set, so {missing} has to be")]
     Half {
         /// The variable that is set.
         given: String,
-        /// The one that is not.
+        /// The missing variable.
         missing: String,
     },
     /// The address, or a setting from the environment, cannot be used.
@@ -82,14 +82,14 @@ pub enum TracesError {
         "cannot send traces to `{endpoint}`: {source}; expected http://HOST:PORT or https://HOST:PORT of a collector's gRPC port"
     )]
     Exporter {
-        /// Where to.
+        /// The address.
         endpoint: String,
-        /// What is wrong.
+        /// The cause.
         source: ExporterBuildError,
     },
 }
 
-/// Records spans; nothing is sent before [`Traces::start`].
+/// Records spans. [`Traces::start`] starts to send them.
 pub struct Traces {
     endpoint: Option<String>,
     resource: Resource,
@@ -104,24 +104,24 @@ pub struct Sending {
     task: JoinHandle<()>,
 }
 
-/// What has become of the spans of this process.
+/// The numbers of sent and dropped spans in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Spans that a collector has taken.
+    /// Spans that a collector has accepted.
     pub sent: u64,
-    /// Spans for which there was no room, or that the collector did not take.
+    /// Spans for which the queue had no space, or that the collector did not accept.
     pub dropped: u64,
 }
 
 static SENT: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// What has become of the spans of this process; as logging, tracing is set up once in it.
+/// Returns the numbers of spans in this process. Like logging, tracing is set up once per process.
 pub fn counts() -> Counts {
     Counts { sent: SENT.load(Ordering::Relaxed), dropped: DROPPED.load(Ordering::Relaxed) }
 }
 
-/// Puts what has ended into the queue.
+/// Puts ended spans into the queue.
 #[derive(Debug)]
 struct Enqueue {
     queue: mpsc::Sender<SpanData>,
@@ -130,7 +130,7 @@ struct Enqueue {
 // === impl Otlp ===
 
 impl Otlp {
-    /// Starts to record, if spans are to go anywhere.
+    /// Starts recording if a collector is configured.
     pub fn traces(&self, service: &'static str) -> Option<Traces> {
         if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return None;
@@ -157,15 +157,16 @@ impl Traces {
         Self { endpoint, resource, provider, ended }
     }
 
-    /// What makes spans.
+    /// Returns the tracer that creates spans.
     pub(crate) fn tracer(&self) -> SdkTracer {
         self.provider.tracer("longboat")
     }
 
-    /// Sends what ends from now on, and what has ended before. To be called in a runtime.
+    /// Sends spans that end from now on, and those that have ended before. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// When the collector's address cannot be used.
+    ///
+    /// If the collector's address is invalid.
     pub fn start(self) -> Result<Sending, TracesError> {
         let Self { endpoint, resource, provider, ended } = self;
         let mut builder = SpanExporter::builder().with_tonic();
@@ -194,19 +195,19 @@ impl Traces {
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
             sender.run(stopped).await;
-            // Spans are recorded as long as somebody may read them.
+            // Spans are recorded as long as they can be sent.
             drop(provider);
         });
         Ok(Sending { stop, task })
     }
 }
 
-/// A variable of the environment. An empty one is as good as none.
+/// Returns a variable of the environment. An empty variable counts as unset.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// What the environment says about this process, and its name where that says none.
+/// Returns the attributes of this process from the environment, with the default name `service`.
 fn resource(service: &'static str) -> Resource {
     let found = Resource::builder().build();
     let named =
@@ -220,7 +221,7 @@ fn resource(service: &'static str) -> Resource {
 // === impl Sending ===
 
 impl Sending {
-    /// Sends what is left, for some seconds at most, and says what was dropped.
+    /// Sends the remaining spans, for a few seconds at most, and logs how many were dropped.
     pub async fn end(self) {
         let Self { stop, mut task } = self;
         stop.cancel();
@@ -258,7 +259,7 @@ impl SpanProcessor for Enqueue {
 struct Sender {
     exporter: SpanExporter,
     ended: mpsc::Receiver<SpanData>,
-    /// Whether the last request failed: said once, not with each batch.
+    /// Whether the last request failed. A failure is logged once, not with each batch.
     failing: bool,
 }
 

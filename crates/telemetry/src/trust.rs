@@ -1,16 +1,18 @@
-//! TLS to a collector: whom it is trusted by, and how we show who we are, by the variables of OpenTelemetry's specification.
+//! TLS to a collector: its trusted authorities, and the client certificate, from the variables of OpenTelemetry's
+//! specification.
 
 use opentelemetry_otlp::tonic_types::transport::{Certificate, ClientTlsConfig, Identity};
 
 use crate::traces::TracesError;
 
-/// What the system trusts, or the authority that a variable names instead; with a certificate of our own, if there is one.
+/// Returns the TLS configuration. It trusts the system's authorities, or the authority in a variable instead, and has a
+/// client certificate if one is configured.
 ///
 /// # Errors
 ///
-/// When a file that a variable names cannot be read, or one of a pair is missing.
+/// If a file that a variable names cannot be read, or if only one of certificate and key is given.
 pub(crate) fn client(variable: impl Fn(&str) -> Option<String>) -> Result<ClientTlsConfig, TracesError> {
-    // What is said about traces comes before what is said about everything.
+    // The variables for traces take precedence over those for all signals.
     let named = |what: &str| {
         let names = [format!("OTEL_EXPORTER_OTLP_TRACES_{what}"), format!("OTEL_EXPORTER_OTLP_{what}")];
         names.into_iter().find_map(|name| Some((variable(&name)?, name)))

@@ -1,10 +1,10 @@
-//! Flags of the reference's logger, zap as controller-runtime sets it up.
+//! Flags of controller-runtime's logger, zap.
 
 use std::{io::IsTerminal, str::FromStr};
 
 use crate::logging::{Format, LogOptions, Time};
 
-/// Parts of the program whose debugging tells of bytes rather than of services.
+/// Targets of libraries whose debug messages are about bytes instead of services.
 const QUIET: &str = "hyper=info,hyper_util=info,h2=info,rustls=info,tower=info,kube_client=info";
 
 /// How logs are written.
@@ -40,36 +40,36 @@ pub struct Zap {
     pub zap_time_encoding: Option<Time>,
 }
 
-/// Form of a line.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoder {
-    /// An object.
+    /// A JSON object.
     Json,
-    /// For people.
+    /// Text for people.
     Console,
 }
 
-/// What is logged.
+/// The level of logging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Details, the more the higher: zap's levels above 0.
+    /// Details: zap's levels above 0. Higher numbers mean more details.
     Detail(u8),
-    /// What an operator wants to know.
+    /// Information for operators.
     Info,
-    /// What is wrong or may become so.
+    /// Warnings.
     Warn,
-    /// What is wrong.
+    /// Errors.
     Error,
 }
 
-/// A flag's value that zap does not know either.
+/// The error for a flag's value that zap does not know either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unknown(&'static str);
 
 // === impl Zap ===
 
 impl Zap {
-    /// What to log, and how.
+    /// Returns the logging options.
     pub fn options(&self) -> LogOptions {
         let people = self.zap_devel || std::io::stderr().is_terminal();
         let format = match self.zap_encoder {
@@ -109,7 +109,7 @@ impl FromStr for Level {
             "debug" => Ok(Self::Detail(1)),
             "info" => Ok(Self::Info),
             "warn" => Ok(Self::Warn),
-            // A panic is logged as an error here.
+            // The process logs a panic as an error.
             "error" | "panic" => Ok(Self::Error),
             number => match number.parse() {
                 Ok(detail @ 1..) => Ok(Self::Detail(detail)),

@@ -1,4 +1,4 @@
-//! Calls: arguments are evaluated and checked against what a function takes, as Go's reflection does.
+//! Calls of functions: evaluates the arguments and checks their types, as Go's reflection does.
 
 use std::borrow::Cow;
 
@@ -77,7 +77,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// `and` and `or` return the argument that decides, and evaluate none after it.
+    /// Evaluates `and` and `or`, which return the deciding argument and do not evaluate the arguments after it.
     fn and_or(
         &mut self,
         dot: &Value<'a>,
@@ -130,7 +130,7 @@ impl<'a> State<'a> {
         self.validate(value, param)
     }
 
-    /// Checks that a value can be passed, following one pointer if that helps.
+    /// Checks that a value can be an argument. Dereferences one pointer if that is needed.
     pub(crate) fn validate(&mut self, value: Value<'a>, param: Param) -> Step<Value<'a>> {
         let wanted = match param {
             Param::Any | Param::Value => return Ok(value),
@@ -151,7 +151,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// A value for a parameter that is a pointer to `to`: such a pointer, or what it would point to.
+    /// Converts a value for a parameter that is a pointer to `to`. The value may be such a pointer, or of the type `to`.
     fn pointer(&mut self, value: Value<'a>, to: &'static Ty) -> Step<Value<'a>> {
         let wanted = Ty::Ptr(to).to_string();
         match value {
@@ -167,7 +167,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// Bytes of an argument that a function reads.
+/// The bytes of an argument that a function reads.
 fn weight(function: &str, value: &Value<'_>) -> usize {
     match (function, value) {
         (_, Value::Str(text)) => text.len(),
@@ -177,7 +177,7 @@ fn weight(function: &str, value: &Value<'_>) -> usize {
     }
 }
 
-/// About how many bytes a value prints to.
+/// The approximate number of bytes that a value prints.
 fn size(json: &Json) -> usize {
     match json {
         Json::String(text) => text.len(),

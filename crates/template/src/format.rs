@@ -1,4 +1,4 @@
-//! Go's fmt: `print`, `println` and `printf` over template values.
+//! Go's fmt: `print`, `println` and `printf` for template values.
 
 use std::fmt::Write as _;
 
@@ -9,20 +9,20 @@ use crate::{
     reflect::{Kind, Ty, Value},
 };
 
-/// Fields wider than this are a mistake, or an attack: Go gives up at the same size.
+/// The largest width of a field. Go refuses larger ones too.
 const MAX_WIDTH: usize = 1_000_000;
 
-/// Longest text that one call makes, bytes: what `Limits` allows by default, and so that a short format with wide fields
-/// cannot fill the memory before anybody looks.
+/// The longest text that one call creates, in bytes. It is the default of `Limits`, and prevents that a short format with
+/// wide fields fills the memory before the limit of the output is checked.
 pub(crate) const MAX_TEXT: usize = 4 << 20;
 
-/// Digits after the point of a float, beyond which all are zero: an exact double has no more.
+/// The most digits after the decimal point of a float. An exact double has no more, so all further digits are zero.
 const MAX_DIGITS: usize = 1_100;
 
-/// Where a pointer that is printed as an address is said to point: addresses mean nothing, so they are all one.
+/// The address that all pointers print. Real addresses would be meaningless.
 const ADDRESS: &str = "0xc000000000";
 
-/// `fmt.Sprint`: spaces between neighbours of which neither is a string.
+/// `fmt.Sprint`: adds a space between two values if neither is a string.
 pub(crate) fn print(values: &[Value<'_>]) -> String {
     let mut out = String::new();
     for (i, value) in values.iter().enumerate() {
@@ -34,7 +34,7 @@ pub(crate) fn print(values: &[Value<'_>]) -> String {
     out
 }
 
-/// `fmt.Sprintln`: spaces between all, and a newline.
+/// `fmt.Sprintln`: adds spaces between all values, and a newline at the end.
 pub(crate) fn println(values: &[Value<'_>]) -> String {
     let mut out = String::new();
     for (i, value) in values.iter().enumerate() {
@@ -47,7 +47,7 @@ pub(crate) fn println(values: &[Value<'_>]) -> String {
     out
 }
 
-/// `%v` (`%+v` with names) of a value at a nesting depth.
+/// Writes a value like `%v` (`%+v` if `names` is set) at a nesting depth.
 fn plain(out: &mut String, value: &Value<'_>, depth: usize, names: bool) {
     match value.kind() {
         Kind::Invalid => out.push_str("<nil>"),
@@ -128,7 +128,7 @@ fn structure(out: &mut String, value: &Value<'_>, depth: usize, names: bool) {
     }
 }
 
-/// `%v` of a float: shortest form, with an exponent where Go uses one.
+/// Formats a float like `%v`: the shortest form, with an exponent where Go uses one.
 fn general(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -143,7 +143,7 @@ fn general(value: f64) -> String {
     format!("{value}")
 }
 
-/// Go writes exponents with a sign and two digits.
+/// Rewrites an exponent in Go's form, with a sign and two digits.
 fn exponent(text: &str) -> String {
     let Some((mantissa, exponent)) = text.split_once('e') else { return text.to_owned() };
     let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
@@ -166,7 +166,7 @@ struct Spec {
 ///
 /// # Errors
 ///
-/// When the text would be longer than [`MAX_TEXT`], which Go does not mind.
+/// If the text would be longer than [`MAX_TEXT`]. Go has no such limit.
 pub(crate) fn printf(format: &str, values: &[Value<'_>]) -> Result<String, String> {
     let mut out = String::new();
     let mut args = values.iter();
@@ -321,7 +321,7 @@ fn integer(spec: &Spec, verb: char, value: i64) -> String {
         (_, _, true) => " ",
         _ => "",
     };
-    // Rust's own padding ends at 65,535.
+    // Rust's own padding is limited to 65,535.
     let zeros = "0".repeat(spec.precision.unwrap_or(0).saturating_sub(digits.len()));
     format!("{sign}{prefix}{zeros}{digits}")
 }
@@ -351,7 +351,7 @@ fn float(spec: &Spec, verb: char, value: f64) -> String {
     text
 }
 
-/// `%.Ng`: N significant digits, without trailing zeros.
+/// Formats a float like `%.Ng`: N significant digits, without trailing zeros.
 fn significant(value: f64, digits: usize) -> String {
     let scientific = format!("{value:.*e}", digits - 1);
     let power: i64 = scientific.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The functions that templates call: Go's built-in ones, and the type of those that a program adds.
+//! The functions that templates can call: Go's built-in ones, and the type of additional ones.
 
 use std::{borrow::Cow, cmp::Ordering};
 
@@ -10,12 +10,12 @@ use crate::{
     reflect::{Kind, Ty, Value},
 };
 
-/// What a function takes in one place.
+/// The type of a parameter.
 #[derive(Debug, Clone, Copy)]
 pub enum Param {
     /// `interface{}`: anything, nil included.
     Any,
-    /// Anything, seen as it is, without losing its type.
+    /// Any value, with its type.
     Value,
     /// `string`.
     String,
@@ -42,7 +42,7 @@ impl Param {
 pub struct Function {
     /// Its name.
     pub name: &'static str,
-    /// What it takes. With `variadic`, the last entry repeats any number of times.
+    /// The types of its parameters. With `variadic`, the last one repeats any number of times.
     pub params: &'static [Param],
     /// Whether the last parameter repeats.
     pub variadic: bool,
@@ -70,7 +70,7 @@ const ANY: &[Param] = &[Param::Any];
 const VALUE: &[Param] = &[Param::Value];
 const TWO: &[Param] = &[Param::Value, Param::Value];
 
-/// `and`, `or` and `call` have their own evaluation rules; their entries only say what they take.
+/// `and`, `or` and `call` have special evaluation rules. Their entries only declare the parameters.
 static BUILTINS: &[Function] = &[
     variadic("and", TWO, |_| Ok(Value::Invalid)),
     variadic("call", TWO, |_| Ok(Value::Invalid)),
@@ -102,7 +102,7 @@ fn text<'a>(text: String) -> Value<'a> {
     Value::Str(Cow::Owned(text))
 }
 
-/// The escapers print what a pointer points to, not its address.
+/// Prints values for the escaping functions, which dereference pointers instead of printing addresses.
 fn print_indirect(values: &[Value<'_>]) -> String {
     let values: Vec<_> = values.iter().map(|v| v.clone().indirect().0).collect();
     if let [Value::Str(only)] = &values[..] {
@@ -113,7 +113,7 @@ fn print_indirect(values: &[Value<'_>]) -> String {
 
 // === comparison ===
 
-/// Kinds that Go's comparison knows; nil pointers, lists, maps and structs have none.
+/// The kind of a value that Go can compare. Returns `None` for nil pointers, lists, maps and structs.
 fn basic(value: &Value<'_>) -> Option<Kind> {
     match value.kind() {
         kind @ (Kind::Bool | Kind::Int | Kind::Float | Kind::Str) => Some(kind),
@@ -200,7 +200,7 @@ fn len<'a>(values: &[Value<'a>]) -> Result<Value<'a>, String> {
     Ok(Value::Int(i64::try_from(length).unwrap_or(i64::MAX)))
 }
 
-/// A position inside something of `length`, or Go's complaint.
+/// Converts a value to a position in something of `length`, or returns Go's error.
 fn position(value: &Value<'_>, length: usize) -> Result<usize, String> {
     match value.kind() {
         Kind::Int => {
@@ -284,7 +284,7 @@ fn slice<'a>(values: &[Value<'a>]) -> Result<Value<'a>, String> {
         Value::Typed(_, Some(Json::String(text))) => {
             self::text(String::from_utf8_lossy(&text.as_bytes()[from..to]).into_owned())
         }
-        // Only a whole list can be borrowed as one: a part of it prints the same.
+        // Only a complete list can be borrowed as a list. A part of it becomes text, which prints the same.
         value if from == 0 && to == length => value.clone(),
         value => {
             let ty = value.element_type();

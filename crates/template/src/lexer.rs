@@ -1,11 +1,11 @@
-//! Text to tokens, with the scanner rules and the error texts of Go's text/template.
+//! Splits text into tokens, with the scanner rules and the error texts of Go's text/template.
 
 use crate::quote::quote;
 
 const LEFT: &str = "{{";
 const RIGHT: &str = "}}";
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Error,
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Assign,
     Declare,
     Pipe,
-    /// A printable character with no meaning of its own; `,` is the useful one.
+    /// A printable character without a special meaning. Only `,` is useful.
     Char,
     Bool,
     CharConstant,
@@ -75,7 +75,7 @@ pub(crate) struct Token<'s> {
 }
 
 impl Token<'_> {
-    /// The token as "unexpected …" quotes it.
+    /// The token as quoted in "unexpected …" messages.
     pub(crate) fn describe(&self) -> String {
         match self.kind {
             Kind::Eof => "EOF".to_owned(),
@@ -99,7 +99,7 @@ pub(crate) struct Lexer<'s> {
     start_line: usize,
     paren_depth: usize,
     inside: bool,
-    /// An error or the end was handed out: only the end follows.
+    /// Whether an error or the end was returned. After that, only the end is returned.
     done: bool,
 }
 
@@ -123,7 +123,7 @@ impl<'s> Lexer<'s> {
         Self { input, pos: 0, start: 0, line: 1, start_line: 1, paren_depth: 0, inside: false, done: false }
     }
 
-    /// The next token; after an error or the end, always the end.
+    /// Returns the next token. After an error or the end, always returns the end.
     pub(crate) fn next(&mut self) -> Token<'s> {
         if self.done {
             return Token { kind: Kind::Eof, pos: self.pos, line: self.line, val: "".into() };
@@ -156,7 +156,7 @@ impl<'s> Lexer<'s> {
         Some(c)
     }
 
-    /// Moves to an absolute position, counting the lines passed.
+    /// Moves to an absolute position, and counts the lines in between.
     fn advance_to(&mut self, pos: usize) {
         self.line += self.input[self.pos..pos].matches('\n').count();
         self.pos = pos;
@@ -194,7 +194,7 @@ impl<'s> Lexer<'s> {
         while self.accept(set) {}
     }
 
-    /// Whether a right delimiter comes, and whether it has a trim marker.
+    /// Whether a right delimiter follows, and whether it has a trim marker.
     fn at_right_delim(&self) -> (bool, bool) {
         let rest = self.rest();
         if right_trim_marker(rest) && rest[2..].starts_with(RIGHT) {
@@ -212,7 +212,7 @@ impl<'s> Lexer<'s> {
 
     // === states ===
 
-    /// Literal text up to the next action; leaves the scanner inside it.
+    /// Scans literal text up to the next action. Afterwards the scanner is inside the action.
     fn text(&mut self) -> Option<Token<'s>> {
         let Some(offset) = self.rest().find(LEFT) else {
             self.advance_to(self.input.len());
@@ -269,7 +269,7 @@ impl<'s> Lexer<'s> {
         None
     }
 
-    /// Passes a right delimiter and, with a trim marker, the space after it.
+    /// Skips a right delimiter and, if it has a trim marker, the space after it.
     fn close(&mut self, trim: bool) {
         self.advance_to(self.pos + if trim { 2 } else { 0 } + RIGHT.len());
         if trim {
@@ -361,7 +361,7 @@ impl<'s> Lexer<'s> {
             self.bump();
             count += 1;
         }
-        // A minus after the last space may belong to the closing delimiter.
+        // A minus after the last space may be part of the closing delimiter.
         let last = &self.input[self.pos - 1..];
         if right_trim_marker(last) && last[2..].starts_with(RIGHT) {
             self.pos -= 1;

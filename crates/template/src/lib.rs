@@ -1,12 +1,12 @@
-//! Go's text/template, with the semantics it has over a Go program's typed data.
+//! Go's text/template, with the semantics that it has for the typed data of a Go program.
 //!
-//! Presets and users' configs are Go templates. They are rendered here with the same results and
-//! the same error texts, because users see both: a nil pointer to 0 is true, a nil pointer prints `<nil>`, an
-//! unknown field names the type it is missing from. Data is plain JSON together with a description of the Go types
-//! that the reference has for it ([`reflect`]). `missingkey=error` is always on.
+//! Presets and users' configs are Go templates. They are rendered here with the same results and error texts, because users
+//! see both: for example, a nil pointer prints `<nil>`, a pointer to 0 is true, and the error about an unknown field names
+//! the type that lacks it. The data is plain JSON, together with a description of the reference's Go types for it
+//! ([`reflect`]). `missingkey=error` is always on.
 //!
-//! A template can come from anyone who may create a service, so evaluation is bounded in output, depth and steps
-//! ([`Limits`]), and no input makes it panic.
+//! Anyone who may create a service can provide a template. So evaluation is limited in output, depth and steps ([`Limits`]),
+//! and no input makes it panic.
 
 mod call;
 mod escape;
@@ -28,28 +28,28 @@ pub use functions::{Function, Param};
 use node::Node;
 use reflect::Value;
 
-/// What one rendering may use.
+/// The limits of one rendering.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes of output, and of any single string on the way to it.
+    /// Bytes of the output, and of any intermediate string.
     pub output: usize,
-    /// Templates that call templates.
+    /// The nesting of templates that call templates.
     pub depth: usize,
-    /// Nodes, pipelines, operands and loop iterations evaluated; long values count as more than one.
+    /// Evaluated nodes, pipelines, operands and loop iterations. A long value counts as several.
     pub steps: usize,
 }
 
 impl Default for Limits {
-    /// Enough for anything that Kubernetes would store (1.5 MiB an object), milliseconds at worst.
+    /// Enough for every object that Kubernetes would store (1.5 MiB), and at worst milliseconds of evaluation.
     fn default() -> Self {
         Self { output: format::MAX_TEXT, depth: 256, steps: 1_000_000 }
     }
 }
 
-/// A template that does not parse or render, in Go's words.
+/// An error of parsing or rendering, with Go's message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// The text is no template.
+    /// The text is not a valid template.
     #[error("{0}")]
     Parse(String),
     /// The template failed on its data.
@@ -68,11 +68,11 @@ pub struct Template {
     filter: Option<Filter>,
 }
 
-/// Turns a printed value into what goes to the output; `None` if it must not.
+/// Converts a printed value for the output. Returns `None` if the value must not be printed.
 pub type Filter = fn(&str) -> Option<String>;
 
 impl Template {
-    /// Parses `text`. `name` appears in messages; `functions` are known besides Go's own.
+    /// Parses `text`. `name` appears in messages. `functions` are available in addition to Go's own.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Template {
         })
     }
 
-    /// Renders over `data`, which `.` and `$` are at the start.
+    /// Renders the template with `data`, the initial value of `.` and `$`.
     ///
     /// # Errors
     ///
@@ -100,10 +100,10 @@ impl Template {
         exec::execute(self, data, limits).map_err(TemplateError::Execute)
     }
 
-    /// The template with `filter` applied to its literal text now, and to each value when it is printed. `None` if the
-    /// filter refuses a piece of the text.
+    /// Returns the template with `filter` applied to its literal text. During rendering, `filter` is also applied to each
+    /// printed value. Returns `None` if the filter refuses a piece of the literal text.
     ///
-    /// For text in an encoding that can be decoded piece by piece, this decodes once what every rendering shares.
+    /// If the text has an encoding that can be decoded piece by piece, this decodes the literal text once for all renderings.
     pub fn filtered(mut self, filter: Filter) -> Option<Self> {
         for node in self.root.iter_mut().chain(self.defines.values_mut().flatten()) {
             node.map_text(filter)?;
@@ -112,13 +112,13 @@ impl Template {
         Some(self)
     }
 
-    /// Whether a field name of which `wanted` holds is used anywhere.
+    /// Whether the template uses a field name for which `wanted` is true.
     pub fn mentions(&self, wanted: impl Fn(&str) -> bool) -> bool {
         self.root.iter().chain(self.defines.values().flatten()).any(|n| n.mentions(&wanted))
     }
 
-    /// The fields of the data that are named from its top, such as `.Spec.Model.Name`: outside of `with` and `range` those
-    /// of `.`, and everywhere those of `$`. Each once, sorted.
+    /// The fields that the template reads from the top of the data, such as `.Spec.Model.Name`: the fields of `$`, and
+    /// outside of `with` and `range` those of `.`. Sorted, without repetitions.
     pub fn fields(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for node in &self.root {
@@ -127,7 +127,7 @@ impl Template {
         found
     }
 
-    /// Whether the text stands on its own: it declares no template that other text could call.
+    /// Whether the text is independent: it defines no template that another text could call.
     pub fn is_self_contained(&self) -> bool {
         self.defines.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Templates that misbehave, one kind after the other: each ends soon, with a message, and takes no more than its share.
+//! Tests with expensive templates of every kind: each ends soon with a message, and uses limited resources.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use serde_json::{Value as Json, json};
 
 use crate::{Limits, Template, reflect::Value};
 
-/// The stack of a thread that serves requests: what a template must not exceed.
+/// The stack size of a thread that serves requests. No template may need more.
 const STACK: usize = 2 << 20;
 
-/// The result or the message, on a thread with a small stack.
+/// Renders on a thread with a small stack. Returns the result or the message.
 fn outcome(text: &str, data: &Json) -> String {
     within(Limits::default(), text, data)
 }
@@ -24,7 +24,7 @@ fn within(limits: Limits, text: &str, data: &Json) -> String {
     })
 }
 
-/// The message, which must name this limit.
+/// Checks that rendering fails with a message about this limit.
 fn refused(text: &str, limit: &str) {
     refused_over(text, &json!({}), limit);
 }
@@ -61,10 +61,10 @@ fn loops_are_bounded() {
     refused_over("{{ range .l }}{{ range $.l }}{{ range $.l }}{{ end }}{{ end }}{{ end }}", &items, STEPS);
 }
 
-/// Steps in the tests of what a step may cost: as many as make the difference between milliseconds and hours.
+/// The limit of steps in tests of the cost per step. It makes the difference between milliseconds and hours.
 const FEW: usize = 50_000;
 
-/// Ends within a few steps, each of which would be expensive if values counted for nothing.
+/// Checks that rendering ends after a few steps, each of which would be expensive if the size of values were not counted.
 fn counted(text: &str, data: &Json) {
     let message = within(Limits { steps: FEW, ..Limits::default() }, text, data);
     assert!(
@@ -120,7 +120,7 @@ fn recursion_is_bounded_within_the_stack_of_a_small_thread() {
         "{{ define `a` }}{{ template `b` . }}{{ end }}{{ define `b` }}{{ template `a` . }}{{ end }}{{ template `a` . }}",
         "exceeded maximum template depth (256)",
     );
-    // Few templates, each of which nests as deep as the parser allows.
+    // A few templates, each with the deepest nesting that the parser allows.
     let nested = format!("{}{{{{ template `t` }}}}{}", "{{ if 1 }}".repeat(90), "{{ end }}".repeat(90));
     refused(
         &format!("{{{{ define `t` }}}}{nested}{{{{ end }}}}{{{{ template `t` }}}}"),
@@ -131,7 +131,7 @@ fn recursion_is_bounded_within_the_stack_of_a_small_thread() {
         &format!("{{{{ define `t` }}}}{nested}{{{{ end }}}}{{{{ template `t` }}}}"),
         "exceeded maximum nesting depth",
     );
-    // Twice at each level: as many calls as there are subsets.
+    // Two calls at each level, so the number of calls doubles with each level.
     refused(
         "{{ define `t` }}{{ if . }}{{ template `t` . }}{{ end }}{{ end }}{{ range 99 }}{{ template `t` 1 }}{{ end }}",
         "exceeded",

@@ -1,10 +1,10 @@
-//! Values that methods make while a template runs. They live as long as the run.
+//! Values that methods create while a template is rendered. They live as long as the rendering.
 
 use std::cell::OnceCell;
 
 use serde_json::Value as Json;
 
-/// All of them, in the order in which they were made.
+/// All created values, in order.
 #[derive(Default)]
 pub(crate) struct Made {
     first: Slot,
@@ -22,14 +22,14 @@ struct Kept {
 // === impl Made ===
 
 impl Made {
-    /// Where the first value goes.
+    /// The slot of the first value.
     pub(crate) fn first(&self) -> &Slot {
         &self.first
     }
 }
 
 impl Drop for Made {
-    /// One after the other: a list that drops itself needs a stack as long as it is.
+    /// Drops the values in a loop: if each value dropped the next one recursively, the stack would grow with the list.
     fn drop(&mut self) {
         let mut next = self.first.0.take();
         while let Some(mut kept) = next {
@@ -41,7 +41,7 @@ impl Drop for Made {
 // === impl Slot ===
 
 impl Slot {
-    /// Keeps a value; where the next one goes.
+    /// Stores a value. Returns it, and the slot of the next value.
     pub(crate) fn keep(&self, value: Json) -> (&Json, &Self) {
         let kept = self.0.get_or_init(|| Box::new(Kept { value, next: Self::default() }));
         (&kept.value, &kept.next)

@@ -1,4 +1,4 @@
-//! The parsed form of a template, and its source form as error messages quote it.
+//! The parsed form of a template, and its source form for error messages.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -26,7 +26,7 @@ pub(crate) enum Node {
     Continue { pos: Pos },
 }
 
-/// `if`, `with` and `range` have the same shape.
+/// The common form of `if`, `with` and `range`.
 #[derive(Debug, Clone)]
 pub(crate) struct Branch {
     pub(crate) pos: Pos,
@@ -52,7 +52,7 @@ pub(crate) struct Command {
     pub(crate) args: Vec<Expr>,
 }
 
-/// A number as written: Go decides only at use which type it has.
+/// A number as written. Its type is decided where it is used, as in Go.
 #[derive(Debug, Clone)]
 pub(crate) struct Number {
     pub(crate) text: Box<str>,
@@ -68,14 +68,14 @@ pub(crate) enum Expr {
     Nil(Pos),
     Bool(Pos, bool),
     Number(Pos, Number),
-    /// `quoted` is the source text, `text` what it means.
+    /// `quoted` is the source text, and `text` its value.
     Str {
         pos: Pos,
         quoted: Box<str>,
         text: Box<str>,
     },
     Field(Pos, Vec<Box<str>>),
-    /// The first element is the variable with its `$`.
+    /// The first element is the variable, including its `$`.
     Variable(Pos, Vec<Box<str>>),
     Ident(Pos, Box<str>),
     Chain {
@@ -87,7 +87,7 @@ pub(crate) enum Expr {
 }
 
 impl Expr {
-    /// Where errors about this operand point.
+    /// The position for errors about this operand.
     pub(crate) fn pos(&self) -> Pos {
         match self {
             Self::Dot(pos)
@@ -105,7 +105,7 @@ impl Expr {
 }
 
 impl Node {
-    /// Where errors about this node point.
+    /// The position for errors about this node.
     pub(crate) fn pos(&self) -> Pos {
         match self {
             Self::Text { pos, .. }
@@ -135,7 +135,7 @@ impl Node {
         Some(())
     }
 
-    /// Whether a field name of which `wanted` holds occurs in it.
+    /// Whether this node uses a field name for which `wanted` is true.
     pub(crate) fn mentions(&self, wanted: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Self::Text { .. } | Self::Break { .. } | Self::Continue { .. } => false,
@@ -150,7 +150,7 @@ impl Node {
 }
 
 impl Node {
-    /// Adds the fields that are named from the top of the data; `top`: whether `.` is that.
+    /// Adds the fields that are read from the top of the data. `top` is whether `.` is the top.
     pub(crate) fn fields(&self, top: bool, found: &mut BTreeSet<String>) {
         match self {
             Self::Text { .. } | Self::Break { .. } | Self::Continue { .. } => {}

@@ -6,7 +6,7 @@ use crate::{
     quote::{Piece, quote, unquote_char},
 };
 
-/// Reads a numeric literal in every type that can hold it.
+/// Parses a numeric literal for every type that can represent it.
 pub(crate) fn number(token: &Token<'_>) -> Result<Number, String> {
     let text: &str = &token.val;
     if token.kind == Kind::CharConstant {
@@ -28,7 +28,7 @@ pub(crate) fn number(token: &Token<'_>) -> Result<Number, String> {
     }
     let illegal = || format!("illegal number syntax: {}", quote(text));
     if token.kind == Kind::Complex || text.ends_with('i') {
-        // Complex numbers parse in Go, and nothing in a template can use one.
+        // Go parses complex numbers, but templates cannot use them.
         return Err(illegal());
     }
     let (negative, digits) = match text.as_bytes()[0] {
@@ -55,7 +55,7 @@ pub(crate) fn number(token: &Token<'_>) -> Result<Number, String> {
         }
         let value = if negative { -value } else { value };
         float = Some(value);
-        // A float with an integral value also serves as an integer, as `1e3` does.
+        // A float without a fraction can also be used as an integer, such as `1e3`.
         if value.fract() == 0.0 && value.abs() < 9.0e18 {
             #[expect(clippy::cast_possible_truncation, reason = "integral and within the range")]
             let integral = value as i64;
@@ -69,7 +69,7 @@ pub(crate) fn number(token: &Token<'_>) -> Result<Number, String> {
     Ok(Number { text: text.into(), int, uint, float })
 }
 
-/// An unsigned literal with Go's prefixes and underscores.
+/// Parses an unsigned literal with Go's prefixes and underscores.
 fn integer(digits: &str) -> Option<u64> {
     let clean = digits.replace('_', "");
     let lower = clean.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Go's quoting of strings: `%q`, and what its literals mean.
+//! Go's quoting of strings: formats `%q`, and decodes literals.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ pub(crate) fn quote(text: &str) -> String {
     quote_with(text, '"')
 }
 
-/// A Go literal between `mark`s.
+/// Formats a Go literal between `mark`s.
 pub(crate) fn quote_with(text: &str, mark: char) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push(mark);
@@ -39,7 +39,7 @@ pub(crate) fn quote_with(text: &str, mark: char) -> String {
     out
 }
 
-/// What a Go string literal (quoted, raw) means; `None` if it is malformed.
+/// Decodes a Go string literal (quoted or raw). Returns `None` if it is malformed.
 pub(crate) fn unquote(literal: &str) -> Option<String> {
     let mark = literal.chars().next()?;
     let body = literal.strip_prefix(mark)?.strip_suffix(mark)?;
@@ -67,7 +67,7 @@ pub(crate) enum Piece {
     Byte(u8),
 }
 
-/// Decodes the first character or escape of `text`; `None` if it is malformed.
+/// Decodes the first character or escape of `text`. Returns `None` if it is malformed.
 pub(crate) fn unquote_char(text: &str, mark: char) -> Option<(Piece, &str)> {
     let mut chars = text.chars();
     let c = chars.next()?;

@@ -1,7 +1,7 @@
-//! Values as a Go program would see them: JSON data together with the Go type it has there.
+//! Values as a Go program would see them: JSON data together with its Go type.
 //!
-//! A template behaves differently on a nil pointer, a zero value and a missing map entry, and its errors
-//! name types and fields the Go way. So data is read through a description of the Go types.
+//! A template distinguishes a nil pointer, a zero value and a missing map entry, and its errors have Go's names of types and
+//! fields. So data is read through a description of the Go types.
 
 use std::{borrow::Cow, fmt};
 
@@ -12,41 +12,41 @@ use serde_json::Value as Json;
 /// A Go struct type.
 #[derive(Debug)]
 pub struct Struct {
-    /// The name as Go prints it, `v1.PodSpec`.
+    /// The name in Go, `v1.PodSpec`.
     pub name: &'static str,
     /// The fields in the order of the Go declaration, which is also the order of Go's JSON.
     pub fields: &'static [Field],
-    /// The exported methods of a pointer to it.
+    /// The exported methods of a pointer to the struct.
     pub methods: &'static [Method],
 }
 
 /// A field of a Go struct.
 #[derive(Debug)]
 pub struct Field {
-    /// The JSON key; empty for an inlined struct, whose keys lie beside the others.
+    /// The JSON key. It is empty for an inlined struct, whose fields are on the same level as the others.
     pub json: &'static str,
-    /// The Go name, by which templates see the field.
+    /// The Go name, which templates use.
     pub go: &'static str,
     /// Its type.
     pub ty: Ty,
-    /// When Go's encoder leaves it out.
+    /// When Go's encoder omits the field.
     pub omit: Omit,
-    /// Embedded: its fields can be named as if they were the outer struct's.
+    /// Whether it is an embedded struct, whose fields can be used like those of the outer struct.
     pub embedded: bool,
 }
 
-/// When a field is absent from Go's JSON.
+/// When Go omits a field in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Omit {
     /// Never: a zero value is written.
     Never,
-    /// `omitempty`: false, 0, "", nil, and empty lists and maps are left out, structs are not.
+    /// `omitempty`: false, 0, "", nil, and empty lists and maps are omitted. Structs are not.
     Empty,
-    /// `omitzero`: like `omitempty`, and a struct of nothing but zero values is left out too.
+    /// `omitzero`: like `omitempty`, and a struct with only zero values is omitted too.
     Zero,
 }
 
-/// A Go type. The strings are the names as Go prints them; a list or map without a name has `""`.
+/// A Go type. The strings are the names in Go. A list or map without a name has `""`.
 #[derive(Debug, Clone, Copy)]
 pub enum Ty {
     /// A boolean.
@@ -75,7 +75,7 @@ pub enum Ty {
     Url,
     /// `runtime.RawExtension`: any JSON.
     Raw,
-    /// `interface {}`: any JSON, seen by its own type.
+    /// `interface {}`: any JSON, with the type of its content.
     Any,
 }
 
@@ -105,9 +105,9 @@ impl fmt::Display for Ty {
 /// A value in an evaluation.
 #[derive(Debug, Clone)]
 pub enum Value<'a> {
-    /// No value at all: an untyped nil, or what a missing thing evaluates to.
+    /// No value: an untyped nil, or the result for a missing entry.
     Invalid,
-    /// Data seen as a Go type; `None` is that type's zero value. Never [`Ty::Any`]: see [`Value::typed`].
+    /// Data with a Go type. `None` is the type's zero value. The type is never [`Ty::Any`]: see [`Value::typed`].
     Typed(Ty, Option<&'a Json>),
     /// A `string`.
     Str(Cow<'a, str>),
@@ -136,7 +136,7 @@ pub(crate) enum Kind {
 static ANY: Ty = Ty::Any;
 
 impl<'a> Value<'a> {
-    /// `json` as the Go type `ty`; `null` and nothing are the zero value.
+    /// Returns `json` as the Go type `ty`. `null` and `None` are the zero value.
     pub fn typed(ty: Ty, json: Option<&'a Json>) -> Self {
         let json = json.filter(|j| !j.is_null());
         if !matches!(ty, Ty::Any) {
@@ -154,7 +154,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Data without types, as decoded into `interface{}`.
+    /// Returns data without types, as Go decodes it into `interface{}`.
     pub fn any(json: &'a Json) -> Self {
         Self::typed(Ty::Any, Some(json))
     }
@@ -181,7 +181,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The type as Go prints it.
+    /// The name of the type in Go.
     pub fn type_name(&self) -> String {
         match self {
             Self::Invalid => "<nil>".to_owned(),
@@ -193,7 +193,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A nil pointer, or nothing.
+    /// Whether the value is a nil pointer or no value.
     pub fn is_nil(&self) -> bool {
         match self {
             Self::Invalid => true,
@@ -202,7 +202,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Follows pointers; a nil pointer stays, and the flag says so.
+    /// Dereferences pointers. A nil pointer is returned as it is, with the flag set.
     pub(crate) fn indirect(self) -> (Self, bool) {
         let mut value = self;
         while let Self::Typed(Ty::Ptr(inner), json) = value {
@@ -214,7 +214,7 @@ impl<'a> Value<'a> {
         (value, false)
     }
 
-    /// Go's truth: not the zero value, and for pointers not nil.
+    /// Whether Go treats the value as true: it is not the zero value, and if it is a pointer, not nil.
     pub(crate) fn is_true(&self) -> bool {
         match self.kind() {
             Kind::Invalid => false,
@@ -290,7 +290,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How many entries a map has; 0 for everything else.
+    /// The number of entries of a map; 0 for everything else.
     pub(crate) fn len_of_map(&self) -> usize {
         match self {
             Self::Typed(Ty::Map(..), Some(Json::Object(map))) => map.len(),
@@ -308,9 +308,9 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The field `name` of the struct type `s` in `json`, embedded structs included.
+    /// Returns the field `name` of the struct type `s` in `json`. It may be in an embedded struct.
     ///
-    /// `Some(Err(name))`: the way to it leads through a nil embedded pointer to the struct `name`.
+    /// Returns `Some(Err(name))` if the path to it leads through a nil embedded pointer to the struct `name`.
     pub(crate) fn field(
         s: &'static Struct,
         json: Option<&'a Json>,
@@ -343,7 +343,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Fields of types that are not described as structs, because their JSON is a scalar.
+/// Returns a field of a type that has no description as a struct, because its JSON is a scalar.
 pub(crate) fn scalar_field<'a>(ty: Ty, json: Option<&'a Json>, name: &str) -> Option<Value<'a>> {
     let text = json.and_then(Json::as_str).unwrap_or_default();
     if !matches!(ty, Ty::Url) {

@@ -12,7 +12,7 @@ use rustls::{
 
 use crate::{KeyPair, TlsError};
 
-/// A server that presents `pair` and offers `alpn` (for instance `[b"h2", b"http/1.1"]`), without client certificates.
+/// Creates a server configuration with `pair` and `alpn` (for instance `[b"h2", b"http/1.1"]`), without client certificates.
 pub fn server_config(pair: &KeyPair, alpn: &[&[u8]]) -> Result<Arc<ServerConfig>, TlsError> {
     let mut config = ServerConfig::builder()
         .with_no_client_auth()
@@ -21,7 +21,8 @@ pub fn server_config(pair: &KeyPair, alpn: &[&[u8]]) -> Result<Arc<ServerConfig>
     Ok(Arc::new(config))
 }
 
-/// A client that trusts exactly the certificates in `ca_pem`. Public roots are not built in: `None` is an error.
+/// Creates a client configuration that trusts exactly the certificates in `ca_pem`. There are no built-in public roots, so
+/// `None` is an error.
 pub fn client_config(ca_pem: Option<&str>, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(ca_pem.ok_or(TlsError::NoRoots)?)? {
@@ -32,8 +33,9 @@ pub fn client_config(ca_pem: Option<&str>, alpn: &[&[u8]]) -> Result<Arc<ClientC
     Ok(Arc::new(config))
 }
 
-/// A client that accepts any certificate, as kubelet probes do, and as Envoy is set up to do towards the picker, whose
-/// certificate is self-signed at its start. Signatures are still checked, so the peer owns the key that it shows.
+/// Creates a client configuration that accepts any certificate. kubelet probes do so, and Envoy is configured so for the
+/// picker, which creates a self-signed certificate when it starts. Signatures are still checked, so the peer owns the key of
+/// its certificate.
 pub fn insecure_client_config(alpn: &[&[u8]]) -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder()
@@ -44,7 +46,7 @@ pub fn insecure_client_config(alpn: &[&[u8]]) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// The same client, which shows `pair` to servers that ask who it is.
+/// Returns the same configuration with a client certificate.
 pub fn with_client_certificate(config: &ClientConfig, pair: &KeyPair) -> Result<Arc<ClientConfig>, TlsError> {
     let mut config = config.clone();
     config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(certified_key(pair)?));

@@ -1,20 +1,20 @@
-//! What can go wrong with certificates.
+//! Errors of certificates.
 
 use std::path::PathBuf;
 
-/// A certificate could not be made, read or used.
+/// Why a certificate cannot be created, read or used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// Key generation or signing failed.
     #[error("cannot issue a certificate for `{subject}`")]
     Issue {
-        /// Common name of the certificate that was asked for.
+        /// Common name of the requested certificate.
         subject: String,
-        /// What the signing library said.
+        /// The error of the signing library.
         #[source]
         source: rcgen::Error,
     },
-    /// A PEM text holds no usable certificate or key.
+    /// A PEM text contains no usable certificate or key.
     #[error("no usable {what} in the PEM text")]
     Pem {
         /// `certificate` or `private key`.
@@ -32,7 +32,7 @@ pub enum TlsError {
         #[source]
         source: std::io::Error,
     },
-    /// A client that must verify its peer was given no CA: public roots are not built in.
+    /// A client must verify its peer, but has no CA: there are no built-in public roots.
     #[error("no CA certificate to verify the server with")]
     NoRoots,
 }

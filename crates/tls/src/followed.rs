@@ -1,4 +1,4 @@
-//! Whom a client trusts, read again when it changes.
+//! Trusted certificates that are read again when their files change.
 
 use std::{os::unix::fs::MetadataExt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -16,10 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::roots::Named;
 
-/// How often the files are looked at; they are read where they have changed.
+/// How often the files are checked for changes.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// The certificates that the environment names, as [`crate::environment_client_config`] reads them, and as they are now.
+/// The trusted certificates in the files that the environment names, like in [`crate::environment_client_config`], but
+/// always current.
 #[derive(Debug, Clone)]
 pub struct FollowedRoots(Arc<Followed>);
 
@@ -27,19 +28,19 @@ pub struct FollowedRoots(Arc<Followed>);
 struct Followed {
     named: Named,
     provider: Arc<CryptoProvider>,
-    /// The files as they were before they were read for the first time.
+    /// The fingerprint of the files before they were first read.
     first: Fingerprint,
-    /// None: there has been no certificate, and nobody is trusted.
+    /// The verifier. `None` if there has been no certificate so far; then nobody is trusted.
     current: ArcSwapOption<WebPkiServerVerifier>,
 }
 
-/// What tells that files have changed: which there are, and inode, size and time of each.
+/// Identifies the state of the files: their paths, and the inode, size and time of each.
 type Fingerprint = Vec<(PathBuf, u64, u64, i64, i64)>;
 
 // === impl FollowedRoots ===
 
 impl FollowedRoots {
-    /// Reads them once.
+    /// Reads the files once.
     pub fn of_environment() -> Self {
         Self::of(Named::by_environment())
     }
@@ -52,8 +53,8 @@ impl FollowedRoots {
         Self(Arc::new(followed))
     }
 
-    /// A client that trusts whom they name at the time of each handshake. None is shortened: a session that is resumed is not
-    /// verified again.
+    /// Creates a client configuration that uses the certificates at the time of each handshake. Sessions are never resumed,
+    /// because a resumed session is not verified again.
     pub fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::builder()
             .dangerous()
@@ -63,7 +64,7 @@ impl FollowedRoots {
         config
     }
 
-    /// Reads them again whenever they change, until `cancel`.
+    /// Reads the files again whenever they change, until `cancel`.
     pub async fn follow(self, cancel: CancellationToken) {
         let mut seen = self.0.first.clone();
         while cancel.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_some() {
@@ -97,7 +98,7 @@ fn fingerprint(named: &Named) -> Fingerprint {
 impl Followed {
     fn read(&self) {
         let roots = Arc::new(self.named.read());
-        // Without any certificate there is no verifier: nobody is trusted, or whoever was before.
+        // Without any certificate no verifier can be built: the previous one stays, or nobody is trusted.
         if let Ok(verifier) =
             WebPkiServerVerifier::builder_with_provider(roots, self.provider.clone()).build()
         {
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
     use crate::{CertificateAuthority, LeafRequest, inspect, install_default_provider};
 
-    /// Whether a certificate of this authority is taken.
+    /// Whether a certificate of this authority is accepted.
     fn takes(roots: &FollowedRoots, authority: &CertificateAuthority) -> bool {
         let request = LeafRequest { dns_names: vec!["localhost".into()], days: 1, ..LeafRequest::default() };
         let issued = authority.issue(&request).unwrap();
@@ -183,7 +184,7 @@ mod tests {
         let cancel = CancellationToken::new();
         let following = tokio::spawn(roots.clone().follow(cancel.clone()));
         for (trusted, other) in [(&one, &two), (&two, &one)] {
-            // As Kubernetes does: another file takes the place of the one that was there.
+            // Replaces the file by another one, like Kubernetes.
             let new = folder.path().join("new");
             std::fs::write(&new, trusted.pem()).unwrap();
             std::fs::rename(&new, &file).unwrap();

@@ -1,4 +1,4 @@
-//! What a certificate says.
+//! Reads the contents of certificates.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,23 +7,24 @@ use x509_parser::pem::Pem;
 
 use crate::{TlsError, Validity};
 
-/// One certificate of a PEM text.
+/// A certificate of a PEM text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
-    /// The certificate alone, as PEM.
+    /// The certificate alone as PEM.
     pub pem: String,
-    /// When it is valid.
+    /// The period of validity.
     pub validity: Validity,
-    /// Whether it may sign others.
+    /// Whether the certificate may sign others.
     pub is_ca: bool,
-    /// Its public key, as DER with its algorithm.
+    /// The public key with its algorithm as DER.
     pub public_key: Vec<u8>,
 }
 
-/// The certificates of a PEM text, in order; other blocks are passed over.
+/// Returns the certificates of a PEM text, in order. Ignores other blocks.
 ///
 /// # Errors
-/// When a block cannot be read.
+///
+/// If a block cannot be read.
 pub fn certificates(pem: &str) -> Result<Vec<Inspected>, TlsError> {
     let unusable = TlsError::Pem { what: "certificate" };
     let mut all = Vec::new();

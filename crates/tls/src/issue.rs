@@ -1,7 +1,7 @@
-//! Making keys and certificates: ECDSA P-256 throughout.
+//! Creates keys and certificates, always with ECDSA P-256.
 //!
-//! The reference signs with RSA-4096, which costs it 1.35 CPU seconds a service; P-256 costs well under a millisecond
-//! and every client of these endpoints accepts it.
+//! KServe signs with RSA-4096, which costs 1.35 CPU seconds per service. P-256 costs well under a millisecond, and every
+//! client of these endpoints accepts it.
 
 use std::{
     net::IpAddr,
@@ -15,28 +15,29 @@ use rcgen::{
 
 use crate::{TlsError, inspect};
 
-/// Clocks of two machines differ; a certificate that is valid from "now" is refused by the slower one.
+/// How far certificates are backdated: the clocks of two machines differ, and the slower one refuses a certificate that is
+/// valid from "now".
 const BACKDATE: Duration = Duration::from_mins(5);
 const DAY: Duration = Duration::from_hours(24);
 
-/// What a leaf certificate should say.
+/// The contents of a leaf certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeafRequest {
     /// Subject common name.
     pub common_name: String,
-    /// Subject organisation; empty for none. kube-apiserver reads groups of a client certificate from it.
+    /// Subject organization; empty for none. kube-apiserver reads the groups of a client certificate from it.
     pub organization: String,
     /// DNS subject alternative names.
     pub dns_names: Vec<String>,
     /// IP subject alternative names.
     pub ips: Vec<IpAddr>,
-    /// Days until it expires.
+    /// Days until the certificate expires.
     pub days: u32,
     /// Whether the certificate may authenticate a client, besides a server.
     pub client_auth: bool,
 }
 
-/// From when to when a certificate is valid. Certificates know whole seconds only.
+/// The period in which a certificate is valid, in whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     /// The first moment.
@@ -48,20 +49,20 @@ pub struct Validity {
 /// A certificate (chain) and its private key, both PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyPair {
-    /// The leaf, followed by its issuer where there is one.
+    /// The leaf, followed by its issuer if there is one.
     pub certificate_pem: String,
     /// PKCS#8 private key.
     pub key_pem: String,
 }
 
-// The key must never reach a log through `{:?}`.
+// Debug output must never contain the key.
 impl std::fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeyPair").field("certificate_pem", &self.certificate_pem).finish_non_exhaustive()
     }
 }
 
-/// An own certificate authority. The key stays in memory unless [`CertificateAuthority::key_pem`] is asked for.
+/// A certificate authority. The key stays in memory unless [`CertificateAuthority::key_pem`] returns it.
 pub struct CertificateAuthority {
     pem: String,
     issuer: Issuer<'static, rcgen::KeyPair>,
@@ -70,7 +71,7 @@ pub struct CertificateAuthority {
 // === impl Validity ===
 
 impl Validity {
-    /// From `now`, for `lifetime`; a little earlier, as clocks of two machines differ.
+    /// Returns a period of `lifetime` from `now`. It starts a little earlier, because the clocks of two machines differ.
     pub fn starting(now: SystemTime, lifetime: Duration) -> Self {
         Self { not_before: now - BACKDATE, not_after: now + lifetime }
     }
@@ -79,12 +80,12 @@ impl Validity {
 // === impl CertificateAuthority ===
 
 impl CertificateAuthority {
-    /// Makes a CA valid for ten years.
+    /// Creates a CA that is valid for ten years.
     pub fn new(common_name: &str) -> Result<Self, TlsError> {
         Self::valid(common_name, Validity::starting(SystemTime::now(), DAY * 3650))
     }
 
-    /// Makes a CA with a validity of its own.
+    /// Creates a CA with the given validity.
     pub fn valid(common_name: &str, validity: Validity) -> Result<Self, TlsError> {
         let fail = |source| TlsError::Issue { subject: common_name.to_owned(), source };
         let mut params = CertificateParams::default();
@@ -98,10 +99,12 @@ impl CertificateAuthority {
         Ok(Self { pem: certificate.pem(), issuer: Issuer::new(params, key) })
     }
 
-    /// Takes up a CA that was kept: its certificate, the first in `pem`, and its PKCS#8 key.
+    /// Loads a stored CA: its certificate, the first in `pem`, and its PKCS#8 key.
     ///
     /// # Errors
-    /// When either cannot be read, the certificate is no CA's, or the key is another one's.
+    ///
+    /// If either cannot be read, if the certificate does not belong to a CA, or if the key does not belong to the
+    /// certificate.
     pub fn load(pem: &str, key_pem: &str) -> Result<Self, TlsError> {
         let unusable = |what| TlsError::Pem { what };
         let first = inspect::certificates(pem)?.into_iter().next().ok_or(unusable("certificate"))?;
@@ -116,22 +119,23 @@ impl CertificateAuthority {
         Ok(Self { pem: first.pem, issuer })
     }
 
-    /// The CA certificate as PEM.
+    /// Returns the CA certificate as PEM.
     pub fn pem(&self) -> String {
         self.pem.clone()
     }
 
-    /// The CA's private key as PEM.
+    /// Returns the CA's private key as PEM.
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 
-    /// Issues a leaf; its PEM holds the leaf and this CA.
+    /// Issues a leaf certificate. Its PEM contains the leaf and this CA.
     pub fn issue(&self, request: &LeafRequest) -> Result<KeyPair, TlsError> {
         self.issue_valid(request, Validity::starting(SystemTime::now(), DAY * request.days))
     }
 
-    /// Issues a leaf with a validity of its own; its PEM holds the leaf and this CA. The request's days do not count.
+    /// Issues a leaf certificate with the given validity instead of the request's days. Its PEM contains the leaf and this
+    /// CA.
     pub fn issue_valid(&self, request: &LeafRequest, validity: Validity) -> Result<KeyPair, TlsError> {
         let fail = |source| TlsError::Issue { subject: request.common_name.clone(), source };
         let params = leaf_params(request, validity).map_err(fail)?;
@@ -141,7 +145,7 @@ impl CertificateAuthority {
     }
 }
 
-/// Makes a certificate that is its own issuer.
+/// Creates a self-signed certificate.
 pub fn self_signed(request: &LeafRequest) -> Result<KeyPair, TlsError> {
     let fail = |source| TlsError::Issue { subject: request.common_name.clone(), source };
     let validity = Validity::starting(SystemTime::now(), DAY * request.days);

@@ -1,6 +1,6 @@
-//! Certificates and TLS configuration: an own CA, ECDSA leaves, reload on change.
+//! Certificates and TLS configuration: certificate authorities, ECDSA leaf certificates, and reload on change.
 //!
-//! Everything uses rustls with the ring provider; call [`install_default_provider`] first thing in a process.
+//! Everything uses rustls with the ring provider. Call [`install_default_provider`] first in a process.
 
 mod config;
 mod error;
@@ -20,8 +20,8 @@ pub use options::{MinVersion, ServerOptions, Suite, UnknownName};
 pub use reload::{Reloading, Replaceable};
 pub use roots::{environment_client_config, extended_client_config};
 
-/// Makes ring the process-wide rustls provider. Later calls change nothing.
+/// Makes ring the process-wide rustls provider. Later calls do nothing.
 pub fn install_default_provider() {
-    // An Err means that a provider is installed already, which is what the caller wants.
+    // An error means that a provider is already installed, as the caller wants.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -1,4 +1,4 @@
-//! What a server offers: protocol versions, cipher suites, application protocols.
+//! TLS options of a server: protocol versions, cipher suites, application protocols.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -11,18 +11,18 @@ use rustls::{
 
 use crate::TlsError;
 
-/// What a server offers. The default is TLS 1.2 and 1.3 with every suite, and no application protocol.
+/// TLS options of a server. The default is TLS 1.2 and 1.3 with every suite, and no application protocol.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerOptions {
     /// Oldest protocol version.
     pub min_version: MinVersion,
-    /// Cipher suites of TLS 1.2; empty for all. Those of TLS 1.3 are not a choice, as in Go.
+    /// Cipher suites of TLS 1.2; empty for all. Those of TLS 1.3 cannot be chosen, as in Go.
     pub cipher_suites: Vec<Suite>,
     /// Application protocols, for instance `h2` and `http/1.1`.
     pub alpn: Vec<Vec<u8>>,
 }
 
-/// Oldest protocol version, by the names of Kubernetes' flags.
+/// Oldest protocol version, with the names in Kubernetes' flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MinVersion {
     /// `VersionTLS12`.
@@ -32,11 +32,11 @@ pub enum MinVersion {
     Tls13,
 }
 
-/// A cipher suite, by the name that Go gives it.
+/// A cipher suite, with its name in Go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suite(CipherSuite);
 
-/// A flag's text that names nothing known.
+/// The text of a flag has no known name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownName {
     /// No such version.
@@ -47,7 +47,7 @@ pub enum UnknownName {
     Suite(String),
 }
 
-/// Names of suites as Go has them.
+/// Names of suites in Go.
 const SUITES: [(&str, CipherSuite); 11] = [
     ("TLS_AES_128_GCM_SHA256", CipherSuite::TLS13_AES_128_GCM_SHA256),
     ("TLS_AES_256_GCM_SHA384", CipherSuite::TLS13_AES_256_GCM_SHA384),
@@ -68,12 +68,12 @@ const SUITES: [(&str, CipherSuite); 11] = [
 // === impl ServerOptions ===
 
 impl ServerOptions {
-    /// The default with application protocols.
+    /// Returns the default options with these application protocols.
     pub fn with_alpn(alpn: &[&[u8]]) -> Self {
         Self { alpn: alpn.iter().map(|protocol| protocol.to_vec()).collect(), ..Self::default() }
     }
 
-    /// A configuration that presents what `certificate` chooses, without client certificates.
+    /// Creates a configuration with the certificates from `certificate`, without client certificates.
     pub(crate) fn config(
         &self,
         certificate: Arc<dyn ResolvesServerCert>,
@@ -107,7 +107,7 @@ impl FromStr for MinVersion {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
-            // as an absent flag
+            // An empty text means an absent flag.
             "" | "VersionTLS12" => Ok(Self::Tls12),
             "VersionTLS13" => Ok(Self::Tls13),
             other => Err(UnknownName::Version(other.to_owned())),
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!("VersionTLS13".parse(), Ok(MinVersion::Tls13));
         assert_eq!("VersionTLS11".parse::<MinVersion>(), Err(UnknownName::Version("VersionTLS11".into())));
         assert!("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256".parse::<Suite>().is_ok());
-        // known to Go, and refused: it is not safe
+        // Go knows this suite, but it is not safe and so refused.
         assert!("TLS_RSA_WITH_AES_128_CBC_SHA".parse::<Suite>().is_err());
     }
 

@@ -1,4 +1,4 @@
-//! A server certificate that follows its files.
+//! A server certificate that is reloaded when its files change.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,18 +16,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{KeyPair, ServerOptions, TlsError, config::certified_key};
 
-/// Kubernetes updates a mounted secret by swapping a symlink, which file watches on the target never see; reading two
-/// small files this often costs nothing, and whoever replaces a certificate need not wait for long.
+/// How often the files are read. Kubernetes updates a mounted secret by replacing a symlink, which file watches on the
+/// target never see. Reading two small files this often costs nothing, and a new certificate is soon in use.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// A server configuration whose certificate can be replaced while it serves.
+/// A server configuration whose certificate can be replaced at run time.
 #[derive(Debug)]
 pub struct Replaceable {
     config: Arc<ServerConfig>,
     current: Arc<Current>,
 }
 
-/// Serves `tls.crt` and `tls.key` of a folder and takes up their new content when they change.
+/// A server configuration with `tls.crt` and `tls.key` of a folder. It reloads both when they change.
 #[derive(Debug)]
 pub struct Reloading {
     config: Arc<ServerConfig>,
@@ -36,19 +36,19 @@ pub struct Reloading {
 // === impl Replaceable ===
 
 impl Replaceable {
-    /// Starts with `pair`.
+    /// Creates a configuration with `pair`.
     pub fn new(pair: &KeyPair, options: &ServerOptions) -> Result<Self, TlsError> {
         let current = Arc::new(Current(ArcSwap::from_pointee(certified_key(pair)?)));
         Ok(Self { config: options.config(current.clone())?, current })
     }
 
-    /// Presents `pair` from now on; open connections go on as they are. An unusable pair changes nothing.
+    /// Uses `pair` for new connections. Open connections do not change. An unusable pair changes nothing and is an error.
     pub fn replace(&self, pair: &KeyPair) -> Result<(), TlsError> {
         self.current.0.store(Arc::new(certified_key(pair)?));
         Ok(())
     }
 
-    /// The configuration to accept connections with; it stays valid across replacements.
+    /// Returns the configuration for accepting connections. It stays valid across replacements.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
@@ -57,13 +57,13 @@ impl Replaceable {
 // === impl Reloading ===
 
 impl Reloading {
-    /// Reads the pair now (an unusable pair is an error) and again whenever it changes, until `cancel`; a pair that is
-    /// unusable later is reported and the last good one stays.
+    /// Reads the pair now, and again whenever it changes, until `cancel`. An unusable pair is an error now. Later it is
+    /// logged, and the last usable pair stays.
     pub async fn watch(dir: &Path, alpn: &[&[u8]], cancel: CancellationToken) -> Result<Self, TlsError> {
         Self::watch_with(dir, &ServerOptions::with_alpn(alpn), INTERVAL, cancel).await
     }
 
-    /// The same with all that can be chosen; looks at the files once in `interval`.
+    /// Like [`Self::watch`] with all options. Checks the files once per `interval`.
     pub async fn watch_with(
         dir: &Path,
         options: &ServerOptions,
@@ -78,7 +78,7 @@ impl Reloading {
         Ok(Self { config })
     }
 
-    /// The configuration to accept connections with; it stays valid across reloads.
+    /// Returns the configuration for accepting connections. It stays valid across reloads.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
@@ -99,7 +99,7 @@ async fn follow(
                     seen = pair;
                     tracing::info!(dir = %dir.display(), "Reloaded the server certificate.");
                 }
-                // A writer may be between the two files; the next round sees both.
+                // The writer may have written only one of the two files yet; the next check sees both.
                 Err(error) => {
                     tracing::warn!(%error, dir = %dir.display(), "Kept the previous server certificate.");
                 }
@@ -202,7 +202,7 @@ mod tests {
             }
         }
         assert_eq!(greet(&listener, reloading.config(), trust_second.clone()).await.unwrap(), "hello");
-        // A new client: the old one would resume its session without looking at the certificate.
+        // A new client is necessary: the old one would resume its session without verifying the certificate.
         let trust_first = client_config(Some(&first.pem()), &[]).unwrap();
         assert!(greet(&listener, reloading.config(), trust_first).await.is_err());
 

@@ -1,4 +1,4 @@
-//! Whom a client trusts: the certificates that the environment names.
+//! Trusted certificates from the environment.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,22 +9,22 @@ use rustls::{
 
 use crate::TlsError;
 
-/// Where the trusted certificates of most distributions are.
+/// The trusted certificates of most distributions.
 const SYSTEM: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 ];
 
-/// A client that trusts what `SSL_CERT_FILE` and the folders of `SSL_CERT_DIR` hold, or, where neither is set, what the
-/// system trusts. As in Go, every file of a folder is read, whatever its name; one that holds no certificate is passed
-/// over. Without any certificate every server is refused.
+/// Creates a client configuration that trusts the certificates in `SSL_CERT_FILE` and in the folders of `SSL_CERT_DIR`. If
+/// neither is set, trusts the system's certificates. As in Go, every file of a folder is read, whatever its name, and files
+/// without a certificate are ignored. Without any certificate, every server is refused.
 pub fn environment_client_config() -> Arc<ClientConfig> {
     Arc::new(trusting(Named::by_environment().read()))
 }
 
-/// A client that trusts what [`environment_client_config`] does, and the certificates of further PEM texts, each of which must
-/// hold at least one.
+/// Creates a client configuration that trusts the certificates of [`environment_client_config`] and of further PEM texts,
+/// each of which must contain at least one.
 pub fn extended_client_config(pems: &[String]) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = Named::by_environment().read();
     for pem in pems {
@@ -41,7 +41,7 @@ fn trusting(roots: RootCertStore) -> ClientConfig {
     ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()
 }
 
-/// Where trusted certificates are, by the two variables that say so.
+/// The locations of trusted certificates, from the two variables.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub(crate) file: Option<String>,
@@ -55,12 +55,12 @@ impl Named {
         Self { file: std::env::var("SSL_CERT_FILE").ok(), folders: std::env::var("SSL_CERT_DIR").ok() }
     }
 
-    /// The files that hold them.
+    /// Returns the files with trusted certificates.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         files(self.file.clone(), self.folders.clone())
     }
 
-    /// The certificates that are there now.
+    /// Reads the current certificates.
     pub(crate) fn read(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         for file in self.files() {

@@ -1,8 +1,9 @@
 //! Watches and lists of objects of any kind.
 //!
-//! kube's watcher and client are generic over the kind, and a program that watches twenty kinds holds twenty copies of them. Decoding an
-//! event in them also means a second decoder for every type, because an event's type is known before its object only by convention. So
-//! objects arrive here as text, whatever their kind, and whoever needs one decodes it: [`Received`].
+//! kube's watcher and client are generic over the kind, so a program that watches twenty kinds contains twenty copies of
+//! them. Decoding an event in them also needs a second decoder for every type, because the type of an event precedes its
+//! object only by convention. So this crate delivers objects of every kind as text, and the caller decodes those that it
+//! needs: [`Received`].
 
 mod received;
 mod selection;
@@ -23,7 +24,7 @@ pub use selection::Selection;
 
 use received::MetadataOnly;
 
-/// What a watch says. It never ends: after an error it begins again with a list, after a delay that grows.
+/// The events of a watch. The stream never ends: after an error and a growing delay, it restarts with a list.
 pub type Events<K = Received> = BoxStream<'static, watcher::Result<Event<K>>>;
 
 /// Watches objects.
@@ -38,7 +39,7 @@ pub fn events(client: &Client, selection: &Selection) -> Events {
     watcher(api, config).default_backoff().boxed()
 }
 
-/// Watches objects and decodes each. One that cannot be decoded is logged and left out.
+/// Watches objects and decodes each. An object that cannot be decoded is logged and skipped.
 pub fn decoded<K: DeserializeOwned + Send + 'static>(client: &Client, selection: &Selection) -> Events<K> {
     let kind = selection.kind().to_owned();
     let decode = move |event: watcher::Result<Event<Received>>| {
@@ -50,7 +51,7 @@ pub fn decoded<K: DeserializeOwned + Send + 'static>(client: &Client, selection:
 /// Lists a page of objects.
 ///
 /// # Errors
-/// When the request fails.
+/// If the request fails.
 pub async fn page(
     client: &Client,
     selection: &Selection,

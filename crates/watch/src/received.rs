@@ -1,5 +1,5 @@
-//! Objects as an API server sends them: with managed fields, which are often larger than the rest and are not used here, and
-//! sometimes in a form that cannot be decoded.
+//! Objects as an API server sends them. They have managed fields, which are often larger than the rest and are not used here,
+//! and sometimes they cannot be decoded.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,10 +11,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// An object of a list or a watch, as its JSON. Many objects need not be decoded: a controller knows most of those that a watch reports
-/// from the responses to its own writes. An object that cannot be decoded does not affect the others.
+/// An object from a list or a watch, as JSON. Many objects need not be decoded: a controller already has most of the objects
+/// that a watch reports from the responses to its own writes. An object that cannot be decoded does not affect the others.
 ///
-/// It can only be deserialized directly from JSON text: in a watch event `type` has to come before `object`, as in all events that
+/// It can only be deserialized directly from JSON text: in a watch event, `type` must precede `object`, as in all events that
 /// Kubernetes writes.
 #[derive(Clone)]
 pub struct Received {
@@ -24,12 +24,12 @@ pub struct Received {
     text: Box<str>,
 }
 
-/// The same of an object whose metadata only the API server is asked for.
+/// An object for which only the metadata was requested.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct MetadataOnly(pub(crate) Received);
 
-/// The text of an object up to its metadata. What follows, which is most of the text, is not parsed.
+/// The start of an object's text, up to its metadata. The rest, which is most of the text, is not parsed.
 #[derive(Default)]
 struct Head<'a> {
     metadata: Option<&'a RawValue>,
@@ -44,7 +44,7 @@ enum Field {
     Other,
 }
 
-/// The metadata that are decoded.
+/// The metadata fields that are always decoded.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Outline<'a> {
@@ -56,17 +56,17 @@ struct Outline<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
-/// The text of an object with null in place of its managed fields; the same text if it has none.
+/// Returns the text of an object with its managed fields replaced by null. Returns the same text if it has none.
 pub fn without_managed_fields(text: &str) -> Cow<'_, str> {
     cut(text, metadata_of::<Outline<'_>>(text).ok().and_then(|found| found.managed_fields))
 }
 
-/// The metadata of an object, or a part of them; empty if it has none.
+/// The metadata of an object, or a part of it; empty if the object has none.
 fn metadata_of<'a, M: Deserialize<'a> + Default>(text: &'a str) -> Result<M, serde_json::Error> {
     let mut head = Head::default();
     let read = serde_json::Deserializer::from_str(text).deserialize_map(&mut head);
     let Some(metadata) = head.metadata else { return read.map(|()| M::default()) };
-    // Unknown fields are no error.
+    // Unknown fields are not an error.
     Ok(serde_json::from_str::<Option<_>>(metadata.get())?.unwrap_or_default())
 }
 
@@ -103,18 +103,18 @@ impl<'de> Visitor<'de> for &mut Head<'de> {
 // === impl Received ===
 
 impl Received {
-    /// The object.
+    /// Decodes the object.
     ///
     /// # Errors
-    /// When it does not have the form of its kind: what is wrong, and where in its text.
+    /// If the object does not have the structure of its kind. The error has the position in the text.
     pub fn read<K: DeserializeOwned>(&self) -> Result<K, serde_json::Error> {
         serde_json::from_str(&self.text)
     }
 
-    /// All of its metadata; the rest is not decoded.
+    /// Decodes all of its metadata, and nothing else.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// Like [`Self::read`].
     pub fn read_metadata(&self) -> Result<ObjectMeta, serde_json::Error> {
         metadata_of(&self.text)
     }
@@ -126,7 +126,7 @@ impl Received {
 }
 
 impl fmt::Debug for Received {
-    /// The content is left out: it may be a Secret's.
+    /// Leaves out the content, because it may be that of a Secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Received").field("metadata", &self.metadata).finish_non_exhaustive()
     }

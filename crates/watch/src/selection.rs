@@ -1,4 +1,4 @@
-//! Which objects to watch or to list.
+//! Selects the objects to watch or list.
 
 use kube::{
     Api, Client, Resource,
@@ -8,10 +8,11 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-/// Objects per page of a list. A program lists all its kinds at the same time when it starts, and their pages are the peak of its memory.
+/// The number of objects per page of a list. At startup, a program lists all its kinds at the same time, and their pages
+/// cause its peak memory usage.
 const PAGE: u32 = 100;
 
-/// The objects of one kind: all of them, or those of a namespace, or those that selectors leave.
+/// The objects of one kind: all of them, or those of a namespace, or those that match selectors.
 #[derive(Clone, Debug)]
 pub struct Selection {
     resource: ApiResource,
@@ -29,36 +30,36 @@ impl Selection {
         Self::of_resource(ApiResource::erase::<K>(&()))
     }
 
-    /// All objects of a kind that only its name says.
+    /// All objects of a kind that has no Rust type here.
     pub fn of_resource(resource: ApiResource) -> Self {
         Self { resource, namespace: None, labels: None, fields: None, metadata_only: false }
     }
 
-    /// Only those of this namespace; of all namespaces for `None`.
+    /// Selects the objects of this namespace; `None` selects all namespaces.
     #[must_use]
     pub fn within(self, namespace: Option<&str>) -> Self {
         Self { namespace: namespace.map(Into::into), ..self }
     }
 
-    /// Only those that this label selector leaves.
+    /// Selects the objects that match this label selector.
     #[must_use]
     pub fn labelled(self, selector: impl Into<String>) -> Self {
         Self { labels: Some(selector.into()), ..self }
     }
 
-    /// Only those that this field selector leaves.
+    /// Selects the objects that match this field selector.
     #[must_use]
     pub fn fields(self, selector: impl Into<String>) -> Self {
         Self { fields: Some(selector.into()), ..self }
     }
 
-    /// Without anything but their metadata: the API server sends no more.
+    /// Requests only the metadata from the API server.
     #[must_use]
     pub fn metadata_only(self) -> Self {
         Self { metadata_only: true, ..self }
     }
 
-    /// Its kind, as manifests write it.
+    /// The kind, as in manifests.
     pub(crate) fn kind(&self) -> &str {
         &self.resource.kind
     }

@@ -14,7 +14,7 @@ use crate::{
     status::ApiError,
 };
 
-/// Largest body that is read, in bytes; the reference's limit.
+/// The largest body that the server reads, in bytes. kube-apiserver has the same limit.
 pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// How long a body may take to arrive.
@@ -34,7 +34,7 @@ impl ApiServer {
     }
 }
 
-/// Reads a request's body and answers it.
+/// Reads a request's body, then answers the request.
 pub(crate) async fn serve<B>(state: &Arc<State>, mut request: http::Request<B>, user: User) -> Answer
 where
     B: http_body::Body + Send,
@@ -75,12 +75,12 @@ where
 }
 
 fn header(headers: &HeaderMap, name: &str) -> String {
-    // several lines of one header are one list
+    // several lines of one header form one list
     let lines: Vec<&str> = headers.get_all(name).iter().filter_map(|v| v.to_str().ok()).collect();
     lines.join(",")
 }
 
-/// The refusal of a body that is too large.
+/// The error for a body that is too large.
 pub(crate) fn too_large() -> ApiError {
     ApiError::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {BODY_LIMIT}"))
 }

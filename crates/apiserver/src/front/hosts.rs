@@ -1,11 +1,13 @@
-//! Which names of this server a request over a socket may use.
+//! Checks which host names a request over a socket may use for this server.
 //!
-//! A web page can make a name of its own resolve to 127.0.0.1 and then talk to this server as if it were the page's own (DNS
-//! rebinding). The browser still sends that name as Host, and the page's address as Origin: both are checked.
+//! A web page can make a host name of its own resolve to 127.0.0.1 and then talk to this server as if the server were the
+//! page's origin (DNS rebinding). The browser still sends that name as Host, and the page's address as Origin. The server
+//! checks both.
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, Request, Uri, Version, header, uri::Authority};
+use http::{Request, Uri, header, uri::Authority};
+use longboat_accept::Ambiguity;
 
 use crate::status::ApiError;
 
@@ -18,10 +20,10 @@ const NAMES: [&str; 5] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// The addresses and names that mean this server to the clients of one connection.
+/// The addresses and names that the clients of one connection may use for this server.
 #[derive(Debug, Clone)]
 pub(super) struct Hosts {
-    /// Where the connection came in.
+    /// The local address of the connection.
     address: Option<IpAddr>,
     /// Names that were configured.
     names: std::sync::Arc<[String]>,
@@ -34,15 +36,10 @@ impl Hosts {
         Self { address, names: names.into() }
     }
 
-    /// Refuses a request that does not say one host of this server, or that a page of another site sent.
+    /// Refuses a request whose host is not this server, whose host is ambiguous, or that a page of another site sent.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         let headers = request.headers();
-        if longboat_accept::is_ambiguous(headers) {
-            return Err(ApiError::bad_request(
-                "a request has either Transfer-Encoding or Content-Length, not both",
-            ));
-        }
-        let host = host(request.version(), request.uri(), headers)?;
+        let host = host(request)?;
         if !self.knows(host.host()) {
             return Err(forbidden(format!(
                 "the Host {:?} is not known here: use 127.0.0.1, localhost or kubernetes.default.svc, or configure the \
@@ -51,7 +48,7 @@ impl Hosts {
             )));
         }
         if request.method() == http::Method::OPTIONS {
-            // Refused for everybody, which is what a page that asks first needs to know.
+            // The router refuses OPTIONS from everybody, so browsers get no CORS permission.
             return Ok(());
         }
         for origin in headers.get_all(header::ORIGIN) {
@@ -96,32 +93,17 @@ fn default_port(origin: &Uri) -> Option<u16> {
     }
 }
 
-/// The one host that a request names.
-fn host(version: Version, uri: &Uri, headers: &HeaderMap) -> Result<Authority, ApiError> {
-    let mut lines = headers.get_all(header::HOST).iter();
-    let (first, second) = (lines.next(), lines.next());
-    if second.is_some() {
-        return Err(ApiError::bad_request("too many Host headers"));
-    }
-    let named = match first {
-        None => None,
-        Some(line) => Some(
-            line.to_str()
-                .ok()
-                .and_then(|line| line.parse::<Authority>().ok())
-                .filter(|host| !host.as_str().contains('@'))
-                .ok_or_else(|| ApiError::bad_request("malformed Host header"))?,
-        ),
+/// The one host that a request names. HTTP/1.0 may name none, which is no name of this server.
+fn host<B>(request: &Request<B>) -> Result<Authority, ApiError> {
+    let named = longboat_accept::host(request.version(), request.uri(), request.headers());
+    let message = match named {
+        Ok(Some(host)) => return Ok(host),
+        Ok(None) | Err(Ambiguity::NoHost) => "missing required Host header".to_owned(),
+        Err(Ambiguity::Hosts) => "too many Host headers".to_owned(),
+        Err(Ambiguity::Host(_)) => "malformed Host header".to_owned(),
+        Err(other @ (Ambiguity::Length | Ambiguity::OtherHost)) => other.to_string(),
     };
-    match (named, uri.authority()) {
-        (Some(named), Some(asked)) if !named.as_str().eq_ignore_ascii_case(asked.as_str()) => {
-            Err(ApiError::bad_request("the Host header and the address of the request name different hosts"))
-        }
-        (Some(host), _) => Ok(host),
-        // HTTP/2 has a pseudo-header instead
-        (None, Some(asked)) if version == Version::HTTP_2 => Ok(asked.clone()),
-        (None, _) => Err(ApiError::bad_request("missing required Host header")),
-    }
+    Err(ApiError::bad_request(message))
 }
 
 #[cfg(test)]

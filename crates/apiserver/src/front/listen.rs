@@ -26,17 +26,17 @@ use crate::{
     status::ApiError,
 };
 
-/// How long a client may take to send the head of a request or to shake hands.
+/// How long a client may take to send the head of a request or to complete a TLS handshake.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long open requests may go on after the end was announced.
+/// How long open requests may continue after the shutdown starts.
 const GRACE: Duration = Duration::from_secs(5);
-/// Connections at once: far more than one machine's clients open, far less than its descriptors.
+/// The most open connections: far more than the clients of one machine open, and far fewer than its file descriptors.
 const CONNECTIONS: usize = 4096;
 
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// Serves the listener until `shutdown`; then lets open requests end, watches not.
+    /// Serves the listener until `shutdown`. Then lets open requests finish, but not watches.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -60,13 +60,13 @@ impl ApiServer {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // out of descriptors, or a client that left at once: neither ends the server
+                    // the process is out of file descriptors, or the client left at once; neither ends the server
                     tracing::debug!(%error, "Cannot accept a connection.");
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
                 }
             };
-            // small answers must not wait for more
+            // small answers must not wait for more data
             let _ = stream.set_nodelay(true);
             let state = Arc::clone(&self.state);
             let acceptor = acceptor.clone();
@@ -94,7 +94,7 @@ impl ApiServer {
             });
         }
         drop(listener);
-        // watches would go on for ever: a moment is enough for everything else
+        // watches would never end: half a second is enough for all other requests
         let _ = tokio::time::timeout(Duration::from_millis(500), graceful.shutdown()).await;
         connections.shutdown().await;
         self.state.sessions.closing.cancel();
@@ -138,7 +138,7 @@ async fn connection<S>(
     }
 }
 
-/// The refusal of a request that is not for this server; what follows on the connection is not read.
+/// The answer to a request that is not for this server. The server closes the connection without reading on.
 fn refused(error: &ApiError, request: &http::Request<Incoming>) -> Answer {
     let accept =
         request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -163,7 +163,7 @@ async fn authenticated(state: &Arc<State>, request: http::Request<Incoming>) -> 
     }
 }
 
-/// Whose token the request carries.
+/// Returns the user to whom the request's token belongs.
 fn user_of(state: &State, request: &http::Request<Incoming>) -> Result<User, ApiError> {
     let Some(expected) = &state.options.token else { return Ok(User::administrator()) };
     let given = request
@@ -181,7 +181,7 @@ fn user_of(state: &State, request: &http::Request<Incoming>) -> Result<User, Api
     }
 }
 
-/// The user that the administrator wants to be taken for, as `kubectl --as` asks. Nobody else may be somebody else.
+/// Returns the user whom the administrator impersonates, as `kubectl --as` asks. Only the administrator may impersonate.
 fn impersonated(user: User, headers: &HeaderMap) -> Result<User, ApiError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
@@ -203,7 +203,7 @@ fn impersonated(user: User, headers: &HeaderMap) -> Result<User, ApiError> {
     Ok(User::named(name, groups.map(str::to_owned).collect()))
 }
 
-/// Compares without telling by its time where the difference is.
+/// Compares in constant time.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y)) == 0
 }

@@ -1,4 +1,4 @@
-//! Ways in: from this process, and over sockets.
+//! Entry points for requests: from this process, and over sockets.
 
 pub(crate) mod client;
 mod hosts;

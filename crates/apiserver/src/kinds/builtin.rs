@@ -1,5 +1,5 @@
-//! The built-in kinds. Adding one is one row here and, where a plain server fills in defaults or checks more than types,
-//! one file in `strategy`.
+//! The built-in kinds. To add a kind, add one row here. If the kind has defaults or validation beyond its types, add one
+//! file in `strategy` as well.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     tables::{self, Printer},
 };
 
-/// A row of the table.
+/// A row of the table of built-in kinds.
 #[derive(Debug)]
 pub struct BuiltIn {
     /// API group; empty for core.
@@ -27,9 +27,9 @@ pub struct BuiltIn {
     pub singular: &'static str,
     /// Kind.
     pub kind: &'static str,
-    /// Names that kubectl accepts besides.
+    /// Short names for kubectl.
     pub short_names: &'static [&'static str],
-    /// Groups such as `all`.
+    /// Categories such as `all`.
     pub categories: &'static [&'static str],
     /// Whether objects live in namespaces.
     pub namespaced: bool,
@@ -37,30 +37,30 @@ pub struct BuiltIn {
     pub subresources: &'static [&'static str],
     /// Verbs.
     pub verbs: Verbs,
-    /// Store table, where it is not `group/plural`.
+    /// Store table, if it is not `group/plural`.
     pub table: Option<&'static str>,
-    /// Whether `metadata.generation` is kept, starting at 1 and bumped by changes of the spec.
+    /// Whether the server maintains `metadata.generation`: 1 at first, then incremented by each change of the spec.
     pub generation: bool,
-    /// What the server does with its objects, beyond what it does with all objects.
+    /// What the server does with objects of this kind, beyond what it does with all objects.
     pub(crate) strategy: &'static dyn Strategy,
-    /// How `kubectl get` prints them.
+    /// How `kubectl get` prints objects of this kind.
     pub(crate) printer: &'static Printer,
 }
 
 /// Sets of verbs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verbs {
-    /// Everything.
+    /// All verbs.
     All,
-    /// Everything but deletecollection.
+    /// All verbs but deletecollection.
     NoCollection,
-    /// Only POST; nothing is stored.
+    /// Only POST; the server stores nothing.
     Review,
     /// Only get, list and watch.
     ReadOnly,
 }
 
-/// All verbs of a stored resource, sorted as built-ins list them.
+/// All verbs of a stored resource, in the order in which discovery lists them for built-in kinds.
 pub const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 

@@ -1,4 +1,4 @@
-//! Custom resources: what a CustomResourceDefinition says about one of its versions.
+//! Custom resources: one version of a CustomResourceDefinition, in the form that the server works with.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Origin, Resource};
 use longboat_schema::StructuralSchema;
 
-/// What one version of a CustomResourceDefinition says.
+/// One version of a CustomResourceDefinition.
 #[derive(Debug, Clone)]
 pub struct Custom {
     /// Name of the definition, `<plural>.<group>`.
@@ -25,19 +25,20 @@ pub struct Custom {
     pub columns: Vec<Column>,
     /// `selectableFields` as paths without the leading dot.
     pub selectable: Vec<String>,
-    /// How objects become other versions.
+    /// How objects are converted between versions.
     pub conversion: Conversion,
-    /// Version that objects are stored in.
+    /// The version in which objects are stored.
     pub stored: StoredForm,
-    /// Schemas of all versions by `group/version`, served or not: objects may be stored in any.
+    /// Schemas of all versions by `group/version`, also of versions that are not served: objects may be stored in any
+    /// version.
     pub schemas: Arc<[(String, Arc<StructuralSchema>)]>,
-    /// Differs when a schema differs.
+    /// A hash of the schemas, which differs when a schema differs.
     pub stamp: u64,
-    /// Warning sent with each answer of a deprecated version.
+    /// The warning that accompanies each answer in a deprecated version.
     pub deprecation: Option<String>,
 }
 
-/// The version that objects are stored in.
+/// The storage version of a custom resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredForm {
     /// `group/version` of the storage version.
@@ -64,15 +65,15 @@ pub struct Column {
     pub kind: String,
     /// OpenAPI format, may be empty.
     pub format: String,
-    /// Shown by explain.
+    /// The description that `kubectl explain` shows.
     pub description: String,
-    /// 0 is shown always.
+    /// 0 for columns that are always shown; higher for wide output.
     pub priority: i64,
-    /// JSONPath below the object.
+    /// JSONPath within the object.
     pub path: String,
 }
 
-/// How objects of one version become another version.
+/// How objects are converted from one version to another.
 #[derive(Debug, Clone)]
 pub enum Conversion {
     /// Only `apiVersion` changes.
@@ -84,13 +85,13 @@ pub enum Conversion {
 // === impl Custom ===
 
 impl Custom {
-    /// The schema of a version, `group/version`.
+    /// Returns the schema of a version, which is `group/version`.
     pub fn schema_of(&self, api_version: &str) -> Option<&Arc<StructuralSchema>> {
         self.schemas.iter().find(|(version, _)| version == api_version).map(|(_, schema)| schema)
     }
 }
 
-/// The table of the objects of a definition.
+/// Returns the name of the store table for the objects of a definition.
 pub fn table(crd: &Value) -> Arc<str> {
     Arc::from(format!("{}/{}", text(&crd["spec"]["group"]), text(&names(crd)["plural"])))
 }
@@ -103,7 +104,7 @@ fn names(crd: &Value) -> &Value {
     }
 }
 
-/// The resources that a definition serves, one per served version, newest first.
+/// Returns the resources that a definition serves, one per served version, the highest version first.
 pub fn resources(crd: &Value) -> Vec<Resource> {
     let spec = &crd["spec"];
     let names = names(crd);
@@ -182,7 +183,7 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
 fn stamp(versions: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     versions.hash(&mut hasher);
-    // 0 means unchecked
+    // 0 means that the defaults are unchecked
     hasher.finish() | 1
 }
 

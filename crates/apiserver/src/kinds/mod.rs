@@ -1,4 +1,4 @@
-//! Which resources are served: a table of built-in kinds, and custom resources added while running.
+//! The resources that the server serves: the table of built-in kinds, and custom resources that come at run time.
 
 pub mod builtin;
 pub mod custom;
@@ -27,21 +27,21 @@ pub struct Resource {
     pub kind: String,
     /// List kind, usually `<Kind>List`.
     pub list_kind: String,
-    /// Names that kubectl accepts besides.
+    /// Short names for kubectl.
     pub short_names: Vec<String>,
-    /// Groups such as `all`.
+    /// Categories such as `all`.
     pub categories: Vec<String>,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
     /// Verbs of the main resource, sorted.
     pub verbs: Vec<String>,
-    /// Name of the store's table; shared by all versions and views of the same objects.
+    /// Name of the store table, which all versions and views of the same objects share.
     pub table: Arc<str>,
-    /// Where the definition came from.
+    /// Where the definition comes from.
     pub origin: Origin,
 }
 
-/// Where a resource's definition came from, with what only that origin has.
+/// The origin of a resource's definition, with the data that only this origin has.
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// A row of [`builtin::TABLE`].
@@ -58,25 +58,25 @@ impl Resource {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// `widgets.example.test`, or `pods` for core.
+    /// The name that messages use: `widgets.example.test`, or `pods` for core.
     pub fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// For refusals about an object (plural in `details.kind`).
+    /// Names an object in errors about the object (the plural in `details.kind`).
     pub fn about<'a>(&'a self, name: &'a str) -> About<'a> {
         About { group: &self.group, kind: &self.plural, name }
     }
 
-    /// For refusals about the content of an object (the kind in `details.kind`).
+    /// Names an object in errors about its content (the kind in `details.kind`).
     ///
-    /// Events of both groups are validated as core events, and refused as such.
+    /// Events of both groups are validated as core events, so the errors name the core group.
     pub fn about_kind<'a>(&'a self, name: &'a str) -> About<'a> {
         let core = self.group == "events.k8s.io";
         About { group: if core { "" } else { &self.group }, kind: &self.kind, name }
     }
 
-    /// Whether this is a custom resource.
+    /// Returns the definition if this is a custom resource.
     pub fn custom(&self) -> Option<&Arc<Custom>> {
         match &self.origin {
             Origin::Custom(custom) => Some(custom),
@@ -84,7 +84,7 @@ impl Resource {
         }
     }
 
-    /// The built-in row, if it is one.
+    /// Returns the row of the table if this is a built-in kind.
     pub fn built_in(&self) -> Option<&'static builtin::BuiltIn> {
         match &self.origin {
             Origin::BuiltIn(row) => Some(row),

@@ -1,4 +1,4 @@
-//! The resources served at this moment.
+//! The registry of the resources that are served at this moment.
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use super::{Resource, builtin};
 
-/// Converts an object of a custom resource in place to an `apiVersion`, or says why it cannot be. Parts of objects are
-/// asked for, too: server-side apply converts what is left of an object when some of its fields are taken out.
+/// Converts an object of a custom resource in place to an `apiVersion`, or returns why it cannot. The object may be a part
+/// of an object: server-side apply also converts the remainder of an object from which some fields were removed.
 pub type Convert = fn(object: &mut Value, api_version: &str) -> Result<(), String>;
 
-/// Everything served: built-in rows, and the versions of established custom resource definitions.
+/// All served resources: the built-in rows, and the versions of established custom resource definitions.
 #[derive(Debug)]
 pub struct Registry {
     inner: RwLock<Inner>,
-    /// Groups whose objects are converted in this process, whatever their definitions say.
+    /// Groups whose objects are converted in this process, whatever the conversion strategy of their definitions is.
     conversions: RwLock<HashMap<String, Convert>>,
 }
 
@@ -26,7 +26,7 @@ struct Inner {
     /// Group → versions → resources, in the order of discovery.
     groups: IndexMap<String, IndexMap<String, Vec<Arc<Resource>>>>,
     custom: IndexMap<String, Vec<Arc<Resource>>>,
-    /// Bumped at each change, for ETags.
+    /// Incremented at each change, for ETags.
     generation: u64,
 }
 
@@ -55,33 +55,33 @@ impl Registry {
         resources.iter().find(|r| r.kind == kind).cloned()
     }
 
-    /// A served version of the objects in `table`, the preferred one.
+    /// The preferred served version of the objects in `table`.
     pub fn find_table(&self, table: &str) -> Option<Arc<Resource>> {
         let inner = self.inner.read();
         inner.groups.values().flat_map(IndexMap::values).flatten().find(|r| &*r.table == table).cloned()
     }
 
-    /// Groups with their versions, preferred first, and resources, in the order of discovery.
+    /// Groups with their versions and resources in the order of discovery, the preferred version first.
     pub fn groups(&self) -> IndexMap<String, IndexMap<String, Vec<Arc<Resource>>>> {
         self.inner.read().groups.clone()
     }
 
-    /// A number that changes with every change of what is served.
+    /// A number that changes whenever the set of served resources changes.
     pub fn generation(&self) -> u64 {
         self.inner.read().generation
     }
 
-    /// Converts the custom resources of `group` in this process.
+    /// Registers an in-process conversion for the custom resources of `group`.
     pub fn convert_with(&self, group: &str, convert: Convert) {
         self.conversions.write().insert(group.to_owned(), convert);
     }
 
-    /// How custom resources of `group` are converted in this process, if they are.
+    /// Returns the in-process conversion of `group`, if there is one.
     pub fn conversion_of(&self, group: &str) -> Option<Convert> {
         self.conversions.read().get(group).copied()
     }
 
-    /// Serves these versions for the definition `crd_name` from now on.
+    /// Serves these resources for the definition `crd_name` from now on.
     pub fn put_custom(&self, crd_name: &str, resources: Vec<Resource>) {
         let mut inner = self.inner.write();
         inner.custom.insert(crd_name.to_owned(), resources.into_iter().map(Arc::new).collect());
@@ -96,7 +96,7 @@ impl Registry {
         }
     }
 
-    /// One resource for each table: what garbage collection and namespace deletion walk over.
+    /// Returns one resource for each table. Garbage collection and namespace deletion iterate over them.
     pub fn tables(&self) -> Vec<Arc<Resource>> {
         let mut seen: IndexMap<Arc<str>, Arc<Resource>> = IndexMap::new();
         let inner = self.inner.read();
@@ -150,12 +150,12 @@ impl Inner {
     }
 }
 
-/// `group/version` in two parts; the group is empty for core.
+/// Splits `group/version`; the group is empty for core.
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-/// The Kubernetes order of versions: v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > anything else.
+/// Compares versions in the Kubernetes order: v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > anything else.
 pub(super) fn version_order(a: &str, b: &str) -> Ordering {
     match (parse_version(a), parse_version(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

@@ -1,4 +1,4 @@
-//! Events expire after an hour.
+//! The loop that deletes events an hour after they were last seen.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::server::State;
 
 /// How long an event lives after it was last seen, in seconds; as in the reference.
 const KEPT: i64 = 3600;
-/// How often old events are looked for.
+/// The interval between searches for expired events.
 const PERIOD: Duration = Duration::from_mins(1);
 
 /// Runs until `shutdown`.
@@ -26,14 +26,14 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
         let now = Timestamp::now().as_second();
         for (key, stored) in state.store.list(&resource.table, None).objects {
             if now - last_seen(&stored.value) > KEPT {
-                // an event that was updated meanwhile is not old
+                // an event that was updated in the meantime has not expired, and this deletion fails
                 let _ = state.store.delete(&resource.table, key, stored.revision);
             }
         }
     }
 }
 
-/// The latest of an event's times, in seconds since 1970.
+/// Returns the latest of an event's times, in seconds since 1970.
 fn last_seen(event: &Value) -> i64 {
     [
         &event["metadata"]["creationTimestamp"],

@@ -1,8 +1,7 @@
-//! Garbage collection: objects whose owners are gone go, too.
+//! Garbage collection: deletes objects whose owners no longer exist.
 //!
-//! Two indexes of every object are maintained by reading the changes of all tables: which uids exist,
-//! and who names which uid as an owner. There is no queue that could lose something: what could not be done is done in
-//! the next collection.
+//! Each collection reads all tables and builds two indexes: which uids exist, and which objects name which uid as an owner.
+//! There is no queue that could lose an entry: the next collection repeats whatever failed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +19,7 @@ use crate::{
     verbs::{internal, update::edit_stored},
 };
 
-/// How often the store's revision is compared; a collection runs only when it moved.
+/// The interval between checks of the store's revision. A collection only runs if the revision has changed.
 const PERIOD: Duration = Duration::from_millis(100);
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -28,7 +27,7 @@ const ORPHAN: &str = "orphan";
 /// Runs until `shutdown`.
 pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
     let mut seen = 0;
-    // an owner may be created just after its dependent in the same breath: absent owners must be absent twice
+    // an owner may appear right after its dependent, so an owner must be missing in two collections in a row
     let mut suspects: HashSet<String> = HashSet::new();
     loop {
         tokio::select! {
@@ -49,7 +48,8 @@ struct Seen {
     stored: Arc<Stored>,
 }
 
-/// Checks everything once; returns the uids of objects whose owners are missing, for the next collection to act on.
+/// Runs one collection. Returns the uids of objects whose owners are missing; the next collection deletes them if this is
+/// still so.
 async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String> {
     let mut owned: Vec<Seen> = Vec::new();
     let mut finishing: Vec<Seen> = Vec::new();
@@ -93,7 +93,7 @@ async fn pass(state: &Arc<State>, suspects: &HashSet<String>) -> HashSet<String>
     next
 }
 
-/// Decides about one object with owners.
+/// Decides about one object that has owners: orphans it, deletes it, or leaves it.
 async fn judge(
     state: &Arc<State>,
     seen: &Seen,
@@ -108,7 +108,7 @@ async fn judge(
     let references = || value["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let owners: Vec<(&str, bool)> =
         references().filter_map(|o| Some((o["uid"].as_str()?, o["blockOwnerDeletion"] == true))).collect();
-    // an owner of a kind that is not served may exist elsewhere: nobody can say that it is gone
+    // an owner whose kind is not served may exist elsewhere, so its dependents stay
     let unknown = references().any(|o| {
         let text = |key: &str| o[key].as_str().unwrap_or_default();
         !alive.contains_key(text("uid"))
@@ -154,7 +154,7 @@ async fn judge(
         next.insert(uid.to_owned());
         return;
     }
-    // every owner is gone, or waits for this object to go first
+    // every owner is gone, or waits for the deletion of this object
     if let Err(error) = internal::delete(state, &seen.resource, &seen.stored).await {
         tracing::debug!(%error, "Cannot collect an object.");
         next.insert(uid.to_owned());

@@ -1,5 +1,5 @@
-//! What controllers of a cluster do and a plain API server does not: garbage collection, emptying namespaces,
-//! gathering the rules of cluster roles.
+//! The loops that belong to a cluster's controllers rather than to its API server: garbage collection, emptying namespaces,
+//! expiring events, and aggregating cluster roles.
 
 mod events;
 mod gc;
@@ -10,17 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ApiServer;
 
-/// Which loops run.
+/// Selects the loops to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each loop runs or not, whatever the others do")]
 pub struct Loops {
-    /// Delete dependents of deleted owners; finish foreground and orphan deletions.
+    /// Delete dependents of deleted owners, and finish foreground and orphan deletions.
     pub garbage: bool,
-    /// Empty namespaces that are being deleted, then let them go.
+    /// Empty the namespaces that are being deleted, then remove them.
     pub namespaces: bool,
     /// Drop events an hour after they were last seen.
     pub events: bool,
-    /// Fill cluster roles with the rules of those that they aggregate.
+    /// Fill aggregated cluster roles with the rules of the roles that they select.
     pub roles: bool,
 }
 
@@ -33,7 +33,7 @@ impl Default for Loops {
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// Runs the loops until `shutdown`. Without the last one events pile up.
+    /// Runs the selected loops until `shutdown`. Without `events`, events accumulate.
     pub async fn run_loops(&self, loops: Loops, shutdown: CancellationToken) {
         let garbage = async {
             if loops.garbage {

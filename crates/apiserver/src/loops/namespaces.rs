@@ -1,4 +1,4 @@
-//! Emptying namespaces that are being deleted.
+//! The loop that empties namespaces that are being deleted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     verbs::{internal, update::edit_stored},
 };
 
-/// How often namespaces are checked while something in them has finalizers or is stopping.
+/// How often a namespace is checked again while objects in it have finalizers or are terminating.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// Runs until `shutdown`.
@@ -43,7 +43,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
     }
 }
 
-/// Deletes what is in a namespace; once nothing is left, the namespace goes. Whether it is gone.
+/// Deletes the objects of a namespace, then the namespace once it is empty. Returns whether the namespace is gone.
 async fn empty(state: &Arc<State>, namespace: &Arc<Stored>) -> bool {
     let name = namespace.value["metadata"]["name"].as_str().unwrap_or_default();
     let mut left = false;

@@ -1,4 +1,4 @@
-//! Cluster roles that are made of others: the rules of those that their `aggregationRule` selects.
+//! The loop that aggregates cluster roles: it copies the rules of the roles that an `aggregationRule` selects.
 
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
     }
 }
 
-/// The rules of the roles that a role selects, each once, by the names of the roles; none if it gathers nothing.
+/// Returns the rules of the roles that `role` selects, without duplicates, ordered by role name. Returns `None` if `role`
+/// has no `aggregationRule`.
 fn gathered(role: &Value, all: &[&Value]) -> Option<Value> {
     let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array()?;
     let mut found: Vec<&&Value> = all

@@ -1,14 +1,15 @@
-//! Reading the bodies of patches, with the reference's complaints.
+//! Decoding of patch bodies, with the error messages of kube-apiserver.
 
 use longboat_patch::table::{Shape, TypeDef, type_def};
 use serde_json::Value;
 
 use crate::{
     request::decode::{self, Document},
+    schema,
     status::ApiError,
 };
 
-/// What a value is, for Go's decoder.
+/// The JSON type of a value, as Go's decoder names it.
 fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -49,7 +50,7 @@ pub(super) fn json_patch(body: &[u8]) -> Result<Document, ApiError> {
             }
         }
     }
-    // Its duplicates are of operations, not of fields.
+    // Duplicates in this document are duplicates within operations, not fields of the object.
     Ok(Document { duplicates: Vec::new(), ..document })
 }
 
@@ -78,7 +79,7 @@ pub(super) fn strategic_patch(body: &[u8]) -> Result<Document, ApiError> {
 
 pub(super) fn apply_patch(body: &[u8]) -> Result<Document, ApiError> {
     let document = decode::yaml(body).map_err(|text| {
-        // The reference's parser counts lines from zero here, and says nothing of the zeroth.
+        // kube-apiserver's parser counts lines from zero here, and omits line zero from the message.
         let why = text.replacen("yaml: line 1: ", "yaml: ", 1);
         ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}"))
     })?;
@@ -93,8 +94,8 @@ pub(super) fn apply_patch(body: &[u8]) -> Result<Document, ApiError> {
     }
 }
 
-/// Why an object that was patched strategically cannot be of its type, in the words of the converter that the reference
-/// uses for these patches only.
+/// Why an object that was patched strategically or applied cannot be of its type, in the words of the converter that the
+/// reference uses for these patches only.
 pub(super) fn unrestorable(object: &Value, def: &'static TypeDef) -> Option<String> {
     object.as_object()?.iter().find_map(|(key, value)| unrestorable_field(value, &def.field(key)?.shape))
 }
@@ -147,6 +148,10 @@ fn unrestorable_field(value: &Value, shape: &'static Shape) -> Option<String> {
             map.values().find_map(|child| unrestorable_field(child, inner))
         }
         (Shape::Map { .. }, _) => Some(format!("cannot restore map from {kind}")),
+        (Shape::IntOrString, value) => schema::unread_int_or_string(value),
+        (Shape::Quantity, value) => schema::unread_quantity(value),
+        (Shape::Time, Value::String(text)) => schema::unread_time(text, false),
+        (Shape::MicroTime, Value::String(text)) => schema::unread_time(text, true),
         _ => None,
     }
 }

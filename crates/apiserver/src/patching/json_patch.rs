@@ -1,9 +1,9 @@
-//! RFC 6902 as the reference's library reads it. `replace` of a key that is missing adds it, `test` and `copy` take a missing
-//! key for null, a value that is not given is null, only `replace` knows the document as a whole, and what stands before the
-//! first slash of a path does not count.
+//! JSON patches (RFC 6902) with the behaviour of the library in kube-apiserver. A `replace` of a missing key adds the key.
+//! `test` and `copy` read a missing key as null. A missing `value` is null. Only `replace` may address the whole document.
+//! The text before the first slash of a path is ignored.
 //!
-//! A few hundred bytes of `copy` can double a document at each step, so what a patch may do is bounded: its operations, the
-//! bytes that it copies, the steps that it takes, and the depth of what comes of it.
+//! A few hundred bytes of `copy` can double the document at each step. So a patch has limits: its number of operations, the
+//! bytes that it copies, the steps that it takes, and the depth of its result.
 
 use std::io;
 
@@ -11,28 +11,28 @@ use serde_json::Value;
 
 use crate::depth::{self, DEEPEST};
 
-/// Operations of one patch: the reference's limit.
+/// The most operations of one patch, as in kube-apiserver.
 pub(crate) const MOST_OPERATIONS: usize = 10_000;
-/// Bytes, written as JSON, that all `copy` operations of a patch may add: the reference's limit.
+/// The most bytes that all `copy` operations of a patch may add, counted as JSON, as in kube-apiserver.
 const MOST_COPIED: usize = 3 * 1024 * 1024;
-/// Elements of lists that are moved aside and values that are looked through, in total: about a second of work.
+/// The most list elements to shift and values to visit, in total: about a second of work.
 const MOST_STEPS: u64 = 100_000_000;
 
-/// Why a patch was not carried out.
+/// Why a patch was not applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// An operation does not fit the document, or asks for too much.
+    /// An operation does not fit the document, or exceeds a limit.
     Unprocessable {
-        /// Its position in the patch.
+        /// The position of the operation in the patch.
         operation: usize,
     },
-    /// It has this many operations.
+    /// The patch has this many operations.
     TooMany(usize),
-    /// What comes of it is nested too deeply to be stored.
+    /// The result is nested too deeply to be stored.
     TooDeep,
 }
 
-/// Carries out all operations, or none.
+/// Applies all operations, or returns an error.
 pub(crate) fn apply(mut document: Value, operations: &Value) -> Result<Value, Refused> {
     let operations = operations.as_array().ok_or(Refused::Unprocessable { operation: 0 })?;
     if operations.len() > MOST_OPERATIONS {
@@ -46,11 +46,11 @@ pub(crate) fn apply(mut document: Value, operations: &Value) -> Result<Value, Re
     Ok(document)
 }
 
-/// What a patch has cost so far.
+/// The state of a patch that is being applied: its cost so far.
 struct Patch {
     copied: usize,
     steps: u64,
-    /// The position of the operation that is carried out.
+    /// The position of the current operation.
     at: usize,
 }
 
@@ -100,7 +100,8 @@ impl Patch {
         Refused::Unprocessable { operation: self.at }
     }
 
-    /// The reference leaves the document as it is if the new one is neither an object nor a list.
+    /// Replaces the whole document. Like kube-apiserver, this leaves the document as it is if the new value is neither an
+    /// object nor a list.
     fn replace_document(&mut self, document: &mut Value, value: Value) -> Result<(), Refused> {
         let mut looked_at = 0;
         depth::levels(&value, DEEPEST, &mut looked_at).ok_or(Refused::TooDeep)?;
@@ -139,7 +140,7 @@ impl Patch {
                     *list.get_mut(at).ok_or(unfit)? = value;
                     return Ok(());
                 }
-                // the list is as long as it will be
+                // negative positions count from the end of the resulting list, which is one element longer
                 let at = index(name, list.len() + 1).filter(|at| *at <= list.len()).ok_or(unfit)?;
                 self.spend((list.len() - at) as u64)?;
                 list.insert(at, value);
@@ -167,9 +168,9 @@ impl Patch {
     }
 }
 
-/// The bytes of a value as JSON; none if there are more than `most`.
+/// Returns the size of a value as JSON in bytes, or `None` if it exceeds `most`.
 fn size(value: &Value, most: usize) -> Option<usize> {
-    /// Counts what is written to it.
+    /// A writer that counts the bytes.
     struct Counter {
         left: usize,
     }
@@ -193,7 +194,7 @@ fn tokens(pointer: &str) -> Option<Vec<String>> {
     Some(rest.split('/').map(|token| token.replace("~1", "/").replace("~0", "~")).collect())
 }
 
-/// The value at a path; null for a key that an object does not have.
+/// The value at a path, or null for a key that the object does not have.
 fn get_or_null<'a>(document: &'a Value, path: &[String]) -> Option<&'a Value> {
     let (name, parents) = path.split_last()?;
     match get(document, parents)? {
@@ -221,7 +222,7 @@ fn get_mut<'a>(document: &'a mut Value, path: &[String]) -> Option<&'a mut Value
     })
 }
 
-/// A position in a list; negative ones count from its end.
+/// Parses a position in a list. Negative positions count from the end.
 fn index(token: &str, len: usize) -> Option<usize> {
     match token.strip_prefix('-') {
         Some(back) => len.checked_sub(back.parse().ok()?),

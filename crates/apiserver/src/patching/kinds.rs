@@ -1,4 +1,4 @@
-//! The versions of the kind that a write is about, for field ownership.
+//! The versions of a kind that a write involves, for field ownership.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::kinds::{Conversion, Convert, Resource, views};
 
 use super::Write;
 
-/// The versions that a write can meet: that of the request, and those that `managedFields` of its objects name.
+/// The versions that a write involves: the version of the request, and the versions that `managedFields` of the objects
+/// name.
 #[derive(Debug)]
 pub(super) struct Kinds {
     versions: Vec<(String, Arc<Resource>, Option<&'static TypeDef>)>,
@@ -21,7 +22,7 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// The versions that the entries of these objects name, as far as they are served.
+    /// Collects the served versions that the `managedFields` of these objects name.
     pub(super) fn of(write: &Write<'_>, objects: &[&Value]) -> Self {
         let requested = write.resource.api_version();
         let in_process = write.registry.conversion_of(&write.resource.group);
@@ -81,8 +82,8 @@ impl Versions for Kinds {
         }
         object["apiVersion"] = Value::from(api_version);
         if let Conversion::Webhook(_) = custom.conversion {
-            // Asking the webhook here would make every write wait for it. Versions of one kind mostly name their fields
-            // alike; what the other version does not know is owned by nobody there.
+            // A call to the conversion webhook here would delay every write. The versions of a kind mostly have the same
+            // field names. Nobody owns a field that the other version does not have.
             custom.schema.prune(&mut object);
         }
         Ok(object)

@@ -21,9 +21,9 @@ use json_patch::{MOST_OPERATIONS, Refused};
 use kinds::Kinds;
 pub(crate) use scale::apply_scale;
 
-/// Longest field manager, in bytes.
+/// The longest name of a field manager, in bytes.
 const LONGEST_MANAGER: usize = 128;
-/// Refusals of patches do not say which object they are about.
+/// Errors about patches do not name the object.
 const NOTHING: About<'static> = About { group: "", kind: "", name: "" };
 
 /// The media types of PATCH.
@@ -39,37 +39,38 @@ pub enum PatchKind {
     Apply,
 }
 
-/// What a patch or a tracked write is about.
+/// The context of a patch or of another write that tracks field ownership.
 #[derive(Debug, Clone, Copy)]
 pub struct Write<'a> {
-    /// All that is served: field ownership may name other versions of the object.
+    /// All served resources: field ownership may name other versions of the object.
     pub registry: &'a Registry,
     /// The version that the request named.
     pub resource: &'a Resource,
-    /// `status`, `scale`, or none.
+    /// `status`, `scale`, or `None`.
     pub subresource: Option<&'a str>,
     /// Field manager; never empty.
     pub manager: &'a str,
-    /// Whether conflicts are taken over (apply).
+    /// Whether an apply takes over fields that others own.
     pub force: bool,
     /// Time written into managedFields.
     pub now: Timestamp,
 }
 
-/// What came of a patch.
+/// The result of a patch.
 #[derive(Debug, Clone)]
 pub struct Patched {
-    /// The patched object in the version of the request; for apply with managedFields up to date.
+    /// The patched object in the version of the request. After an apply, its managedFields are up to date.
     pub object: Value,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
-    /// Problems that `fieldValidation` turns into a refusal or a warning (duplicate and unknown fields of the patch).
+    /// Duplicate and unknown fields of the patch. `fieldValidation` decides whether they become an error or a warning.
     pub field_problems: Vec<String>,
-    /// The patch as refusals show it.
+    /// The patch in the form that error messages show.
     pub shown: String,
 }
 
-/// Applies a patch body to `live` (the object in the version of the request; none only for an apply that creates).
+/// Applies a patch body to `live`, the object in the version of the request. `live` is `None` only for an apply that creates
+/// the object.
 pub fn patch(
     write: &Write<'_>,
     kind: PatchKind,
@@ -102,9 +103,9 @@ pub fn patch(
     }
 }
 
-/// Brings `metadata.managedFields` of `new` up to date after a create, update or non-apply patch: fields that differ
-/// from `live` become the manager's. Both objects are in the version of the request, defaulted. An update that
-/// changes nothing keeps `live`'s entries and times.
+/// Updates `metadata.managedFields` of `new` after a create, an update or a patch other than apply: the manager becomes the
+/// owner of the fields that differ from `live`. Both objects are in the version of the request, with defaults. An update
+/// that changes nothing keeps the entries and times of `live`.
 pub fn track(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     let api_version = write.resource.api_version();
     let kinds = Kinds::of(write, &[live.unwrap_or(&Value::Null), new]);
@@ -114,8 +115,8 @@ pub fn track(write: &Write<'_>, live: Option<&Value>, new: &mut Value) {
     managed::update(&options, &kinds, live, new);
 }
 
-/// Takes the times in `managedFields` from `live` where nothing else about the objects differs, so that a write that
-/// changes nothing stays none.
+/// Copies the times in `managedFields` from `live` if the objects differ in nothing else. So a write that changes nothing
+/// stays a no-op.
 pub(crate) fn keep_times(live: &Value, new: &mut Value) {
     let entries =
         |object: &Value| object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
@@ -141,7 +142,7 @@ fn without_entries(object: &Value) -> Value {
     object
 }
 
-/// What is wrong with a field manager.
+/// Validates the name of a field manager.
 pub(crate) fn check_manager(manager: &str) -> Vec<Cause> {
     if manager.len() > LONGEST_MANAGER {
         return vec![Cause::too_long("fieldManager", LONGEST_MANAGER)];
@@ -188,7 +189,7 @@ fn unpatchable(refused: Refused) -> ApiError {
     }
 }
 
-/// 422 without saying why: what the reference answers to JSON patches that cannot be carried out.
+/// A 422 error without a cause, as kube-apiserver answers JSON patches that cannot be applied.
 fn unprocessable() -> ApiError {
     let text = "the server rejected our request due to an error in our request";
     let mut error = ApiError::new(422, "Invalid", text);
@@ -196,7 +197,7 @@ fn unprocessable() -> ApiError {
     error
 }
 
-/// RFC 7386; objects in lists lose their nulls, too, as in the reference.
+/// Applies a JSON merge patch (RFC 7386). Like kube-apiserver, this also removes nulls from objects within lists.
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
@@ -253,7 +254,23 @@ fn apply(write: &Write<'_>, live: Option<&Value>, config: &Value) -> Result<Valu
     let ignored = ignored_fields(write);
     let now = clock::seconds(write.now);
     let options = managed_write(write, &api_version, &write.resource.kind, &now, &ignored);
-    managed::apply(&options, &kinds, live, config).map(|applied| applied.object).map_err(refusal)
+    let object = managed::apply(&options, &kinds, live, config).map_err(refusal)?.object;
+    let resource = write.resource;
+    if resource.custom().is_none()
+        && let Some(def) = table::type_of_kind(&api_version, &resource.kind)
+        && let Some(why) = body::unrestorable(&object, def)
+    {
+        let kind = format!("{}/{}, Kind={}", resource.group, resource.version, resource.kind);
+        let text = |field: &str| {
+            config["metadata"].get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let (namespace, name) = (text("namespace"), text("name"));
+        return Err(ApiError::unforeseen(format!(
+            "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert \
+             unstructured object to {kind}: {why}"
+        )));
+    }
+    Ok(object)
 }
 
 fn managed_write<'a>(
@@ -274,7 +291,8 @@ fn managed_write<'a>(
     }
 }
 
-/// Fields that the endpoint resets to what is stored: the status at the object, the rest at its status.
+/// Returns the fields that the endpoint does not change: the status at the object's endpoint, everything else at the status
+/// endpoint.
 fn ignored_fields(write: &Write<'_>) -> fields::Set {
     let resource = write.resource;
     let paths: &[&[&str]] = match write.subresource {

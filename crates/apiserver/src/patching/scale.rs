@@ -1,4 +1,4 @@
-//! Server-side apply to `…/scale`: replicas are owned in the object, and seen through the Scale.
+//! Server-side apply to `…/scale`: the object's `managedFields` record the owner of the replicas, and the Scale shows them.
 
 use longboat_patch::{fields::Path, managed, schema::Node, table::type_of_kind};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::{clock, kinds::Resource, status::ApiError};
 
 use super::{Patched, Write, body, refusal};
 
-/// One version: a Scale has no other.
+/// The only version of a Scale.
 struct ScaleOnly;
 
 const API_VERSION: &str = "autoscaling/v1";
@@ -22,7 +22,7 @@ impl managed::Versions for ScaleOnly {
     }
 }
 
-/// Applies a body to the Scale of `parent`. The Scale that results has the `managedFields` that `parent` is to have.
+/// Applies a body to the Scale of `parent`. The resulting Scale carries the new `managedFields` of `parent`.
 pub(crate) fn apply_scale(
     write: &Write<'_>,
     resource: &Resource,

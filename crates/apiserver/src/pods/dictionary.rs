@@ -1,6 +1,6 @@
-//! The dictionary that SPDY/3 header compression starts with: common names with their lengths, then common values.
+//! The preset dictionary of SPDY/3 header compression: common names with their lengths, then common values.
 
-/// Names (and a few values) that come with a four-byte length in front.
+/// Names (and a few values). In the dictionary, a four-byte length precedes each.
 const WORDS: &[&str] = &[
     "options",
     "head",
@@ -69,7 +69,7 @@ const WORDS: &[&str] = &[
     "origin",
 ];
 
-/// What follows without lengths.
+/// The rest of the dictionary, without lengths.
 const TAIL: &str = "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505\
 203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized\
 403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable\

@@ -17,12 +17,12 @@ use crate::{
     verbs::{Call, pods},
 };
 
-/// The versions of the protocol that are spoken, newest first: the fifth can close the input by itself.
+/// The supported protocol versions, newest first. In v5 the client can close the input alone.
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
-/// Bytes read from a process at once.
+/// The most bytes to read from a process at once.
 const CHUNK: usize = 32 * 1024;
 
-/// What is asked for: a new process, or the streams of the container's own.
+/// The requested operation: start a new process, or attach to the container's main process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Exec,
@@ -44,7 +44,7 @@ pub(crate) async fn open(call: &Call<'_>, asked: Asked) -> Result<Answer, ApiErr
     };
     let offered =
         request.header(if is_websocket { "sec-websocket-protocol" } else { "x-stream-protocol-version" });
-    // SPDY closes a stream by itself, so it needs no fifth version; a client that offers nothing is older than all.
+    // SPDY can close each stream alone, so it does not need v5. A client that offers no version is older than all of them.
     let known: &[&str] = if is_websocket { &PROTOCOLS } else { &PROTOCOLS[1..] };
     let Some(version) = known.iter().find(|known| spoken(request, is_websocket, offered, known)) else {
         return Err(ApiError::new(
@@ -86,7 +86,7 @@ pub(crate) async fn open(call: &Call<'_>, asked: Asked) -> Result<Answer, ApiErr
     Ok(answer)
 }
 
-/// Whether the client offers a version. Old SPDY clients send one header for each.
+/// Whether the client offers a version. Old SPDY clients send one header for each version.
 fn spoken(request: &crate::request::Request, is_websocket: bool, offered: &str, known: &str) -> bool {
     if is_websocket {
         return offers(offered, known);
@@ -106,7 +106,7 @@ fn options(call: &Call<'_>, asked: Asked) -> Result<ExecOptions, ApiError> {
         command,
         stdin: query.flag("stdin"),
         stdout: query.flag("stdout"),
-        // A terminal has one output.
+        // A terminal has only one output.
         stderr: query.flag("stderr") && !query.flag("tty"),
         tty: query.flag("tty"),
     };
@@ -144,7 +144,7 @@ async fn run(
     }
 }
 
-/// How a process ended, as a Status: what clients read their exit code from.
+/// Returns the Status that tells the client how the process ended. Clients read the exit code from it.
 pub(super) fn ending(ended: io::Result<i32>) -> Value {
     let failure = |reason: &str, message: String| json!({"metadata": {}, "status": "Failure", "reason": reason, "message": message});
     match ended {
@@ -161,14 +161,14 @@ pub(super) fn ending(ended: io::Result<i32>) -> Value {
     }
 }
 
-/// Reads an output to its end and sends it piece by piece. A client that is gone ends it.
+/// Reads an output to its end and sends the chunks. Stops when the client is gone.
 pub(super) async fn copy_out<F: Future<Output = bool>>(
     source: Option<Box<dyn AsyncRead + Send + Unpin>>,
     mut send: impl FnMut(Vec<u8>) -> F,
 ) {
     let Some(mut source) = source else { return };
     let mut buffer = vec![0; CHUNK];
-    // A terminal whose process is gone reads as an error.
+    // Reading from a terminal whose process is gone returns an error.
     while let Ok(read @ 1..) = source.read(&mut buffer).await {
         if !send(buffer[..read].to_vec()).await {
             return;
@@ -176,7 +176,7 @@ pub(super) async fn copy_out<F: Future<Output = bool>>(
     }
 }
 
-/// A client's terminal size: `{"Width": …, "Height": …}`.
+/// Parses a client's terminal size: `{"Width": …, "Height": …}`.
 pub(super) fn size(message: &[u8]) -> Option<(u16, u16)> {
     let value: Value = serde_json::from_slice(message).ok()?;
     let side = |name: &str| value[name].as_u64().and_then(|side| u16::try_from(side).ok());

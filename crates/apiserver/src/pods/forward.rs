@@ -1,4 +1,4 @@
-//! `pods/portforward`: changing the protocol of the connection.
+//! `pods/portforward`: upgrades the connection to the port-forwarding protocol.
 
 use std::{io, sync::Arc};
 
@@ -15,11 +15,11 @@ use crate::{
     verbs::{Call, pods},
 };
 
-/// The version of port-forwarding that is spoken.
+/// The supported version of the port-forwarding protocol.
 const PROTOCOL: &str = "portforward.k8s.io";
-/// The same inside of a WebSocket.
+/// The same protocol inside a WebSocket.
 const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
-/// Bytes between the WebSocket and the session, in each direction.
+/// The most bytes to buffer between the WebSocket and the session, in each direction.
 const BETWEEN: usize = 64 * 1024;
 
 /// Opens a port-forwarding session.
@@ -97,7 +97,7 @@ async fn run(upgrade: OnUpgrade, tunnelled: bool, access: Arc<dyn PodAccess>, po
     carried.and(served)
 }
 
-/// Whether a list in a header has this entry.
+/// Whether the comma-separated list in a header has this entry.
 pub(super) fn offers(header: &str, wanted: &str) -> bool {
     header.split(',').any(|p| p.trim().eq_ignore_ascii_case(wanted))
 }

@@ -1,4 +1,4 @@
-//! Connections into pods: port-forwarding, and the streams of processes.
+//! Connections into pods: port-forwarding, and the streams of exec and attach.
 
 mod dictionary;
 pub(crate) mod exec;

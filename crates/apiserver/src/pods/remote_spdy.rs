@@ -1,4 +1,4 @@
-//! An exec session over SPDY/3.1: a stream for each of error, stdin, stdout, stderr and resize, opened by the client.
+//! An exec session over SPDY/3.1. The client opens one stream each for error, stdin, stdout, stderr and resize.
 
 use std::{collections::HashMap, io, time::Duration};
 
@@ -14,14 +14,14 @@ use super::{
 };
 use crate::pod_access::{ExecOptions, Execution};
 
-/// Frames that wait for the socket.
+/// The most frames that wait for the socket.
 const OUTGOING: usize = 32;
 /// How long a client may take to open its streams, as the kubelet's default.
 const OPENING: Duration = Duration::from_secs(30);
-/// How long a client may take to close after the end was sent.
+/// How long a client may take to close the connection after the session's end.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Serves a session until the process ends or the client leaves, which ends the process.
+/// Serves a session until the process ends or the client leaves. If the client leaves, the process ends.
 pub(super) async fn serve<R, W>(
     input: R,
     output: W,
@@ -90,7 +90,7 @@ async fn session<R: AsyncRead + Unpin>(
                         Some(input) => input.write_all(&data).await.is_err(),
                         None => false,
                     };
-                    // A process that reads no more is no reason to end the session.
+                    // A process that stops reading its input does not end the session.
                     if failed || last {
                         stdin = None;
                     }
@@ -115,7 +115,7 @@ async fn session<R: AsyncRead + Unpin>(
     }
 }
 
-/// The streams that the client opens, by name.
+/// Waits for the streams that the client opens. Returns them by name.
 async fn opened<R: AsyncRead + Unpin>(
     reader: &mut Reader<R>,
     sender: &mpsc::Sender<Outgoing>,

@@ -24,15 +24,15 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
-/// The fifth version: the next byte is a channel that the client closes.
+/// In v5, the channel on which the client closes another channel; the next byte names that channel.
 const CLOSE: u8 = 255;
 
-/// Most bytes of a message: kubectl sends 32 KiB at a time.
+/// The largest message in bytes: kubectl sends 32 KiB at a time.
 const LARGEST: usize = 1 << 20;
-/// Messages that wait for the socket.
+/// The most messages that wait for the socket.
 const OUTGOING: usize = 16;
 
-/// Serves a session until the process ends or the client leaves, which ends the process.
+/// Serves a session until the process ends or the client leaves. If the client leaves, the process ends.
 pub(super) async fn serve<S>(socket: S, execution: Execution) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -49,7 +49,7 @@ where
                 Message::Binary(bytes) => bytes,
                 Message::Text(text) => Bytes::from(text),
                 Message::Close(_) => return Ok(()),
-                // Pings are answered by the library.
+                // The library answers pings.
                 _ => continue,
             };
             match bytes.split_first() {
@@ -58,7 +58,7 @@ where
                         Some(input) => input.write_all(data).await.is_err(),
                         None => false,
                     };
-                    // A process that reads no more is no reason to end the session.
+                    // A process that stops reading its input does not end the session.
                     if failed {
                         stdin = None;
                     }
@@ -91,14 +91,14 @@ where
         let status = ending(exit.await).to_string().into_bytes();
         send(ERROR)(status).await;
         drop(sender);
-        // The client says goodbye first, or goes.
+        // The client closes the connection first.
         std::future::pending::<()>().await;
     };
     let outward = async {
         while let Some(message) = messages.recv().await {
             outgoing.send(Message::Binary(message.into())).await.map_err(io::Error::other)?;
         }
-        // Without this code clients take the end for a fault, and lose what came just before.
+        // Without this close code, clients treat the end as a failure and lose the last messages.
         let end = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
         outgoing.send(Message::Close(Some(end))).await.map_err(io::Error::other)
     };

@@ -1,4 +1,4 @@
-//! One port-forwarding session: pairs of streams, each pair a connection to a port of the pod.
+//! A port-forwarding session. Each pair of streams is a connection to a port of the pod.
 
 use std::{collections::HashMap, io, sync::Arc};
 
@@ -12,13 +12,14 @@ use tokio::{
 use super::spdy::{Frame, Outgoing, Reader, Writer};
 use crate::pod_access::{PodAccess, PodRef};
 
-/// Frames waiting to be written: enough to keep the socket busy, few enough to hold a slow client back.
+/// The most frames that wait for the socket: enough to keep it busy, and few enough to slow down the pod when the client is
+/// slow.
 const OUTGOING: usize = 32;
-/// Frames waiting to be sent into the pod, per connection.
+/// The most frames that wait for the pod, per connection.
 const INCOMING: usize = 16;
-/// Bytes read from the pod at once.
+/// The most bytes to read from the pod at once.
 const CHUNK: usize = 32 * 1024;
-/// Connections of one session at once.
+/// The most connections of one session.
 const CONNECTIONS: usize = 1024;
 
 #[derive(Default)]
@@ -52,7 +53,7 @@ where
         writer.close().await
     };
     let reading = read(Reader::new(input), sender, access, pod);
-    // when the client is gone there is nobody to write to, and when writing fails nobody reads
+    // a client that is gone reads nothing, and a failed write means that the client is gone
     tokio::select! {
         result = reading => result,
         result = writing => result,
@@ -111,7 +112,7 @@ async fn read<R: AsyncRead + Unpin>(
                 }
             }
             Frame::Data { stream, data, last } => {
-                // data of streams that ended, and the empty end of error streams, are nobody's
+                // ignore data of streams that have ended, and the empty end of error streams
                 if let Some(connection) = connections.get_mut(&stream) {
                     if let Some(input) = &connection.input
                         && !data.is_empty()
@@ -138,7 +139,7 @@ async fn read<R: AsyncRead + Unpin>(
     Ok(())
 }
 
-/// Carries one connection; its data stream is returned when it is over.
+/// Serves one connection. Returns the number of its data stream at the end.
 async fn connect(
     access: Arc<dyn PodAccess>,
     pod: PodRef,
@@ -162,7 +163,7 @@ async fn connect(
                         return;
                     }
                 }
-                // the client has nothing more to say, the pod may have; a failure means that it is gone
+                // the client has nothing more to send, but the pod may have; an error means that the pod's side is gone
                 let _ = to_pod.shutdown().await;
             };
             let outward = async {

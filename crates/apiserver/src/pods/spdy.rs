@@ -1,4 +1,4 @@
-//! SPDY/3.1 framing, as much of it as port-forwarding uses. Flow-control windows are not enforced: kubectl does not enforce them either.
+//! SPDY/3.1 framing, as far as port-forwarding and exec use it. Like kubectl, this does not enforce flow-control windows.
 
 use std::io;
 
@@ -8,9 +8,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
 use super::dictionary::dictionary;
 
-/// Most bytes of a frame that is accepted: kubectl sends 32 KiB at a time.
+/// The largest frame in bytes: kubectl sends 32 KiB at a time.
 const LARGEST: usize = 1 << 20;
-/// Most bytes of headers after decompression.
+/// The most bytes of headers after decompression.
 const HEADERS: usize = 64 * 1024;
 
 const SYN_STREAM: u16 = 1;
@@ -21,7 +21,7 @@ const GOAWAY: u16 = 7;
 const HEADERS_FRAME: u16 = 8;
 const FIN: u8 = 1;
 
-/// A frame of the peer, as far as it matters.
+/// A frame from the peer.
 #[derive(Debug)]
 pub(super) enum Frame {
     Open {
@@ -38,7 +38,7 @@ pub(super) enum Frame {
     },
     Ping(u32),
     GoAway,
-    /// Settings, windows, and what is not known.
+    /// Settings, window updates, and unknown frames.
     Other,
 }
 
@@ -70,7 +70,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Self { input: BufReader::with_capacity(64 * 1024, input), headers: Decompress::new(true) }
     }
 
-    /// The next frame; none at the end of the connection.
+    /// Reads the next frame. Returns `None` at the end of the connection.
     pub(super) async fn next(&mut self) -> io::Result<Option<Frame>> {
         let mut head = [0; 8];
         match self.input.read_exact(&mut head).await {
@@ -107,7 +107,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 Frame::Open { stream, headers }
             }
             SYN_REPLY | HEADERS_FRAME => {
-                // the headers do not matter, but those to come are compressed in their context
+                // the headers themselves do not matter, but they are part of the compression context of later headers
                 let block = payload.get(4..).ok_or_else(|| invalid("a frame is too short"))?;
                 self.headers(block)?;
                 Frame::Other
@@ -155,7 +155,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 impl<W: AsyncWrite + Unpin> Writer<W> {
     pub(super) fn new(output: W) -> Self {
         let mut headers = Compress::new(Compression::default(), true);
-        // a fresh compressor takes any dictionary
+        // a fresh compressor accepts any dictionary
         let _ = headers.set_dictionary(&dictionary());
         Self { output, headers }
     }
@@ -193,7 +193,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.output.shutdown().await
     }
 
-    /// A block of no headers, compressed in the context of those before.
+    /// An empty header block, compressed in the context of the previous blocks.
     fn no_headers(&mut self) -> io::Result<Vec<u8>> {
         let mut block = Vec::with_capacity(256);
         self.headers
@@ -209,7 +209,7 @@ fn control(out: &mut BytesMut, kind: u16, flags: u8, length: usize) {
     put_length(out, flags, length);
 }
 
-/// Flags and a length of 24 bits.
+/// Writes the flags and the 24-bit length.
 fn put_length(out: &mut BytesMut, flags: u8, length: usize) {
     let length = u32::try_from(length).unwrap_or_default().to_be_bytes();
     out.put_slice(&[flags, length[1], length[2], length[3]]);

@@ -13,10 +13,10 @@ use tokio_tungstenite::{
     },
 };
 
-/// Most bytes of a message: kubectl sends frames of at most 32 KiB.
+/// The largest message in bytes: kubectl sends frames of at most 32 KiB.
 const LARGEST: usize = 1 << 20;
 
-/// Carries bytes between a WebSocket and `inner` until one of them ends.
+/// Copies bytes between a WebSocket and `inner`, in both directions, until one of them ends.
 pub(super) async fn carry<S, T>(socket: S, inner: T) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -31,7 +31,7 @@ where
             match message.map_err(io::Error::other)? {
                 Message::Binary(bytes) => to_inner.write_all(&bytes).await?,
                 Message::Close(_) => break,
-                // pings are answered by the library
+                // the library answers pings
                 _ => {}
             }
         }

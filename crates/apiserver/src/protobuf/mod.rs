@@ -1,7 +1,7 @@
-//! Bodies in protobuf, as kubectl 1.32 and later sends them for `create KIND` and `auth can-i`.
+//! Decoding of protobuf bodies. kubectl 1.32 and later sends them for `create KIND` and `auth can-i`.
 //!
-//! Such a body is the four bytes `k8s\0`, then a message with apiVersion, kind and the object as another message. The
-//! table of built-in types has the numbers of their fields.
+//! A body starts with the four bytes `k8s\0`. Then follows a message with apiVersion, kind, and the object as another
+//! message. The field numbers come from the table of built-in types.
 
 mod wire;
 
@@ -14,12 +14,12 @@ use crate::clock;
 use wire::{Fields, Wire};
 
 const MAGIC: &[u8] = b"k8s\0";
-/// Deepest nesting that is read: the reference's limit, and no kind comes near it.
+/// The deepest nesting that is decoded. kube-apiserver has the same limit, and no kind comes near it.
 const DEEPEST: usize = 100;
 
 type Decoded<T> = Result<T, String>;
 
-/// Decodes a body into the object that it holds; the error is a text for people.
+/// Decodes a body into its object. The error is a text for people.
 pub(crate) fn decode(body: &[u8]) -> Decoded<Value> {
     let envelope = body
         .strip_prefix(MAGIC)
@@ -71,7 +71,7 @@ fn message(def: &'static TypeDef, bytes: &[u8], depth: usize) -> Decoded<Map<Str
     Ok(object)
 }
 
-/// Adds a field as it came; a repeated one comes once for each element.
+/// Adds a field from the wire. A repeated field arrives once for each element.
 fn set(object: &mut Map<String, Value>, field: &'static Field, wire: &Wire<'_>, depth: usize) -> Decoded<()> {
     match (&field.shape, wire) {
         (Shape::List { element, .. }, wire) => {
@@ -96,7 +96,8 @@ fn set(object: &mut Map<String, Value>, field: &'static Field, wire: &Wire<'_>, 
         }
         (shape, wire) => {
             let value = value(shape, wire, depth)?;
-            // What is always sent is left out of JSON where it is zero, as the reference's own serialisation does.
+            // The wire has some fields even if they are zero. Like kube-apiserver's JSON encoding, this omits them unless the
+            // Go type keeps zero values.
             let zero = match &value {
                 Value::Null => true,
                 Value::Bool(flag) => !flag,
@@ -114,7 +115,7 @@ fn set(object: &mut Map<String, Value>, field: &'static Field, wire: &Wire<'_>, 
     Ok(())
 }
 
-/// An entry of a map: a message of key and value.
+/// Decodes an entry of a map: a message of key and value.
 fn entry(shape: &'static Shape, bytes: &[u8], depth: usize) -> Decoded<(String, Value)> {
     let mut key = String::new();
     let mut found = None;
@@ -173,7 +174,7 @@ fn value(shape: &'static Shape, wire: &Wire<'_>, depth: usize) -> Decoded<Value>
     })
 }
 
-/// The string that is field 1.
+/// Returns the string in field 1.
 fn inner_text(bytes: &[u8]) -> Decoded<String> {
     let mut found = String::new();
     for field in Fields::new(bytes) {
@@ -184,7 +185,7 @@ fn inner_text(bytes: &[u8]) -> Decoded<String> {
     Ok(found)
 }
 
-/// The JSON text that is field 1.
+/// Returns the JSON document in field 1.
 fn json_in(bytes: &[u8]) -> Decoded<Value> {
     for field in Fields::new(bytes) {
         if let (1, Wire::Bytes(bytes)) = field? {
@@ -194,7 +195,7 @@ fn json_in(bytes: &[u8]) -> Decoded<Value> {
     Ok(Value::Null)
 }
 
-/// Seconds and nanoseconds; a message without either is no time.
+/// Decodes a time from seconds and nanoseconds. Returns `None` if both are missing.
 fn time(bytes: &[u8]) -> Decoded<Option<Timestamp>> {
     let (mut seconds, mut nanos) = (None, 0);
     for field in Fields::new(bytes) {

@@ -1,6 +1,6 @@
-//! The wire format: numbered fields of four kinds.
+//! The protobuf wire format: numbered fields with four wire types.
 
-/// A field as it stands on the wire.
+/// A field in its wire type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire<'a> {
     Varint(u64),
@@ -60,7 +60,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Numbers packed one behind the other.
+/// Decodes a sequence of varints, as in a repeated field with the `packed` encoding.
 pub(super) fn varints(mut bytes: &[u8]) -> impl Iterator<Item = Result<u64, String>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {

@@ -1,7 +1,7 @@
-//! Nobody gives away more rights than they have.
+//! Prevention of privilege escalation: nobody can grant rights that they do not have.
 //!
-//! A role may be written by who has all its rights, or has the verb `escalate` for it; a binding by who has all the rights of its
-//! role, or has the verb `bind` for that. Kubernetes: pkg/registry/rbac/validation.
+//! A user may write a role if they have all its rights, or the verb `escalate` for it. A user may write a binding if they
+//! have all the rights of its role, or the verb `bind` for the role. Kubernetes: pkg/registry/rbac/validation.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{
     store::{Key, Store},
 };
 
-/// Refuses a role or binding that would give somebody rights which `user` lacks. Objects of other kinds are let through.
+/// Refuses a role or binding that would grant rights that `user` lacks. Does nothing for objects of other kinds.
 pub(crate) fn check(
     store: &Store,
     user: &User,
@@ -61,7 +61,7 @@ pub(crate) fn check(
             let (plural, of) = match value["roleRef"]["kind"].as_str() {
                 Some("Role") if resource.namespaced => ("roles", namespace.unwrap_or_default()),
                 Some("ClusterRole") => ("clusterroles", ""),
-                // validation refuses it
+                // validation refuses this
                 _ => return Ok(()),
             };
             let binds = Wish {
@@ -85,7 +85,7 @@ pub(crate) fn check(
     }
 }
 
-/// Whether a change only lets an object go: owners and finalizers are all that differ.
+/// Whether a change only releases an object: nothing but owner references and finalizers differ.
 fn only_goes(value: &Value, live: &Value) -> bool {
     let bare = |object: &Value| {
         let mut object = object.clone();
@@ -99,7 +99,7 @@ fn only_goes(value: &Value, live: &Value) -> bool {
     bare(value) == bare(live)
 }
 
-/// One right: one verb for one resource of one group, of one name if any is named, or for one path.
+/// One right: one verb on one resource of one group (optionally for one object name), or one verb on one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Right {
     verb: String,
@@ -107,11 +107,11 @@ struct Right {
     resource: String,
     /// Empty for all names.
     name: String,
-    /// A path that is no object's; then the rest but the verb is empty.
+    /// A non-resource path; then every other field but the verb is empty.
     path: Option<String>,
 }
 
-/// What is missing, in the words of the reference.
+/// Returns an error, worded as by kube-apiserver, that lists the missing rights.
 fn confirm(store: &Store, user: &User, namespace: Option<&str>, wanted: &Value) -> Result<(), String> {
     let own = rules(store, user, namespace);
     let missing: Vec<Right> = wanted
@@ -137,7 +137,7 @@ fn texts(rule: &Value, field: &str) -> Vec<String> {
     rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// A rule taken apart.
+/// Splits a rule into single rights.
 fn rights(rule: &Value) -> Vec<Right> {
     let mut found = Vec::new();
     let mut names = texts(rule, "resourceNames");
@@ -164,7 +164,7 @@ fn rights(rule: &Value) -> Vec<Right> {
     found
 }
 
-/// Rights that differ in their verb alone, as one rule.
+/// Merges the rights that differ only in their verb into one rule.
 fn compact(rights: Vec<Right>) -> Vec<(Right, Vec<String>)> {
     let mut rules: Vec<(Right, Vec<String>)> = Vec::new();
     for right in rights {
@@ -186,7 +186,7 @@ fn compact(rights: Vec<Right>) -> Vec<(Right, Vec<String>)> {
     rules
 }
 
-/// A rule as the reference shows it.
+/// Formats a rule as kube-apiserver shows it.
 fn show((right, verbs): &(Right, Vec<String>)) -> String {
     let one = |text: &str| quoted(&[text.to_owned()]);
     let mut parts = Vec::new();
@@ -210,7 +210,7 @@ fn quoted(texts: &[String]) -> String {
 // === impl Right ===
 
 impl Right {
-    /// Whether a rule that its owner has gives this right.
+    /// Whether `rule` grants this right.
     fn is_covered(&self, rule: &Value) -> bool {
         let has = |field: &str, text: &str| {
             rule[field].as_array().into_iter().flatten().any(|listed| listed == "*" || listed == text)

@@ -1,7 +1,6 @@
-//! What a user may do: the rules of the roles that are bound to them.
+//! RBAC authorization: evaluates the rules of the roles that are bound to a user.
 //!
-//! The administrator, and everybody in `system:masters`, may do everything. Kubernetes:
-//! plugin/pkg/auth/authorizer/rbac.
+//! The administrator, and everybody in `system:masters`, may do everything. Kubernetes: plugin/pkg/auth/authorizer/rbac.
 
 pub(crate) mod escalation;
 
@@ -17,7 +16,7 @@ use crate::{
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Something that a user wants to do to objects.
+/// An operation that needs authorization.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wish<'a> {
     pub(crate) verb: &'a str,
@@ -25,15 +24,15 @@ pub(crate) struct Wish<'a> {
     pub(crate) resource: &'a str,
     pub(crate) subresource: &'a str,
     pub(crate) name: &'a str,
-    /// None for all namespaces, and for what is in none.
+    /// `None` for all namespaces, and for cluster-scoped objects.
     pub(crate) namespace: Option<&'a str>,
 }
 
-/// Refuses a request that its user has no right to.
+/// Refuses a request that its user is not authorized to make.
 pub(crate) fn check(call: &Call<'_>) -> Result<(), ApiError> {
     let user = &call.request.user;
     let resource = &call.resource;
-    // Everybody may ask what they may do.
+    // Everybody may ask for their own rights.
     if user.is_master() || resource.plural.starts_with("selfsubject") {
         return Ok(());
     }
@@ -61,17 +60,17 @@ pub(crate) fn check(call: &Call<'_>) -> Result<(), ApiError> {
     check_wish(&call.state.store, user, &wish)
 }
 
-/// Refuses what a user has no right to.
+/// Refuses an operation that the user is not authorized for.
 pub(crate) fn check_wish(store: &Store, user: &User, wish: &Wish<'_>) -> Result<(), ApiError> {
     if allows(store, user, wish) { Ok(()) } else { Err(forbidden(user, wish)) }
 }
 
-/// Whether a user may do this.
+/// Whether a user may perform this operation.
 pub(crate) fn allows(store: &Store, user: &User, wish: &Wish<'_>) -> bool {
     user.is_master() || rules(store, user, wish.namespace).iter().any(|rule| grants(rule, wish))
 }
 
-/// Whether a user may do this to a path that is no object's.
+/// Whether a user may access a non-resource path.
 pub(crate) fn allows_path(store: &Store, user: &User, verb: &str, path: &str) -> bool {
     let lists = |rule: &Value, field: &str, fits: &dyn Fn(&str) -> bool| {
         rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).any(fits)
@@ -82,7 +81,7 @@ pub(crate) fn allows_path(store: &Store, user: &User, verb: &str, path: &str) ->
         })
 }
 
-/// Whether a rule is about a path that is no object's.
+/// Whether a rule covers a non-resource path.
 fn grants_path(rule: &Value, path: &str) -> bool {
     let mut paths = rule["nonResourceURLs"].as_array().into_iter().flatten().filter_map(Value::as_str);
     paths.any(|listed| match listed.strip_suffix('*') {
@@ -91,7 +90,7 @@ fn grants_path(rule: &Value, path: &str) -> bool {
     })
 }
 
-/// Every rule that holds for a user in a namespace, or in all.
+/// Returns every rule that applies to a user in a namespace, or in all namespaces.
 pub(crate) fn rules(store: &Store, user: &User, namespace: Option<&str>) -> Vec<Value> {
     let mut rules = Vec::new();
     let mut add = |role: Option<Value>| {

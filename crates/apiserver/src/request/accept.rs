@@ -1,8 +1,8 @@
-//! The `Accept` header: which form of answer the client can read.
+//! The `Accept` header: the form of answer that the client can read.
 
 use crate::status::ApiError;
 
-/// How bytes are written.
+/// The encoding of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -11,10 +11,10 @@ pub(crate) enum Encoding {
     Yaml,
 }
 
-/// What is written instead of the object itself.
+/// The representation of an object in an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// The object.
+    /// The object itself.
     Itself,
     /// A `Table`, in the named version of meta.k8s.io.
     Table(String),
@@ -26,7 +26,7 @@ pub(crate) enum Shape {
     Discovery(String),
 }
 
-/// One acceptable form.
+/// An encoding with a shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) encoding: Encoding,
@@ -40,13 +40,13 @@ struct Entry {
     quality: f32,
 }
 
-/// The parsed header, best first.
+/// The parsed header, the preferred entry first.
 #[derive(Debug, Clone)]
 pub(crate) struct Accept(Vec<Entry>);
 
-/// What object answers can be.
+/// The media types of answers with objects.
 const OBJECTS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// What watch streams can be.
+/// The media types of watch streams.
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 // === impl Accept ===
@@ -77,7 +77,7 @@ impl Accept {
         Self(entries)
     }
 
-    /// The form of a single object or a list.
+    /// Chooses the form of a single object or a list.
     pub(crate) fn object(&self, pretty: bool) -> Result<Form, ApiError> {
         self.choose(pretty, |entry| match entry.shape()? {
             Shape::Discovery(_) => None,
@@ -86,7 +86,7 @@ impl Accept {
         .ok_or_else(|| ApiError::not_acceptable(OBJECTS))
     }
 
-    /// The form of plain documents (discovery, version, reviews), which have no tables.
+    /// Chooses the form of documents without a table (discovery, version, reviews).
     pub(crate) fn discovery(&self, pretty: bool) -> Result<Form, ApiError> {
         self.choose(pretty, |entry| match entry.shape()? {
             shape @ (Shape::Itself | Shape::Discovery(_)) => Some(shape),
@@ -95,7 +95,7 @@ impl Accept {
         .ok_or_else(|| ApiError::not_acceptable(OBJECTS))
     }
 
-    /// The form of the objects in a watch stream.
+    /// Chooses the form of the objects in a watch stream.
     pub(crate) fn stream(&self) -> Result<Form, ApiError> {
         if self.0.is_empty() {
             return Ok(Form { encoding: Encoding::Json, shape: Shape::Itself });
@@ -110,7 +110,7 @@ impl Accept {
             .ok_or_else(|| ApiError::not_acceptable(STREAMS))
     }
 
-    /// How to write a refusal for this client.
+    /// Chooses the encoding of an error for this client.
     pub(crate) fn refusal(&self) -> Encoding {
         self.choose(false, |_| Some(Shape::Itself)).map_or(Encoding::Json, |form| form.encoding)
     }
@@ -138,7 +138,7 @@ impl Entry {
         self.parameters.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
-    /// The shape that the parameters ask for, if it is known.
+    /// Returns the shape that the parameters ask for, or `None` if it is unknown.
     fn shape(&self) -> Option<Shape> {
         let Some(shape) = self.parameter("as").filter(|s| !s.is_empty()) else {
             return Some(Shape::Itself);

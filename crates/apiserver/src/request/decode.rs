@@ -1,4 +1,4 @@
-//! Bodies: JSON and YAML into values, noticing duplicate fields on the way.
+//! Decoding of JSON and YAML bodies, with the paths of duplicate fields.
 
 use serde_json::Value;
 
@@ -8,25 +8,25 @@ use crate::{depth, schema::duplicate_fields};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Document {
     pub(crate) value: Value,
-    /// Paths that occur more than once (`spec.replicas`); the last value counts.
+    /// Paths that occur more than once (`spec.replicas`). The last value counts.
     pub(crate) duplicates: Vec<String>,
 }
 
-/// JSON into a document; the error is worded as Go words it.
+/// Decodes JSON. Errors have the wording of Go's decoder.
 pub(crate) fn json(bytes: &[u8]) -> Result<Document, String> {
     depth::check_text(bytes).map_err(|error| error.to_string())?;
     let value = serde_json::from_slice(bytes).map_err(|error| go_text(bytes, &error))?;
     Ok(Document { value, duplicates: duplicate_fields(bytes) })
 }
 
-/// YAML (the first document) into a document.
+/// Decodes the first document of a YAML text.
 pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
     if text.trim().is_empty() {
         return Ok(Document { value: Value::Null, duplicates: Vec::new() });
     }
-    // Most clients send JSON, which is YAML, too, but read many times faster. What is wrong with it is for the other parser
-    // to say.
+    // Most clients send JSON. JSON is valid YAML, but its parser is many times faster. If it fails, the YAML parser below
+    // reports the error.
     if text.trim_start().starts_with('{') {
         depth::check_text(bytes).map_err(|error| error.to_string())?;
     }
@@ -38,7 +38,7 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
     }
     let mut options = serde_saphyr::Options::default();
     if let Some(budget) = &mut options.budget {
-        // A little more than is accepted, so that it is the check of the value that names the place.
+        // A little more than the limit, so that the check of the value reports the error, with the path.
         budget.max_depth = depth::DEEPEST + 10;
     }
     let strict: Result<Value, _> = serde_saphyr::from_str_with_options(text, options.clone());
@@ -57,9 +57,9 @@ pub(crate) fn yaml(bytes: &[u8]) -> Result<Document, String> {
     }
 }
 
-/// `error: line 2 column 6: …` (and a picture of the place) as `yaml: line 2: …`.
+/// Rewrites `error: line 2 column 6: …` (and the source excerpt after it) as `yaml: line 2: …`.
 fn yaml_text(error: &str) -> String {
-    // The parser names its limits as its code does.
+    // The parser's message names its internal limits.
     if error.contains("budget breached") || error.contains("alias replay limit") {
         return "yaml: the document is too large: it has too many nodes, those that aliases add included"
             .to_owned();
@@ -73,7 +73,7 @@ fn yaml_text(error: &str) -> String {
     placed.unwrap_or_else(|| format!("yaml: {first}"))
 }
 
-/// A duplicate key in the words of Go's YAML decoder.
+/// Rewrites the error for a duplicate key in the words of Go's YAML decoder.
 fn duplicate_key(error: &str) -> String {
     let after = |mark: &str| {
         let rest = error.split_once(mark).map_or("", |(_, rest)| rest);
@@ -86,7 +86,7 @@ fn duplicate_key(error: &str) -> String {
     )
 }
 
-/// serde_json's complaint in the words of Go's encoding/json, as far as they correspond.
+/// Rewrites an error of serde_json in the words of Go's encoding/json, where the two correspond.
 fn go_text(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();

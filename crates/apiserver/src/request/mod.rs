@@ -1,4 +1,4 @@
-//! One request, taken apart: path, query, accepted media types, body.
+//! A parsed request: path, query, accepted media types, body.
 
 pub(crate) mod accept;
 pub(crate) mod decode;
@@ -23,7 +23,7 @@ pub(crate) struct User {
 // === impl User ===
 
 impl User {
-    /// The one who holds the token, or who is in this process.
+    /// The user with all rights: who holds the server's token, or who calls from within this process.
     pub(crate) fn administrator() -> Self {
         Self {
             name: "admin".to_owned(),
@@ -56,7 +56,7 @@ impl User {
         self.groups.iter().any(|group| group == "system:masters")
     }
 
-    /// As `userInfo` of reviews.
+    /// The user in the form of `userInfo` in reviews.
     pub(crate) fn info(&self) -> Value {
         json!({"username": self.name, "groups": self.groups})
     }
@@ -72,14 +72,14 @@ pub(crate) struct Request {
     pub(crate) accept: Accept,
     pub(crate) body: Bytes,
     pub(crate) user: User,
-    /// Present when the transport can change protocol (port-forward).
+    /// Present if the transport can change the protocol (port-forward, exec).
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
 }
 
 // === impl Request ===
 
 impl Request {
-    /// A header as text, empty if it is missing or not text.
+    /// Returns a header as text, or an empty text if the header is missing or not text.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -90,7 +90,7 @@ impl Request {
         header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// `fieldManager`, or the first part of the user agent as the reference takes it.
+    /// Returns `fieldManager` or, if the query has none, the first part of the user agent, as kube-apiserver does.
     pub(crate) fn field_manager(&self) -> String {
         if let Some(manager) = self.query.get("fieldManager").filter(|m| !m.is_empty()) {
             return manager.to_owned();

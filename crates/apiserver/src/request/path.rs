@@ -8,14 +8,14 @@ pub(crate) struct ResourcePath {
     pub(crate) namespace: Option<String>,
     pub(crate) plural: String,
     pub(crate) name: Option<String>,
-    /// Everything below the name.
+    /// The segments after the name.
     pub(crate) rest: Vec<String>,
 }
 
 // === impl ResourcePath ===
 
 impl ResourcePath {
-    /// Reads the segments after `/api` or `/apis/<group>`: version, then the resource.
+    /// Parses the segments after `/api` or `/apis/<group>`: first the version, then the resource.
     pub(crate) fn parse(group: &str, segments: &[String]) -> Option<Self> {
         let (version, segments) = segments.split_first()?;
         let mut path = Self { group: group.to_owned(), version: version.clone(), ..Self::default() };
@@ -41,13 +41,13 @@ impl ResourcePath {
         Some(path)
     }
 
-    /// The subresource, if the path goes that deep.
+    /// The subresource, if the path has one.
     pub(crate) fn subresource(&self) -> Option<&str> {
         self.rest.first().map(String::as_str)
     }
 }
 
-/// Splits a path at its slashes and decodes `%xx`; one trailing slash does not count.
+/// Splits a path at its slashes and decodes `%xx`. Ignores one trailing slash.
 pub(crate) fn segments(path: &str) -> Vec<String> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);

@@ -5,7 +5,7 @@ use url::form_urlencoded;
 use crate::status::{About, ApiError, Cause};
 use serde_json::Value;
 
-/// Decoded parameters in their order; the first of several with one name counts.
+/// Decoded parameters in their order. If several have the same name, the first counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -24,12 +24,12 @@ impl Query {
         self.0.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
-    /// Go's reading of a boolean parameter: present and not `false` or `0`.
+    /// Reads a boolean parameter as Go does: it is true if it is present and neither `false` nor `0`.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(|v| v != "false" && v != "0")
     }
 
-    /// A whole number, refused as the reference refuses it.
+    /// Reads an integer parameter. Errors have the wording of kube-apiserver.
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
         match self.get(name) {
             None | Some("") => Ok(None),
@@ -39,7 +39,7 @@ impl Query {
         }
     }
 
-    /// `timeout`, which must be a duration as Go writes it.
+    /// Checks that `timeout` is a Go duration.
     pub(crate) fn check_timeout(&self) -> Result<(), ApiError> {
         let Some(text) = self.get("timeout").filter(|text| !text.is_empty()) else { return Ok(()) };
         match duration_problem(text) {
@@ -50,19 +50,19 @@ impl Query {
         }
     }
 
-    /// What is wrong with `dryRun`.
+    /// Validates `dryRun`.
     pub(crate) fn dry_run_problem(&self) -> Option<Cause> {
         dry_run_problem(&self.all("dryRun").collect::<Vec<_>>())
     }
 
-    /// `dryRun`; anything but `All` is refused for options of `kind`.
+    /// Reads `dryRun` of options of `kind`. Refuses any value but `All`.
     pub(crate) fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
         let given: Vec<&str> = self.all("dryRun").collect();
         check_dry_run(&given, kind)
     }
 }
 
-/// Why Go's parser does not take a text for a duration.
+/// Returns why Go's parser rejects a text as a duration.
 fn duration_problem(text: &str) -> Option<&'static str> {
     const INVALID: &str = "invalid duration";
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -103,7 +103,7 @@ fn dry_run_problem(given: &[&str]) -> Option<Cause> {
     (!known).then(|| Cause::unsupported("dryRun", &Value::from(given.to_vec()), &["All"]))
 }
 
-/// How unknown and duplicate fields are met.
+/// How the server treats unknown and duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,

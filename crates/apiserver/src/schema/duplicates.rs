@@ -1,4 +1,4 @@
-//! Fields that a JSON text gives twice: the parser keeps the last one, and the sender should know.
+//! Detection of duplicate fields in a JSON text: the parser keeps the last value, and the sender gets a warning or an error.
 
 use std::{
     collections::HashSet,
@@ -7,16 +7,16 @@ use std::{
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Most duplicates that are reported; the reference stops there as well.
+/// The most duplicates to report, as in kube-apiserver.
 const MOST: usize = 100;
 
-/// Dotted paths of fields that `body`, a JSON text, gives more than once, in the order of the second occurrences. A text
-/// that is not JSON has none.
+/// Returns the dotted paths of the fields that `body`, a JSON text, contains more than once, in the order of the second
+/// occurrences. Returns no paths for a text that is not JSON.
 pub fn duplicate_fields(body: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let walk = Walk { path: &mut String::new(), found: &mut found };
-    // A syntax error is the decoder's to report.
+    // The decoder reports syntax errors.
     let _ = walk.deserialize(&mut deserializer);
     found
 }

@@ -15,7 +15,7 @@ struct Requirement {
     equal: bool,
 }
 
-/// Fields that a kind can be selected by, besides name and namespace.
+/// Returns the fields that can select objects of a kind, besides name and namespace.
 fn selectable(resource: &Resource) -> Vec<&str> {
     if let Some(custom) = resource.custom() {
         return custom.selectable.iter().map(String::as_str).collect();
@@ -23,7 +23,7 @@ fn selectable(resource: &Resource) -> Vec<&str> {
     strategy::selectable(resource).to_vec()
 }
 
-/// Groups whose kinds have their own list of labels, and so their own refusal text.
+/// Whether kube-apiserver has its own list of field labels for this kind, and so its own error message.
 fn has_own_labels(resource: &Resource) -> bool {
     resource.built_in().is_some() && !selectable(resource).is_empty()
 }
@@ -31,11 +31,11 @@ fn has_own_labels(resource: &Resource) -> bool {
 // === impl FieldSelector ===
 
 impl FieldSelector {
-    /// Reads a selector, whatever objects it is for.
+    /// Parses a selector for objects of any kind.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = Vec::new();
         let mut parts = split(text);
-        // the reference reads them in this order, and complains about the first that is wrong
+        // kube-apiserver parses the requirements in this order, and reports the first error
         parts.sort_unstable();
         for part in parts {
             if part.is_empty() {
@@ -55,7 +55,7 @@ impl FieldSelector {
             };
             let value = unescape(value)?;
             if path.is_empty() && value.is_empty() {
-                // no field at all: nothing is asked of the object
+                // a requirement without a field selects everything
                 continue;
             }
             requirements.push(Requirement { path: path.to_owned(), value, equal });
@@ -63,7 +63,7 @@ impl FieldSelector {
         Ok(Self(requirements))
     }
 
-    /// Why objects of `resource` cannot be selected by one of the fields.
+    /// Checks whether objects of `resource` can be selected by these fields.
     pub(crate) fn check(&self, resource: &Resource) -> Result<(), String> {
         for Requirement { path, .. } in &self.0 {
             let path = path.as_str();
@@ -105,14 +105,14 @@ fn own_refusal(resource: &Resource, path: &str) -> String {
     }
 }
 
-/// The value at a dotted path as selectors see it: missing booleans are `false`, other missing values empty.
+/// Returns the value at a dotted path as selectors see it: a missing boolean is `false`, any other missing value is empty.
 fn text_at(object: &Value, path: &str) -> String {
     let (object_path, events) = match path.strip_prefix("regarding.") {
         Some(rest) => (format!("involvedObject.{rest}"), true),
         None if path == "reportingController" => ("reportingComponent".to_owned(), true),
         None => (path.to_owned(), false),
     };
-    // events are stored in their core form; both views select on the same fields
+    // events are stored in their core form, and both versions select on the same fields
     let object_path = if events { object_path } else { path.to_owned() };
     if object_path == "source" {
         let component = object["source"]["component"].as_str().unwrap_or_default();

@@ -42,7 +42,7 @@ const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 // === impl LabelSelector ===
 
 impl LabelSelector {
-    /// Reads a selector; errors are worded as the reference words them.
+    /// Parses a selector. Errors have the wording of kube-apiserver.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Parser { tokens: lex(text), at: 0 }.parse().map(Self)
     }
@@ -149,16 +149,29 @@ impl Parser {
             Token::Word(word) if word == "notin" => Operator::NotIn(self.values()?),
             Token::Equal | Token::DoubleEqual => Operator::In(vec![self.value()?]),
             Token::NotEqual => Operator::NotIn(vec![self.value()?]),
-            Token::Above => Operator::Above(number(&self.value()?)?),
-            Token::Below => Operator::Below(number(&self.value()?)?),
+            sign @ (Token::Above | Token::Below) => {
+                let text = self.value()?;
+                let bound = text.parse::<i64>();
+                let mut wrong = Vec::new();
+                if bound.is_err() {
+                    wrong.push(format!(
+                        "values[0]: Invalid value: {text:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+                    ));
+                }
+                wrong.extend(value_problem(&key, 0, &text));
+                refuse(&wrong)?;
+                let bound = bound.unwrap_or_default();
+                if sign == Token::Above { Operator::Above(bound) } else { Operator::Below(bound) }
+            }
             other => return Err(format!("found '{}', expected: {OPERATORS}", other.text())),
         };
         if let Operator::In(values) | Operator::NotIn(values) = &operator {
-            for (index, value) in values.iter().enumerate() {
-                if let Some(why) = crate::strategy::names::label_value_problem(value) {
-                    return Err(format!("values[{index}][{key}]: Invalid value: {value:?}: {why}"));
-                }
-            }
+            let wrong: Vec<String> = values
+                .iter()
+                .enumerate()
+                .filter_map(|(index, value)| value_problem(&key, index, value))
+                .collect();
+            refuse(&wrong)?;
         }
         Ok(Requirement { key, operator })
     }
@@ -241,10 +254,19 @@ impl Token {
     }
 }
 
-fn number(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| {
-        format!("values[0]: Invalid value: {text:?}: for 'Gt', 'Lt' operators, the value must be an integer")
-    })
+/// Why a value of a requirement is no value of a label.
+fn value_problem(key: &str, index: usize, value: &str) -> Option<String> {
+    let why = crate::strategy::names::label_value_problem(value)?;
+    Some(format!("values[{index}][{key}]: Invalid value: {value:?}: {why}"))
+}
+
+/// Refuses a requirement for all that is wrong with it.
+fn refuse(wrong: &[String]) -> Result<(), String> {
+    match wrong {
+        [] => Ok(()),
+        [one] => Err(one.clone()),
+        several => Err(format!("[{}]", several.join(", "))),
+    }
 }
 
 fn lex(text: &str) -> Vec<Token> {
@@ -287,6 +309,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_requirement_is_refused_for_all_its_values() {
+        let refused = |selector| LabelSelector::parse(selector).unwrap_err();
+        let text = refused("a>-");
+        assert!(
+            text.starts_with("unable to parse requirement: [values[0]: Invalid value: \"-\": for"),
+            "{text}"
+        );
+        assert!(text.contains("integer, values[0][a]: Invalid value: \"-\": a valid label"), "{text}");
+        assert!(refused("a in (-,b,-c)").contains("values[1]"), "{}", refused("a in (-,b,-c)"));
+        let one = "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer";
+        assert_eq!(refused("a>b"), one);
+    }
 
     #[test]
     fn every_operator_selects_what_it_says() {

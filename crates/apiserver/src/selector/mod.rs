@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use self::{field::FieldSelector, label::LabelSelector};
 
-/// Which objects a list, watch or collection deletion is about.
+/// Selects the objects of a list, a watch or a collection deletion.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selector {
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
-    /// The only object that is meant.
+    /// The name of the only selected object.
     pub(crate) name: Option<String>,
 }
 
 // === impl Selector ===
 
 impl Selector {
-    /// Whether nothing is excluded.
+    /// Whether the selector selects all objects.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()
     }

@@ -1,8 +1,8 @@
-//! The objects of a store on disk, in one redb file.
+//! The journal: the objects of a store on disk, in one redb file.
 //!
-//! What cannot be read when the journal is opened is named in the log and stays in the file; everything else is there. When a
-//! write fails, redb refuses all that follow: the file is opened anew for the next one, so that writes go on once there is
-//! room on the disk again.
+//! When the journal is opened, unreadable rows are logged and stay in the file; all other objects are loaded. After a failed
+//! write, redb refuses all further writes. So the next write opens the file again, and writes succeed as soon as the disk
+//! has space.
 
 use std::path::{Path, PathBuf};
 
@@ -16,47 +16,47 @@ const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects
 /// `revision` → the last revision handed out, deletions included.
 const COUNTERS: TableDefinition<'_, &str, u64> = TableDefinition::new("counters");
 
-/// The state directory could not be used.
+/// Why the state directory could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The directory could not be made.
+    /// The directory could not be created.
     #[error("cannot make {}", .path.display())]
     Directory {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The database refused.
+    /// The database returned an error.
     #[error("cannot use {}", .path.display())]
     Database {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<redb::Error>,
     },
 }
 
-/// How the file is opened; tests put a disk under it that fills up.
+/// Opens the file. Tests replace the backend by a disk that can be full.
 pub(super) type Open = fn(&Path) -> Result<Database, DatabaseError>;
 
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
     open: Open,
-    /// None after a write that failed.
+    /// `None` after a failed write.
     database: Option<Database>,
-    /// A write that failed may have reached the disk all the same: what was there before it.
+    /// The previous row of the object whose write failed. That write may have reached the disk all the same.
     unsure: Option<Row>,
 }
 
-/// What is written of one change.
+/// The row that one change writes.
 #[derive(Debug)]
 struct Row {
     key: Vec<u8>,
-    /// None where there is no object.
+    /// `None` if there is no object.
     value: Option<Vec<u8>>,
     /// The revision of the store.
     revision: u64,
@@ -101,7 +101,7 @@ impl Journal {
         Ok((Self { path, open, database: Some(database), unsure: None }, revision, kept))
     }
 
-    /// Writes one change; it is on disk when this returns. `before` is the object that the change replaces.
+    /// Writes one change. The change is on disk when this returns. `before` is the object that the change replaces.
     pub(super) fn record(
         &mut self,
         table: &str,
@@ -129,7 +129,7 @@ impl Journal {
         }
     }
 
-    /// The file, opened anew after a failure, with what is true of the object whose write failed.
+    /// Opens the file again after a failed write, and restores the previous row of that write.
     fn reopened(&mut self) -> Result<Database, redb::Error> {
         let database = (self.open)(&self.path)?;
         if let Some(before) = &self.unsure {
@@ -141,10 +141,10 @@ impl Journal {
     }
 }
 
-/// The last revision and all rows.
+/// Reads the last revision and all rows.
 #[expect(clippy::type_complexity, reason = "raw rows, used once")]
 fn read(database: &Database) -> Result<(u64, Vec<(Vec<u8>, Vec<u8>)>), redb::Error> {
-    // opening a table for reading fails until it was made
+    // a table can only be opened for reading once it exists
     let begun = database.begin_write()?;
     begun.open_table(OBJECTS)?;
     begun.open_table(COUNTERS)?;
@@ -159,7 +159,7 @@ fn read(database: &Database) -> Result<(u64, Vec<(Vec<u8>, Vec<u8>)>), redb::Err
     Ok((revision, rows))
 }
 
-/// The object of a row, or why it cannot be read.
+/// Parses a row. Returns an error that says why the row is unreadable.
 pub(super) fn row(key: &[u8], value: &[u8]) -> Result<Kept, String> {
     let key = std::str::from_utf8(key).map_err(|_| "its name is not UTF-8".to_owned())?;
     let mut parts = key.split('\0');
@@ -179,7 +179,7 @@ pub(super) fn row(key: &[u8], value: &[u8]) -> Result<Kept, String> {
 
 fn encoded(stored: &Stored, revision: u64) -> Vec<u8> {
     let mut value = revision.to_be_bytes().to_vec();
-    // values made of JSON can be written as JSON
+    // a JSON value can always be written as JSON
     let _ = serde_json::to_writer(&mut value, &*stored.value);
     value
 }
@@ -212,7 +212,7 @@ mod tests {
 
     static FULL: AtomicBool = AtomicBool::new(false);
 
-    /// A file on a disk that can be full.
+    /// A disk that can be full.
     #[derive(Debug)]
     struct Disk(FileBackend);
 

@@ -1,7 +1,7 @@
-//! Objects in memory: one revision counter, one ordered table per resource, and a bounded window of past changes that
-//! watches read from.
+//! Objects in memory: one revision counter, one ordered table per resource, and a bounded window of past changes from which
+//! watches read.
 //!
-//! A watch is a cursor into its table's window rather than a queue of its own: a slow watcher costs nothing, and one
+//! A watch is a cursor into the window of its table, not a queue of its own. So a slow watcher costs nothing, and a watcher
 //! that falls out of the window gets 410.
 
 mod journal;
@@ -28,12 +28,12 @@ pub use journal::JournalError;
 use table::Table;
 pub use tree::Tree;
 
-/// Reads a row of a journal; why it cannot be read otherwise.
+/// Parses a row of a journal. Returns an error that says why the row is unreadable.
 pub(crate) fn read_row(key: &[u8], value: &[u8]) -> Result<(), String> {
     journal::row(key, value).map(drop)
 }
 
-/// Where an object is in its table.
+/// The position of an object in its table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Empty for cluster-scoped objects.
@@ -54,34 +54,34 @@ pub struct Stored {
     defaulted: AtomicU64,
 }
 
-/// One past change.
+/// A past change.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// The revision the change made.
+    /// The revision of the change.
     pub revision: u64,
-    /// Where.
+    /// The object's key.
     pub key: Key,
-    /// The object before; none when it was created.
+    /// The object before the change; `None` if the change created it.
     pub before: Option<Arc<Stored>>,
-    /// The object after; for a deletion, its last state with the deletion's revision.
+    /// The object after the change. For a deletion, this is the last state, with the revision of the deletion.
     pub after: Arc<Stored>,
     /// Whether this was a deletion.
     pub deleted: bool,
 }
 
-/// Why a write was not done.
+/// Why a write failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// Creating what exists.
+    /// The object to create exists.
     #[error("the object exists")]
     Exists,
-    /// Changing what does not exist (any more).
+    /// The object to change does not exist (any more).
     #[error("the object does not exist")]
     Missing,
-    /// The object is not at the expected revision any more.
+    /// The object is no longer at the expected revision.
     #[error("the object was changed meanwhile")]
     Changed,
-    /// The object could not be read back.
+    /// The object is nested too deeply to be read back.
     #[error(transparent)]
     TooDeep(#[from] TooDeep),
     /// The journal could not be written.
@@ -89,26 +89,26 @@ pub enum WriteError {
     Journal(String),
 }
 
-/// The revision asked for is older than the window.
+/// The requested revision is older than the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too old resource version: {asked} ({oldest})")]
 pub struct TooOld {
-    /// What was asked for.
+    /// The requested revision.
     pub asked: u64,
     /// The oldest revision that a watch can start from.
     pub oldest: u64,
 }
 
-/// A consistent view of (a part of) one table.
+/// A consistent view of a table, or of a part of it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// The store's revision at that moment.
+    /// The store's revision at the time of the view.
     pub revision: u64,
-    /// Objects ordered by namespace and name.
+    /// The objects, ordered by namespace and name.
     pub objects: Vec<(Key, Arc<Stored>)>,
 }
 
-/// All objects.
+/// The store of all objects.
 #[derive(Debug)]
 pub struct Store {
     inner: Mutex<Inner>,
@@ -130,13 +130,13 @@ enum Write {
 // === impl Key ===
 
 impl Key {
-    /// The key of an object by its metadata.
+    /// Returns the key of an object from its metadata.
     pub fn of(object: &Value) -> Self {
         let part = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
         Self { namespace: part("namespace"), name: part("name") }
     }
 
-    /// A key from its parts.
+    /// Creates a key from its parts.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -152,37 +152,37 @@ impl Stored {
         Self { value: Tree::from(value), revision, fragment: OnceLock::new(), defaulted: AtomicU64::new(0) }
     }
 
-    /// The same object under another revision.
+    /// Returns the same object at another revision.
     #[must_use]
     pub fn at(&self, revision: u64) -> Self {
         Self::new(self.value.clone(), revision)
     }
 
-    /// The same object as text, if it is large.
+    /// Returns the same object as text, if it is large.
     fn packed(&self) -> Option<Self> {
         let value = self.value.packed()?;
         let defaulted = AtomicU64::new(self.defaulted.load(Ordering::Relaxed));
         Some(Self { value, revision: self.revision, fragment: OnceLock::new(), defaulted })
     }
 
-    /// Whether the object was seen to have all defaults of the schema with this stamp.
+    /// Whether the object is known to have all defaults of the schema with this stamp.
     pub fn has_defaults_of(&self, stamp: u64) -> bool {
         self.defaulted.load(Ordering::Relaxed) == stamp
     }
 
-    /// Remembers that the object has all defaults of the schema with this stamp.
+    /// Records that the object has all defaults of the schema with this stamp.
     pub fn mark_defaults_of(&self, stamp: u64) {
         self.defaulted.store(stamp, Ordering::Relaxed);
     }
 
-    /// The fields of the object as JSON text without the outer braces and without `apiVersion` and `kind` (lists of
-    /// built-in kinds leave those out), encoded once.
+    /// Returns the fields of the object as JSON text without the outer braces, `apiVersion` and `kind`; lists of built-in
+    /// kinds omit those two. The text is encoded once.
     pub fn fragment(&self) -> Bytes {
         self.fragment.get_or_init(|| fragment(&self.value)).clone()
     }
 }
 
-/// See [`Stored::fragment`].
+/// Like [`Stored::fragment`], for any value.
 pub fn fragment(value: &Value) -> Bytes {
     let mut out = Vec::new();
     for (key, value) in value.as_object().into_iter().flatten() {
@@ -192,7 +192,7 @@ pub fn fragment(value: &Value) -> Bytes {
         if !out.is_empty() {
             out.push(b',');
         }
-        // writing into memory cannot fail, and values made of JSON can be written as JSON
+        // writing to memory cannot fail, and a JSON value can always be written as JSON
         if serde_json::to_writer(&mut out, key).is_ok() {
             out.push(b':');
             let _ = serde_json::to_writer(&mut out, value);
@@ -204,11 +204,11 @@ pub fn fragment(value: &Value) -> Bytes {
 // === impl Store ===
 
 impl Store {
-    /// An empty store that remembers `window` changes per table for watches.
+    /// Creates an empty store that keeps `window` changes per table for watches.
     pub fn in_memory(window: usize) -> Self {
         Self {
             inner: Mutex::new(Inner {
-                // etcd starts at 1; revisions below the first write never name a state with objects
+                // etcd starts at 1; no revision below the first write ever has objects
                 revision: 1,
                 tables: HashMap::new(),
                 journal: None,
@@ -217,7 +217,7 @@ impl Store {
         }
     }
 
-    /// A store that keeps its objects in `directory`: what was acknowledged survives the death of the process.
+    /// Opens a store that keeps its objects in `directory`. Acknowledged writes survive the death of the process.
     pub fn persistent(directory: &Path, window: usize) -> Result<Self, JournalError> {
         let (journal, revision, objects) = Journal::open(directory)?;
         let mut tables: HashMap<Arc<str>, Table> = HashMap::new();
@@ -233,12 +233,12 @@ impl Store {
         self.inner.lock().revision
     }
 
-    /// One object.
+    /// Returns one object.
     pub fn get(&self, table: &str, key: &Key) -> Option<Arc<Stored>> {
         self.inner.lock().tables.get(table)?.objects.get(key).cloned()
     }
 
-    /// The objects of a table, in one namespace or (`None`) in all.
+    /// Returns the objects of a table, in one namespace or (`None`) in all.
     pub fn list(&self, table: &str, namespace: Option<&str>) -> Snapshot {
         let inner = self.inner.lock();
         Snapshot {
@@ -247,7 +247,7 @@ impl Store {
         }
     }
 
-    /// The objects as they were at `revision`, if the window reaches back that far.
+    /// Returns the objects as they were at `revision`, if the window reaches back that far.
     pub fn list_at(&self, table: &str, namespace: Option<&str>, revision: u64) -> Result<Snapshot, TooOld> {
         let inner = self.inner.lock();
         let objects = match inner.tables.get(table) {
@@ -257,14 +257,14 @@ impl Store {
         Ok(Snapshot { revision, objects })
     }
 
-    /// Makes a table exist: watches from before this moment are refused as too old.
+    /// Creates a table. Watches that start before this moment are refused as too old.
     pub fn create_table(&self, table: &Arc<str>) {
         let mut inner = self.inner.lock();
         let revision = inner.revision;
         inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(revision));
     }
 
-    /// Forgets an (empty) table; its watches end.
+    /// Removes an (empty) table. Its watches end.
     pub fn drop_table(&self, table: &str) {
         self.inner.lock().tables.remove(table);
     }
@@ -278,7 +278,7 @@ impl Store {
         self.write(&mut inner, table, key, Write::Put(value))
     }
 
-    /// Replaces the object that is at revision `expected`.
+    /// Replaces the object if it is at revision `expected`.
     pub fn update(
         &self,
         table: &Arc<str>,
@@ -291,20 +291,21 @@ impl Store {
         self.write(&mut inner, table, key, Write::Put(value))
     }
 
-    /// Removes the object that is at revision `expected`; its last state is returned.
+    /// Removes the object if it is at revision `expected`. Returns its last state.
     pub fn delete(&self, table: &Arc<str>, key: Key, expected: u64) -> Result<Arc<Stored>, WriteError> {
         let mut inner = self.inner.lock();
         inner.check(table, &key, expected)?;
         self.write(&mut inner, table, key, Write::Remove)
     }
 
-    /// Signals of a table's changes: the value is the table's last revision. Ends when the table is dropped.
+    /// Returns a signal of the table's changes, whose value is the table's last revision. The signal ends when the table is
+    /// dropped.
     pub fn subscribe(&self, table: &Arc<str>) -> watch::Receiver<u64> {
         let mut inner = self.inner.lock();
         inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(0)).signal.subscribe()
     }
 
-    /// Up to `most` changes of a table after `cursor`, and the cursor to go on from.
+    /// Returns up to `most` changes of a table after `cursor`, and the cursor for the next call.
     pub fn changes(&self, table: &str, cursor: u64, most: usize) -> Result<(Vec<Change>, u64), TooOld> {
         let inner = self.inner.lock();
         let Some(table) = inner.tables.get(table) else {
@@ -312,7 +313,7 @@ impl Store {
         };
         let changes = table.since(cursor, most)?;
         let next = if changes.len() < most {
-            // nothing of this table lies between its last change and now
+            // this table has no changes between its last change and now
             inner.revision.max(cursor)
         } else {
             changes.last().map_or(cursor, |c| c.revision)
@@ -320,7 +321,7 @@ impl Store {
         Ok((changes, next))
     }
 
-    /// Number of objects in a table.
+    /// Returns the number of objects in a table.
     pub fn count(&self, table: &str) -> usize {
         self.inner.lock().tables.get(table).map_or(0, |t| t.objects.len())
     }

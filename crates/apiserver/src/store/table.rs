@@ -15,7 +15,7 @@ pub(super) struct Table {
     pub(super) objects: BTreeMap<Key, Arc<Stored>>,
     pub(super) signal: watch::Sender<u64>,
     history: VecDeque<Change>,
-    /// Changes up to this revision are not in the window any more.
+    /// The last revision that has fallen out of the window.
     forgotten: u64,
 }
 
@@ -44,7 +44,7 @@ impl Table {
         }
     }
 
-    /// The objects at an earlier revision: the present ones with the later changes undone.
+    /// Returns the objects at an earlier revision: the current objects with the later changes undone.
     pub(super) fn range_at(
         &self,
         namespace: Option<&str>,
@@ -70,8 +70,8 @@ impl Table {
         Ok(self.history.range(start..).take(most).cloned().collect())
     }
 
-    /// What the window keeps of an object that was replaced: the same, or the same as text. The change that brought it
-    /// keeps no more than that, either.
+    /// Returns the form in which the window keeps a replaced object: as text if it is large, else unchanged. The earlier
+    /// change that stored the object gets the same form, so that the tree is freed.
     pub(super) fn pack(&mut self, replaced: Arc<Stored>) -> Arc<Stored> {
         let Some(packed) = replaced.packed() else { return replaced };
         let packed = Arc::new(packed);

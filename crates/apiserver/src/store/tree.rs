@@ -1,11 +1,10 @@
-//! The JSON of a stored object: a tree, or, for large objects that were replaced, text that is read again when somebody
-//! asks for it.
+//! The JSON of a stored object. A large object that was replaced is kept as text, which is parsed again on demand.
 
 use std::{ops::Deref, sync::OnceLock};
 
 use serde_json::Value;
 
-/// Nodes from which an object is large: as trees, such objects take a megabyte and more.
+/// The number of nodes from which an object counts as large: as a tree, such an object takes a megabyte or more.
 const LARGE: usize = 5_000;
 
 /// The JSON of an object.
@@ -18,7 +17,7 @@ pub struct Tree {
 // === impl Tree ===
 
 impl Tree {
-    /// The same object as text, if it is large: replaced objects are rarely read.
+    /// Returns the same object as text, if it is large: replaced objects are rarely read.
     pub(super) fn packed(&self) -> Option<Self> {
         let mut left = LARGE;
         if !self.text.is_empty() || count(self, &mut left) {
@@ -38,12 +37,12 @@ impl Deref for Tree {
     type Target = Value;
 
     fn deref(&self) -> &Value {
-        // the text was written from a tree
+        // the text was written from a tree, so it parses
         self.tree.get_or_init(|| serde_json::from_slice(&self.text).unwrap_or_default())
     }
 }
 
-/// Counts nodes down; whether all were counted before none was left.
+/// Counts the nodes of `value` down from `left`. Returns `false` if `left` reaches zero first.
 fn count(value: &Value, left: &mut usize) -> bool {
     if *left == 0 {
         return false;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, pod};
+use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, names, pod};
 use crate::status::Cause;
 
 /// Controllers of pods.
@@ -43,11 +43,18 @@ impl Strategy for Workload {
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
-        pod::warnings(&value["spec"]["template"]["spec"], "spec.template.spec")
+        let mut warnings = match self {
+            Self::Deployment | Self::ReplicaSet => {
+                Vec::from_iter(names::host_warning(value, "Pod names and hostnames"))
+            }
+            Self::StatefulSet | Self::DaemonSet => Vec::new(),
+        };
+        warnings.extend(pod::warnings(&value["spec"]["template"]["spec"], "spec.template.spec"));
+        warnings
     }
 
     fn is_new_generation(&self, value: &Value, live: &Value) -> bool {
-        // what others note on a Deployment is of interest to its controller, too
+        // the Deployment controller also reacts to annotations
         let notes = |object: &Value| object["metadata"]["annotations"].clone();
         value["spec"] != live["spec"] || (*self == Self::Deployment && notes(value) != notes(live))
     }
@@ -75,7 +82,7 @@ fn default(kind: Workload, value: &mut Value) {
     let empty = spec["template"]["metadata"]["labels"].as_object().is_some_and(Map::is_empty);
     default_template(&mut spec["template"]);
     if empty && !matches(&spec["selector"], &Value::Null) {
-        // an object that is refused for its labels is told which ones it has
+        // defaulting dropped the empty labels, but the error about the selector must show them
         spec["template"]["metadata"]["labels"] = json!({});
     }
     drop_empty(spec, &["minReadySeconds", "paused"]);
@@ -161,14 +168,14 @@ fn prepare_create(kind: Workload, value: &mut Value) {
     value["status"] = status;
 }
 
-/// The template with a volume for each claim template of a StatefulSet, which its containers may mount.
+/// Returns the template with a volume for each claim template of a StatefulSet, because containers may mount them.
 fn with_claims(spec: &Value) -> Value {
     let mut template = spec["template"].clone();
     let claims = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
     let claims = claims.map(|claim| json!({"name": claim["metadata"]["name"], "emptyDir": {}}));
     let mut volumes = template["spec"]["volumes"].as_array().cloned().unwrap_or_default();
     for claim in claims {
-        // A pod's claim takes the place of a volume of its name.
+        // A pod's claim replaces a volume of the same name.
         volumes.retain(|volume| volume["name"] != claim["name"]);
         volumes.push(claim);
     }
@@ -186,7 +193,7 @@ fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     checks::selector(selector, "spec.selector", &mut selector_causes);
     let broken = !selector_causes.is_empty();
     if selector.is_null() && kind == Workload::DaemonSet {
-        // it matches nothing, which is said below
+        // the selector matches nothing, which a later check reports
     } else if selector.is_null() {
         causes.push(Cause::required("spec.selector", ""));
     } else if is_empty(selector) {
@@ -222,7 +229,7 @@ fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         ));
     }
     for key in ["minReadySeconds", "revisionHistoryLimit"] {
-        // stateful sets keep all revisions then, and are warned
+        // a StatefulSet may have a negative limit: it then keeps all revisions and only gets a warning
         if kind != Workload::StatefulSet || key != "revisionHistoryLimit" {
             checks::not_negative(&spec[key], &format!("spec.{key}"), &mut causes);
         }
@@ -289,10 +296,10 @@ fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-/// Everything wrong with a pod template.
+/// Returns all validation errors of a pod template.
 pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str]) -> Vec<Cause> {
     let mut causes = Vec::new();
-    metadata::labels(&template["metadata"]["labels"], &format!("{path}.metadata.labels"), &mut causes);
+    metadata::labels(&template["metadata"]["labels"], &format!("{path}.labels"), &mut causes);
     metadata::annotations(
         &template["metadata"]["annotations"],
         &format!("{path}.metadata.annotations"),
@@ -302,7 +309,7 @@ pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str])
     let policy = template["spec"]["restartPolicy"].as_str().unwrap_or_default();
     let own = format!("{path}.spec.restartPolicy");
     if policy == "Always" && !policies.contains(&policy) {
-        // it may be the default: the user has said nothing yet
+        // the policy may be a default, so the error says that a value is required
         let known: Vec<String> = policies.iter().map(|policy| format!("\"{policy}\"")).collect();
         causes.push(Cause::required(own, format!("valid values: {}", known.join(", "))));
     } else if !policies.contains(&policy) {
@@ -311,7 +318,7 @@ pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str])
     causes
 }
 
-/// What is particular to a stateful set.
+/// Validates the fields that only StatefulSets have.
 fn stateful(spec: &Value, causes: &mut Vec<Cause>) {
     let policy = &spec["podManagementPolicy"];
     if policy.as_str().is_some_and(|policy| !matches!(policy, "OrderedReady" | "Parallel")) {
@@ -320,7 +327,7 @@ fn stateful(spec: &Value, causes: &mut Vec<Cause>) {
     }
     let strategy = &spec["updateStrategy"];
     let rolling = &strategy["rollingUpdate"];
-    // Shown as Go shows the types.
+    // The error shows the value in Go's field order.
     let shown = format!(
         "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
         rolling["partition"], rolling["maxUnavailable"]
@@ -359,7 +366,7 @@ fn stateful(spec: &Value, causes: &mut Vec<Cause>) {
     checks::not_negative(&spec["ordinals"]["start"], "spec.ordinals.start", causes);
 }
 
-/// What is particular to a daemon set.
+/// Validates the fields that only DaemonSets have.
 fn daemon(spec: &Value, causes: &mut Vec<Cause>) {
     let strategy = &spec["updateStrategy"];
     let rolling = &strategy["rollingUpdate"];
@@ -462,7 +469,7 @@ fn is_empty(selector: &Value) -> bool {
         && selector["matchExpressions"].as_array().is_none_or(Vec::is_empty)
 }
 
-/// Whether a label selector object selects these labels; a missing selector selects nothing.
+/// Whether a label selector object selects these labels. A missing selector selects nothing.
 pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
     if !selector.is_object() {
         return false;

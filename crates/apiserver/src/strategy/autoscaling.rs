@@ -11,10 +11,10 @@ use super::{
 };
 use crate::status::Cause;
 
-/// HorizontalPodAutoscalers: both versions are of the same objects.
+/// HorizontalPodAutoscalers. Both versions show the same objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Autoscaler {
-    /// `autoscaling/v1`, which knows one metric.
+    /// `autoscaling/v1`, which has a single metric.
     V1,
     /// `autoscaling/v2`.
     V2,
@@ -90,7 +90,7 @@ fn validate(version: Autoscaler, value: &Value) -> Vec<Cause> {
     causes
 }
 
-/// The metrics of the spec; `v1` knows one.
+/// Returns the metrics of the spec in the form of `v2`.
 fn metrics(version: Autoscaler, spec: &Value) -> Value {
     match &spec["targetCPUUtilizationPercentage"] {
         Value::Null => spec["metrics"].clone(),
@@ -126,7 +126,7 @@ fn replicas(spec: &Value, to_zero: bool, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What is scaled, or described by a metric.
+/// Validates a reference to the scaled object, or to the object that a metric describes.
 fn target(target: &Value, path: &str, causes: &mut Vec<Cause>) {
     let version = text(target, "apiVersion");
     if version.matches('/').count() > 1 {
@@ -158,7 +158,7 @@ fn target(target: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The types of metrics and their fields, in the order in which they are looked at.
+/// The metric types and their fields, in the order in which kube-apiserver checks them.
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
     ("External", "external"),
@@ -177,7 +177,7 @@ fn validate_metric(metric: &Value, path: &str, causes: &mut Vec<Cause>) {
     if expected.is_none() {
         let mut known = SOURCES.map(|(name, _)| name);
         known.sort_unstable();
-        // the kind is looked at twice
+        // kube-apiserver checks the type twice and reports it twice
         let cause = Cause::unsupported(own, &Value::from(kind), &known);
         causes.extend([cause.clone(), cause]);
     }
@@ -201,7 +201,7 @@ fn validate_metric(metric: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What a metric of this type is about.
+/// Validates the source of a metric of this type.
 fn source(kind: &str, source: &Value, path: &str, causes: &mut Vec<Cause>) {
     match kind {
         "Resource" | "ContainerResource" => {
@@ -232,7 +232,7 @@ fn described(object: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The value that a metric is held at.
+/// Validates the target value of a metric.
 fn amount(kind: &str, target: &Value, path: &str, causes: &mut Vec<Cause>) {
     let given = text(target, "type");
     if given.is_empty() {
@@ -305,7 +305,7 @@ fn amount(kind: &str, target: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Rules for one direction.
+/// Validates the scaling rules for one direction.
 fn rules(rules: &Value, path: &str, causes: &mut Vec<Cause>) {
     if !rules.is_object() {
         return;

@@ -26,6 +26,12 @@ impl Strategy for Batch {
         }
     }
 
+    fn settle(&self, value: &mut Value) {
+        if *self == Self::Job && value["metadata"]["labels"].is_null() {
+            value["metadata"]["labels"] = value["spec"]["template"]["metadata"]["labels"].clone();
+        }
+    }
+
     fn prepare_status(&self, value: &mut Value, live: &Value) {
         keep_labels(value, live);
     }
@@ -36,13 +42,15 @@ impl Strategy for Batch {
 
     fn warnings(&self, value: &Value) -> Vec<String> {
         let spec = &value["spec"];
-        match self {
+        let mut warnings = Vec::from_iter(names::host_warning(value, "Pod names and hostnames"));
+        warnings.extend(match self {
             Self::Job => pod::warnings(&spec["template"]["spec"], "spec.template.spec"),
             Self::CronJob => {
                 let template = &spec["jobTemplate"]["spec"]["template"];
                 pod::warnings(&template["spec"], "spec.jobTemplate.spec.template.spec")
             }
-        }
+        });
+        warnings
     }
 
     fn selectable(&self) -> &'static [&'static str] {
@@ -92,23 +100,20 @@ fn default(kind: Batch, value: &mut Value) {
     apps::default_template(&mut spec["template"]);
 }
 
-/// Sets the labels and the selector that tie a job to its pods.
+/// Sets the labels and the selector that connect a Job to its pods.
 fn tie_pods(value: &mut Value) {
     if value["spec"]["manualSelector"] == true {
         return;
     }
     let uid = value["metadata"]["uid"].clone();
-    let name = value["metadata"]["name"].clone();
-    let labels = [
-        ("batch.kubernetes.io/controller-uid", &uid),
-        ("batch.kubernetes.io/job-name", &name),
-        ("controller-uid", &uid),
-        ("job-name", &name),
-    ];
+    let labels = ties(value).map(|(key, content)| (key, Value::from(content)));
+    // a job without labels has those of its template, where there are any
+    let shares =
+        value["metadata"]["labels"].is_null() && value["spec"]["template"]["metadata"]["labels"].is_object();
     for (key, content) in labels {
-        value["spec"]["template"]["metadata"]["labels"][key] = content.clone();
+        value["spec"]["template"]["metadata"]["labels"][key] = content;
     }
-    if value["metadata"]["labels"].is_null() {
+    if shares {
         value["metadata"]["labels"] = value["spec"]["template"]["metadata"]["labels"].clone();
     }
     value["spec"]["selector"] = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
@@ -137,7 +142,7 @@ fn validate(kind: Batch, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         &["OnFailure", "Never"],
     ));
     if let Some(live) = live {
-        // an update validates the spec a second time, and reports it twice
+        // an update validates the spec twice and reports each error twice
         causes.extend(causes.clone());
         for key in ["completions", "selector", "template"] {
             if value["spec"][key] != live["spec"][key] {
@@ -145,7 +150,37 @@ fn validate(kind: Batch, value: &Value, live: Option<&Value>) -> Vec<Cause> {
             }
         }
     }
+    tied(value, &mut causes);
     causes
+}
+
+/// The labels that tie a job to its pods, unless their selector is the user's.
+fn tied(value: &Value, causes: &mut Vec<Cause>) {
+    let spec = &value["spec"];
+    if spec["manualSelector"] == true || !spec["selector"].is_object() {
+        return;
+    }
+    let labels = &spec["template"]["metadata"]["labels"];
+    for (key, wanted) in ties(value) {
+        let path = format!("spec.template.metadata.labels[{key}]");
+        let detail = format!("must be '{wanted}'");
+        match &labels[key] {
+            Value::Null => causes.push(Cause::required(path, detail)),
+            found if *found == wanted => {}
+            _ => causes.push(Cause::invalid(path, labels, detail)),
+        }
+    }
+}
+
+/// The labels of a job's pods.
+fn ties(value: &Value) -> [(&'static str, &str); 4] {
+    let (uid, name) = (checks::text(&value["metadata"], "uid"), checks::text(&value["metadata"], "name"));
+    [
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+        ("controller-uid", uid),
+        ("job-name", name),
+    ]
 }
 
 /// Everything wrong with what a job says besides its template.
@@ -182,7 +217,7 @@ fn job(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Everything wrong with the selector: the user's, or, in an update, what is left of the server's.
+/// Validates the selector: it must exist and match the labels of the template.
 fn selector(spec: &Value, causes: &mut Vec<Cause>) {
     if !spec["selector"].is_object() {
         causes.push(Cause::required("spec.selector", ""));
@@ -197,9 +232,9 @@ fn selector(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Everything wrong with when and how often a job is made.
+/// Validates the fields of a CronJob's schedule, and the length of its name.
 fn validate_schedule(value: &Value, causes: &mut Vec<Cause>) {
-    /// Longest name: eleven characters are added for each job.
+    /// The longest name: the controller appends eleven characters for each Job.
     const LONGEST: usize = 52;
     let spec = &value["spec"];
     if value["metadata"]["name"].as_str().is_some_and(|name| name.len() > LONGEST) {

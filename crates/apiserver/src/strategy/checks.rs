@@ -1,4 +1,4 @@
-//! Checks that the rules of several kinds are made of.
+//! Checks that the validation of several kinds shares.
 
 use std::net::IpAddr;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::names;
 use crate::status::Cause;
 
-/// The text of a field; empty if it has none.
+/// Returns the text of a field, or an empty text if there is none.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// The elements of a list; none if it is missing.
+/// Returns the elements of a list. A missing list is empty.
 pub(super) fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
@@ -24,7 +24,8 @@ pub(super) fn not_negative(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Refuses what is neither a number from zero on nor a percentage, of at most a hundred if `whole` says so.
+/// Refuses a value that is neither a number from zero on nor a percentage. If `whole` is set, the percentage must be at most
+/// 100.
 pub(super) fn percent(value: &Value, path: &str, whole: bool, causes: &mut Vec<Cause>) {
     not_negative(value, path, causes);
     let Some(given) = value.as_str() else { return };
@@ -40,7 +41,7 @@ pub(super) fn percent(value: &Value, path: &str, whole: bool, causes: &mut Vec<C
     }
 }
 
-/// Refuses a text that is none of the known ones; one that is missing is fine.
+/// Refuses a text that is not one of the known values. A missing text is valid.
 pub(super) fn one_of(value: &Value, path: &str, known: &[&str], causes: &mut Vec<Cause>) {
     if let Some(text) = value.as_str()
         && !known.contains(&text)
@@ -56,14 +57,14 @@ pub(super) fn port(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Refuses a text that names no port of a service or container.
+/// Refuses a text that is not a valid port name.
 pub(super) fn port_name(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     let Some(name) = value.as_str() else { return };
     let mut wrong = |detail: &str| causes.push(Cause::invalid(path, value, detail));
     if name.len() > 15 {
         wrong("must be no more than 15 characters");
     }
-    if !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
         wrong("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
     }
     if name.contains("--") {
@@ -72,31 +73,31 @@ pub(super) fn port_name(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     if name.starts_with('-') || name.ends_with('-') {
         wrong("must not begin or end with a hyphen");
     }
-    if !name.is_empty() && !name.chars().any(|c| c.is_ascii_lowercase()) && name.len() <= 15 {
+    if !name.chars().any(|c| c.is_ascii_lowercase()) {
         wrong("must contain at least one letter (a-z)");
     }
 }
 
-/// Refuses a text that breaks the rule for names.
+/// Refuses a text that violates the rule for names.
 pub(super) fn name(rule: names::NameRule, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     for problem in names::problems(rule, value.as_str().unwrap_or_default()) {
         causes.push(Cause::invalid(path, value, problem));
     }
 }
 
-/// Refuses a text that is no key of labels.
+/// Refuses a text that is not a valid label key.
 pub(super) fn qualified(key: &str, path: &str, causes: &mut Vec<Cause>) {
     for problem in names::qualified_name_problems(key) {
         causes.push(Cause::invalid(path, &Value::from(key), problem));
     }
 }
 
-/// An IP address as Kubernetes reads it: no leading zeros.
+/// Parses an IP address as Kubernetes does: without leading zeros.
 pub(super) fn ip(text: &str) -> Option<IpAddr> {
     text.parse().ok()
 }
 
-/// A range of addresses: its first one, IPv4 mapped into IPv6, and the bits of its prefix.
+/// Parses a CIDR. Returns its first address (IPv4 mapped into IPv6) and its prefix length.
 pub(super) fn cidr(text: &str) -> Option<(u128, u32)> {
     let (address, bits) = text.split_once('/')?;
     let bits: u32 = bits.parse().ok()?;
@@ -106,7 +107,7 @@ pub(super) fn cidr(text: &str) -> Option<(u128, u32)> {
     }
 }
 
-/// Everything wrong with a label selector object.
+/// Adds all validation errors of a label selector object.
 pub(super) fn selector(selector: &Value, path: &str, causes: &mut Vec<Cause>) {
     super::metadata::labels(&selector["matchLabels"], &format!("{path}.matchLabels"), causes);
     for (index, expression) in items(selector, "matchExpressions").iter().enumerate() {

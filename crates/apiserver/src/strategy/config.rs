@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Strategy, drop_empty, fill, names};
 use crate::status::Cause;
 
-/// Most bytes of the data of one object.
+/// The most bytes of data in one object.
 const MOST: usize = 1024 * 1024;
 
 /// ConfigMaps and Secrets.

@@ -1,8 +1,31 @@
-//! Claims of devices.
+//! The kinds of dynamic resource allocation.
 
+use std::sync::LazyLock;
+
+use longboat_schema::{StructuralSchema, Variable, check_condition};
 use serde_json::{Value, json};
 
-use super::{Strategy, fill};
+use super::{
+    Strategy,
+    checks::{items, text},
+    fill,
+};
+use crate::status::Cause;
+
+/// Longest expression of a selector, in bytes.
+const LONGEST: usize = 10 * 1024;
+
+/// What a selector knows of a device.
+static DEVICE: LazyLock<StructuralSchema> = LazyLock::new(|| {
+    StructuralSchema::parse(
+        r#"{"type": "object", "properties": {
+            "driver": {"type": "string"},
+            "attributes": {"type": "object", "additionalProperties": {"type": "object", "additionalProperties":
+                {"x-kubernetes-preserve-unknown-fields": true}}},
+            "capacity": {"type": "object", "additionalProperties": {"type": "object", "additionalProperties":
+                {"x-kubernetes-preserve-unknown-fields": true}}}}}"#,
+    )
+});
 
 /// Kinds of `resource.k8s.io`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +49,50 @@ impl Strategy for Devices {
                 fill(&mut value["spec"], "spec", json!({}));
                 claim(&mut value["spec"]["spec"]);
             }
+        }
+    }
+
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
+        // what is stored was compiled before, and neither claims nor their templates change
+        if live.is_some_and(|live| live["spec"] == value["spec"]) {
+            return Vec::new();
+        }
+        let mut causes = Vec::new();
+        match self {
+            Self::Class => selectors(&value["spec"], "spec", &mut causes),
+            Self::Claim => requests(&value["spec"], "spec", &mut causes),
+            Self::ClaimTemplate => requests(&value["spec"]["spec"], "spec.spec", &mut causes),
+        }
+        causes
+    }
+}
+
+/// Everything wrong with the selectors of a claim.
+fn requests(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for (index, request) in items(&spec["devices"], "requests").iter().enumerate() {
+        let path = format!("{path}.devices.requests[{index}]");
+        selectors(&request["exactly"], &format!("{path}.exactly"), causes);
+        for (index, alternative) in items(request, "firstAvailable").iter().enumerate() {
+            selectors(alternative, &format!("{path}.firstAvailable[{index}]"), causes);
+        }
+    }
+}
+
+/// Everything wrong with selectors.
+fn selectors(owner: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let variable = Variable { name: "device", type_name: "kubernetes.DRADevice", schema: &DEVICE };
+    for (index, selector) in items(owner, "selectors").iter().enumerate() {
+        let path = format!("{path}.selectors[{index}].cel");
+        if !selector["cel"].is_object() {
+            causes.push(Cause::required(path, ""));
+            continue;
+        }
+        let path = format!("{path}.expression");
+        let source = text(&selector["cel"], "expression");
+        if source.len() > LONGEST {
+            causes.push(Cause::too_long(path, LONGEST));
+        } else if let Err(why) = check_condition(source, &variable) {
+            causes.push(Cause::invalid(path, &Value::from(source), why));
         }
     }
 }

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::{Strategy, drop_empty, fill};
 use crate::status::Cause;
 
-/// Events: both views are of the same objects.
+/// Events. Both views show the same objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Of the core group, about `involvedObject`.
+    /// An Event of the core group, with `involvedObject`.
     Core,
-    /// Of `events.k8s.io`, about `regarding`.
+    /// An Event of `events.k8s.io`, with `regarding`.
     Regarding,
 }
 

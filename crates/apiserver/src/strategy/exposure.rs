@@ -1,4 +1,4 @@
-//! Rules for how a Service can be reached, besides its ports.
+//! Validation of a Service's spec, except for the numbers and names of its ports.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::status::Cause;
 
-/// Everything wrong with a Service's spec, but for numbers and names of its ports.
+/// Validates a Service's spec, except for the numbers and names of its ports.
 pub(super) fn validate(spec: &Value, causes: &mut Vec<Cause>) {
     let kind = text(spec, "type");
     let external = matches!(kind, "NodePort" | "LoadBalancer") || !items(spec, "externalIPs").is_empty();
@@ -118,7 +118,7 @@ fn policies(spec: &Value, external: bool, causes: &mut Vec<Cause>) {
     );
 }
 
-/// There is only one family of addresses here: IPv4.
+/// Validates the IP families. This server only has IPv4.
 fn families(spec: &Value, causes: &mut Vec<Cause>) {
     one_of(
         &spec["ipFamilyPolicy"],
@@ -126,7 +126,7 @@ fn families(spec: &Value, causes: &mut Vec<Cause>) {
         &["PreferDualStack", "RequireDualStack", "SingleStack"],
         causes,
     );
-    // a headless Service without a selector has both families, whatever the cluster has
+    // a headless Service without a selector may have both families, even in a single-stack cluster
     let is_free = spec["clusterIP"] == "None";
     if spec["ipFamilyPolicy"] == "RequireDualStack" && !is_free {
         causes.push(Cause::invalid(
@@ -145,7 +145,7 @@ fn families(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What a port says besides its number, name and protocol.
+/// Validates a port except for its number, name and protocol.
 pub(super) fn port(port: &Value, path: &str, causes: &mut Vec<Cause>) {
     port_name(&port["targetPort"], &format!("{path}.targetPort"), causes);
     if let Some(protocol) = port["appProtocol"].as_str()
@@ -155,7 +155,7 @@ pub(super) fn port(port: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A port that is there twice, as Go shows it.
+/// Returns the error for a duplicate port. The value has the form that Go shows.
 pub(super) fn twice(port: &Value, path: &str) -> Cause {
     let shown = format!(
         "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
@@ -168,7 +168,7 @@ pub(super) fn twice(port: &Value, path: &str) -> Cause {
     }
 }
 
-/// Fills in what external addresses mean.
+/// Fills in the defaults that external IPs imply.
 pub(super) fn default(spec: &mut Value) {
     if !items(spec, "externalIPs").is_empty() && spec["type"] == "ClusterIP" {
         super::fill(spec, "externalTrafficPolicy", "Cluster");

@@ -20,7 +20,7 @@ impl Strategy for Definition {
     }
 
     fn prepare_update(&self, value: &mut Value, _live: &Value) {
-        // a new storage version is remembered at once: objects may be stored in it from now on
+        // a new storage version is recorded at once, because objects may be stored in it from now on
         for version in value["spec"]["versions"].as_array().cloned().unwrap_or_default() {
             let stored = value.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut);
             if version["storage"] == true

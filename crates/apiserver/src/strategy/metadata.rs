@@ -12,7 +12,7 @@ const NOT_DISTINCT: &str = "name is neither a standard finalizer name nor is it 
 /// Most bytes of all annotations together.
 const ANNOTATIONS: usize = 256 * 1024;
 
-/// What typed metadata does not write: empty lists, maps and texts.
+/// Drops what Go's typed metadata omits: empty lists, maps and texts.
 pub(super) fn tidy(metadata: &mut Value) {
     drop_empty(
         metadata,
@@ -32,16 +32,16 @@ pub(super) fn tidy(metadata: &mut Value) {
     );
 }
 
-/// Everything wrong with the metadata.
+/// Returns all validation errors of the metadata.
 pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = content(resource, value);
     if let Some(live) = live {
         if !causes.is_empty() {
-            // updates validate the content of metadata several times, and report each time
+            // kube-apiserver validates the metadata of an update several times, and reports each error each time
             let once = causes.clone();
             let looks = of(resource).map_or(1, Strategy::metadata_validations);
             for look in 1..looks {
-                // two of them do not look at finalizers
+                // two of these validations skip finalizers
                 let sees_all = look + 2 < looks;
                 causes.extend(
                     once.iter().filter(|cause| sees_all || !cause.field.starts_with(FINALIZERS)).cloned(),
@@ -49,7 +49,7 @@ pub(super) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
             }
         }
         let changes = changes(value, live);
-        // built-in kinds validate the metadata of updates twice, and report twice
+        // built-in kinds validate the metadata changes of an update twice, and report each error twice
         if resource.custom().is_none() {
             causes.extend(changes.clone());
         }
@@ -65,7 +65,7 @@ fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
     let name = metadata["name"].as_str().unwrap_or_default();
     let prefix = metadata["generateName"].as_str().unwrap_or_default();
     if !prefix.is_empty() {
-        // the suffix to come makes a trailing dash or dot fine
+        // the generated suffix makes a trailing dash or dot valid
         let sample = prefix.strip_suffix(['-', '.']).map_or_else(|| prefix.to_owned(), |p| format!("{p}a"));
         for problem in names::problems(rule, &sample) {
             causes.push(Cause::invalid("metadata.generateName", &Value::from(prefix), problem));
@@ -92,7 +92,7 @@ fn content(resource: &Resource, value: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Everything wrong with labels.
+/// Adds all validation errors of labels.
 pub(super) fn labels(labels: &Value, path: &str, causes: &mut Vec<Cause>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         for problem in names::qualified_name_problems(key) {
@@ -105,7 +105,7 @@ pub(super) fn labels(labels: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Everything wrong with annotations.
+/// Adds all validation errors of annotations.
 pub(super) fn annotations(annotations: &Value, path: &str, causes: &mut Vec<Cause>) {
     let mut size = 0;
     for (key, value) in annotations.as_object().into_iter().flatten() {
@@ -165,7 +165,7 @@ fn owners(owners: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// An owner reference with its fields in the order of the type.
+/// Returns an owner reference with its fields in the order of the Go type.
 fn shown_owner(owner: &Value) -> String {
     let fields: Vec<String> = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"]
         .iter()
@@ -174,7 +174,7 @@ fn shown_owner(owner: &Value) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-/// Drops owner references whose uid comes before; a warning if there were any.
+/// Drops owner references whose uid occurs earlier in the list. Returns a warning if there were any.
 pub(super) fn dedupe_owners(metadata: &mut Value) -> Option<String> {
     let owners = metadata.get_mut("ownerReferences")?.as_array_mut()?;
     let mut seen: Vec<Value> = Vec::new();
@@ -222,7 +222,7 @@ fn finalizers(resource: &Resource, finalizers: &Value, causes: &mut Vec<Cause>) 
     }
 }
 
-/// Whether a finalizer is one of the standard ones or has a domain. Custom resources are only warned.
+/// Whether a finalizer is one of the standard ones or has a domain. For custom resources a violation is only a warning.
 fn is_distinct(resource: &Resource, name: &str) -> bool {
     resource.custom().is_some()
         || resource.group == "apiextensions.k8s.io"
@@ -263,9 +263,9 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Names of finalizers that are qualified, so that they are unique.
+/// Returns a warning for each new finalizer without a domain, because its name may not be unique.
 pub(super) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
-    // Custom resources get a shorter message.
+    // For custom resources, the message is shorter.
     let path = if resource.custom().is_some() { "" } else { " including a path (/)" };
     let old = live.map(|l| &l["metadata"]["finalizers"]);
     value["metadata"]["finalizers"]

@@ -1,8 +1,8 @@
-//! What a plain server does with the built-in kinds: defaults, what it sets itself, what it refuses.
+//! The behaviour of the built-in kinds: defaults, fields that the server sets, and validation.
 //!
-//! Each row of [`crate::kinds::builtin::TABLE`] names its [`Strategy`]; one file holds the strategies of a kind or family.
-//! The functions here do what is the same for all kinds, then ask the strategy. A custom resource has none: its schema says
-//! everything.
+//! Each row of [`crate::kinds::builtin::TABLE`] names its [`Strategy`]; one file holds the strategies of a kind or of a
+//! family of kinds. The functions here do what is the same for all kinds, then call the strategy. A custom resource has no
+//! strategy: its schema defines everything.
 
 mod account;
 mod apps;
@@ -64,12 +64,12 @@ use crate::{
     status::{ApiError, Cause},
 };
 
-/// The strategy of a kind; custom resources have none.
+/// Returns the strategy of a built-in kind. Custom resources have none.
 fn of(resource: &Resource) -> Option<&'static dyn Strategy> {
     resource.built_in().map(|row| row.strategy)
 }
 
-/// Fills in the defaults of a built-in kind, in the form that the reference would write the object.
+/// Fills in the defaults of a built-in kind and brings the object into the form in which kube-apiserver writes it.
 pub(crate) fn default(resource: &Resource, value: &mut Value) {
     drop_nulls(value);
     if !value["metadata"].is_object() {
@@ -84,7 +84,7 @@ pub(crate) fn default(resource: &Resource, value: &mut Value) {
     quantity::canonicalise(value);
 }
 
-/// Typed label selectors do not write what is empty.
+/// Drops the empty parts of label selectors, which Go's typed selectors omit.
 fn tidy_selectors(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -101,7 +101,7 @@ fn tidy_selectors(value: &mut Value) {
     }
 }
 
-/// What the server says in a new object: no status from outside, generation 1.
+/// Prepares a new object: drops its status and sets generation 1.
 pub(crate) fn prepare_create(resource: &Resource, value: &mut Value) {
     if resource.has_status()
         && let Some(object) = value.as_object_mut()
@@ -121,6 +121,13 @@ pub(crate) fn prepare_create(resource: &Resource, value: &mut Value) {
     }
 }
 
+/// What a valid new object gets before it is stored.
+pub(crate) fn settle(resource: &Resource, value: &mut Value) {
+    if let Some(strategy) = of(resource) {
+        strategy.settle(value);
+    }
+}
+
 /// What an update of the object itself cannot change: its status.
 pub(crate) fn prepare_update(resource: &Resource, value: &mut Value, live: &Value) {
     if resource.has_status() {
@@ -131,7 +138,7 @@ pub(crate) fn prepare_update(resource: &Resource, value: &mut Value, live: &Valu
     }
 }
 
-/// What an update of a subresource cannot change: everything else.
+/// Restores everything that an update of this subresource cannot change.
 pub(crate) fn prepare_subresource(resource: &Resource, subresource: &str, value: &mut Value, live: &Value) {
     if matches!(subresource, "scale" | "finalize") {
         keep(value, live, "status");
@@ -166,7 +173,7 @@ pub(crate) fn prepare_subresource(resource: &Resource, subresource: &str, value:
     strategy.prepare_status(value, live);
 }
 
-/// Keeps the labels in an update of the status.
+/// Restores the labels in an update of the status.
 fn keep_labels(value: &mut Value, live: &Value) {
     put(&mut value["metadata"], "labels", live["metadata"].get("labels").cloned());
 }
@@ -186,7 +193,7 @@ fn put(value: &mut Value, key: &str, content: Option<Value>) {
     }
 }
 
-/// Generation counts changes of what the user wants.
+/// Increments the generation if the write changes the desired state.
 pub(crate) fn bump_generation(
     resource: &Resource,
     subresource: Option<&str>,
@@ -206,7 +213,7 @@ pub(crate) fn bump_generation(
     }
 }
 
-/// Marking an object for deletion is a change of what the user wants, too.
+/// Increments the generation when the object is marked for deletion.
 pub(crate) fn bump_for_deletion(value: &mut Value) {
     if let Some(old) = value["metadata"]["generation"].as_i64().filter(|g| *g > 0) {
         value["metadata"]["generation"] = Value::from(old + 1);
@@ -230,7 +237,7 @@ fn keeps_generation(resource: &Resource) -> bool {
     resource.built_in().is_some_and(|row: &BuiltIn| row.generation)
 }
 
-/// Everything wrong with an object of a built-in kind, and with the metadata of any object.
+/// Validates an object of a built-in kind, or the metadata of a custom resource.
 pub(crate) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = metadata::validate(resource, value, live);
     if let Some(custom) = resource.custom() {
@@ -250,7 +257,7 @@ pub(crate) fn validate(resource: &Resource, value: &Value, live: Option<&Value>)
     causes
 }
 
-/// Everything wrong with a write to a subresource.
+/// Validates a write to a subresource.
 pub(crate) fn validate_subresource(
     resource: &Resource,
     subresource: &str,
@@ -269,39 +276,40 @@ pub(crate) fn validate_subresource(
     causes
 }
 
-/// Texts for `Warning` headers about things that work, but not as one may think.
+/// Returns texts for `Warning` headers, about settings that are valid but may surprise the user.
 pub(crate) fn warnings(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<String> {
     let mut warnings = metadata::warnings(resource, value, live);
     warnings.extend(of(resource).unwrap_or(&Plain).warnings(value));
     warnings
 }
 
-/// Drops owners that are named twice; the warning to send.
+/// Drops duplicate owner references. Returns the warning to send.
 pub(crate) fn dedupe_owners(value: &mut Value) -> Option<String> {
     metadata::dedupe_owners(value.get_mut("metadata")?)
 }
 
-/// The rule for names of a kind.
+/// Returns the rule for the names of a kind.
 pub(crate) fn name_rule(resource: &Resource) -> NameRule {
     of(resource).unwrap_or(&Plain).name_rule()
 }
 
-/// Whether a PUT creates a missing object of this kind.
+/// Whether a PUT may create an object of this kind if it does not exist.
 pub(crate) fn creates_on_update(resource: &Resource) -> bool {
     of(resource).is_some_and(Strategy::creates_on_update)
 }
 
-/// Whether a deletion is answered with the object rather than with a Status.
+/// Whether the answer to a deletion is the object instead of a Status.
 pub(crate) fn shows_deleted(resource: &Resource) -> bool {
     of(resource).is_some_and(Strategy::shows_deleted)
 }
 
-/// Fields that a built-in kind can be selected by, besides name and namespace.
+/// Returns the fields that can select objects of a built-in kind, besides name and namespace.
 pub(crate) fn selectable(resource: &Resource) -> &'static [&'static str] {
     of(resource).unwrap_or(&Plain).selectable()
 }
 
-/// Gives an object what it holds of the server's own; what is taken goes back unless the write succeeds.
+/// Allocates what the server hands out to an object, such as addresses. The allocation is freed again unless the write
+/// succeeds.
 pub(crate) fn allocate(
     state: &Arc<State>,
     resource: &Resource,
@@ -311,27 +319,28 @@ pub(crate) fn allocate(
     of(resource).unwrap_or(&Plain).allocate(state, resource, value, live)
 }
 
-/// Refuses to delete what must stay.
+/// Refuses the deletion of objects that must stay.
 pub(crate) fn check_deletion(resource: &Resource, name: &str) -> Result<(), ApiError> {
     of(resource).unwrap_or(&Plain).check_deletion(resource, name)
 }
 
-/// Seconds that an object has to stop.
+/// Returns the grace period in seconds.
 pub(crate) fn grace(resource: &Resource, stored: &Value, asked: Option<i64>) -> i64 {
     of(resource).unwrap_or(&Plain).grace(stored, asked)
 }
 
-/// Whether something besides the finalizers of the metadata keeps a deleted object.
+/// Whether anything other than the finalizers in the metadata delays the deletion of an object.
 pub(crate) fn is_held(resource: &Resource, value: &Value) -> bool {
     of(resource).unwrap_or(&Plain).is_held(value)
 }
 
-/// Changes an object that is marked for deletion and stays for now.
+/// Changes an object that is marked for deletion but is not deleted yet.
 pub(crate) fn terminate(resource: &Resource, value: &mut Value) {
     of(resource).unwrap_or(&Plain).terminate(value);
 }
 
-/// What follows from a write, of built-in kinds and of the last object of a definition that is going.
+/// Applies the consequences of a write: those of the kind's strategy, and the removal of a definition whose last object is
+/// gone.
 pub(crate) fn after_write(state: &State, resource: &Resource, before: Option<&Value>, after: Option<&Value>) {
     if let Some(strategy) = of(resource) {
         strategy.after_write(state, before, after);
@@ -346,7 +355,7 @@ pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
     apps::matches(selector, labels)
 }
 
-/// A label selector object as text, as scales show it: `a=b,c in (d,e)`.
+/// Formats a label selector object as text, as a Scale shows it: `a=b,c in (d,e)`.
 pub(crate) fn selector_text(selector: &Value) -> String {
     let mut parts: Vec<String> = selector["matchLabels"]
         .as_object()
@@ -370,7 +379,7 @@ pub(crate) fn selector_text(selector: &Value) -> String {
     parts.join(",")
 }
 
-/// Typed objects have no nulls; neither have ours.
+/// Drops nulls, which typed objects do not have.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -382,14 +391,14 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Sets a field that is missing.
+/// Sets a field if it is missing or null.
 fn fill(object: &mut Value, key: &str, default: impl Into<Value>) {
     if object.get(key).is_none_or(Value::is_null) {
         object[key] = default.into();
     }
 }
 
-/// Removes a field that is empty.
+/// Removes each of the fields that is empty.
 fn drop_empty(object: &mut Value, keys: &[&str]) {
     let Some(map) = object.as_object_mut() else { return };
     for key in keys {

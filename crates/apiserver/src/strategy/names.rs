@@ -1,6 +1,6 @@
-//! Rules for names, labels and keys, with the texts of the reference.
+//! Rules for names, labels and keys, with the error messages of kube-apiserver.
 
-/// What names of a kind must look like.
+/// The rule for names of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRule {
     /// Dotted lower-case labels, at most 253 bytes.
@@ -9,7 +9,7 @@ pub(crate) enum NameRule {
     Label,
     /// One lower-case label that starts with a letter.
     Label1035,
-    /// Anything that fits into a path segment.
+    /// Any text that fits into a path segment.
     PathSegment,
 }
 
@@ -20,7 +20,7 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
-/// Everything wrong with a name.
+/// Returns all violations of the rule.
 pub(crate) fn problems(rule: NameRule, name: &str) -> Vec<String> {
     let mut found = Vec::new();
     match rule {
@@ -70,7 +70,7 @@ fn too_long(most: usize) -> String {
     format!("must be no more than {most} characters")
 }
 
-/// A lower-case DNS label, of any length.
+/// Whether a text is a lower-case DNS label, of any length.
 pub(crate) fn is_label(name: &str) -> bool {
     let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     !name.is_empty()
@@ -79,7 +79,7 @@ pub(crate) fn is_label(name: &str) -> bool {
         && name.ends_with(inside)
 }
 
-/// Dotted lower-case DNS labels, of any length.
+/// Whether a text consists of lower-case DNS labels with dots between them, of any length.
 pub(crate) fn is_subdomain(name: &str) -> bool {
     name.split('.').all(is_label)
 }
@@ -91,12 +91,12 @@ fn is_name_part(name: &str) -> bool {
         && name.ends_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// Why a key of labels, annotations or finalizers is wrong: the first reason.
+/// Returns the first violation in a key of labels, annotations or finalizers.
 pub(crate) fn qualified_name_problem(key: &str) -> Option<String> {
     qualified_name_problems(key).into_iter().next()
 }
 
-/// Everything wrong with a key: its prefix and its name are judged each by itself, and one that is empty is wrong in two ways.
+/// Returns all violations in a key. The prefix and the name are checked separately, and an empty name violates two rules.
 pub(crate) fn qualified_name_problems(key: &str) -> Vec<String> {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -125,12 +125,24 @@ pub(crate) fn qualified_name_problems(key: &str) -> Vec<String> {
     problems
 }
 
-/// Why a label value is wrong.
+/// Returns why a label value is invalid.
 pub(crate) fn label_value_problem(value: &str) -> Option<String> {
     if value.len() > 63 {
         return Some(too_long(63));
     }
     (!value.is_empty() && !is_name_part(value)).then(|| LABEL_VALUE.to_owned())
+}
+
+/// What is said of a name that is fine for an object, but not for the host that a pod calls itself.
+pub(crate) fn host_warning(object: &serde_json::Value, used_in: &str) -> Option<String> {
+    let found = problems(NameRule::Label, object["metadata"]["name"].as_str().unwrap_or_default());
+    (!found.is_empty()).then(|| {
+        format!(
+            "metadata.name: this is used in {used_in}, which can result in surprising behavior; a DNS label is \
+             recommended: [{}]",
+            found.join(" ")
+        )
+    })
 }
 
 /// Why a key of a ConfigMap or Secret is wrong.

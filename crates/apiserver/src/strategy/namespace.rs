@@ -34,7 +34,7 @@ impl Strategy for Namespace {
     }
 
     fn prepare_update(&self, value: &mut Value, live: &Value) {
-        // only `finalize` changes the finalizers of the spec
+        // only the `finalize` subresource changes the finalizers in the spec
         if let Some(finalizers) = live["spec"].get("finalizers") {
             value["spec"]["finalizers"] = finalizers.clone();
         }

@@ -119,7 +119,7 @@ fn ingress(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A DNS name, or one whose first label is `*`.
+/// Checks for a DNS name, or for a DNS name whose first label is `*`.
 fn dns_name(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     let host = value.as_str().unwrap_or_default();
     if let Some(rest) = host.strip_prefix("*.") {

@@ -1,4 +1,4 @@
-//! What limits others: disruption budgets, priorities, quotas and ranges.
+//! Kinds that limit other objects: disruption budgets, priority classes, quotas and limit ranges.
 
 use serde_json::{Value, json};
 
@@ -87,12 +87,12 @@ impl Strategy for LimitRange {
     }
 }
 
-/// Everything wrong with a disruption budget.
+/// Returns all validation errors of a disruption budget.
 fn validate_budget(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &value["spec"];
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-        // Shown as Go shows the type.
+        // The error shows the value in Go's field order.
         let shown = format!(
             "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
             spec["minAvailable"],
@@ -119,7 +119,7 @@ fn validate_budget(value: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Everything wrong with a priority class.
+/// Returns all validation errors of a priority class.
 fn validate_priority(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = text(&value["metadata"], "name");
@@ -149,7 +149,7 @@ fn validate_priority(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-/// Everything wrong with a quota.
+/// Returns all validation errors of a quota.
 fn validate_quota(value: &Value) -> Vec<Cause> {
     const COUNTED: [&str; 10] = [
         "pods",
@@ -216,7 +216,8 @@ fn validate_quota(value: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What a maximum of containers means for what is not given.
+/// Fills in `default` and `defaultRequest` of container limits: `default` from `max`, `defaultRequest` from `default` and
+/// `min`.
 fn default_range(value: &mut Value) {
     if let Some(spec) = value.pointer_mut("/spec").and_then(Value::as_object_mut)
         && spec.get("limits").and_then(Value::as_array).is_none_or(Vec::is_empty)
@@ -241,7 +242,7 @@ fn default_range(value: &mut Value) {
     }
 }
 
-/// Everything wrong with a range.
+/// Validates a limit range.
 fn validate_range(value: &Value) -> Vec<Cause> {
     const TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
     let mut causes = Vec::new();

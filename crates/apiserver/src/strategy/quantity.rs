@@ -1,9 +1,9 @@
-//! Resource quantities in their canonical form, where built-in kinds have them.
+//! Canonical form of the resource quantities in built-in kinds.
 
 pub(crate) use longboat_quantity::Quantity;
 use serde_json::Value;
 
-/// Rewrites the quantities of an object in their canonical form, wherever a built-in kind has one.
+/// Rewrites each quantity of an object in its canonical form.
 pub(super) fn canonicalise(value: &mut Value) {
     match value {
         Value::Object(map) => {

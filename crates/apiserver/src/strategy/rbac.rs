@@ -83,7 +83,7 @@ fn validate(kind: Rbac, value: &Value, live: Option<&Value>) -> Vec<Cause> {
             validate_rule(kind, rule, &format!("rules[{index}]"), &mut causes);
         }
         if live.is_some() {
-            // updates look at the rules twice, and say so twice
+            // an update validates the rules twice, and reports each error twice
             causes.extend(causes.clone());
         }
         return causes;

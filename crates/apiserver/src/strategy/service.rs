@@ -1,4 +1,4 @@
-//! Services: defaults, and the addresses they get.
+//! Services: defaults, and the allocation of their addresses.
 
 use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
@@ -68,7 +68,7 @@ impl Strategy for Service {
     }
 }
 
-/// Fills in a Service.
+/// Fills in the defaults of a Service.
 fn default(value: &mut Value) {
     let spec = &mut value["spec"];
     if !spec.is_object() {
@@ -117,7 +117,7 @@ fn default(value: &mut Value) {
     }
 }
 
-/// An update that does not name its addresses keeps them.
+/// Keeps the addresses of the live Service if the update does not name addresses.
 fn prepare_update(value: &mut Value, live: &Value) {
     if value["spec"]["type"] == "ExternalName" || live["spec"]["type"] == "ExternalName" {
         return;
@@ -155,7 +155,7 @@ fn on_nodes(service: &Value) -> bool {
     matches!(service["spec"]["type"].as_str(), Some("NodePort" | "LoadBalancer"))
 }
 
-/// What only the old type had goes with it, where the update does not name it anew.
+/// Drops the fields that only the old type has, unless the update sets them.
 fn drop_type_dependent(value: &mut Value, live: &Value) {
     if !on_nodes(live) || on_nodes(value) {
         return;
@@ -177,7 +177,7 @@ fn drop_type_dependent(value: &mut Value, live: &Value) {
     }
 }
 
-/// Addresses taken for a write; given back unless the write succeeds.
+/// Addresses and ports that are allocated for a write. They are freed again unless the write succeeds.
 pub(crate) struct Allocation {
     state: Arc<State>,
     addresses: Vec<Ipv4Addr>,
@@ -187,12 +187,12 @@ pub(crate) struct Allocation {
 // === impl Allocation ===
 
 impl Allocation {
-    /// Of a write that takes none.
+    /// An allocation for a write that needs no addresses.
     pub(super) fn nothing(state: &Arc<State>) -> Self {
         Self { state: Arc::clone(state), addresses: Vec::new(), ports: Vec::new() }
     }
 
-    /// The write succeeded: the object holds the addresses from now on.
+    /// Called after a successful write: the stored object holds the addresses from now on.
     pub(crate) fn keep(mut self) {
         self.addresses.clear();
         self.ports.clear();
@@ -211,7 +211,7 @@ impl Drop for Allocation {
     }
 }
 
-/// Gives a Service its addresses.
+/// Allocates the addresses of a Service.
 fn allocate(
     state: &Arc<State>,
     resource: &Resource,
@@ -266,7 +266,7 @@ fn allocate(
     }
     let address = spec["clusterIP"].clone();
     fill(spec, "clusterIPs", json!([address]));
-    // without a selector somebody else makes the endpoints, of whatever families
+    // without a selector, another controller creates the endpoints, of any IP family
     let anything = spec["clusterIP"] == "None" && spec["selector"].is_null();
     fill(spec, "ipFamilyPolicy", if anything { "RequireDualStack" } else { "SingleStack" });
     let both = anything && spec["ipFamilyPolicy"] == "RequireDualStack";
@@ -316,7 +316,7 @@ fn holds_port(service: &Value, port: u16) -> bool {
     service["spec"]["ports"].as_array().into_iter().flatten().any(|p| p["nodePort"] == port)
 }
 
-/// Gives back what the new state does not hold any more.
+/// Frees the addresses and ports that the new state no longer holds.
 fn release(state: &State, before: Option<&Value>, after: Option<&Value>) {
     let Some(before) = before else { return };
     let held = |object: Option<&Value>| {
@@ -340,13 +340,13 @@ fn release(state: &State, before: Option<&Value>, after: Option<&Value>) {
     old.1.iter().filter(|p| !new.1.contains(p)).for_each(|p| all.free_port(*p));
 }
 
-/// Notes the addresses of services of a state directory.
+/// Records the addresses of the Services that were loaded from a state directory.
 pub(crate) fn restore(state: &State) {
     let mut all = state.addresses.lock();
     for (_, stored) in state.store.list("/services", None).objects {
         for ip in stored.value["spec"]["clusterIPs"].as_array().into_iter().flatten() {
             if let Some(address) = ip.as_str().and_then(|i| i.parse().ok()) {
-                // outside of the range: of another configuration, kept as it is
+                // an address outside the range comes from another configuration, and the Service keeps it
                 let _ = all.take(address);
             }
         }
@@ -358,7 +358,7 @@ pub(crate) fn restore(state: &State) {
     }
 }
 
-/// Fields that have no effect.
+/// Returns warnings about fields that have no effect.
 fn warnings(value: &Value) -> Vec<String> {
     let external = value["spec"]["externalIPs"].as_array().is_some_and(|ips| !ips.is_empty());
     if value["spec"]["type"] == "ExternalName" && external {
@@ -367,7 +367,7 @@ fn warnings(value: &Value) -> Vec<String> {
     Vec::new()
 }
 
-/// Everything wrong with a Service.
+/// Returns all validation errors of a Service.
 fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &value["spec"];

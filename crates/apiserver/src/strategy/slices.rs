@@ -1,4 +1,4 @@
-//! EndpointSlices, and the Endpoints that came before them. Loopback addresses are fine: pods of local mode have them.
+//! EndpointSlices, and the older Endpoints. Loopback addresses are valid, because pods of local mode have them.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::status::Cause;
 
-/// Most addresses of an endpoint.
+/// The most addresses of an endpoint.
 const ADDRESSES: usize = 100;
 const ENDPOINTS: usize = 1000;
 const PORTS: usize = 20_000;
@@ -72,7 +72,7 @@ fn default(value: &mut Value) {
     for endpoint in value.pointer_mut("/endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
         fill(endpoint, "conditions", json!({}));
         if let Some(endpoint) = endpoint.as_object_mut() {
-            // Only read back by clients that wrote it in an older version.
+            // Clients can only read this field, and only if an older API version wrote it.
             endpoint.remove("deprecatedTopology");
         }
     }
@@ -82,7 +82,7 @@ fn default(value: &mut Value) {
     }
 }
 
-/// What works, but not as one may think.
+/// Returns warnings about settings that are valid but may surprise the user.
 fn warnings(value: &Value) -> Vec<String> {
     if value["addressType"] == "FQDN" {
         return vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()];
@@ -90,7 +90,7 @@ fn warnings(value: &Value) -> Vec<String> {
     Vec::new()
 }
 
-/// Everything wrong with a slice.
+/// Returns all validation errors of a slice.
 fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let kind = text(value, "addressType");
@@ -162,7 +162,7 @@ fn validate_endpoint(kind: &str, endpoint: &Value, path: &str, causes: &mut Vec<
     }
 }
 
-/// Refuses addresses that no other machine could reach.
+/// Refuses addresses that other machines cannot reach.
 pub(super) fn special(address: IpAddr, shown: &Value, path: &str, causes: &mut Vec<Cause>) {
     let link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -216,7 +216,7 @@ fn too_many(path: &str, found: usize, most: usize) -> Cause {
     }
 }
 
-/// Everything wrong with the Endpoints of a Service.
+/// Validates an Endpoints object.
 fn validate_endpoints(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (index, subset) in items(value, "subsets").iter().enumerate() {

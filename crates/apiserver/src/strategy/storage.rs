@@ -1,4 +1,4 @@
-//! PersistentVolumes, the claims to them, and StorageClasses.
+//! PersistentVolumes, PersistentVolumeClaims, and StorageClasses.
 
 use serde_json::{Value, json};
 
@@ -31,6 +31,10 @@ impl Strategy for Claim {
 
     fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         validate_claim(value, live)
+    }
+
+    fn warnings(&self, value: &Value) -> Vec<String> {
+        Vec::from_iter(half_a_byte(&value["spec"]["resources"]["requests"], "spec.resources.requests"))
     }
 
     fn shows_deleted(&self) -> bool {
@@ -81,13 +85,21 @@ impl Strategy for StorageClass {
     }
 }
 
-/// Adds the finalizer that keeps an object while it is in use.
+/// Adds the finalizer that protects an object while it is in use.
 fn protect(value: &mut Value, finalizer: &str) {
     let mut finalizers = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if !finalizers.iter().any(|f| f == finalizer) {
         finalizers.push(Value::from(finalizer));
     }
     value["metadata"]["finalizers"] = Value::Array(finalizers);
+}
+
+/// What is said of storage that is no whole number of bytes.
+fn half_a_byte(amounts: &Value, path: &str) -> Option<String> {
+    let size = amounts["storage"].as_str()?;
+    let is_whole = Quantity::parse(size)?.milli() % 1000 == 0;
+    (!is_whole)
+        .then(|| format!("{path}[storage]: fractional byte value {size:?} is invalid, must be an integer"))
 }
 
 /// Drops a source of data that is neither a claim nor a snapshot: it could not be followed.
@@ -107,7 +119,7 @@ fn default_claim(value: &mut Value) {
     }
 }
 
-/// Everything wrong with a claim.
+/// Returns all validation errors of a claim.
 fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &value["spec"];
@@ -144,7 +156,7 @@ fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> {
         }
     }
     if live.is_some() {
-        // updates look at all of this twice, and say so twice
+        // an update validates all of this twice, and reports each error twice
         causes.extend(causes.clone());
     }
     if let Some(live) = live {
@@ -153,14 +165,14 @@ fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-/// Only what a bound claim asks for, and what the cluster fills in, may change.
+/// Refuses changes of a claim's spec, except for the requests of a bound claim and the fields that the cluster fills in.
 fn immutable(value: &Value, live: &Value, causes: &mut Vec<Cause>) {
     let (spec, old) = (&value["spec"], &live["spec"]);
     let mut kept = spec.clone();
     if text(old, "volumeName").is_empty() {
         super::put(&mut kept, "volumeName", old.get("volumeName").cloned());
     }
-    // a claim that names no class gets the default one later
+    // a claim without a class gets the default class later
     if old["storageClassName"].is_null() {
         super::put(&mut kept, "storageClassName", None);
     }
@@ -188,7 +200,7 @@ fn immutable(value: &Value, live: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A spec without the empty parts of its resources, which mean the same as none.
+/// Returns the spec without the empty parts of its resources, which mean the same as missing ones.
 fn without_empty(spec: &Value) -> Value {
     let mut spec = spec.clone();
     if spec["resources"].is_object() {
@@ -198,7 +210,7 @@ fn without_empty(spec: &Value) -> Value {
     spec
 }
 
-/// Everything wrong with a class.
+/// Validates a storage class.
 fn validate_class(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let provisioner = text(value, "provisioner");
@@ -232,9 +244,9 @@ fn validate_class(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-/// Everything wrong with a volume of the cluster.
+/// Validates a persistent volume.
 fn validate_volume(value: &Value) -> Vec<Cause> {
-    /// What a volume can be: those that are still served.
+    /// The volume sources that are still served.
     const TYPES: [&str; 9] = ["hostPath", "nfs", "iscsi", "fc", "local", "csi", "cephfs", "rbd", "azureFile"];
     const OLD: [&str; 13] = [
         "gcePersistentDisk",

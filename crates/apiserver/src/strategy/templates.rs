@@ -1,4 +1,4 @@
-//! Kinds that keep the template of pods, or an older one, and that nothing runs here.
+//! Kinds that hold a pod template or an older revision, and for which this project has no controller.
 
 use serde_json::{Value, json};
 

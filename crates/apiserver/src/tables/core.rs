@@ -1,4 +1,4 @@
-//! Kinds of core/v1 but for pods.
+//! Tables for the kinds of core/v1 other than pods.
 
 use jiff::Timestamp;
 use serde_json::Value;

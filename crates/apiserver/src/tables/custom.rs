@@ -1,4 +1,4 @@
-//! Custom resources: `additionalPrinterColumns`.
+//! Tables for custom resources, from `additionalPrinterColumns`.
 
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,6 +1,6 @@
-//! Durations in two units, for people.
+//! Durations as text with at most two units.
 
-/// Seconds as `42s`, `5m10s`, `3h`, `12d`.
+/// Formats seconds as `42s`, `5m10s`, `3h`, `12d`.
 pub(super) fn short(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".to_owned();

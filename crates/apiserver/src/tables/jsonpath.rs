@@ -10,7 +10,7 @@ enum Step<'a> {
     Filter(&'a str, &'a str, String),
 }
 
-/// The values at `path` below `object`; none if the path is not understood.
+/// Returns the values at `path` in `object`, or no values if the path is not understood.
 pub(super) fn find<'v>(object: &'v Value, path: &str) -> Vec<&'v Value> {
     let Some(steps) = parse(path) else { return Vec::new() };
     let mut found = vec![object];
@@ -101,7 +101,7 @@ fn parse(path: &str) -> Option<Vec<Step<'_>>> {
     Some(steps)
 }
 
-/// Where the bracket ends, strings and inner brackets skipped.
+/// Returns the position of the closing bracket, skipping strings and inner brackets.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut depth = 0;

@@ -1,4 +1,4 @@
-//! Objects as tables, as `kubectl get` prints them.
+//! The Table form of objects, which `kubectl get` prints.
 
 mod core;
 mod custom;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::{form::Shown, kinds::Resource, respond};
 
-/// What a row carries besides its cells.
+/// What a row carries in addition to its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,
@@ -34,26 +34,26 @@ pub(crate) enum Include {
     Object,
 }
 
-/// A column of a built-in kind: heading, type, format, and whether it is shown only in wide output.
+/// A column of a built-in kind: heading, type, format, and whether it only appears in wide output.
 #[derive(Debug)]
 struct Column(&'static str, &'static str, &'static str, bool);
 
-/// A text column that is always shown.
+/// A text column that always appears.
 const fn text(name: &'static str) -> Column {
     Column(name, "string", "", false)
 }
 
-/// A column of whole numbers that is always shown.
+/// An integer column that always appears.
 const fn integer(name: &'static str) -> Column {
     Column(name, "integer", "", false)
 }
 
-/// A column of true and false that is always shown.
+/// A boolean column that always appears.
 const fn boolean(name: &'static str) -> Column {
     Column(name, "boolean", "", false)
 }
 
-/// A text column of wide output.
+/// A text column that only appears in wide output.
 const fn wide(name: &'static str) -> Column {
     Column(name, "string", "", true)
 }
@@ -61,10 +61,10 @@ const fn wide(name: &'static str) -> Column {
 const NAME: Column = Column("Name", "string", "name", false);
 const AGE: Column = text("Age");
 
-/// The cells of an object's row, at this time.
+/// Returns the cells of an object's row at this time.
 type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 
-/// Reason and message of an object that has ended.
+/// Returns reason and message if the object has ended.
 type Finished = fn(&Value) -> Option<(&'static str, &'static str)>;
 
 /// How a built-in kind is printed.
@@ -72,21 +72,21 @@ type Finished = fn(&Value) -> Option<(&'static str, &'static str)>;
 pub(crate) struct Printer {
     columns: &'static [Column],
     cells: Cells,
-    /// How an object has ended, where rows say so.
+    /// Says how an object has ended, for kinds whose rows show it.
     finished: Option<Finished>,
 }
 
-/// Kinds that have a name and an age.
+/// The printer of kinds with only a name and an age.
 pub(crate) const AGED: Printer =
     Printer::new(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);
 
-/// Kinds that a plain server has no printer for.
+/// The printer of kinds for which kube-apiserver has no printer.
 pub(crate) const CREATED: Printer =
     Printer::new(&[NAME, Column("Created At", "date", "", false)], |object, _| {
         vec![name(object), object["metadata"]["creationTimestamp"].clone()]
     });
 
-/// A table of objects; `apiVersion` and `metadata` are the caller's.
+/// Renders objects as a table. The caller adds `apiVersion` and `metadata`.
 pub(crate) fn render(resource: &Resource, items: &[Shown], include: Include) -> Value {
     let now = Timestamp::now();
     let printer = resource.built_in().map_or(&CREATED, |row| row.printer);
@@ -98,13 +98,13 @@ pub(crate) fn render(resource: &Resource, items: &[Shown], include: Include) -> 
             .iter()
             .map(|Column(name, kind, format, wide)| column(name, kind, format, "", i64::from(*wide)))
             .collect();
-        // printers know the stored form: that of the newest version
+        // printers expect the stored version of an object
         let cells = items.iter().map(|item| (printer.cells)(&hub(resource, item.value()), now)).collect();
         (columns, cells)
     };
     let mut rows =
         items.iter().zip(cells).map(|(item, cells)| row(printer, item, &cells, include)).peekable();
-    // kinds without a printer of their own write no rows as null
+    // for kinds without a printer, kube-apiserver writes an empty list of rows as null
     let plain = columns.len() == 2 && columns[1]["name"] == "Created At";
     let rows = if plain && rows.peek().is_none() { Value::Null } else { rows.collect() };
     json!({"kind": "Table", "columnDefinitions": columns, "rows": rows})
@@ -150,7 +150,7 @@ fn age(object: &Value, now: Timestamp) -> Value {
     Value::from(since(&object["metadata"]["creationTimestamp"], now))
 }
 
-/// The time since a timestamp, short; `<unknown>` without one.
+/// Returns the time since a timestamp in short form, or `<unknown>` without a timestamp.
 fn since(time: &Value, now: Timestamp) -> String {
     match time.as_str().and_then(|t| t.parse::<Timestamp>().ok()) {
         None => "<unknown>".to_owned(),
@@ -158,7 +158,7 @@ fn since(time: &Value, now: Timestamp) -> String {
     }
 }
 
-/// A text, or a placeholder for none.
+/// Returns a text, or the placeholder if there is none.
 fn or(value: &Value, placeholder: &str) -> Value {
     match value {
         Value::String(text) if !text.is_empty() => value.clone(),
@@ -175,7 +175,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Labels or a map selector as `a=b,c=d`.
+/// Formats labels or a map selector as `a=b,c=d`.
 fn labels(map: &Value) -> Value {
     let parts: Vec<String> = map
         .as_object()
@@ -186,19 +186,19 @@ fn labels(map: &Value) -> Value {
     Value::from(if parts.is_empty() { "<none>".to_owned() } else { parts.join(",") })
 }
 
-/// A selector object as text.
+/// Formats a label selector object as text.
 fn selector(selector: &Value) -> Value {
     let text = crate::strategy::selector_text(selector);
     Value::from(if text.is_empty() { "<none>".to_owned() } else { text })
 }
 
-/// Names or images of the containers of a pod spec.
+/// Returns the names or images of the containers of a pod spec.
 fn containers(spec: &Value, key: &str) -> Value {
     let all: Vec<&str> = list(&spec["containers"]).filter_map(|c| c[key].as_str()).collect();
     Value::from(all.join(","))
 }
 
-/// The first three, and how many more.
+/// Joins the first three texts and says how many more there are.
 fn shortened(all: &[String]) -> String {
     match all.len() {
         0 => "<none>".to_owned(),

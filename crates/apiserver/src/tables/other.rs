@@ -1,4 +1,4 @@
-//! The remaining kinds.
+//! Tables for the remaining kinds.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub(crate) const API_SERVICE: Printer =
         vec![name(o), Value::from(served), Value::from(available), age(o, now)]
     });
 
-/// What becomes of a claim, in the words of Kubernetes, joined by commas.
+/// A ResourceClaim. Its state is a list of Kubernetes' own words, joined by commas.
 pub(crate) const RESOURCE_CLAIM: Printer = Printer::new(&[NAME, text("State"), AGE], |o, now| {
     let deleted = o["metadata"]["deletionTimestamp"].is_string();
     let allocated = o["status"]["allocation"].is_object();

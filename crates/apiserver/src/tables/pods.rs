@@ -1,4 +1,4 @@
-//! Pods: readiness, and the one word that says how a pod is.
+//! Tables for pods: readiness, and the status in one word.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(crate) const POD: Printer = Printer {
     finished: Some(finished),
 };
 
-/// Why a pod that has ended is marked in watches of tables.
+/// Returns the reason why a pod has ended, with which watches of tables mark its row.
 fn finished(pod: &Value) -> Option<(&'static str, &'static str)> {
     match pod["status"]["phase"].as_str() {
         Some("Succeeded") => Some(("Succeeded", "The pod has completed successfully.")),
@@ -79,7 +79,7 @@ fn restarts(pod: &Value, now: Timestamp) -> String {
     }
 }
 
-/// `Running`, `CrashLoopBackOff`, `Init:0/1`, `Terminating`, …
+/// Returns the status: `Running`, `CrashLoopBackOff`, `Init:0/1`, `Terminating`, …
 fn word(pod: &Value) -> String {
     let status = &pod["status"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Deployments and the other workloads.
+//! Tables for Deployments and other workloads.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -281,12 +281,12 @@ fn targets(object: &Value) -> String {
     }
 }
 
-/// The selector column.
+/// Returns the content of the selector column.
 fn selects(object: &Value) -> Value {
     selector(&object["spec"]["selector"])
 }
 
-/// How long something took, or has taken up to now.
+/// Returns how long something lasted, or has lasted so far.
 fn lasted(start: &Value, end: &Value, now: Timestamp) -> String {
     let parse = |value: &Value| value.as_str().and_then(|t| t.parse::<Timestamp>().ok());
     match (parse(start), parse(end)) {

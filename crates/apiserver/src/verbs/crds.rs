@@ -1,4 +1,4 @@
-//! What follows from CustomResourceDefinitions: conditions, and the resources they bring.
+//! The effects of CustomResourceDefinitions: their conditions, and the resources that they define.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -13,10 +13,10 @@ use crate::{
 };
 
 const TABLE: &str = "apiextensions.k8s.io/customresourcedefinitions";
-/// Finalizer that keeps a definition until its objects are gone.
+/// The finalizer that keeps a definition until all its objects are deleted.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Serves the definitions of a state directory.
+/// Serves the definitions that were loaded from a state directory.
 pub(crate) fn restore(state: &State) {
     for (key, stored) in state.store.list(TABLE, None).objects {
         serve(state, &key.name, &stored.value);
@@ -42,7 +42,7 @@ pub(crate) fn changed(state: &State, before: Option<&Value>, after: Option<&Valu
     }
 }
 
-/// Names that a deleted or renamed definition held may be free for others now.
+/// Evaluates definitions with name conflicts again: a deleted or renamed definition may have freed their names.
 fn reconsider_others(state: &State) {
     for (key, stored) in state.store.list(TABLE, None).objects {
         let accepted = stored.value["status"]["conditions"]
@@ -56,7 +56,7 @@ fn reconsider_others(state: &State) {
     }
 }
 
-/// Brings the status of a definition up to date, and serves what it says.
+/// Updates the status of a definition, and serves its versions.
 fn reconsider(state: &State, name: &str) {
     let Some(stored) = state.store.get(TABLE, &Key::new("", name)) else {
         return;
@@ -89,7 +89,7 @@ fn update_status(crd: &mut Value, others: &[&Value]) {
     }
 }
 
-/// Marks a definition for deletion: it stays until its objects are gone.
+/// Marks a definition for deletion. It stays until all its objects are deleted.
 pub(crate) fn mark_deleted(crd: &mut Value) {
     let mut finalizers = crd["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     if !finalizers.iter().any(|f| f == CLEANUP) {
@@ -117,7 +117,7 @@ fn serve(state: &State, name: &str, crd: &Value) {
     state.registry.put_custom(name, resources);
 }
 
-/// Deletes the objects of a definition that is going, and lets it go when none is left.
+/// Deletes the objects of a definition that is being deleted, then the definition once no object is left.
 fn empty(state: &State, name: &str) {
     let key = Key::new("", name);
     let Some(stored) = state.store.get(TABLE, &key) else { return };
@@ -151,7 +151,7 @@ fn empty(state: &State, name: &str) {
     finish(state, &key);
 }
 
-/// A custom object went: if its definition was waiting for that, it goes too.
+/// Called when a custom resource is gone. Deletes its definition if the definition was waiting for that.
 pub(crate) fn instance_gone(state: &State, crd_name: &str) {
     let key = Key::new("", crd_name);
     let Some(stored) = state.store.get(TABLE, &key) else { return };

@@ -17,9 +17,9 @@ use crate::{
     strategy,
 };
 
-/// Letters of generated names: no vowels, so no words.
+/// Characters of generated names. Without vowels, they do not form words.
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How often another suffix is tried when a generated name is taken.
+/// How many suffixes to try if a generated name is taken.
 const TRIES: usize = 8;
 
 /// `POST …/<plural>`.
@@ -30,7 +30,7 @@ pub(crate) async fn create(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     respond::object(call.request, &call.resource, 201, &shown)
 }
 
-/// Creates a decoded object. `track` is false where managedFields were made by an apply.
+/// Creates a decoded object. `track` is `false` if an apply has already computed managedFields.
 pub(crate) async fn object(
     call: &mut Call<'_>,
     mut value: Value,
@@ -39,7 +39,7 @@ pub(crate) async fn object(
 ) -> Result<Shown, ApiError> {
     let resource = std::sync::Arc::clone(&call.resource);
     check_namespace(call, &mut value)?;
-    // it is the storage that objects to a revision, and a dry run does not come to it
+    // kube-apiserver's storage layer refuses the revision, and a dry run does not reach the storage
     if !dry_run && value["metadata"]["resourceVersion"].as_str().is_some_and(|v| !v.is_empty()) {
         return Err(ApiError::unforeseen("resourceVersion should not be set on objects to be created"));
     }
@@ -90,12 +90,12 @@ async fn attempt(
             force: false,
             now: Timestamp::now(),
         };
-        // what webhooks and the server itself add belongs to nobody
+        // fields that webhooks or the server itself add have no owner
         patching::track(&write, None, &mut value);
     }
     let mut value = admit::mutate(call.state, &review, value, &mut call.warnings).await?;
     rbac::escalation::check(&call.state.store, &call.request.user, resource, &value, None)?;
-    // webhooks that change the object see it without uid and times, as in the reference
+    // webhooks that change the object see it without uid and times, as in kube-apiserver
     stamp(resource, &mut value);
     call.warnings.extend(strategy::dedupe_owners(&mut value));
     strategy::prepare_create(resource, &mut value);
@@ -112,6 +112,7 @@ async fn attempt(
         return Err(ApiError::invalid(resource.about_kind(&name), &causes));
     }
     call.warnings.extend(strategy::warnings(resource, &value, None));
+    strategy::settle(resource, &mut value);
     admit::validate(call.state, &review, Some(&value), &mut call.warnings).await?;
     let key = Key::new(namespace.clone(), name.clone());
     let exists = |call: &Call<'_>| {
@@ -142,7 +143,7 @@ async fn attempt(
     }
 }
 
-/// Refuses an object that could not be read back: defaults and managed fields can make it deeper than its body was.
+/// Refuses an object that is too deep to be read back: defaults and managed fields may have made it deeper than its body.
 pub(crate) fn refuse_deep(resource: &Resource, value: &Value) -> Result<(), ApiError> {
     depth::check(value).map_err(|error| {
         let name = value["metadata"]["name"].as_str().unwrap_or_default();
@@ -155,7 +156,7 @@ pub(crate) fn refuse_deep(resource: &Resource, value: &Value) -> Result<(), ApiE
     })
 }
 
-/// Fills in the namespace of the path, or refuses another one.
+/// Fills in the namespace of the path. Refuses an object with another namespace.
 pub(crate) fn check_namespace(call: &Call<'_>, value: &mut Value) -> Result<(), ApiError> {
     if !value["metadata"].is_object() {
         value["metadata"] = json!({});
@@ -179,7 +180,7 @@ pub(crate) fn check_namespace(call: &Call<'_>, value: &mut Value) -> Result<(), 
     Ok(())
 }
 
-/// New objects need a namespace that exists and is not on its way out.
+/// Refuses a new object whose namespace does not exist or is terminating.
 fn check_namespace_exists(call: &Call<'_>, namespace: &str, name: &str) -> Result<(), ApiError> {
     if namespace.is_empty() {
         return Ok(());
@@ -210,7 +211,7 @@ fn check_namespace_exists(call: &Call<'_>, namespace: &str, name: &str) -> Resul
     Err(error)
 }
 
-/// What the server itself says in the metadata of a new object.
+/// Sets the metadata that the server controls in a new object.
 fn stamp(resource: &Resource, value: &mut Value) {
     let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) else {
         return;
@@ -223,7 +224,7 @@ fn stamp(resource: &Resource, value: &mut Value) {
     let generates = metadata.get("name").and_then(Value::as_str).is_none_or(str::is_empty);
     let prefix = metadata.get("generateName").and_then(Value::as_str).unwrap_or_default();
     if generates && !prefix.is_empty() {
-        // names are cut so that they stay within 63 bytes with the suffix
+        // the prefix is truncated, so that the name with its suffix stays within 63 bytes
         let kept: String = prefix.chars().take(58).collect();
         metadata.insert("name".to_owned(), Value::from(format!("{kept}{}", suffix())));
     }

@@ -1,4 +1,4 @@
-//! Objects as requests bring them: decoding, checks of kind and version, fields that are not known.
+//! Objects in requests: decoding, checks of kind and version, unknown fields.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::{
     strategy,
 };
 
-/// Media types that bodies can have.
+/// The media types that a body can have.
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const ACCEPTED_CUSTOM: &str = "application/json, application/yaml";
 
@@ -69,7 +69,7 @@ pub(crate) fn document(call: &Call<'_>, resource: &Resource) -> Result<Document,
     }
 }
 
-/// Why a document has no kind and version, in the words of Go's decoder, if it is no object.
+/// If a document is not an object, returns why Go's decoder finds no kind and version in it.
 pub(crate) fn not_an_object(value: &Value) -> Option<String> {
     if value.is_object() || value.is_null() {
         return None;
@@ -81,7 +81,7 @@ pub(crate) fn not_an_object(value: &Value) -> Option<String> {
     ))
 }
 
-/// Checks that `apiVersion` and `kind` are those of the resource; built-in kinds may leave them out.
+/// Checks that `apiVersion` and `kind` are those of the resource. Built-in kinds may omit both.
 pub(crate) fn identify(resource: &Resource, mut value: Value, body: &[u8]) -> Result<Value, ApiError> {
     if value.is_null() {
         value = Value::Object(serde_json::Map::new());
@@ -143,7 +143,7 @@ pub(crate) fn identify(resource: &Resource, mut value: Value, body: &[u8]) -> Re
     }
     if !api_version.is_empty() && api_version != expected {
         let (group, version) = split_api_version(&api_version);
-        // a group that never had the kind fails to decode; another version of a group that has it decodes, and does not fit
+        // a kind that the group never had fails to decode; another version in the same group decodes, but does not match
         if group != resource.group || group.is_empty() {
             return Err(ApiError::bad_request(format!(
                 "{} in version \"{version}\" cannot be handled as a {}: no kind \"{}\" is registered for version \
@@ -164,7 +164,8 @@ fn wrong_version(given: &str, expected: &str) -> ApiError {
     ))
 }
 
-/// Types, unknown and duplicate fields, defaults: what decoding into a typed object would do.
+/// Does what decoding into a typed Go object would do: checks types, reports unknown and duplicate fields, fills in
+/// defaults.
 pub(crate) fn normalise(
     call: &mut Call<'_>,
     resource: &Resource,
@@ -198,7 +199,7 @@ pub(crate) fn normalise(
     Ok(value)
 }
 
-/// Drops fields that are not known; their paths.
+/// Removes unknown fields. Returns their paths.
 pub(crate) fn prune(resource: &Resource, value: &mut Value) -> Vec<String> {
     if let Some(custom) = resource.custom() {
         return custom.schema.prune(value);
@@ -208,7 +209,7 @@ pub(crate) fn prune(resource: &Resource, value: &mut Value) -> Vec<String> {
     unknown
 }
 
-/// Fills in what the kind's defaults are.
+/// Fills in the defaults of the kind.
 pub(crate) fn default(resource: &Resource, value: &mut Value) {
     match resource.custom() {
         Some(custom) => custom.schema.default(value),
@@ -223,7 +224,7 @@ fn unreadable(resource: &Resource, why: &str) -> ApiError {
     ))
 }
 
-/// The start of a body as the reference shows it: text if it is printable JSON, else hexadecimal.
+/// Returns the start of a body as kube-apiserver shows it: as text if it is printable JSON, else in hexadecimal.
 fn excerpt(body: &[u8]) -> String {
     const MOST: usize = 30;
     if body.is_empty() {

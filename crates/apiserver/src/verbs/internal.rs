@@ -1,5 +1,4 @@
-//! Deletions that the server itself decides on, with everything that a request would bring (webhooks, finalizers,
-//! grace periods).
+//! Deletions by the server itself. They have every effect of a request (webhooks, finalizers, grace periods).
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::{
     store::{Key, Stored},
 };
 
-/// Deletes an object in the background, if it is still the same one.
+/// Deletes an object in the background, if the object with that name still has the same uid.
 pub(crate) async fn delete(
     state: &Arc<State>,
     resource: &Arc<Resource>,

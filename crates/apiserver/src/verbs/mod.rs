@@ -1,4 +1,4 @@
-//! What can be done to objects, one verb per file.
+//! The verbs on objects, one per file.
 
 pub(crate) mod crds;
 pub(crate) mod create;
@@ -38,17 +38,17 @@ pub(crate) struct Call<'a> {
 // === impl Call ===
 
 impl Call<'_> {
-    /// The key that the path names.
+    /// Returns the key of the object that the path names.
     pub(crate) fn key(&self) -> Key {
         Key::new(self.path.namespace.clone().unwrap_or_default(), self.path.name.clone().unwrap_or_default())
     }
 
-    /// The refusal for the object of the path that does not exist.
+    /// Returns the error that the object of the path does not exist.
     pub(crate) fn not_found(&self) -> ApiError {
         ApiError::not_found(self.resource.about(self.path.name.as_deref().unwrap_or_default()))
     }
 
-    /// The namespace that admission reviews name: for a Namespace its own name.
+    /// Returns the namespace that admission reviews name. For a Namespace, it is its own name.
     pub(crate) fn review_namespace<'b>(&'b self, name: &'b str) -> Option<&'b str> {
         if self.resource.group.is_empty() && self.resource.plural == "namespaces" {
             Some(name).filter(|n| !n.is_empty())
@@ -58,7 +58,7 @@ impl Call<'_> {
     }
 }
 
-/// The Status that says that something was done.
+/// Returns a Status that reports success.
 pub(crate) fn success(resource: &Resource, name: &str, uid: &Value) -> Value {
     let mut details = json!({"name": name, "kind": resource.plural});
     if !resource.group.is_empty() {

@@ -17,12 +17,12 @@ use crate::{
     strategy,
 };
 
-/// Done, as these subresources say it.
+/// The success Status of these subresources.
 fn done() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }
 
-/// The body must be about the object of the path.
+/// Checks that the body names the object of the path.
 fn check_name(body: &Value, name: &str, kind: &str) -> Result<(), ApiError> {
     if body["metadata"]["name"] == name {
         return Ok(());
@@ -166,12 +166,12 @@ pub(crate) async fn log(call: &Call<'_>) -> Result<Answer, ApiError> {
     Ok(answer)
 }
 
-/// The pod of the path.
+/// Returns the pod of the path.
 pub(crate) fn pod(call: &Call<'_>) -> Result<std::sync::Arc<Stored>, ApiError> {
     call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())
 }
 
-/// Whoever runs the pods of `node`.
+/// Returns the access to the pods of `node`.
 pub(crate) fn access(
     call: &Call<'_>,
     node: &str,
@@ -179,11 +179,11 @@ pub(crate) fn access(
     if let Some(access) = call.state.pods.read().clone() {
         return Ok(access);
     }
-    // the reference looks for the kubelet of a node that does not exist, and reports it so
+    // kube-apiserver looks for the kubelet of a node that does not exist, and answers with this error
     Err(ApiError::not_found(About { group: "", kind: "pods", name: node }))
 }
 
-/// The pod that the path names, for whoever runs it.
+/// Returns the pod of the path in the form that the node expects.
 pub(crate) fn pod_ref(call: &Call<'_>) -> PodRef {
     PodRef {
         namespace: call.path.namespace.clone().unwrap_or_default(),
@@ -191,7 +191,7 @@ pub(crate) fn pod_ref(call: &Call<'_>) -> PodRef {
     }
 }
 
-/// A node's refusal as the API server forwards it.
+/// Converts an error of the node to an answer of the API server.
 pub(crate) fn refusal(error: PodAccessError) -> ApiError {
     match error {
         PodAccessError::NotFound(message) => ApiError::new(404, "NotFound", message),
@@ -200,7 +200,7 @@ pub(crate) fn refusal(error: PodAccessError) -> ApiError {
     }
 }
 
-/// The node that a pod must have for connections into it.
+/// Returns the node of the pod. A connection into a pod needs one.
 pub(crate) fn connect(call: &Call<'_>) -> Result<String, ApiError> {
     let stored = pod(call)?;
     match stored.value["spec"]["nodeName"].as_str().filter(|n| !n.is_empty()) {

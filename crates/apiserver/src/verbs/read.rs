@@ -16,7 +16,7 @@ use crate::{
     store::{Key, Snapshot},
 };
 
-/// Reads continue tokens as leniently as the reference.
+/// Decodes continue tokens as leniently as kube-apiserver.
 const TOKENS: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -46,9 +46,11 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     let namespace = call.path.namespace.as_deref();
     let table = &call.resource.table;
     let limit = limit.and_then(|l| usize::try_from(l).ok()).filter(|l| *l > 0);
+    let token = continues.map(Token::decode).transpose()?;
     let asked = match query.get("resourceVersion").filter(|v| !v.is_empty()) {
         None => None,
-        Some(_) if continues.is_some() => {
+        Some("0") if token.is_some() => None,
+        Some(_) if token.is_some() => {
             return Err(ApiError::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
@@ -58,9 +60,10 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
                 .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?,
         ),
     };
-    let (snapshot, after) = match continues {
+    // any version will do, so the reference answers from its cache, which knows no pages
+    let limit = limit.filter(|_| asked != Some(0));
+    let (snapshot, after) = match token {
         Some(token) => {
-            let token = Token::decode(token)?;
             let snapshot = call
                 .state
                 .store
@@ -102,7 +105,8 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     respond::list(call.request, &call.resource, &listing)
 }
 
-/// The selectors of a list, watch or collection deletion, whose other options are checked before the fields that they name, as in the reference.
+/// Reads the selectors of a list, a watch or a collection deletion. Like kube-apiserver, this checks the other options
+/// before it checks whether the fields are selectable.
 pub(crate) fn selector(call: &Call<'_>, continues: bool, watch: bool) -> Result<Selector, ApiError> {
     let query = &call.request.query;
     let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
@@ -111,12 +115,12 @@ pub(crate) fn selector(call: &Call<'_>, continues: bool, watch: bool) -> Result<
         .map_err(ApiError::bad_request)?;
     check_options(call, continues, watch)?;
     fields.check(&call.resource).map_err(ApiError::bad_request)?;
-    // the path of a watch may name one object
+    // the path of a watch may name a single object
     let name = call.path.name.clone();
     Ok(Selector { labels, fields, name })
 }
 
-/// Which combinations of `resourceVersion`, `resourceVersionMatch`, `continue` and `sendInitialEvents` make sense.
+/// Refuses combinations of `resourceVersion`, `resourceVersionMatch`, `continue` and `sendInitialEvents` that are not valid.
 fn check_options(call: &Call<'_>, continues: bool, watch: bool) -> Result<(), ApiError> {
     let query = &call.request.query;
     let version = query.get("resourceVersion").unwrap_or_default();
@@ -196,7 +200,7 @@ fn snapshot_at(call: &Call<'_>, asked: Option<u64>, limit: Option<usize>) -> Res
         return Ok(store.list(table, namespace));
     };
     check_reached(asked, store.revision())?;
-    // with a limit and no match rule the reference reads exactly that revision
+    // with a limit and no match rule, kube-apiserver reads exactly that revision
     if matching == "Exact" || (matching.is_empty() && limit.is_some()) {
         return store
             .list_at(table, namespace, asked)
@@ -205,20 +209,20 @@ fn snapshot_at(call: &Call<'_>, asked: Option<u64>, limit: Option<usize>) -> Res
     Ok(store.list(table, namespace))
 }
 
-/// The token with which a list goes on behind an object.
+/// Returns the token with which a list continues after an object.
 pub(crate) fn continue_after(revision: u64, after: Key) -> String {
     Token { revision, after }.encode()
 }
 
-/// A revision in a query, or why it is none.
+/// Parses a revision in a query.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
         format!("resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax")
     })
 }
 
-/// Refuses revisions of the future. The reference waits three seconds first; here every write is visible at once, so
-/// there is nothing to wait for.
+/// Refuses revisions of the future. kube-apiserver waits three seconds first. Here every write is visible at once, so a wait
+/// would not help.
 pub(crate) fn check_reached(asked: u64, current: u64) -> Result<(), ApiError> {
     if asked <= current {
         return Ok(());
@@ -238,12 +242,12 @@ pub(crate) fn check_reached(asked: u64, current: u64) -> Result<(), ApiError> {
     Err(error)
 }
 
-/// Refuses a token that no list gave out.
+/// Refuses a token that no list has returned.
 pub(crate) fn check_token(text: &str) -> Result<(), ApiError> {
     Token::decode(text).map(drop)
 }
 
-/// Where a chunked list goes on.
+/// The position where a chunked list continues.
 struct Token {
     revision: u64,
     after: Key,

@@ -1,4 +1,4 @@
-//! Reviews: questions that are answered and not stored.
+//! Reviews: the server answers them and stores nothing.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     }
     let user = &call.request.user;
     let refuse = |causes: &[Cause]| {
-        // the reference does not name the kind here
+        // kube-apiserver does not name the kind here
         Err(ApiError::invalid(About { group: &call.resource.group, kind: "", name: "" }, causes))
     };
     match call.resource.plural.as_str() {

@@ -1,4 +1,4 @@
-//! `…/<name>/scale`: replicas of anything that has them, as an autoscaling/v1 Scale.
+//! `…/<name>/scale`: the replicas of any scalable object, as an autoscaling/v1 Scale.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ pub(crate) async fn patch(call: &mut Call<'_>) -> Result<Answer, ApiError> {
     write(call, patched.object, applies, dry_run).await
 }
 
-/// A patch must leave a Scale that can be read; fields that a Scale does not have are reported.
+/// Checks that a patch has left a readable Scale. Reports fields that a Scale does not have.
 fn check_patched(call: &mut Call<'_>, scale: &Value, shown: &str) -> Result<(), ApiError> {
     let replicas = &scale["spec"]["replicas"];
     if !replicas.is_null() && replicas.as_i64().is_none_or(|replicas| i32::try_from(replicas).is_err()) {
@@ -118,7 +118,8 @@ fn check_patched(call: &mut Call<'_>, scale: &Value, shown: &str) -> Result<(), 
     }
 }
 
-/// Writes the replicas of a Scale to its object. An applied one comes with the `managedFields` for the object.
+/// Writes the replicas of a Scale to its object. After an apply (`applied`), the Scale carries the `managedFields` of the
+/// object.
 async fn write(call: &mut Call<'_>, scale: Value, applied: bool, dry_run: bool) -> Result<Answer, ApiError> {
     let name = call.path.name.clone().unwrap_or_default();
     let replicas = &scale["spec"]["replicas"];
@@ -166,7 +167,7 @@ fn paths(resource: &Resource) -> ScalePaths {
     })
 }
 
-/// The Scale of an object.
+/// Returns the Scale of an object.
 pub(crate) fn scale_of(resource: &Resource, object: &Value) -> Value {
     let paths = paths(resource);
     let metadata = &object["metadata"];
@@ -192,7 +193,7 @@ pub(crate) fn scale_of(resource: &Resource, object: &Value) -> Value {
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown, "spec": spec, "status": status})
 }
 
-/// The resource as the decoder of Scale bodies names it.
+/// Returns the resource under the kind that the decoder of Scale bodies expects.
 fn scale_resource(resource: &Resource) -> Resource {
     Resource { kind: "Scale".to_owned(), ..resource.clone() }
 }

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::Call;
 use crate::{answer::Answer, clock, request::decode, respond, status::ApiError};
 
-/// Longest and shortest life of a token, in seconds.
+/// The shortest and the longest lifetime of a token, in seconds.
 const LIFE: std::ops::RangeInclusive<i64> = 600..=86_400;
 
-/// Answers with the account's token, which has the rights that RBAC gives it. It holds until the server ends, and the
-/// expiry is only what clients expect.
+/// Answers with the account's token, which has the rights that RBAC gives the account. The token is valid until the server
+/// ends; the answer has an expiry time because clients expect one.
 pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
     if call.state.store.get(&call.resource.table, &call.key()).is_none() {
         return Err(call.not_found());

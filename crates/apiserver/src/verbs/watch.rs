@@ -24,11 +24,12 @@ use crate::{
     tables,
 };
 
-/// Changes taken from the window at once: enough to keep the lock rare, few enough to hold little of the past.
+/// How many changes to take from the window at once: enough to take the lock rarely, few enough to keep little of the past
+/// in memory.
 const BATCH: usize = 256;
-/// How often a watch that asked for bookmarks gets one.
+/// The interval of bookmarks for watches that ask for them.
 const BOOKMARKS: Duration = Duration::from_mins(1);
-/// Longest life of a watch that names no timeout, in seconds; clients open a new one.
+/// The longest lifetime in seconds of a watch without a timeout. Clients then open a new watch.
 const LONGEST: u64 = 1800;
 
 /// Opens a watch.
@@ -52,7 +53,7 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
             read::check_reached(asked, current)?;
         }
     }
-    // subscribing before reading: no change can fall between the two
+    // subscribe before reading, so that no change is lost between the two
     let signal = store.subscribe(&call.resource.table);
     let from_scratch = match initial {
         Some(initial) => initial,
@@ -121,7 +122,7 @@ impl Event {
         Self::Object { kind: "ADDED", object }
     }
 
-    /// What a change looks like to someone who sees only what the selector matches.
+    /// Returns the watch event for a change, from the view of a watcher who only sees the objects that the selector matches.
     fn of(change: Change, selector: &Selector) -> Option<Self> {
         let (before, now) = if selector.is_everything() {
             (change.before.is_some(), !change.deleted)
@@ -138,7 +139,7 @@ impl Event {
             (true, false) => "DELETED",
         };
         let object = match change.before {
-            // out of sight: watchers see the last state that they could see
+            // the object no longer matches: the watcher gets the last state that matched
             Some(before) if kind == "DELETED" && !change.deleted => Arc::new(before.at(change.revision)),
             _ => change.after,
         };
@@ -158,7 +159,7 @@ struct Watcher {
     pending: VecDeque<Event>,
     bookmarks: Option<Interval>,
     deadline: Instant,
-    /// Whether the column definitions of a table were sent.
+    /// Whether the column definitions of the table were sent.
     headed: bool,
     ended: bool,
 }
@@ -166,7 +167,7 @@ struct Watcher {
 // === impl Watcher ===
 
 impl Watcher {
-    /// The next lines; none at the end of the watch.
+    /// Returns the next lines, or `None` at the end of the watch.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.ended {
@@ -184,7 +185,7 @@ impl Watcher {
             if let Err(too_old) = self.advance() {
                 return Some(self.refuse(&ApiError::expired(too_old.to_string())));
             }
-            // A table that is gone has no changes, however far the signal had come.
+            // A dropped table has no changes, even if the signal has a later revision.
             let advanced = self.cursor > before;
             if !self.pending.is_empty() || (advanced && self.cursor < seen) {
                 continue;
@@ -192,7 +193,7 @@ impl Watcher {
             tokio::select! {
                 () = tokio::time::sleep_until(self.deadline) => return None,
                 changed = self.signal.changed() => {
-                    // the table is gone: the custom resource is not served any more
+                    // the table was dropped: the custom resource is no longer served
                     changed.ok()?;
                 }
                 () = tick(self.bookmarks.as_mut()) => {
@@ -206,7 +207,7 @@ impl Watcher {
         }
     }
 
-    /// Takes the next changes out of the window.
+    /// Takes the next changes from the window.
     fn advance(&mut self) -> Result<(), TooOld> {
         let (changes, next) = self.state.store.changes(&self.resource.table, self.cursor, BATCH)?;
         self.cursor = next;
@@ -237,7 +238,7 @@ impl Watcher {
                     match form::show(&self.state, &self.resource, object).await {
                         Ok(shown) => self.write(kind, &shown, &mut out),
                         Err(error) => {
-                            // the reference ends the stream without a word when a conversion fails
+                            // like kube-apiserver, end the stream without an error event when a conversion fails
                             tracing::debug!(%error, "A watch ends: an object cannot be converted.");
                             self.ended = true;
                             break;
@@ -308,6 +309,6 @@ async fn tick(interval: Option<&mut Interval>) {
 }
 
 fn line(kind: &str, object: &Value) -> Bytes {
-    // The type comes first, as kube-apiserver writes it: clients decode the object by it, without a copy.
+    // Like kube-apiserver, this writes the type first. Clients can then decode the object without a copy.
     Bytes::from(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"))
 }

@@ -1,4 +1,4 @@
-//! Asking admission webhooks.
+//! Calls of admission webhooks.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use futures::future::join_all;
@@ -19,7 +19,7 @@ use crate::{
     status::ApiError,
 };
 
-/// Reasons that a webhook may give; others are not passed on.
+/// The reasons that a webhook may give. Other reasons are dropped.
 const REASONS: [&str; 16] = [
     "AlreadyExists",
     "BadRequest",
@@ -39,8 +39,8 @@ const REASONS: [&str; 16] = [
     "Unauthorized",
 ];
 
-/// Asks the mutating webhooks in turn; the object as they leave it, which the caller must default again. Warnings are
-/// appended.
+/// Calls the mutating webhooks one after the other. Returns the changed object, which the caller must default again. Appends
+/// warnings.
 pub(crate) async fn mutate(
     state: &State,
     review: &Review<'_>,
@@ -54,7 +54,8 @@ pub(crate) async fn mutate(
     if hooks.is_empty() {
         return Ok(object);
     }
-    // Webhooks that want to be asked again when others changed the object after them, with the object they left.
+    // Webhooks with a reinvocation policy, each with the object after its call. They are called again if later webhooks
+    // changed the object.
     let mut again: Vec<(&Hook, Option<Value>)> = Vec::new();
     for hook in hooks.iter() {
         let asked = ask_to_change(state, hook, review, &mut object, warnings).await?;
@@ -70,7 +71,7 @@ pub(crate) async fn mutate(
     Ok(object)
 }
 
-/// Asks the validating webhooks, all at once. Warnings are appended.
+/// Calls the validating webhooks concurrently. Appends warnings.
 pub(crate) async fn validate(
     state: &State,
     review: &Review<'_>,
@@ -97,7 +98,8 @@ pub(crate) async fn validate(
     verdict
 }
 
-/// Configurations of webhooks are not subject to webhooks: nobody could remove a broken one.
+/// Whether a resource is exempt from webhooks. Webhook configurations are exempt, because otherwise nobody could remove a
+/// broken one.
 fn exempt(resource: &Resource) -> bool {
     resource.group == "admissionregistration.k8s.io"
 }
@@ -105,11 +107,11 @@ fn exempt(resource: &Resource) -> bool {
 /// The answer of a webhook that allowed the request.
 struct Answer {
     patch: Option<Value>,
-    /// The version that it saw.
+    /// The version of the object that the webhook received.
     api_version: String,
 }
 
-/// Asks one mutating webhook and applies its patch to `object`; whether it was asked.
+/// Calls one mutating webhook and applies its patch to `object`. Returns whether the webhook was called.
 async fn ask_to_change(
     state: &State,
     hook: &Hook,
@@ -134,7 +136,7 @@ async fn ask_to_change(
     Ok(true)
 }
 
-/// Why the patch of a webhook was not carried out, in the words of the reference.
+/// Returns the error for a patch of a webhook that could not be applied, in the words of kube-apiserver.
 fn unpatchable(operations: &Value, refused: Refused) -> ApiError {
     ApiError::internal(match refused {
         Refused::Unprocessable { operation } => {
@@ -152,7 +154,8 @@ fn unpatchable(operations: &Value, refused: Refused) -> ApiError {
     })
 }
 
-/// Asks one webhook, if it wants to be asked: none if not, or if it failed and that is to be ignored.
+/// Calls one webhook if its rules match. Returns `None` if they do not match, or if the call failed and the failure policy
+/// is `Ignore`.
 async fn ask(
     state: &State,
     hook: &Hook,
@@ -180,7 +183,7 @@ async fn ask(
     };
     match answer {
         Ok(response) => {
-            // also those of a denial
+            // a denial may have warnings, too
             warnings.extend(warnings_of(&response));
             decide(hook, &response, api_version).map(Some)
         }
@@ -227,7 +230,7 @@ fn request(uid: &str, review: &Review<'_>, resource: &Resource, object: &Value, 
     request
 }
 
-/// The object in the version that the webhook wants to see, or null.
+/// Returns the object in the version that the webhook wants to see, or null.
 async fn shown(
     state: &State,
     resource: &Resource,
@@ -253,7 +256,7 @@ async fn convert(
     converted.into_iter().next().ok_or_else(|| ApiError::internal("a conversion lost its object"))
 }
 
-/// The `response` of a review, checked for form.
+/// Returns the `response` of a review after checking its form.
 fn read(answer: &Value, uid: &str) -> Result<Map<String, Value>, String> {
     let text = |field: &str| answer[field].as_str().unwrap_or_default();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
@@ -299,7 +302,7 @@ fn decide(hook: &Hook, response: &Map<String, Value>, api_version: String) -> Re
     Ok(Answer { patch, api_version })
 }
 
-/// A denial, from the `status` that a webhook gave for it.
+/// Returns the error for a denial, from the `status` in the webhook's response.
 fn denial(webhook: &str, status: &Value) -> ApiError {
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 400);
     let reason = status["reason"].as_str().unwrap_or_default();

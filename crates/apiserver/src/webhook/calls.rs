@@ -1,4 +1,4 @@
-//! Webhooks that are really called, over HTTPS.
+//! Tests with real webhook calls over HTTPS.
 
 use std::{convert::Infallible, net::Ipv4Addr};
 

@@ -35,7 +35,7 @@ pub(crate) fn default(config: &mut Value) {
     }
 }
 
-/// Everything wrong with a webhook configuration.
+/// Returns all validation errors of a webhook configuration.
 pub(crate) fn validate(config: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut names: Vec<&str> = Vec::new();

@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use crate::{server::State, status::ApiError};
 
-/// Time that the reference gives a conversion.
+/// The timeout of a conversion, as in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Has a conversion webhook convert `objects` to `api_version`, same order and number. Objects that are of that version
-/// already are not sent. Only labels and annotations of the metadata may be changed.
+/// Calls a conversion webhook to convert `objects` to `api_version`. The result has the same order and number. Objects that
+/// already have that version are not sent. The webhook may only change labels and annotations in the metadata.
 pub(crate) async fn convert(
     state: &State,
     config: &Value,
@@ -79,7 +79,7 @@ pub(crate) async fn convert(
     Ok(objects)
 }
 
-/// Checks that the identity of an object was kept, and puts back all metadata but labels and annotations.
+/// Checks that the webhook kept the identity of an object. Restores all metadata other than labels and annotations.
 fn restore(new: &mut Value, old: &Value) -> Result<(), String> {
     let text =
         |object: &Value, field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();

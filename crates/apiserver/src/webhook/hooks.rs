@@ -1,4 +1,4 @@
-//! Admission webhooks as their configuration objects describe them.
+//! Admission webhooks, read from their configuration objects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use super::{Review, config::selects};
 use crate::{kinds::Resource, server::State, status::ApiError, store::Key};
 
-/// Name of the store's table of one kind of configuration.
+/// The store tables of the two kinds of configuration.
 const TABLES: [&str; 2] = [
     "admissionregistration.k8s.io/mutatingwebhookconfigurations",
     "admissionregistration.k8s.io/validatingwebhookconfigurations",
 ];
 
-/// Which of the two lists of webhooks.
+/// The two kinds of webhooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Mutating = 0,
@@ -51,7 +51,7 @@ struct Condition {
     program: Result<Program, String>,
 }
 
-/// The webhooks of both kinds, kept until a configuration changes: conditions are compiled once.
+/// The webhooks of both kinds. They are cached until a configuration changes, so that conditions are compiled once.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
     lists: [Read; 2],
@@ -64,7 +64,7 @@ struct Read {
     hooks: Arc<Vec<Hook>>,
 }
 
-/// The webhooks of one kind, in the order in which they are asked: by the name of their configuration.
+/// Returns the webhooks of one kind in the order of their calls: sorted by the name of their configuration.
 pub(super) fn current(state: &State, kind: Kind) -> Arc<Vec<Hook>> {
     let snapshot = state.store.list(TABLES[kind as usize], None);
     let from: Vec<(String, u64)> =
@@ -112,7 +112,7 @@ impl Hook {
         }
     }
 
-    /// The version of the resource that the webhook wants to see the object in; none if it is not asked.
+    /// Returns the resource version in which the webhook wants to see the object, or `None` if the webhook is not called.
     pub(super) fn wants(
         &self,
         state: &State,
@@ -129,7 +129,7 @@ impl Hook {
         if matches(review.resource) {
             return Some(Arc::new(review.resource.clone()));
         }
-        // Other versions of a resource have the same plural name, so most webhooks can be left out cheaply.
+        // Other versions of a resource have the same plural name, so this cheap check excludes most webhooks.
         if self.exact || !self.rules.iter().any(|rule| rule.names(review)) {
             return None;
         }
@@ -165,7 +165,7 @@ impl Hook {
         [object, old].into_iter().flatten().any(|object| selects(&self.objects, &labels(Some(object))))
     }
 
-    /// Whether all match conditions hold for the review's `request`. An error counts only if no condition is false.
+    /// Whether all match conditions are true for the `request` of the review. An error only counts if no condition is false.
     pub(super) fn conditions_hold(&self, request: &Value, review: &Review<'_>) -> Result<bool, ApiError> {
         let mut errors = Vec::new();
         for condition in &self.conditions {
@@ -236,7 +236,7 @@ impl Rule {
             && self.names(review)
     }
 
-    /// Whether a pattern of the rule fits the resource's name and the subresource.
+    /// Whether a pattern of the rule matches the resource's name and the subresource.
     fn names(&self, review: &Review<'_>) -> bool {
         self.resources.iter().any(|pattern| {
             let (main, sub) = pattern.split_once('/').map_or((pattern.as_str(), None), |(m, s)| (m, Some(s)));

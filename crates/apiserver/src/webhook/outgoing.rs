@@ -15,29 +15,29 @@ use serde_json::Value;
 use super::{hooks::Hooks, trust};
 use crate::{server::State, store::Key};
 
-/// Largest answer that is read.
+/// The largest answer that is read, in bytes.
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
 
-/// Clients, and the webhooks as last read from their configuration objects.
+/// HTTP clients, and the webhooks of the current configuration objects.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     clients: Mutex<HashMap<Target, Client>>,
     pub(super) hooks: Mutex<Hooks>,
 }
 
-/// What a client is bound to.
+/// The key of an HTTP client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Target {
     /// CA bundle in base64, as in the configuration; empty for none.
     ca: String,
-    /// For a service, its name in the certificate and its address.
+    /// For a Service: the name in its certificate, and its address.
     service: Option<(String, SocketAddr)>,
 }
 
 // === impl Outgoing ===
 
 impl Outgoing {
-    /// Posts `body` to the server of a `clientConfig`; the answer, or why there is none in the reference's words.
+    /// Posts `body` to the server of a `clientConfig`. Returns the answer, or an error in the words of kube-apiserver.
     pub(super) async fn call(
         &self,
         state: &State,
@@ -95,7 +95,7 @@ impl Outgoing {
     }
 }
 
-/// Where a `clientConfig` points: a URL, and for a service its name and address.
+/// Returns the target of a `clientConfig`: its URL, and for a Service its name and address.
 fn destination(
     state: &State,
     config: &Value,
@@ -125,7 +125,7 @@ fn destination(
     Ok((url, Some((host, SocketAddr::new(address, port)))))
 }
 
-/// A transport error in Go's words, as far as they are known.
+/// Rewrites a transport error in Go's words, where they are known.
 fn cause(error: &reqwest::Error, url: &Url) -> String {
     if error.is_timeout() {
         return "context deadline exceeded".to_owned();
@@ -146,7 +146,7 @@ fn cause(error: &reqwest::Error, url: &Url) -> String {
     last
 }
 
-/// An HTTP refusal as client-go words it.
+/// Rewrites an HTTP error in the words of client-go.
 fn refusal(status: StatusCode, body: &str) -> String {
     match status.as_u16() {
         404 => "the server could not find the requested resource".to_owned(),

@@ -1,4 +1,4 @@
-//! Configurations as the reference judges them.
+//! Validation of webhook configurations, compared with kube-apiserver's.
 
 use longboat_golden::{answer_causes, transcript};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Which certificates of webhook servers are trusted.
+//! Trust in the certificates of webhook servers.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use rustls::{
     server::ParsedCertificate,
 };
 
-/// Verifies as usual, and accepts a server certificate that is itself in the bundle: a self-signed certificate in
-/// `caBundle` is common, the reference accepts it, and webpki does not because it is a CA's.
+/// Verifies as usual, and additionally accepts a server certificate that is itself in the bundle. A self-signed certificate
+/// in `caBundle` is common, and kube-apiserver accepts it. webpki refuses it, because it is a CA certificate.
 #[derive(Debug)]
 struct Bundle {
     usual: Arc<WebPkiServerVerifier>,

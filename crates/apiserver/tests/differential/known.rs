@@ -1,8 +1,11 @@
-//! Requests that were once answered otherwise, each for a rule of the reference.
+//! Requests that the server once answered differently from kube-apiserver. Each of them tests one rule.
 
 use serde_json::{Value, json};
 
-use crate::requests::{Request, Verb, bases};
+use crate::{
+    nothing::CUSTOM,
+    requests::{Request, Verb, bases},
+};
 
 const CORE: &str = "/api/v1/namespaces/diff";
 const APPS: &str = "/apis/apps/v1/namespaces/diff";
@@ -15,6 +18,13 @@ pub(crate) fn requests() -> Vec<(u16, Request)> {
     all.extend(finalizers());
     all.extend(claims());
     all.extend(jobs());
+    all.extend(names());
+    all.extend(halves());
+    all.extend(ports());
+    all.extend(conversions());
+    all.extend(selectors());
+    all.extend(pages());
+    all.extend(devices());
     all
 }
 
@@ -22,19 +32,19 @@ fn request(code: u16, verb: Verb, path: &str, body: Value) -> (u16, Request) {
     (code, Request { verb, path: format!("{path}?dryRun=All"), body })
 }
 
-/// An object that is accepted, of the kind that is created at a path.
+/// Returns a valid object of the kind that is created at a path.
 fn base(path: &str) -> Value {
     bases().into_iter().find(|(known, _)| *known == path).unwrap().1
 }
 
-/// An object that is accepted but for what is at a place.
+/// Returns a valid object in which one value is replaced.
 fn with(path: &str, place: &str, value: Value) -> Value {
     let mut object = base(path);
     *object.pointer_mut(place).unwrap() = value;
     object
 }
 
-/// A pod names an account that is there, or none.
+/// A pod names an existing account, or no account.
 fn accounts() -> Vec<(u16, Request)> {
     let path = format!("{CORE}/pods");
     let pod = |name: Value| with(&path, "/spec/serviceAccountName", name);
@@ -54,7 +64,7 @@ fn accounts() -> Vec<(u16, Request)> {
     .collect()
 }
 
-/// Bytes may be a list of numbers.
+/// Bytes may be given as a list of numbers.
 fn bytes() -> Vec<(u16, Request)> {
     let path = format!("{CORE}/secrets");
     let secret = |bytes: Value| with(&path, "/data/a", bytes);
@@ -68,7 +78,7 @@ fn bytes() -> Vec<(u16, Request)> {
     ]
 }
 
-/// A refused template is shown with the labels that it has.
+/// The error for a refused template shows its labels.
 fn empty_labels() -> Vec<(u16, Request)> {
     let place = "/spec/template/metadata/labels";
     ["deployments", "replicasets"]
@@ -78,7 +88,7 @@ fn empty_labels() -> Vec<(u16, Request)> {
         .collect()
 }
 
-/// Every rule that a finalizer breaks is told, and in an update as often as the finalizers are looked at.
+/// The server reports every rule that a finalizer breaks. In an update it reports each error once per validation.
 fn finalizers() -> Vec<(u16, Request)> {
     let mut all = Vec::new();
     for (path, plural) in [(CORE, "configmaps"), (CORE, "services"), (APPS, "deployments")] {
@@ -94,7 +104,7 @@ fn finalizers() -> Vec<(u16, Request)> {
     all
 }
 
-/// What a claim asks for does not shrink, and only a bound one may change it.
+/// The request of a claim cannot shrink, and only a bound claim may change it.
 fn claims() -> Vec<(u16, Request)> {
     let path = format!("{CORE}/persistentvolumeclaims/live");
     let change = |code, spec: Value| request(code, Verb::Merge, &path, json!({"spec": spec}));
@@ -111,12 +121,211 @@ fn claims() -> Vec<(u16, Request)> {
     ]
 }
 
-/// An update looks at the spec of a job twice.
+/// An update validates the spec of a Job twice.
 fn jobs() -> Vec<(u16, Request)> {
     let path = "/apis/batch/v1/namespaces/diff/jobs/live";
     vec![
         request(422, Verb::Merge, path, json!({"spec": {"backoffLimit": -1}})),
         request(422, Verb::Merge, path, json!({"spec": {"selector": null}})),
         request(422, Verb::Strategic, path, json!({"spec": null})),
+        request(422, Verb::Merge, path, json!({"spec": {"template": null}})),
+        request(
+            422,
+            Verb::Merge,
+            path,
+            json!({"spec": {"template": {"metadata": {"labels": {"job-name": "x"}}}}}),
+        ),
     ]
+}
+
+/// The name of a job becomes a label of its pods; one with dots is no name of a host.
+fn names() -> Vec<(u16, Request)> {
+    let jobs = "/apis/batch/v1/namespaces/diff/jobs";
+    let mut all = Vec::new();
+    for (code, name) in [(422, "x/y"), (422, "A b"), (201, "a.b"), (201, "a")] {
+        let mut job = with(jobs, "/metadata/name", json!(name));
+        all.push(request(code, Verb::Post, jobs, job.clone()));
+        job["spec"]["template"]["metadata"] = json!({"labels": {"l": "m"}});
+        all.push(request(code, Verb::Post, jobs, job.clone()));
+        job["metadata"]["labels"] = json!({"n": "o"});
+        all.push(request(code, Verb::Post, jobs, job));
+    }
+    let mut nameless = base(jobs);
+    nameless["metadata"] = json!({});
+    all.push(request(422, Verb::Post, jobs, nameless));
+    let long = "a".repeat(64);
+    for plural in ["deployments", "replicasets"] {
+        let path = format!("{APPS}/{plural}");
+        all.extend(
+            ["a.b", &long]
+                .map(|name| request(201, Verb::Post, &path, with(&path, "/metadata/name", json!(name)))),
+        );
+        all.push(request(
+            422,
+            Verb::Post,
+            &path,
+            with(&path, "/spec/template/metadata/labels/a", json!("x/y")),
+        ));
+    }
+    let path = format!("{CORE}/pods");
+    all.push(request(201, Verb::Post, &path, with(&path, "/metadata/name", json!("a.b"))));
+    let cron = json!({"metadata": {"name": "a.b"}, "spec": {"schedule": "* * * * *",
+        "jobTemplate": {"spec": base(jobs)["spec"].clone()}}});
+    all.push(request(201, Verb::Post, "/apis/batch/v1/namespaces/diff/cronjobs", cron));
+    all
+}
+
+/// Storage is whole bytes.
+fn halves() -> Vec<(u16, Request)> {
+    let path = format!("{CORE}/persistentvolumeclaims");
+    let volume = json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1500m"},
+        "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}});
+    vec![
+        request(201, Verb::Post, &path, with(&path, "/spec/resources/requests/storage", json!(1.5))),
+        request(201, Verb::Post, &path, with(&path, "/spec/resources/requests/storage", json!("1.5Gi"))),
+        request(201, Verb::Post, "/api/v1/persistentvolumes", volume),
+    ]
+}
+
+/// A port that is named has a name.
+fn ports() -> Vec<(u16, Request)> {
+    let path = format!("{APPS}/replicasets");
+    let place = "/spec/template/spec/containers/0/livenessProbe/httpGet/port";
+    ["", "1", "a--b", "-a", "A", "0123456789012345"]
+        .into_iter()
+        .map(|port| request(422, Verb::Post, &path, with(&path, place, json!(port))))
+        .collect()
+}
+
+/// What is applied or patched into a field of another type is refused by the type, not by the schema.
+fn conversions() -> Vec<(u16, Request)> {
+    let mut all = Vec::new();
+    let apply = |code: u16, path: &str, api_version: &str, kind: &str, spec: Value| {
+        let body =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "live"}, "spec": spec});
+        let path = format!("{path}/live?dryRun=All&fieldManager=m&force=true");
+        (code, Request { verb: Verb::Apply, path, body })
+    };
+    let services = format!("{CORE}/services");
+    let budgets = "/apis/policy/v1/namespaces/diff/poddisruptionbudgets";
+    let claims = format!("{CORE}/persistentvolumeclaims");
+    for value in [json!([]), json!({}), json!({"a": [1]}), json!(true), json!(1.5), json!(3_000_000_000_i64)]
+    {
+        let ports = json!({"ports": [{"port": 80, "targetPort": value}]});
+        all.push(apply(500, &services, "v1", "Service", ports.clone()));
+        all.push(apply(500, budgets, "policy/v1", "PodDisruptionBudget", json!({"minAvailable": value})));
+        all.push(request(
+            422,
+            Verb::Strategic,
+            &format!("{budgets}/live"),
+            json!({"spec": {"minAvailable": value}}),
+        ));
+    }
+    for value in [json!(null), json!(""), json!("x"), json!("1.2.3"), json!(true)] {
+        let spec = json!({"resources": {"requests": {"storage": value}}});
+        let code = if value.is_null() { 422 } else { 500 };
+        all.push(apply(code, &claims, "v1", "PersistentVolumeClaim", spec.clone()));
+        all.push(request(422, Verb::Strategic, &format!("{claims}/live"), json!({"spec": spec})));
+    }
+    for field in ["kind", "apiVersion", "metadata"] {
+        let spec = json!({"resource": {field: null}});
+        let code = if field == "metadata" { 200 } else { 422 };
+        all.push(apply(code, CUSTOM, "diff.example/v1", "Empty", spec.clone()));
+        all.push(request(code, Verb::Merge, &format!("{CUSTOM}/live"), json!({"spec": spec})));
+    }
+    all.extend([json!({}), json!({"matchLabels": {}}), json!({"matchLabels": {"c": "d"}})].map(|selector| {
+        let body = json!({"spec": {"selector": selector}});
+        request(200, Verb::Strategic, &format!("{budgets}/live"), body)
+    }));
+    all
+}
+
+/// All that is wrong with a requirement is told.
+fn selectors() -> Vec<(u16, Request)> {
+    ["a%3E-", "a%3Eb", "a%3C", "a+in+(-,b,-c)", "a=-"]
+        .into_iter()
+        .map(|text| {
+            let code = 400;
+            let path = format!("{CORE}/configmaps?labelSelector={text}");
+            (code, Request { verb: Verb::Get, path, body: json!({}) })
+        })
+        .collect()
+}
+
+/// Where any version will do, there are no pages; a token is read before the version beside it.
+fn pages() -> Vec<(u16, Request)> {
+    [
+        (200, "limit=1&resourceVersion=0"),
+        (400, "continue=x&resourceVersion=x"),
+        (400, "continue=x&resourceVersion=0"),
+        (400, "continue=x"),
+    ]
+    .into_iter()
+    .map(|(code, query)| {
+        (code, Request { verb: Verb::Get, path: format!("{CORE}/pods?{query}"), body: json!({}) })
+    })
+    .collect()
+}
+
+/// Which devices are wanted is said in CEL, which is compiled.
+fn devices() -> Vec<(u16, Request)> {
+    const CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
+    const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/diff/resourceclaims";
+    const TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/diff/resourceclaimtemplates";
+    let mut all = Vec::new();
+    let long = format!("device.driver == \"{}\"", "x".repeat(10 * 1024));
+    let expressions = [
+        (201, "device.driver == \"gpu.example.com\""),
+        (201, "true"),
+        (201, "device.attributes[\"gpu.example.com\"].model == \"h100\""),
+        (201, "device.attributes[\"gpu.example.com\"].index > 3"),
+        (201, "device.capacity[\"gpu.example.com\"].memory.compareTo(quantity(\"40Gi\")) >= 0"),
+        (201, "device.capacity[\"gpu.example.com\"].memory.isGreaterThan(quantity(\"40Gi\"))"),
+        (201, "device.attributes[\"gpu.example.com\"].flag"),
+        (
+            201,
+            "\"gpu.example.com\" in device.attributes && device.attributes[\"gpu.example.com\"].version.isGreaterThan(semver(\"1.0.0\"))",
+        ),
+        (201, "device.attributes.exists(d, d == \"x\")"),
+        (201, "has(device.attributes)"),
+        (201, "cel.bind(a, device.attributes[\"x.y\"], a.model == \"m\" || a.model.startsWith(\"n\"))"),
+        (201, "device.attributes[\"x.y\"].?model.orValue(\"m\") == \"m\""),
+        (422, ""),
+        (422, "device.driver =="),
+        (422, "device.nope == 1"),
+        (422, "device.driver"),
+        (422, "device.attributes"),
+        (422, "device"),
+        (422, "1"),
+        (422, "\"x\""),
+        (422, "size(device.attributes)"),
+        (422, "[true]"),
+        (422, "{\"a\": true}"),
+        (422, "devices.driver == \"x\""),
+        (422, "self.driver == \"x\""),
+        (422, "device.driver == \"x\" && nope"),
+        (422, "null"),
+        (422, "1.5 + 2.5"),
+        (422, "Device{}"),
+        (422, &long),
+    ];
+    for (code, expression) in expressions {
+        let selectors = json!([{"cel": {"expression": expression}}]);
+        let class = json!({"metadata": {"name": "d"}, "spec": {"selectors": selectors}});
+        all.push(request(code, Verb::Post, CLASSES, class));
+    }
+    for selectors in
+        [json!([{"cel": {"expression": "device.nope"}}, {"cel": {"expression": "1"}}]), json!([{}])]
+    {
+        let exactly = json!({"name": "r", "exactly": {"deviceClassName": "c", "selectors": selectors}});
+        let either = json!({"name": "s", "firstAvailable": [{"name": "t", "deviceClassName": "c", "selectors": selectors}]});
+        let spec = json!({"devices": {"requests": [exactly, either]}});
+        let claim = json!({"metadata": {"name": "d"}, "spec": spec});
+        all.push(request(422, Verb::Post, CLAIMS, claim));
+        let template = json!({"metadata": {"name": "d"}, "spec": {"spec": spec}});
+        all.push(request(422, Verb::Post, TEMPLATES, template));
+        let class = json!({"metadata": {"name": "d"}, "spec": {"selectors": selectors}});
+        all.push(request(422, Verb::Post, CLASSES, class));
+    }
+    all
 }

@@ -1,8 +1,8 @@
-//! The same requests to a real kube-apiserver and to the embedded one: objects, patches, selectors, paths and options that are
-//! made at random, from a fixed seed. Codes, reasons, texts, causes, warnings and bodies are compared.
+//! Sends the same requests to a real kube-apiserver and to the embedded server: random objects, patches, selectors, paths
+//! and options from a fixed seed. Compares codes, reasons, messages, causes, warnings and bodies.
 //!
 //! `LONGBOAT_DIFFERENTIAL_STEPS` makes more or fewer requests, `LONGBOAT_DIFFERENTIAL_SEED` others. Each difference is printed
-//! (`-- --nocapture`); the test fails when there are more of them than is known.
+//! (`-- --nocapture`), and the test fails when there is one that [`excuse`] does not name.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -27,7 +27,7 @@ mod tools;
 #[path = "../../../../tests/local/wait.rs"]
 mod wait;
 
-use std::{env, sync::LazyLock};
+use std::{collections::BTreeMap, env, sync::LazyLock};
 
 use longboat_apiserver::{ApiServer, Options};
 use rand::{SeedableRng, rngs::StdRng};
@@ -38,9 +38,6 @@ use tokio_util::sync::CancellationToken;
 
 use api::{Answer, Api, block};
 use requests::{Request, Verb};
-
-/// Answers that may differ, of a hundred: about half as much is known to differ.
-const MAY_DIFFER: usize = 2;
 
 /// What differs from one server to the other, whatever they were asked.
 static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {
@@ -83,10 +80,10 @@ fn ask(api: &Api, request: &Request) -> Option<Answer> {
     api.try_send(method, &request.path, content_type, body)
 }
 
-/// An answer without what no two servers have in common.
+/// Returns an answer without the parts that always differ between two servers.
 fn comparable(answer: &Answer) -> Value {
     let mut body = answer.body.clone();
-    // what a watch sends, one document a line
+    // a watch sends one document per line
     if let Value::String(text) = &body
         && let Ok(events) = text.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>()
     {
@@ -106,12 +103,12 @@ fn comparable(answer: &Answer) -> Value {
         causes.sort();
         body["details"]["causes"] = json!(causes);
         if causes.len() > 1 {
-            // it lists the causes in an order that varies
+            // the message lists the causes in an order that varies
             body["message"] = Value::Null;
         } else if let Some(message) = body["message"].as_str() {
             body["message"] = shown(message).into();
         }
-        // shows the patched object with the revision in it
+        // the message shows the patched object with its revision
         if body["message"].as_str().is_some_and(|message| message.contains("is invalid: patch: ")) {
             body["message"] = Value::Null;
             body["details"]["causes"] = Value::Null;
@@ -120,7 +117,7 @@ fn comparable(answer: &Answer) -> Value {
     json!({"code": answer.status, "warnings": answer.warnings, "body": body})
 }
 
-/// A message without what the reference shows of its internal types: what changed, line by line, and whole pod templates.
+/// Removes the parts of a message that show kube-apiserver's internal types: line-by-line diffs, and whole pod templates.
 fn shown(message: &str) -> String {
     static INTERNAL: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"(?s)\n@@ .*|Invalid value: \{"[A-Za-z]+":.*\}: "#).unwrap());
@@ -138,7 +135,7 @@ fn strip(value: &mut Value) {
                 "clusterIP",
                 "clusterIPs",
                 "nodePort",
-                // says where to go on in words that only its server reads
+                // the continue token, which only its own server can read
                 "continue",
             ] {
                 map.remove(key);
@@ -153,6 +150,17 @@ fn strip(value: &mut Value) {
         }
         _ => {}
     }
+}
+
+/// Why an answer may differ.
+fn excuse(expected: &Value, found: &Value) -> Option<&'static str> {
+    let resources = |answer: &Value| {
+        let body = &answer["body"];
+        (body["kind"] == "APIResourceList").then(|| body["resources"].as_array().cloned().unwrap_or_default())
+    };
+    let (theirs, ours) = (resources(&expected[0])?, resources(&found[0])?);
+    let is_served_alike = ours.iter().all(|resource| theirs.contains(resource));
+    is_served_alike.then_some("discovery lists what is served, and that is less")
 }
 
 #[test]
@@ -192,7 +200,7 @@ fn kinds_are_described_and_printed_as_by_a_real_api_server() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Deleting many checks the revision that is asked for against each of them.
+/// Deletion of a collection checks the requested revision against each of its objects.
 #[test]
 fn a_collection_is_deleted_at_its_revision_as_by_a_real_api_server() {
     let Some(real) = server::Server::start() else { return };
@@ -223,10 +231,11 @@ fn random_requests_are_answered_as_by_a_real_api_server() {
     let steps = number("LONGBOAT_DIFFERENTIAL_STEPS", 1000);
     let mut random = StdRng::seed_from_u64(number("LONGBOAT_DIFFERENTIAL_SEED", 1));
     let mut different = 0;
+    let mut excused = BTreeMap::new();
     for step in 0..steps {
         let request = requests::any(&mut random);
         requests::fresh(&real.api, &ours, &request);
-        // There are requests that the reference falls over; ours answers those, too.
+        // kube-apiserver panics on a few requests. The embedded server answers those, too.
         let [expected, found] = [&real.api, &ours].map(|api| {
             let answer = comparable(&ask(api, &request)?);
             let path = request.path.split('?').next().unwrap_or_default();
@@ -235,14 +244,16 @@ fn random_requests_are_answered_as_by_a_real_api_server() {
         });
         let found = found.expect("an answer of the embedded server");
         let Some(expected) = expected else { continue };
-        if expected != found {
-            different += 1;
-            println!("{step}: {request}\n  real {expected}\n  ours {found}");
+        if expected == found {
+            continue;
         }
+        if let Some(why) = excuse(&expected, &found) {
+            *excused.entry(why).or_insert(0) += 1;
+            continue;
+        }
+        different += 1;
+        println!("{step}: {request}\n  real {expected}\n  ours {found}");
     }
-    println!("{different} of {steps} answers differ");
-    assert!(
-        different * 100 <= usize::try_from(steps).unwrap() * MAY_DIFFER,
-        "{different} of {steps} answers differ"
-    );
+    println!("{different} of {steps} answers differ; excused: {excused:?}");
+    assert_eq!(different, 0, "of {steps} answers");
 }

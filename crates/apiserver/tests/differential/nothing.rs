@@ -1,5 +1,5 @@
-//! The kinds of nothing, `null`, `{}`, `[]`, `""` and what is left out, wherever they can stand: in what is created, patched and
-//! applied, of built-in and of custom kinds. What is written is read again, too.
+//! Tests every kind of empty value (`null`, `{}`, `[]`, `""` and a missing field) in every place of built-in and custom
+//! objects, on create, patch and apply. The test also reads the written objects again.
 
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ use crate::{
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Where the custom objects are.
-const CUSTOM: &str = "/apis/diff.example/v1/namespaces/diff/empties";
+pub(crate) const CUSTOM: &str = "/apis/diff.example/v1/namespaces/diff/empties";
 
-/// The definition of a kind whose fields may be nothing in every way that a schema knows.
+/// The definition of a kind whose fields may be empty in every way that a schema allows.
 fn definition() -> Value {
     let text = json!({"type": "string"});
     let inner = json!({"a": text, "b": {"type": "string", "default": "x"}});
@@ -56,7 +56,7 @@ fn definition() -> Value {
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
 }
 
-/// An object that has something everywhere.
+/// Returns an object in which no field is empty.
 fn custom(name: &str) -> Value {
     json!({"apiVersion": "diff.example/v1", "kind": "Empty",
         "metadata": {"name": name, "labels": {"l": "m"}, "annotations": {"n": "o"}, "finalizers": ["a/b"]},
@@ -69,7 +69,7 @@ fn custom(name: &str) -> Value {
             "resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "labels": {"l": "m"}}, "data": {"k": "v"}}}})
 }
 
-/// Makes the kind, and objects of all kinds that patches are tried on.
+/// Creates the custom kind, and objects of all kinds that patches are tried on.
 pub(crate) fn set_up(api: &Api) {
     api.post(DEFINITIONS, &definition()).ok();
     let served = (0..100).any(|_| {
@@ -84,7 +84,7 @@ pub(crate) fn set_up(api: &Api) {
     fresh(api);
 }
 
-/// Puts the custom object back to what it was.
+/// Resets the custom object.
 pub(crate) fn fresh(api: &Api) {
     let path = format!("{CUSTOM}/live");
     api.merge(&path, &json!({"metadata": {"finalizers": null}}));
@@ -92,7 +92,7 @@ pub(crate) fn fresh(api: &Api) {
     api.post(CUSTOM, &custom("live")).ok();
 }
 
-/// One request with nothing somewhere.
+/// Returns a request with an empty value somewhere.
 pub(crate) fn request(random: &mut StdRng) -> Request {
     let is_custom = random.random_range(0..2) == 0;
     let (path, object) = if is_custom {
@@ -113,7 +113,7 @@ pub(crate) fn request(random: &mut StdRng) -> Request {
         &[Verb::Post, Verb::Merge, Verb::Json, Verb::Apply, Verb::Strategic]
     };
     let verb = *verbs.choose(random).unwrap();
-    // what is written is read again; only the custom object is put back
+    // written objects are read again, but only the custom object is reset afterwards
     let dry = if is_custom && verb != Verb::Post { "" } else { "dryRun=All&" };
     let validation = ["", "fieldValidation=Strict&", "fieldValidation=Ignore&"].choose(random).unwrap();
     let options = format!("{dry}{validation}fieldManager=m");
@@ -125,7 +125,7 @@ pub(crate) fn request(random: &mut StdRng) -> Request {
             Request { verb, path: format!("{path}?{options}"), body }
         }
         Verb::Json => {
-            // the reference falls over some tests for null
+            // kube-apiserver panics on some tests for null
             let ops = if nothing.is_null() { &["add", "replace"][..] } else { &["add", "replace", "test"] };
             let op = *ops.choose(random).unwrap();
             Request { verb, path: live, body: json!([{"op": op, "path": place, "value": nothing}]) }
@@ -141,7 +141,7 @@ pub(crate) fn request(random: &mut StdRng) -> Request {
     }
 }
 
-/// `value` at a place, and of the object only what is on the way there; lists stay whole.
+/// Returns `value` at a place, with only those parts of the object that lead to it. Lists stay whole.
 fn only(object: &Value, place: &str, value: Value) -> Value {
     let Some((name, rest)) =
         place.strip_prefix('/').map(|place| place.split_once('/').unwrap_or((place, "")))
@@ -160,13 +160,13 @@ fn only(object: &Value, place: &str, value: Value) -> Value {
     json!({ name: below })
 }
 
-/// The version of the API that a path is about.
+/// Returns the API version that a path names.
 fn api_version(path: &str) -> String {
     let words: Vec<&str> = path.split('/').collect();
     if words[1] == "api" { words[2].to_owned() } else { format!("{}/{}", words[2], words[3]) }
 }
 
-/// The kind of the objects under a path.
+/// Returns the kind of the objects under a path.
 fn kind(path: &str) -> &'static str {
     let plural = path.rsplit('/').next().unwrap_or_default();
     let kinds = [

@@ -1,4 +1,4 @@
-//! Requests made at random: objects of known kinds with something wrong in them, patches, selectors, paths and options.
+//! Random requests: objects of known kinds with an error in them, patches, selectors, paths and options.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::{api::Api, nothing};
 
 const NAMESPACE: &str = "/api/v1/namespaces/diff";
 
-/// How a request is made.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -22,7 +22,7 @@ pub(crate) enum Verb {
     Strategic,
 }
 
-/// A request to both servers.
+/// A request for both servers.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) verb: Verb,
@@ -39,19 +39,19 @@ impl fmt::Display for Request {
 // === impl Request ===
 
 impl Request {
-    /// Whether what it writes stays, so that it can be read again.
+    /// Whether the effect of the request is stored and can be read again.
     pub(crate) fn stays(&self) -> bool {
         self.path.contains("/live?") && !self.path.contains("dryRun")
     }
 }
 
-/// The objects that requests are about.
+/// Creates the objects that the requests use.
 pub(crate) fn set_up(api: &Api) {
     api.make_namespace("diff");
-    // pods are not created without it
+    // pods cannot be created without this account
     let account = json!({"metadata": {"name": "default"}, "automountServiceAccountToken": false});
     api.post(&format!("{NAMESPACE}/serviceaccounts"), &account);
-    // what it says about images holds for its pods
+    // the image pull secrets of this account apply to its pods
     let account = json!({"metadata": {"name": "pulls"}, "automountServiceAccountToken": false, "imagePullSecrets": [{"name": "s"}]});
     api.post(&format!("{NAMESPACE}/serviceaccounts"), &account);
     let pod = json!({"metadata": {"name": "p", "labels": {"x": "1"}},
@@ -60,7 +60,7 @@ pub(crate) fn set_up(api: &Api) {
     nothing::set_up(api);
 }
 
-/// Puts the objects that a request changes back to what they were.
+/// Resets the objects that a request changes.
 pub(crate) fn fresh(real: &Api, ours: &Api, request: &Request) {
     let path = format!("{NAMESPACE}/configmaps");
     for api in [real, ours] {
@@ -79,7 +79,7 @@ pub(crate) fn fresh(real: &Api, ours: &Api, request: &Request) {
     }
 }
 
-/// One request.
+/// Returns a random request.
 pub(crate) fn any(random: &mut StdRng) -> Request {
     match random.random_range(0..14) {
         0..5 => object(random),
@@ -91,7 +91,7 @@ pub(crate) fn any(random: &mut StdRng) -> Request {
     }
 }
 
-/// Objects that both servers accept, and where they are created.
+/// Returns objects that both servers accept, with the paths where they are created.
 pub(crate) fn bases() -> Vec<(&'static str, Value)> {
     let pod = json!({"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "name": "http"}],
         "env": [{"name": "A", "value": "b"}], "resources": {"limits": {"cpu": "1"}}, "command": ["x"],
@@ -160,7 +160,7 @@ pub(crate) fn bases() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A value of the type of another one, probably wrong where that was right; sometimes of another type.
+/// Returns a value of the same type, which is probably invalid in its place; sometimes a value of another type.
 fn other(value: &Value, random: &mut StdRng) -> Value {
     let texts = ["", "x", "A_b", "a b", "a.b", "x/y", "1Gi", "50%", "10.0.0.1", "TCP", "None"];
     let wild = [json!(null), json!(true), json!(1.5), json!([]), json!({}), json!("x"), json!(-1)];
@@ -181,7 +181,7 @@ fn other(value: &Value, random: &mut StdRng) -> Value {
     }
 }
 
-/// Pointers to all values of an object but the metadata as a whole and the name.
+/// Collects pointers to all values of an object, except for the name and for the metadata as a whole.
 pub(crate) fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     let children: Vec<(String, &Value)> = match value {
         Value::Object(map) => map.iter().map(|(name, value)| (name.replace('/', "~1"), value)).collect(),
@@ -244,7 +244,7 @@ fn json_patch(random: &mut StdRng) -> Request {
             if matches!(op, "copy" | "move") {
                 operation["from"] = json!(POINTERS.choose(random).unwrap());
             } else if op != "test" || random.random_range(0..8) > 0 {
-                // the reference falls over a `test` without a value
+                // kube-apiserver panics on a `test` without a value
                 operation["value"] = values.choose(random).unwrap().clone();
             } else {
                 operation["value"] = json!("v");

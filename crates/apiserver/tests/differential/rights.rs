@@ -1,4 +1,4 @@
-//! Who may give away which rights: the same roles and bindings, written by a user who does not have everything.
+//! Tests privilege escalation: a user with limited rights writes the same roles and bindings on both servers.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn binding(name: &str, kind: &str, role: &str) -> Value {
         "roleRef": {"kind": kind, "name": role, "apiGroup": "rbac.authorization.k8s.io"}})
 }
 
-/// What the administrator makes.
+/// Creates the roles and bindings as the administrator.
 fn set_up(api: &Api) {
     const GROUP: &str = "rbac.authorization.k8s.io";
     api.make_namespace("rights");
@@ -40,7 +40,7 @@ fn set_up(api: &Api) {
     api.post(&format!("{RBAC}/clusterrolebindings"), &binding("writes", "ClusterRole", "writes")).ok();
 }
 
-/// A request by the user: method, path, content type, body.
+/// A request of the user: method, path, content type, body.
 type Step = (Method, String, &'static str, Value);
 
 fn steps() -> Vec<Step> {
@@ -80,7 +80,7 @@ fn steps() -> Vec<Step> {
     ]
 }
 
-/// Where the answers differ, as text.
+/// Returns the differences between the answers as text.
 pub(crate) fn differences(real: &Api, ours: &Api) -> Vec<String> {
     for api in [real, ours] {
         set_up(api);
@@ -97,7 +97,7 @@ pub(crate) fn differences(real: &Api, ours: &Api) -> Vec<String> {
         }
     };
     compare();
-    // the same again by somebody who may escalate and bind
+    // the same steps again by a user who may escalate and bind
     let more = rule(&["rbac.authorization.k8s.io"], &["roles", "clusterroles"], &["escalate", "bind"]);
     for api in [real, ours] {
         api.post(ROLES, &role("more", std::slice::from_ref(&more))).ok();

@@ -1,4 +1,5 @@
-//! What kubectl learns of kinds: their names and verbs, the columns that `kubectl get` prints, and the row of an object of each.
+//! Compares what kubectl reads about kinds: their names and verbs, the columns that `kubectl get` prints, and the row of one
+//! object per kind.
 
 use std::{net::IpAddr, sync::LazyLock};
 
@@ -7,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::{api::Api, requests};
 
-/// How long ago something was, or when.
+/// An age or a time in a cell.
 static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^\d+s$|^\d{4}-\d\d-\d\dT").unwrap());
 
 const AS_TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// Where the embedded server prints a kind, or an object of a kind, in another way than a real one.
+/// Returns the kinds and objects whose table differs between the embedded server and a real one.
 pub(crate) fn differences(real: &Api, ours: &Api) -> Vec<String> {
     let mut pages: Vec<String> = listable(ours);
     for (path, object) in requests::bases().into_iter().chain(further()) {
@@ -27,7 +28,7 @@ pub(crate) fn differences(real: &Api, ours: &Api) -> Vec<String> {
         let one = page.contains("/diff/");
         for (part, of) in [("columns", columns as fn(&Value) -> Value), ("cells", cells)] {
             let [expected, printed] = [of(&expected), of(&printed)];
-            // lists hold what each server makes for itself
+            // each server fills lists with objects of its own
             if (one || part == "columns") && expected != printed {
                 found.push(format!("{page} {part}\n  real {expected}\n  ours {printed}"));
             }
@@ -36,7 +37,7 @@ pub(crate) fn differences(real: &Api, ours: &Api) -> Vec<String> {
     found
 }
 
-/// Objects of kinds that random requests do not have.
+/// Objects of kinds that the random requests do not cover.
 fn further() -> Vec<(&'static str, Value)> {
     let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "j"}]});
     let template = json!({"metadata": {"labels": {"a": "b", "c": "d"}}, "spec": pod});
@@ -87,7 +88,8 @@ fn further() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Resources that the embedded server describes in another way than a real one. It may serve fewer.
+/// Returns the resources whose discovery entry differs between the embedded server and a real one. The embedded server may
+/// serve fewer resources.
 pub(crate) fn described(real: &Api, ours: &Api) -> Vec<String> {
     let mut found = Vec::new();
     let theirs = group_versions(real);
@@ -106,7 +108,7 @@ pub(crate) fn described(real: &Api, ours: &Api) -> Vec<String> {
                     entry.remove("storageVersionHash");
                 }
             }
-            // An APIService would bring a server that the embedded one does not forward to: it is read only.
+            // The embedded server does not forward requests to the servers of APIServices, so APIServices are read-only.
             if resource["name"].as_str().is_some_and(|name| name.starts_with("apiservices")) {
                 resource["verbs"] = known["verbs"].clone();
             }
@@ -118,7 +120,7 @@ pub(crate) fn described(real: &Api, ours: &Api) -> Vec<String> {
     found
 }
 
-/// The resources of each group and version, from discovery.
+/// Returns the resources of each group and version, from discovery.
 fn group_versions(api: &Api) -> Vec<Value> {
     let mut lists = vec![api.get("/api/v1").ok()];
     let groups = api.get("/apis").ok();
@@ -129,7 +131,7 @@ fn group_versions(api: &Api) -> Vec<Value> {
     lists
 }
 
-/// The paths of all built-in kinds that can be listed.
+/// Returns the paths of all built-in kinds that can be listed.
 fn listable(api: &Api) -> Vec<String> {
     let path = |list: &Value, resource: &Value| {
         let version = list["groupVersion"].as_str()?;
@@ -145,7 +147,7 @@ fn listable(api: &Api) -> Vec<String> {
         .collect()
 }
 
-/// Descriptions are prose that clients do not show.
+/// Returns the columns without their descriptions, which clients do not show.
 fn columns(table: &Value) -> Value {
     let columns = table["columnDefinitions"].as_array().into_iter().flatten();
     columns
@@ -153,7 +155,7 @@ fn columns(table: &Value) -> Value {
         .collect()
 }
 
-/// The cells of the first row, without times, addresses and uids.
+/// Returns the cells of the first row, without times, addresses and uids.
 fn cells(table: &Value) -> Value {
     let cells = table["rows"][0]["cells"].as_array().into_iter().flatten();
     cells

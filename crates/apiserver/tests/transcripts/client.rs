@@ -1,4 +1,4 @@
-//! The client of the same process.
+//! Tests of the in-process client.
 
 use std::{collections::BTreeMap, time::Instant};
 

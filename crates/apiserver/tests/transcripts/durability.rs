@@ -1,4 +1,4 @@
-//! What was acknowledged survives.
+//! Tests that acknowledged writes survive a restart.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
@@ -39,7 +39,7 @@ async fn objects_definitions_and_the_revision_survive_a_restart() {
     client.request::<Value>(post("/apis/example.test/v1/namespaces/default/things", &thing)).await.unwrap();
     let revision = server.revision();
 
-    // a copy of the file while the server runs is what a killed process leaves behind
+    // a copy of the file from a running server is what a killed process leaves behind
     std::fs::copy(directory.path().join("apiserver.redb"), copy.path().join("apiserver.redb")).unwrap();
     let again = ApiServer::new(options(copy.path())).unwrap();
     assert_eq!(again.revision(), revision);
@@ -51,7 +51,7 @@ async fn objects_definitions_and_the_revision_survive_a_restart() {
     assert_eq!(client.request::<Value>(get).await.unwrap()["x"], 1);
 }
 
-/// One custom resource with fields of any kind, and a client that sends it.
+/// Sets up a custom resource with fields of any type, and returns a client for it.
 async fn with_things(server: &ApiServer) -> kube::Client {
     let client = server.client("default");
     let crd = json!({
@@ -77,7 +77,7 @@ async fn nothing_is_accepted_that_could_not_be_read_back() {
     let nested = |levels: usize| (1..levels).fold(json!({}), |inner, _| json!({ "a": inner }));
     let thing = |name: &str, levels: usize| json!({"apiVersion": "example.test/v1", "kind": "Thing", "metadata": {"name": name}, "x": nested(levels)});
     let mut accepted = 0;
-    // before the check, objects from about 118 levels on were stored and could not be read again
+    // before the depth check existed, objects from about 118 levels on were stored and could not be read again
     for levels in [10, 90, 95, 98, 99, 110, 122, 127, 200, 5000] {
         for (name, content_type, method) in [
             ("json", "application/json", "POST"),

@@ -1,4 +1,4 @@
-//! Logs and port-forwarding, as kubectl asks for them.
+//! Tests of logs and port-forwarding with kubectl.
 
 use std::{process::Stdio, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Pods whose ports echo and whose logs say what was asked.
+/// A node whose pods echo on their ports, and whose logs contain the options of the request.
 struct Echo;
 
 impl PodAccess for Echo {
@@ -98,7 +98,7 @@ fn kubectl(url: &str, home: &std::path::Path) -> Command {
     command
 }
 
-/// Whether kubectl is there; says so if not.
+/// Whether kubectl is installed. Prints a message if not.
 async fn has_kubectl() -> bool {
     let there = Command::new("kubectl")
         .args(["version", "--client"])

@@ -1,4 +1,4 @@
-//! The socket: who gets in, and what happens to those who do not behave.
+//! Tests of the socket: authentication, and clients that misbehave.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ async fn requests_that_are_not_for_this_server_are_refused() {
     let fine =
         "POST /apis/authorization.k8s.io/v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc";
     let smuggling = "GET /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
-    // asking for another protocol that nobody speaks does not end the looking
+    // a request to upgrade to an unknown protocol does not end the checks on this connection
     let upgrade = "GET /x HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
     for first in [fine, upgrade] {
         let mut stream = TcpStream::connect(address).await.unwrap();

@@ -1,8 +1,7 @@
 //! Replays recorded conversations with a real API server, and compares every answer.
 //!
-//! The recordings (`apiserver` of `crates/golden`) are played by the program that comes with them, which needs python3 with
-//! PyYAML and cryptography. What is meant to differ is in `differences.txt`; an entry that no longer
-//! differs is an error, too.
+//! A Python program (in `apiserver` of `crates/golden`, next to the recordings) replays them. It needs python3 with PyYAML
+//! and cryptography. `differences.txt` lists the intended differences; an entry that no longer differs is an error, too.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
@@ -25,7 +24,7 @@ use serde_json::Value;
 use tokio::{net::TcpListener, process::Command};
 use tokio_util::sync::CancellationToken;
 
-/// `scenario` → steps that are meant to differ; none means all of them.
+/// `scenario` → the steps with intended differences; `None` means all steps.
 type Differences = BTreeMap<String, Option<BTreeSet<u64>>>;
 
 fn meant() -> Differences {
@@ -77,7 +76,7 @@ async fn recorded_conversations_go_as_with_a_real_api_server() {
         .arg(folder.join("replay.py"))
         .arg(&url)
         .arg(&folder)
-        // descriptions of table columns are for nobody to see
+        // clients never show the descriptions of table columns
         .args(["--ignore", "description", "--summary"])
         .arg(&summary)
         .output()

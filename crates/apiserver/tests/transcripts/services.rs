@@ -1,4 +1,4 @@
-//! Addresses and ports of Services.
+//! Tests of the addresses and ports of Services.
 
 use k8s_openapi::api::core::v1::Service;
 use kube::{
@@ -32,7 +32,7 @@ async fn addresses_and_node_ports_are_allocated_refused_twice_and_given_back() {
     let outside = create("b", json!({"clusterIP": "192.0.2.1", "ports": [{"port": 80}]})).await.unwrap_err();
     assert!(outside.to_string().contains("127.96.0.0/16"), "{outside}");
 
-    // as a ClusterIP service it keeps its address and loses the port, which is free for others then
+    // as a ClusterIP service it keeps its address and loses the port, which others can then use
     let change = Patch::Merge(json!({"spec": {"type": "ClusterIP"}}));
     let changed = services.patch("a", &PatchParams::default(), &change).await.unwrap().spec.unwrap();
     assert_eq!(changed.cluster_ip.as_deref(), Some(address.as_str()));

@@ -1,4 +1,4 @@
-//! A kind with two versions, converted in the process: LLMInferenceServices, with a part of their schema.
+//! Tests of a kind with two versions and in-process conversion: LLMInferenceServices, with a part of their schema.
 
 use futures::{StreamExt, TryStreamExt};
 use kube::{
@@ -62,7 +62,7 @@ fn definition() -> Value {
         "spec": {
             "group": GROUP, "scope": "Namespaced",
             "names": {"plural": "llminferenceservices", "kind": "LLMInferenceService"},
-            // Nobody answers there: what is converted in the process is not sent anywhere.
+            // Nothing listens at this address: an in-process conversion never calls the webhook.
             "conversion": {"strategy": "Webhook", "webhook": {
                 "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/convert"},
             }},
@@ -108,7 +108,7 @@ async fn create(api: &Api<DynamicObject>, object: Value) -> DynamicObject {
     api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
 }
 
-/// Applies a spec as `manager`; the object, or what stands in the way.
+/// Applies a spec as `manager`. Returns the object, or the error.
 async fn apply(
     api: &Api<DynamicObject>,
     version: &str,
@@ -182,7 +182,7 @@ async fn writes_through_the_older_version_keep_what_it_cannot_express() {
     let stored = newer.get("llm").await.unwrap();
     assert_eq!(stored.data["spec"], wanted);
     assert_eq!(stored.metadata.annotations, None);
-    // What is put back as it was read is no write.
+    // Writing an object back as it was read changes nothing.
     let again = older.get("llm").await.unwrap();
     let replaced = older.replace("llm", &PostParams::default(), &again).await.unwrap();
     assert_eq!(replaced.metadata.resource_version, stored.metadata.resource_version);
@@ -203,7 +203,7 @@ async fn a_manifest_that_replaces_the_object_leaves_what_was_observed() {
     let stored = newer.get("llm").await.unwrap();
     assert_eq!(stored.data["spec"], json!({"model": {"uri": "hf://a/b"}}));
     assert_eq!(stored.data["status"], status["status"]);
-    // A status written through the older version keeps the rest, too.
+    // A status write through the older version keeps the other fields, too.
     let written = json!({"status": {"url": "http://b"}});
     older.patch_status("llm", &PatchParams::default(), &Patch::Merge(&written)).await.unwrap();
     let stored = newer.get("llm").await.unwrap();
@@ -215,7 +215,7 @@ async fn a_manifest_that_replaces_the_object_leaves_what_was_observed() {
 async fn two_managers_apply_in_two_versions() {
     let Kind { older, newer } = kind().await;
     apply(&newer, "v1alpha2", "platform", rich()).await.unwrap();
-    // Each applies again after the other: nobody takes anything from anybody.
+    // Each manager applies again after the other. Neither takes ownership from the other.
     for replicas in [1, 1, 2] {
         let applied = apply(&older, "v1alpha1", "team", json!({"replicas": replicas})).await.unwrap();
         assert_eq!(applied.data["spec"]["replicas"], replicas);
@@ -239,7 +239,7 @@ async fn two_managers_apply_in_two_versions() {
     assert_eq!(owners(&seen)[1], ("team".to_owned(), r#"{"f:spec":{"f:replicas":{}}}"#.to_owned()));
     assert!(!owners(&seen)[0].1.contains(KEPT), "{:?}", owners(&seen));
 
-    // What a manager does not want any more goes, also where the other version cannot see it.
+    // A field that a manager no longer applies is removed, even if the other version does not have it.
     let mut less = rich();
     less.as_object_mut().unwrap().remove("kvCacheOffloading");
     apply(&newer, "v1alpha2", "platform", less.clone()).await.unwrap();
@@ -262,7 +262,7 @@ async fn fields_with_two_shapes_have_one_owner() {
         "{refused}"
     );
     assert_eq!(newer.get("llm").await.unwrap().data["spec"], rich());
-    // The same value is no conflict; giving it up leaves the other owner's.
+    // Applying the same value is not a conflict. Giving it up leaves the value to its other owner.
     apply(&older, "v1alpha1", "team", pool(1)).await.unwrap();
     assert_eq!(newer.get("llm").await.unwrap().data["spec"], rich());
     apply(&older, "v1alpha1", "team", json!({})).await.unwrap();

@@ -1,11 +1,11 @@
-//! Go's JSON encoder over a tree: keys in declaration order, HTML characters escaped.
+//! Go's JSON encoder for a tree: keys in declaration order, HTML characters escaped.
 
 use std::fmt::Write as _;
 
 use longboat_template::reflect::{Struct, Ty};
 use serde_json::{Map, Value};
 
-/// Prints `json` as Go prints a value of type `ty`. Keys that the type does not have are left out.
+/// Writes `json` as Go encodes a value of type `ty`. Keys that the type does not have are left out.
 pub(crate) fn encode(out: &mut String, ty: Ty, json: &Value) {
     match (ty, json) {
         (Ty::Ptr(inner), _) if !json.is_null() => encode(out, *inner, json),
@@ -51,7 +51,7 @@ fn fields(out: &mut String, s: &'static Struct, map: &Map<String, Value>, first:
     }
 }
 
-/// A value of no particular type.
+/// Writes a value without a type.
 fn plain(out: &mut String, json: &Value) {
     match json {
         Value::Null => out.push_str("null"),
@@ -94,7 +94,7 @@ fn string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// The inside of a Go JSON string.
+/// Writes the content of a Go JSON string, without the quotes.
 pub(crate) fn escape(out: &mut String, text: &str) {
     let mut start = 0;
     for (i, c) in text.char_indices() {

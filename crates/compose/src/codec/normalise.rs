@@ -1,12 +1,12 @@
-//! Decode and encode in one step: what is left of a JSON tree after a Go struct held it.
+//! Decodes and encodes in one step: computes what is left of a JSON tree after a Go struct held it.
 
 use longboat_api::uri::Uri;
 use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use longboat_template::reflect::{Field, Omit, Struct, Ty};
 use serde_json::{Map, Number, Value};
 
-/// What a Go value of type `ty` that was decoded from `json` encodes to. Unknown keys vanish, as do absent and zero
-/// values that Go omits; fields that it always writes appear.
+/// Returns what Go would encode after decoding `json` into a value of type `ty`. Unknown keys disappear, and so do absent and
+/// zero values that Go omits. Fields that Go always writes appear.
 ///
 /// # Errors
 ///
@@ -17,9 +17,9 @@ pub(crate) fn normalise(ty: Ty, json: Value) -> Result<Value, String> {
 }
 
 struct Decoder {
-    /// Keys down to the current field, with the names of embedded structs among them.
+    /// The keys on the path to the current field, including the names of embedded structs.
     path: Vec<&'static str>,
-    /// The struct that has the current field.
+    /// The name of the struct with the current field.
     holder: Option<&'static str>,
 }
 
@@ -37,7 +37,7 @@ impl Decoder {
         }
     }
 
-    /// The encoding of a value that is present; `null` is the zero value.
+    /// The encoding of a present value; `null` becomes the zero value.
     fn value(&mut self, ty: Ty, json: Value) -> Result<Value, String> {
         if json.is_null() {
             return Ok(zero(ty));
@@ -112,7 +112,7 @@ impl Decoder {
             (Some(value), "uint16") => u16::try_from(value).is_ok(),
             (Some(value), "int16") => i16::try_from(value).is_ok(),
             (Some(value), "int8") => i8::try_from(value).is_ok(),
-            // Named types of the tables (`v1.PortNumber`) are all int32.
+            // The named types in the tables, such as `v1.PortNumber`, are all int32.
             (Some(value), _) => i32::try_from(value).is_ok(),
         };
         if fits { Ok(json) } else { Err(self.mismatch(&format!("number {number}"), ty)) }
@@ -159,7 +159,7 @@ impl Decoder {
     }
 }
 
-/// Whether a field that nobody set is left out. Structs and the scalars that Go keeps in structs are not.
+/// Whether a field that is not set is left out. Go never omits structs, nor the scalars that it stores in structs.
 fn absent_is_omitted(field: &Field) -> bool {
     match field.omit {
         Omit::Never => false,
@@ -173,7 +173,7 @@ fn absent_is_omitted(field: &Field) -> bool {
 fn is_omitted(field: &Field, value: &Value) -> bool {
     match (field.omit, field.ty) {
         (Omit::Never, _) => false,
-        // A pointer that is set is never empty, whatever it points to.
+        // A pointer that is set is never empty, whatever its target is.
         (_, Ty::Ptr(_)) => value.is_null(),
         (Omit::Zero, ty @ Ty::Struct(_)) => *value == zero(ty),
         _ => match value {
@@ -218,7 +218,7 @@ fn zero_fields(s: &'static Struct, out: &mut Map<String, Value>) {
     }
 }
 
-/// A JSON value as Go's messages name it.
+/// The name of a JSON value's type in Go's messages.
 fn found(json: &Value) -> &'static str {
     match json {
         Value::Null => "null",

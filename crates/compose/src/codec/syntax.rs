@@ -1,4 +1,4 @@
-//! Syntax errors in JSON, in the words of Go's scanner.
+//! Syntax errors in JSON, worded like Go's scanner.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(crate) fn parse(text: &str) -> Result<Value, String> {
         let mut scanner = Scanner { bytes: text.as_bytes(), pos: 0, depth: 0 };
         match scanner.document() {
             Err(message) => message,
-            // Go takes what serde refuses: numbers out of range, lone surrogates.
+            // Go accepts some texts that serde refuses: numbers out of range, lone surrogates.
             Ok(()) => error.to_string(),
         }
     })
@@ -24,7 +24,7 @@ struct Scanner<'a> {
     depth: usize,
 }
 
-/// Go's own limit on nesting.
+/// Go's limit on nesting.
 const MAX_DEPTH: usize = 10_000;
 
 impl Scanner<'_> {
@@ -38,7 +38,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Complains about the byte here.
+    /// Returns the error for the current byte.
     fn unexpected(&self, context: &str) -> String {
         match self.peek() {
             None => "unexpected end of JSON input".to_owned(),

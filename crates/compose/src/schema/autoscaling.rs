@@ -1,4 +1,4 @@
-//! Go types: Behaviour of horizontal pod autoscalers.
+//! Go types: the behavior of HorizontalPodAutoscalers.
 
 use longboat_template::reflect::Ty::{Int, Ptr, Quantity, Slice, Str, Struct};
 

@@ -1,4 +1,4 @@
-//! Go types: fields that every Knative status has.
+//! Go types: the fields of every Knative status.
 
 use longboat_template::reflect::Ty::{Int, Map, Ptr, Slice, Str, Struct, Time, Url};
 

@@ -1,4 +1,4 @@
-//! Go types: What KEDA takes.
+//! Go types: the fields of KEDA's objects.
 
 use longboat_template::reflect::Ty::{Bool, Int, Map, Ptr, Str, Struct};
 

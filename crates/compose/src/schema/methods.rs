@@ -1,4 +1,4 @@
-//! Methods of Go types: what the reference's types for services answer to templates.
+//! The methods of the reference's Go types for services, which templates can call.
 
 use longboat_api::{
     annotations::{DRA_CEL_SELECTOR, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT},
@@ -119,7 +119,7 @@ pub(super) static STATUS_METHODS: [Method; 2] = [
     },
 ];
 
-/// `apis.Condition`; all of them answer on nil, too.
+/// `apis.Condition`. All of these methods also work on nil.
 pub(super) static CONDITION_METHODS: [Method; 6] = [
     Method::COPY,
     gives("IsTrue", |condition, _| Answer::bool(text(condition, "status") == "True")),
@@ -131,7 +131,7 @@ pub(super) static CONDITION_METHODS: [Method; 6] = [
     gives("GetMessage", |condition, _| Answer::text(text(condition, "message"))),
 ];
 
-/// `v1alpha2.ParallelismSpec`; all of them answer on nil, too.
+/// `v1alpha2.ParallelismSpec`. All of these methods also work on nil.
 pub(super) static PARALLELISM: [Method; 5] = [
     Method::COPY,
     gives("IsPipelineParallel", |all, _| Answer::bool(number(all, "pipeline") > 0)),
@@ -216,7 +216,7 @@ fn is_data_parallel(parallelism: Receiver<'_>) -> bool {
     number(parallelism, "data") > 0 || number(parallelism, "dataLocal") > 0
 }
 
-/// The name of a service that is handed to a method.
+/// The name of a service that is an argument of a method.
 fn name_of<'v>(service: &'v Value<'_>) -> Result<&'v str, String> {
     match service {
         Value::Typed(_, Some(json)) => Ok(json["metadata"]["name"].as_str().unwrap_or_default()),
@@ -228,7 +228,7 @@ fn annotation<'a>(service: Receiver<'a>, key: &str) -> Option<&'a str> {
     service.get("metadata")?.get("annotations")?.get(key)?.as_str()
 }
 
-/// How many devices a pod asks for; a count that is none is an error, with Go's words for a number that is none.
+/// The number of devices that a pod requests. If the text is not a positive number, returns an error with Go's message.
 fn device_count<'a>(raw: Option<&str>) -> Given<'a> {
     let int = |value: i64| Ok(Answer::Value(Value::Int(value)));
     let Some(raw) = raw.filter(|raw| !raw.trim().is_empty()) else { return int(1) };
@@ -240,7 +240,8 @@ fn device_count<'a>(raw: Option<&str>) -> Given<'a> {
     }
 }
 
-/// Whether a service builds on a config: as its status says, or else its annotations in the status and its references.
+/// Whether a service uses a config: according to `status.appliedConfigs`, or else to the status annotations and the
+/// references.
 fn is_using(service: Receiver<'_>, name: &str, namespace: &str) -> bool {
     let status = service.get("status");
     let applied = status.and_then(|status| status.get("appliedConfigs")).and_then(Json::as_array);
@@ -262,7 +263,7 @@ mod tests {
 
     use crate::{functions::FUNCTIONS, schema::TEMPLATE_DATA};
 
-    /// What a template prints over a service with data parallelism in its prefill half only, or the error.
+    /// Renders a template for a service with data parallelism only in its prefill half. Returns the output or the error.
     fn rendered(text: &str) -> String {
         let data = json!({
             "service": {

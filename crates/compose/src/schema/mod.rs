@@ -1,8 +1,8 @@
-//! The Go types that the reference has for services and configs, as tables.
+//! The reference's Go types for services and configs, as tables.
 //!
-//! Three things follow from them: which zero values a layer keeps, what a template sees under
-//! which Go name and what its errors call it, and the order of keys in the text that templates run on.
-//! Facts of Kubernetes 1.34, Gateway API 1.5, the inference extension 1.5, KEDA 2.18 and KServe's v1alpha2.
+//! The tables determine three things: which zero values a layer keeps, which Go names templates and their errors use, and the
+//! order of keys in the text on which templates run. They describe Kubernetes 1.34, Gateway API 1.5, the inference extension
+//! 1.5, KEDA 2.18 and KServe's v1alpha2.
 
 mod autoscaling;
 mod container;
@@ -66,14 +66,14 @@ macro_rules! zero {
     };
 }
 
-/// An embedded struct whose keys lie beside the others.
+/// An embedded struct whose fields are on the same level as the others in JSON.
 macro_rules! inlined {
     ($go:literal, $ty:expr) => {
         super::field!("", $go, $ty, Empty, true)
     };
 }
 
-/// An embedded struct with a key of its own.
+/// An embedded struct with its own key in JSON.
 macro_rules! embed {
     ($json:literal, $go:literal, $ty:expr) => {
         super::field!($json, $go, $ty, Empty, true)
@@ -106,7 +106,7 @@ static GLOBAL_CONFIG: Struct = Struct {
         global("EnableTLS", Bool("bool")),
         global("ModelBasedRoutingHeaderName", Str("string")),
         global("InferencePoolNamespacedName", Str("string")),
-        // Ours: the image of this build, or nothing where those of the reference are wanted.
+        // Specific to Longboat: the image of this build, or an empty string if the reference's images are wanted.
         global("Image", Str("string")),
     ],
     methods: &[],
@@ -137,5 +137,5 @@ static ROOT: Struct = Struct {
     methods: &[],
 };
 
-/// What `.` is at the start of every template: the service, and the platform settings that templates may see.
+/// The value of `.` at the start of every template: the service, and the platform settings that templates may see.
 pub(crate) const TEMPLATE_DATA: Ty = Ty::Struct(&ROOT);

@@ -1,4 +1,4 @@
-//! Go types: volumes that show other objects as files.
+//! Go types: volumes that present other objects as files.
 
 use longboat_template::reflect::Ty::{Bool, Int, Ptr, Slice, Str, Struct};
 

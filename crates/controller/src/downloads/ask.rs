@@ -1,16 +1,16 @@
-//! Asking a pod how far its download is.
+//! Asks a pod for the progress of its download.
 
 use std::{error::Error, sync::LazyLock, time::Duration};
 
 use longboat_fetch::Progress;
 use reqwest::Client;
 
-/// How long an answer may take. It is a page of numbers from the same cluster.
+/// The time limit for a response, which is a small page from the same cluster.
 const ANSWER: Duration = Duration::from_secs(2);
-/// Bytes of an answer that are read.
+/// The most bytes of a response that are read.
 const LONGEST: usize = 4 << 10;
 
-/// It sends no credentials, follows no redirect and uses no proxy.
+/// The client sends no credentials, follows no redirects and uses no proxy.
 static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
     let tls = rustls::ClientConfig::builder().with_root_certificates(rustls::RootCertStore::empty());
     Client::builder()
@@ -26,7 +26,7 @@ static CLIENT: LazyLock<Result<Client, String>> = LazyLock::new(|| {
         .map_err(|error| cause(&error))
 });
 
-/// How far it is, or why that is not known. Whatever a pod answers, only numbers of it are told.
+/// Returns the progress, or why it is unknown. Only numbers are taken from the pod's response.
 pub(super) async fn progress(url: &str) -> Result<Progress, String> {
     let client = CLIENT.as_ref().map_err(Clone::clone)?;
     let mut response = client.get(url).send().await.map_err(|error| cause(&error))?;
@@ -44,7 +44,7 @@ pub(super) async fn progress(url: &str) -> Result<Progress, String> {
     Progress::parse(&body).ok_or_else(|| "its answer is none".to_owned())
 }
 
-/// The innermost cause: the others repeat the address.
+/// The innermost cause of an error. The outer ones repeat the address.
 fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return format!("no answer within {} s", ANSWER.as_secs());

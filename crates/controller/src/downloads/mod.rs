@@ -1,8 +1,9 @@
-//! How far the models of services are, beside reconciles.
+//! Tracks the progress of model downloads, concurrently with reconciles.
 //!
-//! Every few seconds the pods that download are looked at in the cache. Where a node says how far one is, that stands in a condition
-//! of the pod; where the platform asks init containers to listen, one pod of each service is asked. What is found is kept here and
-//! the service is enqueued if it is new: so a service's status is written at most once in that time for it, and a pod that does not
+//! Every few seconds, this looks in the cache for pods that download. If the node knows the progress, it is in a condition of
+//! the pod. If the platform makes init containers listen for this, one pod of each service is asked. The result is kept here,
+//! and if it has changed, the service is enqueued. So a download writes a service's status at most once per period, and a pod
+//! that does not respond does not block a reconcile.
 //! answer holds no reconcile.
 
 mod ask;
@@ -23,12 +24,12 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{context::Context, watch::labelled};
 
-/// Time between two looks, and so between two writes of a status because of a download.
+/// The time between two checks, and so between two status writes because of a download.
 const PERIOD: Duration = Duration::from_secs(5);
-/// Pods that are asked at the same time.
+/// The number of pods that are asked concurrently.
 const AT_ONCE: usize = 8;
 
-/// What services are told of their downloads.
+/// The last known state of each service's download.
 #[derive(Debug, Default)]
 pub(crate) struct Downloads {
     known: Mutex<HashMap<Key, Download>>,
@@ -41,19 +42,19 @@ struct Downloading {
     said: Said,
 }
 
-/// Who says how far it is.
+/// The source of the progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
-    /// Its node, in these words.
+    /// A condition from the pod's node, with this message.
     Here(String),
-    /// The pod itself, at this address.
+    /// The pod itself, at this URL.
     At(String),
 }
 
 // === impl Downloads ===
 
 impl Downloads {
-    /// What is known of the download of a service.
+    /// The state of a service's download, if there is one.
     pub(crate) fn of(&self, service: &Key) -> Option<Download> {
         self.known.lock().get(service).cloned()
     }
@@ -63,7 +64,7 @@ impl Downloads {
         self.known.lock().remove(service);
     }
 
-    /// Takes over what was found, and returns the services for which that is news.
+    /// Replaces the known states. Returns the services whose state changed.
     fn replace(&self, found: HashMap<Key, Download>) -> Vec<Key> {
         let mut known = self.known.lock();
         let changed = found.iter().filter(|(service, download)| known.get(*service) != Some(*download));
@@ -74,7 +75,7 @@ impl Downloads {
     }
 }
 
-/// Looks at downloads until dropped.
+/// Checks downloads until this future is dropped.
 pub(crate) async fn run(context: &Arc<Context>) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -98,7 +99,7 @@ pub(crate) async fn run(context: &Arc<Context>) {
     }
 }
 
-/// The pods that download, by their service, in the order of their names.
+/// The pods that download, grouped by service and sorted by name.
 fn running(pods: impl Iterator<Item = Arc<Pod>>) -> BTreeMap<Key, Vec<Downloading>> {
     let mut found: BTreeMap<Key, Vec<Downloading>> = BTreeMap::new();
     for pod in pods.filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
@@ -114,7 +115,7 @@ fn running(pods: impl Iterator<Item = Arc<Pod>>) -> BTreeMap<Key, Vec<Downloadin
     found
 }
 
-/// What there is to know of one pod: its init container runs.
+/// Returns the source of the pod's progress, or `None` if no init container is downloading.
 fn said(pod: &Pod) -> Option<Said> {
     let status = pod.status.as_ref()?;
     let condition = status.conditions.iter().flatten().find(|found| found.type_ == PROGRESS_CONDITION);
@@ -128,7 +129,7 @@ fn said(pod: &Pod) -> Option<Said> {
     Some(Said::At(format!("http://{host}:{port}/")))
 }
 
-/// What the first pod says. The others download the same.
+/// Returns the progress of the first pod. The other pods download the same model.
 async fn tell(pods: &[Downloading]) -> Option<Download> {
     let first = pods.first()?;
     let others = match pods.len() {
@@ -147,8 +148,8 @@ async fn tell(pods: &[Downloading]) -> Option<Download> {
     })
 }
 
-/// What is kept of a pod while it downloads: the init container with the port at which it tells how far it is, and the condition that
-/// its node has put there.
+/// The parts of a downloading pod that the cache keeps: the init container with its progress port, and the progress condition
+/// that the node has set.
 pub(crate) fn kept(pod: &Pod) -> (Option<PodSpec>, Option<Vec<PodCondition>>) {
     let status = pod.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref()).and_then(|all| {

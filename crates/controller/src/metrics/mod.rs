@@ -28,7 +28,7 @@ pub(crate) use request::Asked;
 pub(crate) use serve::Monitoring;
 pub use settings::MetricsSettings;
 
-use crate::{election::LEASE, error::PassError, queue::QueueStats};
+use crate::{election::LEASE, error::ReconcileError, queue::QueueStats};
 
 /// Bucket bounds of controller-runtime's histogram of reconcile times, in seconds.
 const RECONCILE: &[f64] = &[
@@ -251,13 +251,13 @@ impl Metrics {
     }
 
     /// Records that a reconcile begins. Call the returned function with its result.
-    pub(crate) fn pass(&self, worker: Worker) -> impl FnOnce(&Result<(), PassError>) {
+    pub(crate) fn reconcile(&self, worker: Worker) -> impl FnOnce(&Result<(), ReconcileError>) {
         let (began, label) = (Instant::now(), worker.label());
         self.active.get_or_create(&label).inc();
         move |ended| {
             let result = match ended {
                 Ok(()) => "success",
-                Err(PassError::Conflict { .. }) => "requeue",
+                Err(ReconcileError::Conflict { .. }) => "requeue",
                 Err(_) => "error",
             };
             self.reconciles.get_or_create(&ResultLabels { controller: label.controller, result }).inc();
@@ -311,7 +311,7 @@ impl Metrics {
         }
         family!("controller_runtime_reconcile", "Passes by how they ended", reconciles);
         family!("controller_runtime_reconcile_errors", "Passes that failed", errors);
-        family!("controller_runtime_reconcile_time_seconds", "How long passes took", times);
+        family!("controller_runtime_reconcile_time_seconds", "How long reconciles took", times);
         family!("controller_runtime_active_workers", "Passes at this moment", active);
         family!("controller_runtime_max_concurrent_reconciles", "Passes that there may be at once", most);
         family!("workqueue_adds", "Keys that were added", adds);
@@ -333,7 +333,7 @@ impl Metrics {
         family!("longboat_writes", "Writes that were asked of the API server, by resource and verb", writes);
         family!(
             "longboat_reconcile_phase_seconds",
-            "How long the phases of passes over services took",
+            "How long the phases of reconciles of services took",
             phases
         );
         family!("leader_election_master_status", "Whether this process leads", leads);
@@ -343,7 +343,7 @@ impl Metrics {
 // === impl Phases ===
 
 impl Phases<'_> {
-    /// Books the time since the last call on this phase.
+    /// Records the time since the last call as the duration of this phase.
     pub(crate) fn end(&mut self, phase: Phase) {
         let now = Instant::now();
         let took: Duration = now - self.since;

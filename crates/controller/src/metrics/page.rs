@@ -78,7 +78,7 @@ fn queues(context: &Context, registry: &mut Registry) {
         "How long what is worked on has taken so far",
         unfinished,
     );
-    let help = "How long the pass has taken so far that has taken longest";
+    let help = "Seconds for which the longest running reconcile has been running";
     registry.register("workqueue_longest_running_processor_seconds", help, longest);
 }
 

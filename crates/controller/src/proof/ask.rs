@@ -1,4 +1,4 @@
-//! The request itself, and the metrics around it.
+//! Sends a proof request, and reads the metrics before and after it.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -10,24 +10,24 @@ use reqwest::{Client, Response, header};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 
-/// How long a connection may take.
+/// The time limit for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long the answer of one token may take.
+/// The time limit for the response, which has one token.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long a page of metrics may take.
+/// The time limit for a metrics page.
 const METRICS: Duration = Duration::from_secs(3);
-/// Bytes of an answer that are read.
+/// The most bytes of a response that are read.
 const LONGEST_ANSWER: usize = 256 << 10;
-/// Bytes of a page of metrics that are read.
+/// The most bytes of a metrics page that are read.
 const LONGEST_PAGE: usize = 4 << 20;
-/// Pages that are read at the same time.
+/// The number of metrics pages that are read concurrently.
 const AT_ONCE: usize = 8;
-/// Engines count at the end of a step: how often the metrics are read again before they count as they are.
+/// How often the metrics are read until they are conclusive: engines update their counters at the end of a step.
 const LOOKS: u32 = 3;
-/// Time between two looks.
+/// The time between two reads.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// Sends the request, and reads the metrics that say what became of it.
+/// Sends the request, and reads the metrics that show what the engines did.
 pub(super) async fn see(probe: &Probe) -> Seen {
     let pods = pod_client(probe);
     let before = if probe.disaggregated { metrics(&pods, probe).await } else { Vec::new() };
@@ -69,7 +69,7 @@ async fn ask(probe: &Probe) -> Result<Answer, Unreached> {
     answered.await.unwrap_or(Err(Unreached::Silence(ANSWER.as_secs())))
 }
 
-/// What went wrong on the way to an answer.
+/// Classifies why there is no response.
 fn unreached(error: &reqwest::Error) -> Unreached {
     let mut source = error.source();
     while let Some(error) = source {
@@ -89,7 +89,7 @@ fn unreached(error: &reqwest::Error) -> Unreached {
     Unreached::Broken(cause(error))
 }
 
-/// The innermost cause: the others repeat the address.
+/// The innermost cause of an error. The outer ones repeat the address.
 fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() && error.is_connect() {
         return format!("no connection within {} s", CONNECT.as_secs());
@@ -101,7 +101,7 @@ fn cause(error: &reqwest::Error) -> String {
     last.to_string()
 }
 
-/// Reads a body, but no more than so many bytes of it.
+/// Reads up to `most` bytes of a body.
 async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await? {
@@ -115,7 +115,7 @@ async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, reqwest::E
     Ok(body)
 }
 
-/// The counters of each pod, in the order of the pods, or why they cannot be read.
+/// The counters of each pod, in the order of the pods, or why they could not be read.
 async fn metrics(client: &Result<Client, String>, probe: &Probe) -> Vec<Result<Counters, String>> {
     let client = match client {
         Ok(client) => client,
@@ -145,8 +145,8 @@ async fn page(client: &Client, url: &str) -> Result<Vec<u8>, String> {
     read(response, LONGEST_PAGE).await.map_err(|error| cause(&error))
 }
 
-/// A client that trusts what the environment trusts, and the certificates of the platform's setting. It sends no credentials, follows
-/// no redirect and uses no proxy.
+/// A client that trusts the certificates that the environment trusts, and those in the platform's settings. It sends no
+/// credentials, follows no redirects and uses no proxy.
 async fn gateway_client(probe: &Probe) -> Result<Client, Unreached> {
     let tls = if probe.url.starts_with("https:") {
         let trusted = probe.trusted.clone();
@@ -159,7 +159,7 @@ async fn gateway_client(probe: &Probe) -> Result<Client, Unreached> {
     client(tls).map_err(Unreached::Connection)
 }
 
-/// A client that trusts the certificate of the service's pods only.
+/// A client that trusts only the certificate of the service's pods.
 fn pod_client(probe: &Probe) -> Result<Client, String> {
     let tls = match &probe.pod_certificate {
         Some(pem) => longboat_tls::client_config(Some(pem), &[]).map_err(|error| error.to_string())?,

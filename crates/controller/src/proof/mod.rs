@@ -1,7 +1,8 @@
-//! Sends the requests that prove serving, beside reconciles.
+//! Sends proof requests, concurrently with reconciles.
 //!
-//! A reconcile only says which request is due and reads what an earlier one came to. The request itself runs in a task of its own, with
-//! limits on time and size, and enqueues its service when it is over. So an engine that hangs holds no reconcile.
+//! A reconcile only determines which request is due, and reads the outcome of an earlier one. The request runs in its own
+//! task, with limits on time and size, and enqueues its service when it has ended. So an engine that hangs does not block a
+//! reconcile.
 
 mod ask;
 
@@ -24,10 +25,10 @@ use longboat_plan::Key;
 
 use crate::context::Context;
 
-/// Requests under way at the same time, over all services.
+/// The most concurrent requests over all services.
 const AT_ONCE: usize = 8;
 
-/// Requests that are due, that run, and that have ended. There is at most one for each service.
+/// Requests that are due, running or completed. There is at most one per service.
 #[derive(Debug, Default)]
 pub(crate) struct Proofs {
     state: Mutex<State>,
@@ -38,7 +39,7 @@ pub(crate) struct Proofs {
 struct State {
     due: HashMap<Key, Probe>,
     under_way: HashMap<Key, UnderWay>,
-    /// Outcomes that no status shows yet.
+    /// Outcomes that are not in a status yet.
     outcomes: HashMap<Key, Arc<Outcome>>,
 }
 
@@ -53,12 +54,12 @@ struct UnderWay {
 // === impl Proofs ===
 
 impl Proofs {
-    /// What the last request of a service came to, unless its status shows it already.
+    /// Returns the outcome of the service's last request, unless its status has it already.
     pub(crate) fn outcome(&self, service: &Key) -> Option<Arc<Outcome>> {
         self.state.lock().outcomes.get(service).cloned()
     }
 
-    /// The status shows an outcome, and this request is due next, or none.
+    /// Records that the status has the outcome `shown`, and that the request `due` is the next one, if any.
     pub(crate) fn published(&self, service: &Key, shown: Option<&Arc<Outcome>>, due: Option<Probe>) {
         let mut state = self.state.lock();
         if let Some(shown) = shown
@@ -66,12 +67,12 @@ impl Proofs {
         {
             state.outcomes.remove(service);
         }
-        // An outcome that came meanwhile is handled first: its service is enqueued.
+        // A newer outcome is handled first: its service is enqueued.
         if state.outcomes.contains_key(service) {
             return;
         }
         if let Some(running) = state.under_way.get(service) {
-            // A request that was sent is let finish: it has been paid for.
+            // A request that was already sent may finish, because its cost is already paid.
             let is_same = due.as_ref().is_some_and(|due| due.id == running.probe.id);
             if is_same || running.sent.load(Ordering::Acquire) {
                 return;
@@ -101,7 +102,8 @@ impl Proofs {
         }
     }
 
-    /// Keeps an outcome until a status shows it. A service that was forgotten meanwhile has none.
+    /// Stores an outcome until a status has it. Returns false if the service was forgotten meanwhile or needs another
+    /// request.
     fn finish(&self, service: &Key, outcome: Outcome) -> bool {
         let mut state = self.state.lock();
         if state.under_way.get(service).is_none_or(|running| running.probe.id != outcome.id) {
@@ -113,7 +115,7 @@ impl Proofs {
     }
 }
 
-/// Sends what is due until dropped, which ends all requests.
+/// Sends due requests until this future is dropped, which ends all requests.
 pub(crate) async fn run(context: &Arc<Context>) {
     let permits = Arc::new(Semaphore::new(AT_ONCE));
     let mut tasks = JoinSet::new();

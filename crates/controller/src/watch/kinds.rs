@@ -1,4 +1,4 @@
-//! The kinds that are watched: what the table of kinds says of each, and what is special about some.
+//! The kinds that are watched: what the table of kinds says about each, and the special rules of some.
 
 use std::fmt::Debug;
 
@@ -30,66 +30,66 @@ const SEALED: [&str; 5] = [
     "kubernetes.io/service-account-token",
 ];
 
-/// A kind that is watched, as the [table of kinds](longboat_plan::kinds!) says.
+/// A kind that is watched, as described by the [table of kinds](longboat_plan::kinds!).
 pub(crate) trait Watched:
     Rules + Resource<DynamicType = ()> + Debug + Serialize + DeserializeOwned + PartialEq + Send + Sync + 'static
 {
     const KIND: Kind;
-    /// Whether only objects that carry our label are watched.
+    /// Whether only objects with our label are watched.
     const LABELLED: bool;
-    /// Whether its objects live in no namespace.
+    /// Whether the kind is cluster-scoped.
     const OF_CLUSTER: bool;
-    /// Who serves it.
+    /// Which clusters serve the kind.
     const SERVED: Served;
-    /// Makes an object with metadata only. It is set for built-in kinds whose metadata decides which services a change concerns and how
-    /// the object is stored: the rest is decoded only when a reconcile reads the object.
+    /// Creates an object that has only metadata. Set for built-in kinds whose metadata determines which services a change
+    /// concerns and how the object is stored. The rest is decoded only when a reconcile reads the object.
     const FROM_METADATA: Option<fn(ObjectMeta) -> Self> = None;
 
     fn cache(caches: &Caches) -> &Cache<Self>;
 
-    /// The API of the objects of a namespace, or of all.
+    /// The API for the objects of a namespace, or of all.
     fn api(client: &Client, namespace: Option<&str>) -> Api<Self>;
 
-    /// Whether it is stored as compressed text, because only the reconcile of its own service reads it. A change event of such an
-    /// object does not contain the old object.
+    /// Whether this object is stored as compressed text, because only the reconcile of its own service reads it. A change of
+    /// such an object does not contain the old object.
     fn is_compressed(&self) -> bool;
 }
 
 /// Which clusters serve a kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Served {
-    /// All of them.
+    /// All clusters.
     Always,
-    /// Those that have this CRD.
+    /// Clusters that have this CRD.
     ByCrd(&'static str, Option<Capability>),
-    /// Those whose version of Kubernetes has it: discovery says so.
+    /// Clusters whose Kubernetes version includes the kind. Discovery shows that.
     ByVersion(Option<Capability>),
 }
 
-/// The capability that says whether a kind is served.
+/// The capability for a kind.
 pub(crate) type Capability = fn(&mut Capabilities) -> &mut bool;
 
-/// What is special about a kind. Most kinds keep to what is said here.
+/// The special rules of a kind. Most kinds use these defaults.
 pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
-    /// Whether API servers are asked for the metadata only, and those that carry our label are left out.
+    /// Whether the watch gets only metadata, and excludes the objects with our label.
     const METADATA_ONLY: bool = false;
-    /// Whether its objects are Secrets, which a controller may be confined to some namespaces for.
+    /// Whether the kind is Secret, for which the controller may be limited to some namespaces.
     const OF_SECRETS: bool = false;
-    /// Whether services of other namespaces depend on those of the platform's namespace.
+    /// Whether services of other namespaces depend on the objects in the system namespace.
     const OF_PLATFORM: bool = false;
 
-    /// Whether it may be stored as text, where the table of kinds says that its kind is.
+    /// Whether this object may be stored as text, if the table of kinds says so for its kind.
     fn may_be_compressed(&self) -> bool {
         true
     }
 
-    /// Whether other objects resemble it, so that it may serve as the dictionary for compressing them. A dictionary stays in memory as
-    /// long as the process runs.
+    /// Whether other objects resemble this one, so that it may serve as a dictionary for their compression. A dictionary
+    /// stays in memory as long as the process runs.
     fn is_typical(&self) -> bool {
         !self.concerns().is_empty()
     }
 
-    /// The part of it that other services depend on, where they do not depend on the whole.
+    /// The part of this object that other services depend on, if they do not depend on the whole object.
     fn peer(&self) -> Option<Peer> {
         None
     }
@@ -99,32 +99,33 @@ pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
         false
     }
 
-    /// Whether a change can make a difference.
+    /// Whether a change can matter to any service.
     fn matters(_old: &Self, _new: &Self) -> bool {
         true
     }
 
-    /// Whether it was created or changed by somebody since its status was written.
+    /// Whether this object was created or changed since its status was written.
     fn is_unobserved(&self) -> bool {
         false
     }
 
-    /// Services that a change concerns whether or not they depend on the object: the one that controls it, or that it is labelled with. A
-    /// child that lost its owner, and a Service whose addresses are in a certificate, still have the labels.
+    /// The services that a change concerns even if they do not depend on the object: the one that controls it, or that its
+    /// labels name. A child that lost its owner reference still has the labels, and so does a Service whose addresses are in
+    /// a certificate.
     fn concerns(&self) -> Vec<Key> {
         related(self.metadata()).into_iter().collect()
     }
 
-    /// Other names under which services depend on the object.
+    /// Keys of indexes under which services depend on the object.
     fn aliases(&self) -> Vec<ObjectKey> {
         Vec::new()
     }
 
-    /// What else follows from a change.
+    /// Handles other effects of a change.
     fn changed(_context: &Context, _key: &Key, _change: &Change<'_, Self>) {}
 }
 
-/// The service that controls an object, or that it is labelled with.
+/// The service that controls an object, or that its labels name.
 pub(crate) fn related(metadata: &ObjectMeta) -> Option<Key> {
     owner(metadata).or_else(|| labelled(metadata, metadata.namespace.as_deref()?))
 }
@@ -139,14 +140,14 @@ fn owner(metadata: &ObjectMeta) -> Option<Key> {
     Some(Key::new(metadata.namespace.clone().unwrap_or_default(), &owner.name))
 }
 
-/// The service that an object is labelled with.
+/// The service that an object's labels name.
 pub(crate) fn labelled(metadata: &ObjectMeta, namespace: &str) -> Option<Key> {
     let labels = metadata.labels.as_ref()?;
     let is_ours = labels.get(labels::PART_OF).is_some_and(|value| value == labels::PART_OF_VALUE);
     Some(Key::new(namespace, labels.get(labels::NAME).filter(|_| is_ours)?))
 }
 
-/// The Gateway that a Service is labelled with.
+/// The Gateway that a Service's label names.
 fn gateway_of(service: &Service) -> Option<&str> {
     service.metadata.labels.as_ref()?.get(labels::GATEWAY_NAME).map(String::as_str)
 }
@@ -217,7 +218,7 @@ macro_rules! watched {
 }
 
 kinds!(all watched);
-// What reconciles are about, which no plan holds; and the Secrets of others.
+// The kinds that are reconciled, which are in no plan, and the Secrets that are not ours.
 watched!(@kind LLMInferenceService, InferenceService, inference_services,
     (namespaced, compressed, all, ruled, "llminferenceservices.serving.kserve.io"));
 watched!(@kind LLMInferenceServiceConfig, Config, configs,
@@ -226,7 +227,7 @@ watched!(@kind SecretMetadata, Secret, secret_metadata, (namespaced, decoded, al
 
 impl Rules for LLMInferenceService {
     fn is_typical(&self) -> bool {
-        // Most of a service is its status.
+        // Most of a service's text is its status.
         self.status.as_ref().is_some_and(|status| !status.conditions.is_empty())
     }
 
@@ -244,7 +245,7 @@ impl Rules for LLMInferenceService {
     }
 
     fn changed(context: &Context, key: &Key, change: &Change<'_, Self>) {
-        // A service uses its configs until it is deleted, also while it is being finalized. And a status may have been written
+        // A service uses its configs until it is deleted, even while it is finalized. And a status may have been written
         // although its response was lost.
         let [before, now] = &change.summaries;
         config::enqueue_used(context, &key.namespace, before.as_deref(), now.as_deref());
@@ -277,7 +278,7 @@ impl Rules for ConfigMap {
     const OF_PLATFORM: bool = true;
 
     fn slim(&mut self) -> bool {
-        // Every namespace has one.
+        // Every namespace has this ConfigMap.
         self.metadata.name.as_deref() == Some("kube-root-ca.crt") && self.data.take().is_some()
     }
 
@@ -290,17 +291,17 @@ impl Rules for ConfigMap {
     }
 }
 
-/// The certificates of services. What others keep in Secrets is watched by its metadata.
+/// Secrets with our label, which hold the certificates of services. The metadata of all other Secrets is watched separately.
 impl Rules for Secret {
     const OF_SECRETS: bool = true;
 
     fn is_typical(&self) -> bool {
-        // A key must not outlive its Secret.
+        // A private key must not stay in memory longer than its Secret exists.
         false
     }
 
     fn slim(&mut self) -> bool {
-        // In many clusters Helm's releases are most of the size of all Secrets.
+        // In many clusters, Helm's releases make up most of the size of all Secrets.
         let is_sealed = self.type_.as_deref().is_some_and(|type_| SEALED.contains(&type_));
         is_sealed && self.data.take().is_some()
     }
@@ -327,7 +328,7 @@ impl Rules for SecretMetadata {
 impl Rules for Service {
     const OF_PLATFORM: bool = true;
     fn may_be_compressed(&self) -> bool {
-        // Services of Gateways are found by their label.
+        // Services of Gateways are looked up by their label, so they stay decoded.
         owner(&self.metadata).is_some() && gateway_of(self).is_none()
     }
 
@@ -340,7 +341,8 @@ impl Rules for Service {
 
 impl Rules for Pod {
     fn slim(&mut self) -> bool {
-        // Certificates need the labels and the addresses only, downloads what is kept of them. Pods are never written.
+        // Certificates need only the labels and addresses, and downloads the fields that [`downloads::kept`] returns. Pods
+        // are never written.
         let (spec, conditions) = downloads::kept(self);
         self.spec = spec;
         self.metadata.annotations = None;
@@ -368,7 +370,7 @@ impl Rules for ClusterRoleBinding {
 
 impl Rules for HorizontalPodAutoscaler {
     fn matters(old: &Self, new: &Self) -> bool {
-        // The status changes with every metric that is read; the conditions do not.
+        // The status changes whenever a metric is read, but the conditions do not.
         let says = |object: &Self| object.status.as_ref().and_then(|status| status.conditions.clone());
         old.spec != new.spec
             || old.metadata.labels != new.metadata.labels

@@ -1,4 +1,4 @@
-//! Watches: from the API server into the caches, and from there to the services that depend on a change.
+//! Watches: store objects of the API server in the caches, and enqueue the services that depend on a change.
 
 mod kinds;
 
@@ -24,8 +24,8 @@ use crate::{
 
 pub(crate) use kinds::{Capability, Rules, Served, Watched, labelled, related};
 
-/// Where a kind is watched: in the whole cluster (`None`), or in each of these namespaces. A controller that is confined to namespaces
-/// does not watch cluster-scoped kinds.
+/// The namespaces in which a kind is watched; `None` is the whole cluster. A controller that is limited to namespaces does
+/// not watch cluster-scoped kinds.
 pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<String>> {
     if args.namespaces.is_empty() {
         if K::OF_SECRETS && !args.secret_namespaces.is_empty() {
@@ -41,7 +41,7 @@ pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<String>> {
     all.into_iter().cloned().map(Some).collect()
 }
 
-/// Which objects of a kind are watched.
+/// Selects the objects of a kind that are watched.
 fn selection<K: Watched>(namespace: Option<&str>) -> Selection {
     let all = every::<K>(namespace);
     let operator = match (K::LABELLED, K::METADATA_ONLY) {
@@ -57,7 +57,7 @@ fn every<K: Watched>(namespace: Option<&str>) -> Selection {
     if K::METADATA_ONLY { all.metadata_only() } else { all }
 }
 
-/// What is done with the objects of one kind. Watching and listing them is the same code for all kinds.
+/// The functions that handle the objects of one kind. Watching and listing is the same code for all kinds.
 #[derive(Clone, Copy)]
 struct Sink {
     kind: fn() -> String,
@@ -66,7 +66,7 @@ struct Sink {
     forget_others: fn(&Context, Option<&str>, &BTreeSet<Key>),
 }
 
-/// How the first list of a watch went.
+/// The result of the first list of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstList {
     /// The cache is filled.
@@ -155,7 +155,7 @@ fn refused_with(error: &watcher::Error, code: u16) -> bool {
     }
 }
 
-/// Stores an object that exists, readable or not, and announces the change. Returns its key.
+/// Stores an object, whether or not it can be decoded, and announces the change. Returns its key.
 fn store<K: Watched>(context: &Context, object: &Received) -> Key {
     let key = Key::of_metadata(&object.metadata);
     let cache = K::cache(&context.caches);
@@ -179,20 +179,20 @@ fn store<K: Watched>(context: &Context, object: &Received) -> Key {
     key
 }
 
-/// Removes an object that was deleted from the cache.
+/// Removes a deleted object from the cache.
 fn remove<K: Watched>(context: &Context, metadata: &ObjectMeta) {
     if let Some(change) = K::cache(&context.caches).remove(metadata) {
         announce(context, &change);
     }
 }
 
-/// The object with metadata only, if that is enough.
+/// Returns the object with metadata only, if that is enough to store it.
 fn metadata_only<K: Watched>(object: &Received) -> Option<K> {
     let make = K::FROM_METADATA?;
     Some(make(object.read_metadata().ok()?)).filter(K::is_compressed)
 }
 
-/// Removes the objects that no longer exist from the cache.
+/// Removes objects from the cache that no longer exist.
 pub(crate) fn forget_others<K: Watched>(context: &Context, namespace: Option<&str>, present: &BTreeSet<Key>) {
     for change in &K::cache(&context.caches).retain(namespace, present) {
         announce(context, change);
@@ -204,7 +204,7 @@ pub(crate) async fn list<K: Watched>(context: &Context, namespace: Option<&str>)
     fill(context, Sink::of::<K>(), selection::<K>(namespace), namespace).await
 }
 
-/// The same, with all objects of the kind, also those that are not watched.
+/// Like [`list`], with all objects of the kind, including those that are not watched.
 pub(crate) async fn list_every<K: Watched>(
     context: &Context,
     namespace: Option<&str>,

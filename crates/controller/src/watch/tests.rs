@@ -27,7 +27,7 @@ use crate::{
     args::Args,
     capabilities, config,
     context::{Change, Context},
-    error::PassError,
+    error::ReconcileError,
     events,
     metrics::Metrics,
     queue::Ended,
@@ -35,7 +35,7 @@ use crate::{
     service,
 };
 
-/// Nobody admits anything: passes fill in what is missing by themselves.
+/// No webhook runs: reconciles fill in what is missing themselves.
 struct Nobody;
 
 impl Admission for Nobody {
@@ -174,7 +174,7 @@ impl Scene {
             self.context.load_platform();
             for service in self.context.caches.inference_services.all() {
                 let result = Box::pin(service::reconcile(&self.context, &Key::of(service.as_ref()))).await;
-                assert!(matches!(result, Ok(()) | Err(PassError::Conflict { .. })), "{result:?}");
+                assert!(matches!(result, Ok(()) | Err(ReconcileError::Conflict { .. })), "{result:?}");
             }
         }
         self.look().await;

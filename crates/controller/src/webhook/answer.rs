@@ -29,14 +29,14 @@ pub(super) struct Answering {
     threads: Arc<Semaphore>,
 }
 
-/// What a path serves.
+/// The endpoint of a path.
 #[derive(Clone, Copy)]
 enum Endpoint {
     Admission(Hook),
     Conversion,
 }
 
-/// Why a request is refused without a review.
+/// Why a request is refused before its review.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("no webhook at {path:?}; there are {}", paths().join(", "))]

@@ -74,7 +74,7 @@ impl LiveFacts {
     ///
     /// # Errors
     ///
-    /// The API server does not answer, or refuses.
+    /// If the API server does not respond, or refuses the request.
     pub async fn read(&self, hook: Hook, namespace: Option<&str>) -> Result<Facts, kube::Error> {
         let platform = self.platform().await?;
         self.with_platform(hook, platform, || namespace.map(str::to_owned)).await
@@ -107,7 +107,7 @@ impl LiveFacts {
         Ok(Platform::parse(found.data.as_ref().unwrap_or(&none), namespace))
     }
 
-    /// The model caches of `namespace` and of the cluster; empty where the kind is not installed.
+    /// The model caches of `namespace` and of the cluster. Returns `None` if the kind is not installed.
     async fn model_caches(&self, namespace: Option<String>) -> Result<Option<Vec<ModelCache>>, kube::Error> {
         let client = &self.client;
         let mut all = Vec::new();

@@ -178,10 +178,10 @@ impl Injector {
         let stanza = match &self.object {
             State::Unknown => return,
             // No such object, so no API server calls us through it. A watch event says when it appears.
-            State::Absent => return self.readiness.pass(self.check),
+            State::Absent => return self.readiness.done(self.check),
             State::Invisible => {
                 self.say("no right to see it: its caBundle has to be kept up to date by somebody else");
-                return self.readiness.pass(self.check);
+                return self.readiness.done(self.check);
             }
             State::Present(stanza) => stanza,
         };
@@ -189,7 +189,7 @@ impl Injector {
         match stanza.change(&BASE64_STANDARD.encode(bundle.as_bytes())) {
             StanzaChange::None => {
                 self.said = None;
-                self.readiness.pass(self.check);
+                self.readiness.done(self.check);
             }
             StanzaChange::Foreign(annotation) => {
                 self.say(&format!(
@@ -234,7 +234,7 @@ impl Injector {
                     "Wrote the CA of the webhooks into the object."
                 );
                 self.object = State::Present(Box::new(stanza.slim()));
-                self.readiness.pass(self.check);
+                self.readiness.done(self.check);
             }
             // Deleted, or changed since it was read: a watch event brings the current state.
             Err(error) if has_code(&error, 404) || has_code(&error, 422) || has_code(&error, 409) => {

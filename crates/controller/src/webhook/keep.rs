@@ -46,7 +46,7 @@ pub(super) struct Keeper {
     authority: Authority,
     /// Whether the Secret holds this CA.
     shared: bool,
-    /// Whether no Secret can be written: the namespace is missing, or the right.
+    /// Whether no Secret can be written, because the namespace or the right is missing.
     alone: bool,
     served: Replaceable,
     /// The CA that signed the serving certificate, and when that certificate must be replaced.

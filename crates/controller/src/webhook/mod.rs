@@ -64,13 +64,13 @@ pub(crate) struct Webhooks {
 // === impl Webhooks ===
 
 impl Webhooks {
-    /// Binds the port. Fails here on settings that cannot work, before anything else starts.
+    /// Binds the port. Fails on invalid settings before anything else starts.
     pub(crate) async fn bind(settings: Settings) -> Result<Self, Error> {
         let tls = settings.tls()?;
         let host = settings.webhook_host.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
         let wanted = SocketAddr::new(host, settings.webhook_port);
         let listener = match TcpListener::bind(wanted).await {
-            // A machine without IPv6.
+            // The machine may have no IPv6.
             Err(_) if settings.webhook_host.is_none() => {
                 TcpListener::bind((Ipv4Addr::UNSPECIFIED, settings.webhook_port)).await
             }
@@ -111,7 +111,7 @@ impl Webhooks {
         let answering =
             Answering::new(Source::new(context.clone()), context.metrics.clone(), self.settings.limits);
         tracing::info!(address = %self.address, "Serving the webhooks.");
-        readiness.pass(Check::Webhooks);
+        readiness.done(Check::Webhooks);
         serve::serve(self.listener, tls, answering, self.settings.limits, shutdown).await;
         while tasks.join_next().await.is_some() {}
         Ok(())
@@ -153,7 +153,7 @@ impl Webhooks {
         Ok(config)
     }
 
-    /// Every name under which an API server may reach this server.
+    /// All names under which API servers may reach this server.
     fn names(&self, namespace: &str, domain: &str) -> LeafRequest {
         let host = format!("{SERVICE}.{namespace}.svc");
         let mut dns_names = vec![

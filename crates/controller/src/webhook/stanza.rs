@@ -85,7 +85,7 @@ impl Stanza {
         self
     }
 
-    /// What to do so that the object holds `bundle` (base64 of PEM). The address it calls is left as it is.
+    /// Returns the change after which the object has `bundle` (base64 of PEM). The address in the object stays as it is.
     pub(super) fn change(&self, bundle: &str) -> StanzaChange {
         let mut patch = Vec::new();
         for (index, webhook) in self.webhooks.iter().enumerate() {

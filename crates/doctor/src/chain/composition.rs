@@ -1,4 +1,4 @@
-//! A service whose layers do not combine.
+//! The cause if a service cannot be composed.
 
 use longboat_api::{conditions::Condition, reasons::condition as reason, v1alpha2::LLMInferenceService};
 use longboat_manifest::nearest;

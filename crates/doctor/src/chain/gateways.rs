@@ -1,4 +1,4 @@
-//! A Gateway that does not forward requests.
+//! The cause if a Gateway does not forward requests.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_manifest::nearest;
@@ -6,7 +6,7 @@ use longboat_manifest::nearest;
 use super::{condition, said};
 use crate::{facts::Facts, finding::Cause};
 
-/// What is wrong with a Gateway, if something is.
+/// Returns what is wrong with a Gateway, or `None` if it works.
 pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
     let Some(gateway) = facts.snapshot.gateways.get(namespace, name) else {
         return Some(missing(facts, namespace, name));

@@ -1,4 +1,4 @@
-//! From something that does not work to the first cause: one file for each kind of object on the way.
+//! Follows a problem to its first cause. There is one file per kind of object on the way.
 
 pub(crate) mod composition;
 pub(crate) mod gateways;
@@ -17,7 +17,7 @@ fn condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditi
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// What a condition that does not hold says, reason first.
+/// The text of a condition that does not hold: its reason, then its message.
 fn said(condition: &Condition) -> String {
     if condition.message.is_empty() {
         condition.reason.clone()

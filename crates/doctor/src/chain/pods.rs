@@ -1,4 +1,4 @@
-//! Pods that do not become ready.
+//! The cause if pods do not become ready.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use k8s_openapi::api::{
 
 use crate::{facts::Facts, finding::Cause};
 
-/// Names the LeaderWorkerSet of a pod.
+/// The label with the name of a pod's LeaderWorkerSet.
 const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
 
 /// The container that fetches the model.
 const FETCHES: &str = "storage-initializer";
 
-/// Exit code of what was killed (128 and SIGKILL).
+/// The exit code of a killed process (128 + SIGKILL).
 const KILLED: i32 = 137;
 
-/// What keeps the pods of a Deployment from being ready.
+/// Returns why pods of a Deployment are not ready.
 pub(crate) fn of_deployment(facts: &Facts, deployment: &Deployment) -> Option<Cause> {
     let labels = deployment.spec.as_ref()?.selector.match_labels.as_ref()?;
     first(facts, deployment.metadata.namespace.as_deref().unwrap_or_default(), labels)
 }
 
-/// The same for the pods of a LeaderWorkerSet.
+/// Like [`of_deployment`], for the pods of a LeaderWorkerSet.
 pub(crate) fn of_group(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
     first(facts, namespace, &BTreeMap::from([(SET_NAME.to_owned(), name.to_owned())]))
 }
@@ -47,12 +47,12 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True")
 }
 
-/// What keeps pods with these labels from being ready.
+/// Returns why pods with these labels are not ready.
 pub(crate) fn first(facts: &Facts, namespace: &str, labels: &BTreeMap<String, String>) -> Option<Cause> {
     let pods = selected(facts, namespace, labels)
         .filter(|pod| pod.metadata.deletion_timestamp.is_none() && !is_ready(pod));
     let causes: Vec<Cause> = pods.map(|pod| trouble(facts, pod)).collect();
-    // A container that fails says more than one that waits for its turn.
+    // A container that fails says more than one that waits.
     let telling = causes.iter().position(|cause| cause.fault != "PodStarting").unwrap_or(0);
     causes.into_iter().nth(telling)
 }
@@ -76,7 +76,7 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
             return cause.through(step);
         }
     }
-    // A pod whose volumes are not there has containers that wait without saying what for.
+    // If a volume is missing, the containers of the pod wait without a reason, but an event names the volume.
     let event = facts.events.iter().rev().find(|event| {
         let about = &event.involved_object;
         about.kind.as_deref() == Some("Pod")
@@ -194,7 +194,7 @@ fn container_trouble(local: bool, namespace: &str, pod: &str, container: &Contai
             "CrashLoopBackOff" => {
                 Some(crashed(local, namespace, pod, container, container.last_state.as_ref()))
             }
-            // What a local world says of images and commands that this machine has no program for.
+            // A local world reports this for images and commands for which the machine has no program.
             "NoLocalRole" => {
                 let fix = "a command that exists on this machine, in the pod template; or run the service on a cluster";
                 Some(Cause::new("NoLocalProgram", format!("container {name}: {message}"), fix))

@@ -1,4 +1,4 @@
-//! A pool that no Gateway takes.
+//! The cause if no Gateway accepts a pool.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_api::v1alpha2::LLMInferenceService;
@@ -7,7 +7,8 @@ use longboat_plan::names;
 use super::{condition, routes, said};
 use crate::{facts::Facts, finding::Cause};
 
-/// What is wrong with the pool of a service; its route, if that is what the pool waits for.
+/// Returns what is wrong with the pool of a service. If the pool waits for the service's route, this is the cause for the
+/// route.
 pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
     let own = service.metadata.name.as_deref().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A service that was asked for a token, or whose halves cannot work together: what the proof of serving says, and what pods and
-//! engines say besides.
+//! The cause if the proof of serving failed, or if prefill and decode cannot work together: combines the condition of the
+//! proof with facts about pods and engines.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 
+use longboat_plan::kv_connector::{connectors, words};
+
 use crate::{facts::Facts, finding::Cause};
 
-/// Where NIXL's agents meet, unless the environment says otherwise.
+/// The default port at which NIXL's agents meet.
 const SIDE_CHANNEL: i32 = 5600;
-/// The variable that says otherwise.
+/// The variable that sets another port.
 const SIDE_CHANNEL_PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
-/// A connector that moves KV cache within one pod.
-const LOCAL_CONNECTOR: &str = "OffloadingConnector";
 
-/// From a condition of the proof to its cause.
+/// Returns the cause for a condition of the proof.
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
     let (namespace, name) = metadata(service);
     let describe = format!("kubectl describe llminferenceservice -n {namespace} {name}");
@@ -54,14 +54,14 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
     other.unwrap_or_else(|| as_said("ServingNotProven"))
 }
 
-/// What a service without a proof would fail at: engines that do not know the model by its name.
+/// Returns why a service without a proof would fail: its engines do not know the model by its name.
 pub(crate) fn refuted(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     other_name(facts, service)
 }
 
-/// What keeps the halves of a service from working together, as far as pods and policies show it without a request.
+/// Returns why prefill and decode cannot work together, as far as pods and policies show it without a request.
 pub(crate) fn doubtful(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    // Pods of a local world run the simulator, which needs no connector.
+    // Pods in a local world run the simulator, which needs no connector.
     if facts.local || service.spec.prefill.is_none() {
         return None;
     }
@@ -73,7 +73,7 @@ fn metadata(service: &LLMInferenceService) -> (&str, &str) {
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
-/// The pods of a service that do this.
+/// The pods of a service with one of these roles.
 fn pods<'a>(
     facts: &'a Facts,
     service: &'a LLMInferenceService,
@@ -97,10 +97,10 @@ fn main_container(pod: &Pod) -> Option<&Container> {
     pod.spec.as_ref()?.containers.iter().find(|container| container.name == "main")
 }
 
-/// The name clients use, and what the engines say instead.
+/// Returns a cause if clients use another model name than the engines.
 fn other_name(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let (namespace, name) = metadata(service);
-    // Composed specs name the model after the service where nobody names it; the status has what was published.
+    // Composition names the model after the service if no layer names it. The status has the published names.
     let published = format!("publishers/{namespace}/models/");
     let addresses = service.status.iter().flat_map(|status| &status.addresses);
     let said = addresses.flat_map(|address| &address.models).map(|model| model.name.as_str());
@@ -134,7 +134,7 @@ fn renamed(text: String) -> Cause {
     Cause::new("ModelNameDiffers", text, fix)
 }
 
-/// No sidecar sends prompts to prefill pods.
+/// Returns a cause if no sidecar sends prompts to prefill pods.
 fn no_sidecar(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let has_one = |pod: &Pod| {
         let spec = pod.spec.as_ref();
@@ -151,31 +151,12 @@ fn no_sidecar(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     Some(Cause::new("SidecarMissing", cause, fix).through(label(bare)))
 }
 
-/// Command, arguments and the variable that the presets add to them.
-fn words(container: &Container) -> String {
-    let env = container.env.iter().flatten().filter(|variable| variable.name == "VLLM_ADDITIONAL_ARGS");
-    let parts = container.command.iter().flatten().chain(container.args.iter().flatten());
-    let all: Vec<&str> =
-        parts.map(String::as_str).chain(env.filter_map(|variable| variable.value.as_deref())).collect();
-    all.join(" ")
-}
-
-/// The connectors between pods that a container's arguments name.
-fn connectors(container: &Container) -> BTreeSet<String> {
-    let words = words(container);
-    let named = words.split("kv_connector").skip(1).filter(|rest| !rest.starts_with('_')).map(|rest| {
-        let rest = rest.trim_start_matches(['"', '\'', '\\', ':', '=', ' ']);
-        rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>()
-    });
-    named.filter(|name| !name.is_empty() && name != LOCAL_CONNECTOR).collect()
-}
-
 /// Connectors or versions that do not fit each other.
 fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let decode = pods(facts, service, &[role::DECODE]).next()?;
     let prefill = pods(facts, service, &[role::PREFILL]).next()?;
     let (ours, theirs) = (main_container(decode)?, main_container(prefill)?);
-    // Other engines take their transfer from other flags.
+    // Other engines configure their transfer by other flags.
     let is_vllm = [ours, theirs].iter().all(|main| words(main).contains("vllm"));
     let (to, from) = (connectors(ours), connectors(theirs));
     let fix = "the same --kv-transfer-config for both halves, for instance in VLLM_ADDITIONAL_ARGS of container main in \
@@ -207,7 +188,7 @@ fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     })
 }
 
-/// A policy that lets nobody through to where the agents of the connector meet.
+/// Returns a cause if a NetworkPolicy blocks the port at which the agents of the connector meet.
 fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let (namespace, _) = metadata(service);
     pods(facts, service, &[role::PREFILL]).find_map(|pod| {
@@ -231,10 +212,10 @@ fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     })
 }
 
-/// Whether a policy decides who reaches a pod.
+/// Whether a policy restricts the incoming connections of a pod.
 fn isolates(policy: &NetworkPolicy, namespace: &str, pod: &Pod) -> bool {
     let Some(spec) = &policy.spec else { return false };
-    // Without types, every policy is about what comes in.
+    // A policy without types applies to incoming connections.
     let is_ingress = spec
         .policy_types
         .as_ref()
@@ -269,7 +250,7 @@ fn lets_through(rule: &NetworkPolicyIngressRule, port: i32) -> bool {
             && match (&allowed.port, allowed.end_port) {
                 (Some(IntOrString::Int(first)), Some(last)) => (*first..=last).contains(&port),
                 (Some(IntOrString::Int(one)), None) => *one == port,
-                // All ports; or a name, and which number it stands for only the container says.
+                // All ports, or a named port, whose number only the container defines.
                 (None | Some(IntOrString::String(_)), _) => true,
             }
     })

@@ -1,4 +1,4 @@
-//! A route that Gateways do not take.
+//! The cause if Gateways do not accept a route.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_api::foreign::httproute::{HTTPRoute, RouteParentStatus};
@@ -6,7 +6,7 @@ use longboat_api::foreign::httproute::{HTTPRoute, RouteParentStatus};
 use super::{condition, gateways, said};
 use crate::{facts::Facts, finding::Cause};
 
-/// What is wrong with a route, if something is.
+/// Returns what is wrong with a route, or `None` if it works.
 pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
     let step = format!("HTTPRoute {namespace}/{name}");
     let Some(route) = facts.snapshot.http_routes.get(namespace, name) else {
@@ -28,7 +28,7 @@ pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Caus
         let mut said_by: Vec<&RouteParentStatus> = of_it.collect();
         said_by.retain(|status| condition(&status.conditions, "Accepted").is_some());
         if said_by.is_empty() {
-            // A Gateway that nobody programs takes no routes either.
+            // A Gateway without a controller accepts no routes either.
             return Some(gateways::trouble(facts, home, &parent.name).unwrap_or_else(|| {
                 let cause = format!("Gateway {home}/{} has not said anything about the route", parent.name);
                 let fix = format!(
@@ -78,7 +78,7 @@ fn refused(route: &HTTPRoute, status: &RouteParentStatus, gateway_namespace: &st
     Some(Cause::new("RouteRefused", cause, fix))
 }
 
-/// Said of an earlier generation.
+/// Returns a cause if a status describes an earlier generation of the route.
 fn stale(route: &HTTPRoute, status: &RouteParentStatus) -> Option<Cause> {
     let generation = route.metadata.generation?;
     let old =

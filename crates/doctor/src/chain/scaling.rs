@@ -1,4 +1,4 @@
-//! An autoscaler that does not scale.
+//! The cause if an autoscaler does not scale.
 
 use longboat_api::{
     conditions::{Condition, types},

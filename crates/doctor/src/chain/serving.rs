@@ -1,4 +1,5 @@
-//! A service that says Ready. What the controller does not see may still be broken: servers, pickers, the way to them.
+//! The cause if a service that reports Ready is broken. The controller does not see problems of servers, of pickers, and of
+//! the path to them.
 
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -8,7 +9,7 @@ use longboat_plan::names;
 use super::{pods, workloads};
 use crate::{facts::Facts, finding::Cause};
 
-/// What is wrong although everything is said to be well.
+/// Returns what is wrong although all conditions hold.
 pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     certificate(facts, service)
         .or_else(|| endpoints(facts, service))
@@ -40,7 +41,7 @@ fn certificate(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     })
 }
 
-/// Ready pods behind the Services that requests go through.
+/// Returns a cause if a Service through which requests go has no ready pods.
 fn endpoints(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let (namespace, own) = metadata(service);
     let scheduled = service.status.as_ref()?.workloads.as_ref()?.scheduler.is_some();
@@ -75,7 +76,7 @@ fn address(service: &LLMInferenceService) -> Option<Cause> {
     })
 }
 
-/// What it answers when somebody asks.
+/// Returns a cause if the service does not respond to requests.
 fn answers(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let (namespace, own) = metadata(service);
     let answers = facts.answers.get(&format!("{namespace}/{own}"))?;

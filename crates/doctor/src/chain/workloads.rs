@@ -1,4 +1,4 @@
-//! A Deployment or LeaderWorkerSet that is not available.
+//! The cause if a Deployment or LeaderWorkerSet is not available.
 
 use longboat_api::{
     conditions::{Condition, types},
@@ -9,12 +9,12 @@ use longboat_plan::names;
 use super::pods;
 use crate::{facts::Facts, finding::Cause};
 
-/// What keeps the workload behind a condition from being available.
+/// Returns why the workload of a condition is not available.
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
     let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
     let own = service.metadata.name.as_deref().unwrap_or_default();
     let describe = format!("kubectl describe llminferenceservice -n {namespace} {own}");
-    // The controller could not do its part: it says why, and names what to do where it can be known.
+    // The controller failed: its message has the reason and, if it is known, what to do.
     if condition.reason.starts_with("Reconcile") || condition.reason.ends_with("Error") {
         return Cause::new("ControllerFailed", condition.message.clone(), describe);
     }
@@ -69,7 +69,7 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         .through(step)
 }
 
-/// Pods that may not even be created.
+/// Returns the cause if pods may not be created.
 fn refused(message: &str, namespace: &str, name: &str) -> Cause {
     if message.contains("exceeded quota") {
         let fix = format!(
@@ -96,7 +96,7 @@ fn silent_group(namespace: &str, name: &str) -> Cause {
     Cause::new("GroupControllerSilent", cause, fix)
 }
 
-/// Pods that are there, none of them ready, and none that says why.
+/// The cause if pods exist, none is ready, and none has a reason.
 pub(crate) fn no_ready_pod(namespace: &str) -> Cause {
     Cause::new("NoReadyPods", "none of its pods is ready", format!("kubectl get pods -n {namespace}"))
 }

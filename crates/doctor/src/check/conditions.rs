@@ -1,4 +1,4 @@
-//! What is behind each condition of a service that does not hold: one row of a table each.
+//! How to find the cause of each condition of a service that does not hold: a table with one row per condition.
 
 use longboat_api::{
     conditions::{Condition, types},
@@ -12,20 +12,20 @@ use crate::{
     finding::Cause,
 };
 
-/// From a condition that does not hold to its cause; none where everything behind it is well by now.
+/// Returns the cause of a condition that does not hold, or `None` if everything behind it works by now.
 type Follow = fn(&Facts, &LLMInferenceService, &Condition) -> Option<Cause>;
 
-/// What is done with a condition.
+/// How to handle a condition.
 pub(super) struct Row {
     /// Its type.
     pub(super) type_: &'static str,
     /// Finds its cause.
     pub(super) follow: Follow,
-    /// Whether it says only what other conditions have said, where others do not hold either.
+    /// Whether it only repeats other conditions. Then it is ignored if one of the others does not hold.
     pub(super) restates: bool,
 }
 
-/// The conditions that have causes, in the order in which the controller works.
+/// The conditions with causes, in the order in which the controller sets them.
 pub(super) const ROWS: &[Row] = &[
     row(types::PRESETS_COMBINED, |facts, service, condition| {
         Some(composition::follow(facts, service, condition))
@@ -64,7 +64,7 @@ const fn restating(type_: &'static str, follow: Follow) -> Row {
     Row { type_, follow, restates: true }
 }
 
-/// A service that is not ready, and says so in these words.
+/// The cause of a service that is not ready, with the text of its condition.
 pub(super) fn not_ready(service: &LLMInferenceService, said: &str) -> Cause {
     let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
     let name = service.metadata.name.as_deref().unwrap_or_default();
@@ -76,7 +76,7 @@ fn own_words(service: &LLMInferenceService, condition: &Condition) -> Cause {
     not_ready(service, &condition.message)
 }
 
-/// `longboat up` has no autoscaler: nothing is wrong with that.
+/// `longboat up` has no autoscaler, so this is not a problem there.
 fn scaler(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Option<Cause> {
     (!facts.local).then(|| scaling::follow(facts, service, condition))
 }
@@ -106,7 +106,7 @@ fn route(facts: &Facts, service: &LLMInferenceService, condition: &Condition) ->
     let http = service.spec.router.iter().filter_map(|router| router.route.as_ref()?.http.as_ref());
     let named: Vec<&str> = http.flat_map(|http| &http.refs).map(|found| found.name.as_str()).collect();
     let all = if named.is_empty() { vec![managed.as_str()] } else { named };
-    // A route of ours that could not be made says why in the condition.
+    // If a managed route could not be written, the condition has the reason.
     let made = |route: &&&str| {
         facts.snapshot.http_routes.get(namespace, route).is_some() || **route != managed.as_str()
     };
@@ -116,7 +116,7 @@ fn route(facts: &Facts, service: &LLMInferenceService, condition: &Condition) ->
         .or_else(|| Some(own_words(service, condition)))
 }
 
-/// The default Gateway, where the managed route needs it and it is not there.
+/// Returns a cause if the managed route needs the default Gateway and that is missing.
 fn missing_gateway(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let router = service.spec.router.as_ref()?;
     let managed = router.route.as_ref().is_some_and(|route| route.http.is_none());
@@ -133,8 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// What has no cause to look for: roll-ups, of which the parts are followed, and conditions that keep no service from
-    /// being ready.
+    /// Conditions without a cause: roll-ups, whose parts have causes, and conditions that do not affect readiness.
     const NO_CAUSE: &[&str] = &[
         types::READY,
         types::WORKLOADS_READY,

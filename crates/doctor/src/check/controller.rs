@@ -1,4 +1,4 @@
-//! Does the controller run?
+//! Checks whether the controller runs.
 
 use k8s_openapi::api::apps::v1::Deployment;
 
@@ -8,7 +8,7 @@ use crate::{
     finding::{Cause, Finding},
 };
 
-/// The Deployment of the controller; the reference's has the same name.
+/// The controller's Deployment. The reference's has the same name.
 pub(crate) const NAME: &str = "llmisvc-controller-manager";
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
@@ -40,17 +40,17 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     findings.push(cause.breaks(object));
 }
 
-/// The namespaces that the controller keeps to; none if it watches all.
+/// The namespaces to which the controller is limited. Empty if it watches all.
 pub(crate) fn watched(deployment: Option<&Deployment>) -> Vec<String> {
     values_of("--namespace", deployment)
 }
 
-/// The namespaces whose Secrets the controller uses; none if it uses all.
+/// The namespaces whose Secrets the controller may use. Empty if it may use all.
 pub(crate) fn secret_namespaces(deployment: Option<&Deployment>) -> Vec<String> {
     values_of("--secret-namespace", deployment)
 }
 
-/// What a flag of the controller is given.
+/// The values of a flag of the controller.
 fn values_of(flag: &str, deployment: Option<&Deployment>) -> Vec<String> {
     let pod = deployment.and_then(|found| found.spec.as_ref()?.template.spec.as_ref());
     let containers = pod.into_iter().flat_map(|pod| &pod.containers);

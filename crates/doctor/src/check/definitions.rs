@@ -1,4 +1,4 @@
-//! Are our kinds served, and those that services need in the versions that we use?
+//! Checks whether our kinds are served, and whether other kinds are served in the versions that we use.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
@@ -13,7 +13,7 @@ pub(crate) const OURS: [&str; 2] =
 const STORED: &str = "v1alpha2";
 const INSTALL: &str = "longboat install";
 
-/// Kinds that clusters may lack, and the version that is used of each. That one is missing is said by the service that needs it.
+/// Kinds that clusters may lack, with the version that we use. If one is missing, the service that needs it has a finding.
 pub(crate) const FOREIGN: [(&str, &str); 7] = [
     ("gatewayclasses.gateway.networking.k8s.io", "v1"),
     ("gateways.gateway.networking.k8s.io", "v1"),

@@ -1,4 +1,4 @@
-//! Is anything installed at all?
+//! Checks whether Longboat is installed at all.
 
 use super::definitions;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     finding::{Cause, Finding},
 };
 
-/// That nothing is installed. On an empty cluster every other check would only repeat it.
+/// Returns a finding if nothing is installed. On an empty cluster, every other check would only repeat that.
 pub(crate) fn missing(facts: &Facts) -> Option<Finding> {
     let is_there =
         |name: &&str| facts.definitions.contains_key(*name) || facts.unseen_definitions.contains(*name);

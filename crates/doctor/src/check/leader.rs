@@ -1,4 +1,4 @@
-//! Where controllers elect a leader: does one lead?
+//! Checks whether one of the controllers leads, if they elect a leader.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use crate::{
     finding::{Cause, Finding},
 };
 
-/// The Lease by which they agree.
+/// The Lease of the election.
 pub(crate) const LEASE: &str = "llminferenceservice-kserve-controller-manager";
 
-/// A lease that has run out for longer than this is nobody's turn any more. Clocks may differ by as much.
+/// If a lease expired longer ago than this, no controller is about to take it. Clocks may differ by this much.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let Some(spec) = facts.lease.as_ref().and_then(|lease| lease.spec.as_ref()) else { return };
-    // Without controllers there is another finding.
+    // If no controller runs, another check reports that.
     let running = facts.controller.as_ref().and_then(|found| found.status.as_ref()?.available_replicas);
     let renewed = spec.renew_time.as_ref().map(|time| time.0);
     if facts.local || running.unwrap_or(0) == 0 {

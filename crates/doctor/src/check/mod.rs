@@ -1,4 +1,4 @@
-//! The checks of an installation, in the order of what depends on what.
+//! The checks of an installation. A check comes after those on which it depends.
 
 mod conditions;
 pub(crate) mod controller;
@@ -13,7 +13,7 @@ mod webhooks;
 
 use crate::{facts::Facts, finding::Finding};
 
-/// Looks at facts, and adds what it finds.
+/// Examines facts, and adds findings.
 type Check = fn(&Facts, &mut Vec<Finding>);
 
 /// All checks.

@@ -1,4 +1,4 @@
-//! Can the settings of the platform be used, and is the Gateway there that they name?
+//! Checks whether the platform settings can be used, and whether the Gateway in them exists.
 
 use longboat_api::names::PLATFORM_CONFIG_MAP;
 
@@ -29,7 +29,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     }
     if let Some(cause) = gateways::trouble(facts, namespace, name) {
-        // Services that name Gateways of their own do without it; the others say that they do not.
+        // Services with their own Gateways do not need it. Other services have their own findings.
         findings.push(cause.threatens(format!("Gateway {namespace}/{name}")));
     }
 }

@@ -1,4 +1,4 @@
-//! Are all presets there, and are they those of this version?
+//! Checks whether all presets exist and have this version.
 
 use longboat_api::names::preset;
 use longboat_compose::presets;

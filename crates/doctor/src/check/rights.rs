@@ -1,4 +1,4 @@
-//! May the controller do what it has to?
+//! Checks whether the controller has the rights that it needs.
 
 use crate::{
     facts::Facts,
@@ -15,7 +15,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     findings.push(Cause::new("RightsMissing", cause, fix).breaks(object));
 }
 
-/// The account of the controller.
+/// The service account of the controller.
 pub(crate) fn account(facts: &Facts) -> String {
     let spec = facts.controller.as_ref().and_then(|deployment| deployment.spec.as_ref());
     spec.and_then(|spec| spec.template.spec.as_ref()?.service_account_name.clone())

@@ -1,4 +1,4 @@
-//! Each service: does it work, and if not, why?
+//! Checks each service, and finds out why it does not work.
 
 use longboat_api::{
     annotations,
@@ -47,7 +47,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             if row.restates && !causes.is_empty() {
                 continue;
             }
-            // Before its layers combine, the controller does not read anything else of a service either.
+            // If a service cannot be composed, the controller does not read anything else of it either.
             if causes
                 .iter()
                 .any(|cause| cause.fault == "LayersDoNotCombine" || cause.fault == "ConfigNotFound")
@@ -67,12 +67,13 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A service that says Ready and failed its proof of serving, or whose halves cannot work together.
+/// Returns a finding about a service that reports Ready, but failed its proof of serving, or whose prefill and decode cannot
+/// work together.
 fn unproven(facts: &Facts, service: &LLMInferenceService, object: &str) -> Option<Finding> {
     let conditions = service.status.iter().flat_map(|status| &status.conditions);
     let proofs = [types::SERVING_PROVEN, types::KV_TRANSFER_OBSERVED];
     let failed = conditions.filter(|found| found.is_false() && proofs.contains(&found.type_.as_str()));
-    // The transfer can only fail where a token came back.
+    // The transfer can only fail if a token was returned.
     if let Some(failed) = failed.max_by_key(|found| found.type_ == types::SERVING_PROVEN) {
         return Some(proof::follow(facts, service, failed).through(step(failed)).breaks(object));
     }
@@ -89,7 +90,7 @@ fn step(condition: &Condition) -> String {
     format!("{}={status} {}", condition.type_, condition.reason).trim_end().to_owned()
 }
 
-/// A service that the controller has not reconciled in its present form.
+/// Returns a cause if the controller has not reconciled the current generation of a service.
 fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
     let name = service.metadata.name.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Are objects checked and converted?
+//! Checks whether the webhooks validate and convert objects.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use crate::{
     finding::{Cause, Finding},
 };
 
-/// A certificate that ends sooner is reported.
+/// Certificates that expire sooner are reported.
 const SOON: Duration = Duration::from_hours(7 * 24);
 const INSTALL: &str =
     "longboat install, which registers the webhooks; the controller then writes its CA into them";
@@ -54,7 +54,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// One of each configuration: all of its webhooks are served by the same server.
+/// The first client configuration of each object, because the same server serves all of its webhooks.
 fn clients(facts: &Facts) -> Vec<(String, &WebhookClientConfig)> {
     let mutating = facts.mutating.iter().filter_map(|found| {
         let object = format!("MutatingWebhookConfiguration {}", found.metadata.name.as_deref()?);

@@ -1,4 +1,4 @@
-//! What engines say about themselves, past gateways and pickers.
+//! Asks engines directly, without gateways and pickers.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::{
     facts::{Engine, Facts},
 };
 
-/// Engines of each role that are asked: what one of a Deployment says, all say.
+/// The number of engines of each role that are asked. All engines of a Deployment report the same.
 const MOST: usize = 2;
-/// Bytes of an answer that are read.
+/// The most bytes of a response that are read.
 const LONGEST: usize = 1 << 20;
 
-/// Asks ready engines of services for their version and their models, through the API server. Where that does not forward requests, nothing is
-/// known.
+/// Asks the ready engines of services for their version and models, through the API server. If the API server does not
+/// forward requests, nothing is known.
 pub(super) async fn gather(client: &Client, facts: &mut Facts) {
     let mut counts: BTreeMap<[String; 3], usize> = BTreeMap::new();
     let mut asked = Vec::new();
@@ -44,7 +44,7 @@ pub(super) async fn gather(client: &Client, facts: &mut Facts) {
     facts.engines = engines.filter_map(std::future::ready).collect().await;
 }
 
-/// Namespace and name of a pod with an engine, and whose it is.
+/// Returns namespace and name of a pod with an engine, and the group to which it belongs.
 fn engine_of(pod: &Pod) -> Option<(String, String, [String; 3])> {
     let labels = pod.metadata.labels.as_ref()?;
     let (namespace, name) = (pod.metadata.namespace.clone()?, pod.metadata.name.clone()?);

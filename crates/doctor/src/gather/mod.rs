@@ -41,50 +41,50 @@ use crate::{
 
 mod engines;
 
-/// What the controller needs, as it is shipped: for the whole cluster, or in each namespace that it keeps to.
+/// The rights that the controller needs, as shipped: for the whole cluster, or for each namespace to which it is limited.
 const ROLE: &str = include_str!("../../../../deploy/rbac/role.yaml");
 const SECRETS_ROLE: &str = include_str!("../../../../deploy/rbac/secrets.yaml");
 const WATCHED_ROLE: &str = include_str!("../../../../deploy/rbac-namespaced/watched/role.yaml");
 
-/// Selects what belongs to services.
+/// Selects the objects of services.
 const OF_SERVICES: &str = "app.kubernetes.io/part-of=llminferenceservice";
 
-/// Requests that run at the same time.
+/// The number of concurrent requests.
 const AT_ONCE: usize = 16;
 
-/// How long a service may take to say which models it has.
+/// How long a service may take to respond to a request for its models.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What to examine.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Where the platform is installed.
+    /// The namespace of the platform.
     pub system_namespace: String,
-    /// Prefix of the names of presets.
+    /// The prefix of the names of presets.
     pub preset_prefix: String,
-    /// Namespaces of services; all if empty.
+    /// The namespaces of services; empty for all.
     pub namespaces: Vec<String>,
-    /// Names of services; all if empty.
+    /// The names of services; empty for all.
     pub services: Vec<String>,
-    /// Whether to ask services that say Ready for their models.
+    /// Whether to request the models of services that report Ready.
     pub ask: bool,
 }
 
-/// A cluster that cannot be examined.
+/// Why a cluster cannot be examined.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
-    /// The API server does not answer.
+    /// The API server does not respond.
     #[error("the API server does not answer: {}", reader::sentence(.0))]
     Server(kube::Error),
-    /// What the controller would see cannot be seen.
+    /// The objects that the controller sees cannot be read.
     #[error(transparent)]
     View(#[from] ViewError),
 }
 
-/// Looks at everything. `ask` sends one request to a URL: a status code, or why there is none.
+/// Gathers all facts. `ask` sends a request to a URL, and returns the status code or why there is none.
 ///
 /// # Errors
-/// When the API server does not answer, or the rights to read services are missing.
+/// If the API server does not respond, or the user may not read services.
 pub async fn gather<F>(client: Client, scope: &Scope, ask: impl Fn(String) -> F) -> Result<Facts, GatherError>
 where
     F: Future<Output = Result<u16, String>>,
@@ -123,7 +123,7 @@ where
     if ours {
         match seen_by_the_controller(&client, scope, &mut facts).await {
             Ok(()) => of_services(&client, &mut facts).await,
-            // Who may not read definitions learns in this way that there are none.
+            // This also happens if the user may not read definitions: now it is known that ours do not exist.
             Err(GatherError::View(ViewError::NotInstalled { .. })) => {
                 facts.unseen_definitions.retain(|name| !check::definitions::OURS.contains(&name.as_str()));
                 ours = false;
@@ -193,7 +193,7 @@ async fn seen_by_the_controller(
     Ok(())
 }
 
-/// What the controller does not read: pods in full, warnings, volumes.
+/// Reads what the controller does not: complete pods, warning events, claims.
 async fn of_services(client: &Client, facts: &mut Facts) {
     let namespaces: BTreeSet<String> =
         facts.services.iter().filter_map(|service| service.metadata.namespace.clone()).collect();
@@ -261,7 +261,7 @@ async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
     }
 }
 
-/// What the controller's account may not do, of what the shipped role asks for.
+/// Finds out which rights of the shipped role the controller's account lacks.
 async fn denied(client: &Client, facts: &mut Facts) {
     let user = format!(
         "system:serviceaccount:{}:{}",
@@ -321,7 +321,7 @@ fn in_words(attributes: &ResourceAttributes) -> String {
     format!("{} {resource}{group}{place}", part(&attributes.verb))
 }
 
-/// One question for each verb on each resource of a shipped role.
+/// Returns one access review for each verb on each resource of a shipped role.
 fn needed(role: &str, namespace: Option<&String>) -> Vec<ResourceAttributes> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(role).unwrap_or_default();
     let rules =
@@ -359,7 +359,7 @@ fn needed(role: &str, namespace: Option<&String>) -> Vec<ResourceAttributes> {
     all
 }
 
-/// Whether a service could be created.
+/// Finds out whether a service could be created.
 async fn admission(client: &Client, system: &str, facts: &mut Facts) {
     let api: Api<LLMInferenceService> = Api::namespaced(client.clone(), system);
     let object = json!({
@@ -380,7 +380,7 @@ async fn admission(client: &Client, system: &str, facts: &mut Facts) {
     }
 }
 
-/// Whether services can be read in the older version.
+/// Finds out whether services can be read in the older version.
 async fn conversion(client: &Client, system: &str, facts: &mut Facts) {
     let resource = ApiResource {
         group: "serving.kserve.io".into(),
@@ -390,7 +390,7 @@ async fn conversion(client: &Client, system: &str, facts: &mut Facts) {
         plural: "llminferenceserviceconfigs".into(),
     };
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), system, &resource);
-    // One preset is enough: all go through the same webhook.
+    // One preset is enough, because all objects go through the same webhook.
     match api.list(&ListParams::default().limit(1)).await {
         Err(kube::Error::Api(status)) if status.code == 403 => {
             facts.hidden.push(format!("whether objects can be converted: {}", status.message));
@@ -401,7 +401,7 @@ async fn conversion(client: &Client, system: &str, facts: &mut Facts) {
     }
 }
 
-/// Asks what says Ready for its models, at its URL and, through the API server, at its workload.
+/// Requests the models of services that report Ready, at their URLs and, through the API server, at their workloads.
 async fn answers<F>(client: &Client, facts: &mut Facts, ask: impl Fn(String) -> F)
 where
     F: Future<Output = Result<u16, String>>,
@@ -442,7 +442,8 @@ where
     facts.answers = asked.collect().await;
 }
 
-/// Past Gateways and pickers. None where the API server does not forward requests.
+/// Sends the request directly to the workload, without Gateways and pickers. Returns `None` if the API server does not
+/// forward requests.
 async fn at_workload(client: &Client, namespace: &str, name: &str) -> Option<Result<u16, String>> {
     let service = names::workload_service(name);
     for scheme in ["https", "http"] {
@@ -451,7 +452,7 @@ async fn at_workload(client: &Client, namespace: &str, name: &str) -> Option<Res
         let answer = tokio::time::timeout(PATIENCE, client.request_text(request)).await;
         match answer {
             Ok(Ok(_)) => return Some(Ok(200)),
-            // A server that speaks the other scheme.
+            // The server uses the other scheme.
             Ok(Err(kube::Error::Api(status))) if status.code == 503 || status.code == 400 => {}
             Ok(Err(kube::Error::Api(status))) if [403, 404, 405, 501].contains(&status.code) => return None,
             Ok(Err(kube::Error::Api(status))) => return Some(Ok(status.code)),
@@ -469,7 +470,7 @@ where
     Ok(reader::list(&api, parameters).await?.unwrap_or_default())
 }
 
-/// What was listed; nothing, and a note, where it may not be.
+/// Returns the listed objects. If the list failed, returns none and adds a note.
 fn kept<K>(listed: Result<Vec<K>, kube::Error>, what: &str, hidden: &mut Vec<String>) -> Vec<K> {
     listed.unwrap_or_else(|error| {
         hidden.push(format!("{what}: {}", reader::sentence(&error)));

@@ -11,6 +11,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
+    MAX_ELEMENTS,
     scalars::{Flag, Number, Text, skip_map, skip_null, skip_scalars},
     words::{Collected, Words},
 };
@@ -55,7 +56,16 @@ impl<'a> Fields<'a> {
             .map_err(|error| reworded(&error))
     }
 
-    /// Returns the model and the place of its value in the body.
+    /// Whether a list had more elements than are kept.
+    pub(super) fn is_too_long(&self) -> bool {
+        let lists = [&self.messages, &self.items].into_iter().flatten();
+        let fields = [&self.prompt, &self.input, &self.token_ids].into_iter().flatten();
+        lists.into_iter().any(|list| list.too_long)
+            || fields.into_iter().any(|field| matches!(&field.0, Input::List(list) if list.too_long))
+            || self.system.as_ref().is_some_and(|content| content.too_long)
+    }
+
+    /// The model, and where its value is.
     pub(super) fn model(&self, body: &[u8]) -> Option<(String, Range<usize>)> {
         let raw = self.model?.get();
         let name = serde_json::from_str::<String>(raw).ok()?;
@@ -191,6 +201,8 @@ pub(super) struct MessageList<'a> {
     /// Numbers directly in the list: tokens, as little-endian bytes.
     tokens: Vec<u8>,
     pub(super) multimodal: bool,
+    /// There were more than are kept.
+    too_long: bool,
 }
 
 #[derive(Debug)]
@@ -231,6 +243,8 @@ impl Entry<'_> {
 pub(super) struct Content<'a> {
     texts: Vec<Words<'a>>,
     multimodal: bool,
+    /// There were more parts than are kept.
+    too_long: bool,
 }
 
 impl Content<'_> {
@@ -271,9 +285,11 @@ impl<'de> Deserialize<'de> for Input<'de> {
                 while let Some(element) = seq.next_element::<Element<'de>>()? {
                     match element {
                         Element::Token(token) => list.tokens.extend_from_slice(&token.to_le_bytes()),
+                        Element::Entry(_) if list.entries.len() >= MAX_ELEMENTS => list.too_long = true,
                         Element::Entry(entry) => {
                             if let Entry::Message { content, .. } = &entry {
                                 list.multimodal |= content.multimodal;
+                                list.too_long |= content.too_long;
                             }
                             list.entries.push(entry);
                         }
@@ -355,17 +371,43 @@ impl<'de> Deserialize<'de> for Content<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
         if let Some(words) = Words::of(raw) {
-            return Ok(Self { texts: vec![words], multimodal: false });
+            return Ok(Self { texts: vec![words], ..Self::default() });
         }
-        let mut content = Self::default();
-        if raw.get().starts_with('[') {
-            let parts: Vec<Part<'de>> = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
-            for part in parts {
-                content.multimodal |= part.media;
-                content.texts.extend(part.text);
+        if !raw.get().starts_with('[') {
+            return Ok(Self::default());
+        }
+        serde_json::from_str::<Parts<'de>>(raw.get()).map(|parts| parts.0).map_err(D::Error::custom)
+    }
+}
+
+/// A content that is a list of parts, of which those are kept that say something.
+struct Parts<'a>(Content<'a>);
+
+impl<'de> Deserialize<'de> for Parts<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Parts<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut content = Content::default();
+                while let Some(part) = seq.next_element::<Part<'de>>()? {
+                    content.multimodal |= part.media;
+                    let Some(text) = part.text.filter(|text| !text.is_empty()) else { continue };
+                    if content.texts.len() < MAX_ELEMENTS {
+                        content.texts.push(text);
+                    } else {
+                        content.too_long = true;
+                    }
+                }
+                Ok(Parts(content))
             }
         }
-        Ok(content)
+        deserializer.deserialize_seq(List)
     }
 }
 

@@ -4,16 +4,18 @@
 
 use std::ops::Range;
 
-use longboat_scheduler::{Prompt, config::Parser};
+use longboat_scheduler::{Media, Prompt, config::Parser};
 
 mod fields;
 mod grpc;
+mod media;
 mod protobuf;
 mod scalars;
 mod words;
 
 use fields::{Fields, MessageList, PromptField};
 pub(crate) use grpc::usage as grpc_usage;
+pub(crate) use media::{media, rendered};
 pub(crate) use protobuf::{HEADER, ProtobufError, length};
 use words::Collected;
 
@@ -74,7 +76,13 @@ impl Api {
     }
 }
 
-/// The result of reading a body.
+/// The longest name of a model: names outlive their request, in series and decisions.
+const MAX_MODEL: usize = 4096;
+
+/// The most messages, prompts and parts of a message: each takes far more memory than it may have bytes.
+const MAX_ELEMENTS: usize = 1 << 16;
+
+/// What a body says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Parsed {
     /// The requested model. Empty if bodies are not read.
@@ -89,6 +97,8 @@ pub(crate) struct Parsed {
     pub(crate) exact: bool,
     pub(crate) cache_salt: String,
     pub(crate) multimodal: bool,
+    /// Its images, audio and videos, where a plugin looks at them.
+    pub(crate) media: Vec<Media>,
 }
 
 /// Why a body is refused. Clients see the messages, so they have the words of the reference.
@@ -104,6 +114,10 @@ pub(crate) enum BodyError {
     Grpc(&'static str),
     #[error("model not found in request body")]
     NoModel,
+    #[error("the name of the model has {0} bytes, and may have {MAX_MODEL}")]
+    LongModel(usize),
+    #[error("more than {MAX_ELEMENTS} messages, prompts or parts in one list")]
+    Elements,
 }
 
 /// Reads a body of this API. Of each text, at most `limit` bytes are kept.
@@ -115,9 +129,15 @@ pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyE
         return grpc::read(api, body, limit);
     }
     let fields = Fields::read(body).map_err(BodyError::Json)?;
+    if fields.is_too_long() {
+        return Err(BodyError::Elements);
+    }
     let prompts = prompts(api, &fields, limit)?;
     let (model, model_at) =
         fields.model(body).filter(|(model, _)| !model.is_empty()).ok_or(BodyError::NoModel)?;
+    if model.len() > MAX_MODEL {
+        return Err(BodyError::LongModel(model.len()));
+    }
     let given = match api {
         Api::Completions => fields.prompt.as_ref(),
         Api::Generate => fields.token_ids.as_ref(),
@@ -131,6 +151,7 @@ pub(crate) fn parse(api: Api, body: &[u8], limit: usize) -> Result<Parsed, BodyE
         prompts,
         cache_salt: fields.cache_salt.as_deref().unwrap_or_default().to_owned(),
         multimodal: fields.messages.as_ref().is_some_and(|messages| messages.multimodal),
+        media: Vec::new(),
     })
 }
 

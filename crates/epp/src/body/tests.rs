@@ -2,7 +2,7 @@ use longboat_scheduler::{Prompt, config::Parser};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Api, BodyError, Parsed, parse};
+use super::{Api, BodyError, MAX_ELEMENTS, MAX_MODEL, Parsed, parse};
 
 fn text(api: Api, body: &str) -> Vec<String> {
     parse(api, body.as_bytes(), usize::MAX)
@@ -198,4 +198,27 @@ fn paths_over_grpc_belong_to_their_parsers() {
     assert_eq!(of(path, Parser::VllmHttp), None);
     let path = "/google.cloud.aiplatform.v1beta1.PredictionService/StreamRawPredict";
     assert_eq!(of(path, Parser::VertexAi), Some(Api::VertexRaw));
+}
+
+#[test]
+fn lists_of_nothing_and_endless_names_take_no_memory() {
+    let many = |element: &str, count: usize| vec![element; count].join(",");
+    let refused = |api: Api, body: String| parse(api, body.as_bytes(), usize::MAX).unwrap_err();
+    for element in ["{}", "\"\"", "[]"] {
+        let of = |count| format!("{{\"model\":\"m\",\"messages\":[{}]}}", many(element, count));
+        assert!(parse(Api::ChatCompletions, of(MAX_ELEMENTS).as_bytes(), usize::MAX).is_ok());
+        assert_eq!(refused(Api::ChatCompletions, of(MAX_ELEMENTS + 1)), BodyError::Elements);
+    }
+    let prompts = format!("{{\"model\":\"m\",\"prompt\":[{}]}}", many("\"\"", MAX_ELEMENTS + 1));
+    assert_eq!(refused(Api::Completions, prompts), BodyError::Elements);
+    let parts = |part: &str| {
+        let parts = many(part, MAX_ELEMENTS + 1);
+        format!("{{\"model\":\"m\",\"messages\":[{{\"role\":\"user\",\"content\":[{parts}]}}]}}")
+    };
+    assert_eq!(refused(Api::ChatCompletions, parts("\"x\"")), BodyError::Elements);
+    // Parts without text are not kept, so they need no limit.
+    assert!(parse(Api::ChatCompletions, parts("0").as_bytes(), usize::MAX).is_ok());
+    let named = |length| format!("{{\"model\":\"{}\",\"prompt\":\"x\"}}", "m".repeat(length));
+    assert!(parse(Api::Completions, named(MAX_MODEL).as_bytes(), usize::MAX).is_ok());
+    assert_eq!(refused(Api::Completions, named(MAX_MODEL + 1)), BodyError::LongModel(MAX_MODEL + 1));
 }

@@ -11,7 +11,11 @@ use serde_json::value::RawValue;
 pub(super) struct Words<'a>(&'a str);
 
 impl<'a> Words<'a> {
-    /// Returns `None` if the value is not a string.
+    pub(super) fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// `None`: it is no string.
     pub(super) fn of(raw: &'a RawValue) -> Option<Self> {
         raw.get().strip_prefix('"')?.strip_suffix('"').map(Self)
     }

@@ -1,5 +1,7 @@
 //! The headers that the picker reads and sets.
 
+use std::{borrow::Cow, sync::LazyLock};
+
 use bytes::Bytes;
 use longboat_extproc::{Header, HeaderChanges, Headers, names};
 use longboat_scheduler::Decision;
@@ -46,7 +48,26 @@ pub(super) fn fairness(headers: &Headers) -> Option<&str> {
     either(headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
 }
 
-/// The flow of requests that name none.
+/// The longest name of a flow that is kept: names outlive their request where flows are served fairly.
+const LONGEST_FLOW: usize = 256;
+
+/// The same name where it is short; a long one by its beginning and a hash, so that flows stay apart.
+pub(super) fn short(flow: Cow<'_, str>) -> Cow<'_, str> {
+    use std::hash::{BuildHasher as _, RandomState};
+    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    if flow.len() <= LONGEST_FLOW {
+        return flow;
+    }
+    let beginning: String = flow.chars().take(32).collect();
+    Cow::Owned(format!("{beginning}…{:016x}", HASHER.hash_one(&*flow)))
+}
+
+/// What headers take in memory.
+pub(super) fn size(headers: &Headers) -> usize {
+    headers.iter().map(|header| size_of::<Header>() + header.name.len() + header.value.len()).sum()
+}
+
+/// Whom requests belong to that do not say so.
 pub(super) const DEFAULT_FLOW: &str = "default-flow";
 
 /// The response header with the endpoint that served. It is set only if the request asks for it.

@@ -92,6 +92,8 @@ struct Pending {
     body: Body,
     bytes: usize,
     since: Instant,
+    /// The memory of the headers.
+    _held: Held,
 }
 
 /// A request whose body was read.

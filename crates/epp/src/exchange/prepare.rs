@@ -167,6 +167,9 @@ impl Exchange {
             Ok(Ok(tokens)) => {
                 understood.parsed.prompts = tokens.prompts;
                 understood.parsed.exact = true;
+                if !tokens.media.is_empty() {
+                    understood.parsed.media = tokens.media;
+                }
                 understood.tokens_held = Some(tokens.held);
                 "answered"
             }

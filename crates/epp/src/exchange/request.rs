@@ -14,6 +14,9 @@ use crate::{
     body::{self, Api, Parsed},
 };
 
+/// What the fields of a request may take. Envoy lets 60 KiB pass.
+const MAX_HEADERS: usize = 1 << 20;
+
 impl Exchange {
     pub(super) fn request_headers(
         &mut self,
@@ -28,8 +31,17 @@ impl Exchange {
         if end_of_stream {
             return self.bodyless(out);
         }
+        let size = headers::size(&headers);
+        if size > MAX_HEADERS {
+            let message = format!("request headers take {size} bytes, and may take {MAX_HEADERS}");
+            return self.refuse(&Refusal::new(Code::HeadersTooLarge, message), out);
+        }
+        let Some(held) = self.core.bodies.hold(size) else {
+            return self.refuse(&Refusal::full(self.core.bodies.limit()), out);
+        };
         let body = Body::new(headers::content_length(&headers).min(self.core.settings.max_body));
-        self.phase = Phase::Body(Pending { headers, metadata, body, bytes: 0, since: Instant::now() });
+        let since = Instant::now();
+        self.phase = Phase::Body(Pending { headers, metadata, body, bytes: 0, since, _held: held });
     }
 
     /// Sends a request without a body to any endpoint of the pool, as the reference does: there is nothing to schedule by.
@@ -121,11 +133,11 @@ impl Exchange {
     /// Returns the flow of the request: the one that it names, or the session of its agent.
     pub(super) fn flow<'h>(&self, headers: &'h Headers) -> Cow<'h, str> {
         if let Some(flow) = headers::fairness(headers) {
-            return Cow::Borrowed(flow);
+            return headers::short(Cow::Borrowed(flow));
         }
         let agents = self.core.scheduler.agents();
         let session = agents.and_then(|agents| agents.of(&Lookup(headers)).map(str::to_owned));
-        session.map_or(Cow::Borrowed(headers::DEFAULT_FLOW), Cow::Owned)
+        session.map_or(Cow::Borrowed(headers::DEFAULT_FLOW), |session| headers::short(Cow::Owned(session)))
     }
 
     /// Reads the request, then lets it go on, queues it, or refuses it.
@@ -139,8 +151,11 @@ impl Exchange {
         // Reading copies the prompt out of the body.
         let held = self.core.bodies.hold(body.len());
         let held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
-        let parsed = body::parse(api, &body, self.core.scheduler.text_limit())?;
-        // A body that is not read keeps its model.
+        let mut parsed = body::parse(api, &body, self.core.scheduler.text_limit())?;
+        if self.core.scheduler.looks_at_media() {
+            parsed.media = body::media(api, &body);
+        }
+        // A body that is not read is not rewritten either.
         let target = self.target(&pending, api, &parsed);
         let flow = self.flow(&pending.headers).into_owned();
         let flow = flow.as_str();

@@ -3,10 +3,11 @@
 use std::{mem, time::Duration};
 
 use bytes::Bytes;
-use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox, names};
+use longboat_extproc::{Action, Header, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
+use longboat_scheduler::{Report, Tokens};
 use tokio::time::Instant;
 
-use super::{Exchange, Phase, Picked, Responding, Watched, headers};
+use super::{Exchange, Phase, Picked, Responding, UsageScan, Watched, headers};
 use crate::metrics::Finished;
 
 impl Exchange {
@@ -71,11 +72,14 @@ impl Exchange {
         }
         picked.response_bytes += body.len();
         picked.usage.push(&body);
+        // What is reported goes with the end of the response.
+        let reports = self.core.scheduler.reports();
+        let metadata = if end_of_stream { reported(reports, &picked.usage) } else { Metadata::default() };
         match &picked.rewrite {
-            None => out.push(Action::ResponseBody { body, end_of_stream }),
+            None => out.push(Reply { action: Action::ResponseBody { body, end_of_stream }, metadata }),
             Some(rewrite) if picked.stream => {
                 let body = rewrite.response(body);
-                out.push(Action::ResponseBody { body, end_of_stream });
+                out.push(Reply { action: Action::ResponseBody { body, end_of_stream }, metadata });
             }
             Some(rewrite) => {
                 let kept = self.core.bodies.keep(body.clone());
@@ -84,7 +88,8 @@ impl Exchange {
                 picked.held.push(kept.unwrap_or(body));
                 if whole {
                     let whole = Bytes::from(mem::take(&mut picked.held).concat());
-                    out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream });
+                    let action = Action::ResponseBody { body: rewrite.response(whole), end_of_stream };
+                    out.push(Reply { action, metadata });
                 }
             }
         }
@@ -104,7 +109,10 @@ impl Exchange {
             let whole = Bytes::from(mem::take(&mut picked.held).concat());
             out.push(Action::ResponseBody { body: rewrite.response(whole), end_of_stream: false });
         }
-        out.push(Action::ResponseTrailers(HeaderChanges::default()));
+        let reports = self.core.scheduler.reports();
+        let metadata = self.picked.as_ref().map(|picked| reported(reports, &picked.usage));
+        let action = Action::ResponseTrailers(HeaderChanges::default());
+        out.push(Reply { action, metadata: metadata.unwrap_or_default() });
         self.finish();
     }
 
@@ -174,7 +182,23 @@ impl Exchange {
     }
 }
 
-/// Returns the endpoint that served, as the proxy reports it. Without a report, returns the reference's message.
+/// What is told to the proxy about a complete response.
+fn reported(reports: &[Report], usage: &UsageScan) -> Metadata {
+    let mut metadata = Metadata::default();
+    if reports.is_empty() {
+        return metadata;
+    }
+    let usage = usage.usage().unwrap_or_default();
+    let tokens = Tokens { input: usage.input, output: usage.output, cached: usage.cached };
+    for report in reports {
+        if let Some(number) = report.of(tokens) {
+            metadata.insert(&report.namespace, &report.name, number.into());
+        }
+    }
+    metadata
+}
+
+/// Which endpoint served, as the proxy reports it; in the words of the reference where it does not.
 fn served(metadata: Option<&Metadata>) -> String {
     let Some(metadata) = metadata.filter(|metadata| metadata.0.contains_key(names::LB_NAMESPACE)) else {
         return "fail: missing envoy lb metadata".to_owned();

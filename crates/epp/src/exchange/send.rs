@@ -145,6 +145,7 @@ impl Exchange {
         if let Some((matched, total)) = decision.prefix_hit() {
             core.metrics.prefix_matched(matched, total, decision.prefix_hit_bytes());
         }
+        core.metrics.encoder_cache.looked_up(&parsed.media, &decision.encoder_lookups, &candidates);
         if let Some(stages) = decision.disaggregation() {
             let model = self.labels.as_ref().map_or("", |labels| &labels.model_name);
             core.metrics.disagg.decided(core.scheduler.handler(), model, stages);
@@ -204,6 +205,7 @@ impl Exchange {
             priority: self.labels.as_ref().map_or(0, |labels| i32::try_from(labels.priority).unwrap_or(0)),
             predictions,
             together,
+            media: &parsed.media,
             headers,
         }
     }

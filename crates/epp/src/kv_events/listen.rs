@@ -9,6 +9,7 @@ use std::{
 
 use longboat_kv_events::{Follower, Step, zmtp::Socket};
 use longboat_scheduler::Holdings;
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
@@ -17,8 +18,12 @@ use crate::{core::Core, error::Error, pool::Member};
 
 /// The most connections at once.
 const CONNECTIONS: usize = 1024;
-/// The most topics of one connection.
+/// Connections of one address: an engine has one for each rank. On this machine, all engines have one address.
+const OF_ONE_ADDRESS: usize = 64;
+/// Publishers of one connection.
 const TOPICS: usize = 64;
+/// The longest name of a publisher.
+const TOPIC: usize = 4096;
 
 /// A port that engines connect to.
 #[derive(Debug)]
@@ -48,15 +53,57 @@ impl Listening {
     /// Receives events until shutdown.
     pub(crate) async fn run(self, core: Arc<Core>, shutdown: CancellationToken) {
         let holdings = self.holdings;
-        let accepted = |stream, _| {
-            let (holdings, core) = (Arc::clone(&holdings), Arc::clone(&core));
+        let guests = Guests::default();
+        let accepted = |stream, peer: SocketAddr| {
+            let (holdings, core, guests) = (Arc::clone(&holdings), Arc::clone(&core), guests.clone());
             async move {
+                let Some(_guest) = guests.enter(&core, peer.ip().to_canonical()) else {
+                    tracing::debug!(%peer, "A connection for KV cache events comes from no endpoint, or is one too many.");
+                    return;
+                };
                 if let Err(error) = connection(stream, &holdings, &core).await {
                     tracing::debug!(%error, "A connection for KV cache events ended.");
                 }
             }
         };
         longboat_accept::until(&shutdown, self.listener, CONNECTIONS, accepted).await.shutdown().await;
+    }
+}
+
+/// Who is connected. What is read of a message takes memory before it says whose it is, so that only endpoints may send one.
+#[derive(Debug, Clone, Default)]
+struct Guests(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
+
+/// Somebody who is connected, until this is dropped.
+#[derive(Debug)]
+struct Guest(Guests, IpAddr);
+
+impl Guests {
+    fn enter(&self, core: &Core, peer: IpAddr) -> Option<Guest> {
+        let members = core.pool.members();
+        let known = members.iter().any(|member| may_speak(peer, member.endpoint.address.ip()));
+        let mut guests = self.0.lock();
+        let count = guests.entry(peer).or_default();
+        if (known || peer.is_loopback()) && (*count < OF_ONE_ADDRESS || peer.is_loopback()) {
+            *count += 1;
+            return Some(Guest(self.clone(), peer));
+        }
+        if *count == 0 {
+            guests.remove(&peer);
+        }
+        None
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut guests = self.0.0.lock();
+        if let Some(count) = guests.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                guests.remove(&self.1);
+            }
+        }
     }
 }
 
@@ -73,6 +120,9 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
             let endpoint = &member.endpoint.host_port;
             tracing::warn!(endpoint, %peer, "KV cache events of an endpoint come from another address, and are refused.");
             return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        if message.topic.len() > TOPIC {
+            return Err(io::Error::other("the name of a topic is too long"));
         }
         if topics.len() >= TOPICS && !topics.contains_key(&message.topic) {
             return Err(io::Error::other("too many topics"));
@@ -144,5 +194,20 @@ mod tests {
         let ip = |last: u8| IpAddr::from([10, 0, 0, last]);
         assert!(may_speak(ip(1), ip(1)) && !may_speak(ip(3), ip(1)));
         assert!(may_speak(IpAddr::from([127, 0, 0, 1]), ip(1)));
+    }
+    #[test]
+    fn only_endpoints_may_connect_and_not_without_end() {
+        let core = support::core("");
+        core.set_endpoints(vec![support::desired("a", ([10, 0, 0, 1], 8000).into(), &[])]);
+        let guests = Guests::default();
+        let enter = |address: [u8; 4]| guests.enter(&core, IpAddr::from(address));
+        assert!(enter([10, 0, 0, 9]).is_none(), "it is no endpoint");
+        let mut all: Vec<_> = (0..OF_ONE_ADDRESS).map(|_| enter([10, 0, 0, 1]).unwrap()).collect();
+        assert!(enter([10, 0, 0, 1]).is_none());
+        assert!((0..2 * OF_ONE_ADDRESS).all(|_| enter([127, 0, 0, 1]).is_some()));
+        all.pop();
+        assert!(enter([10, 0, 0, 1]).is_some(), "one has left");
+        drop(all);
+        assert!(guests.0.lock().is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 mod buckets;
 mod disagg;
+mod encoder_cache;
 mod eviction;
 mod extproc;
 mod flow;
@@ -13,7 +14,11 @@ mod pool;
 mod requests;
 mod stream;
 
-use std::{collections::BTreeSet, sync::atomic::AtomicU64, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::atomic::AtomicU64,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -39,6 +44,7 @@ use self::{
 };
 pub(crate) use self::{
     disagg::DisaggMetrics,
+    encoder_cache::EncoderCacheMetrics,
     eviction::EvictionMetrics,
     extproc::{ExtProcMetrics, OpenStream},
     flow::{FlowMetrics, Waiting},
@@ -54,16 +60,26 @@ type Histograms<L> = Family<L, Histogram, Buckets>;
 /// The most distinct values of a label that clients choose. Further values share one series.
 const MAX_VALUES: usize = 1000;
 
-/// The values of a label that clients choose.
+/// A longer value of such a label counts with the others.
+const MAX_VALUE: usize = 256;
+/// Distinct combinations of such labels. Each has a dozen histograms, so they take more memory than values do.
+const MAX_COMBINATIONS: usize = 1000;
+/// The label of what is counted together.
+const OTHER: &str = "other";
+
+/// The values of such a label.
 #[derive(Debug, Default)]
 struct Bounded(Mutex<BTreeSet<String>>);
 
 impl Bounded {
     fn label(&self, value: &str) -> String {
+        if value.len() > MAX_VALUE {
+            return OTHER.to_owned();
+        }
         let mut known = self.0.lock();
         if !known.contains(value) {
             if known.len() >= MAX_VALUES {
-                return "other".to_owned();
+                return OTHER.to_owned();
             }
             known.insert(value.to_owned());
         }
@@ -102,6 +118,8 @@ pub(crate) struct PickerMetrics {
     pool: PoolLabel,
     models: Bounded,
     flows: Bounded,
+    /// The labels that requests had.
+    combinations: Mutex<HashSet<RequestLabels>>,
     requests: Twin<RequestLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     former_errors: Family<LegacyErrorLabels, Counter>,
@@ -144,7 +162,9 @@ pub(crate) struct PickerMetrics {
     pub(crate) plugins: PluginMetrics,
     /// The stages that requests go through.
     pub(crate) disagg: DisaggMetrics,
-    /// The metrics of eviction.
+    /// Which images, audio and videos endpoints have encoded.
+    pub(crate) encoder_cache: EncoderCacheMetrics,
+    /// What eviction does.
     pub(crate) eviction: EvictionMetrics,
     /// The metrics of predicted latency.
     pub(crate) latency: LatencyMetrics,
@@ -352,6 +372,7 @@ impl PickerMetrics {
         let limits = limits::LimitMetrics::new(r, pool);
         let plugins = PluginMetrics::new(r);
         let disagg = DisaggMetrics::new(r);
+        let encoder_cache = EncoderCacheMetrics::new(r);
         let eviction = EvictionMetrics::new(r, pool);
         let latency = LatencyMetrics::new(r);
         let stream = StreamMetrics::new(r);
@@ -376,6 +397,7 @@ impl PickerMetrics {
             pool: PoolLabel { name: pool.to_owned() },
             models: Bounded::default(),
             flows: Bounded::default(),
+            combinations: Mutex::default(),
             requests,
             errors,
             former_errors,
@@ -415,6 +437,7 @@ impl PickerMetrics {
             limits,
             plugins,
             disagg,
+            encoder_cache,
             eviction,
             latency,
             stream,

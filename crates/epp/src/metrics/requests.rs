@@ -5,7 +5,7 @@ use std::time::Duration;
 use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
 
 use super::{
-    Buckets, Finished, PickerMetrics, Twin,
+    Buckets, Finished, MAX_COMBINATIONS, OTHER, PickerMetrics, Twin,
     labels::{
         AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyLabels, ModelLabel, OutcomeLabel,
         PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,
@@ -17,12 +17,23 @@ use crate::pool::Member;
 impl PickerMetrics {
     /// Returns the labels of a request.
     pub(crate) fn labels(&self, model: &str, target: &str, fairness: &str, priority: i32) -> RequestLabels {
-        RequestLabels {
+        let labels = RequestLabels {
             model_name: self.models.label(model),
             target_model_name: self.models.label(target),
             fairness_id: self.flows.label(fairness),
             priority: priority.into(),
+        };
+        let mut known = self.combinations.lock();
+        if known.contains(&labels) {
+            return labels;
         }
+        if known.len() >= MAX_COMBINATIONS {
+            let other = || OTHER.to_owned();
+            let (model_name, target_model_name, fairness_id) = (other(), other(), other());
+            return RequestLabels { model_name, target_model_name, fairness_id, ..labels };
+        }
+        known.insert(labels.clone());
+        labels
     }
 
     pub(crate) fn started(&self, labels: &RequestLabels, bytes: usize) {

@@ -72,6 +72,10 @@ impl Reply {
                 ended.then_some(*start..buffer.len())
             }
             State::Chunks { page, next, last } => {
+                // What frames the page may be longer than the page, without end.
+                if buffer.len() - page.start > longest.saturating_mul(2).saturating_add(MAX_LINE) {
+                    return Err(ReplyError::TooLong(longest));
+                }
                 let whole = chunks(buffer, page, next, last, longest)?;
                 self.keeps &= !whole || *next == buffer.len();
                 whole.then(|| page.clone())
@@ -209,6 +213,22 @@ mod tests {
         }
         assert_eq!(at_once(&format!("{PLAIN}more")), Ok(("hello world".to_owned(), false)));
         assert_eq!(at_once(&format!("{CHUNKED}more")), Ok(("hello world".to_owned(), false)));
+    }
+
+    #[test]
+    fn frames_and_trailers_without_end_are_too_long() {
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        for endless in
+            [format!("1;{}\r\na\r\n", "x".repeat(4000)), format!("0\r\n{}", "x: y\r\n".repeat(700))]
+        {
+            let mut reply = Reply::default();
+            let mut buffer = head.as_bytes().to_vec();
+            let error = (0..100).find_map(|_| {
+                buffer.extend_from_slice(endless.as_bytes());
+                reply.look(&mut buffer, false, 100).err()
+            });
+            assert_eq!(error, Some(ReplyError::TooLong(100)));
+        }
     }
 
     #[test]

@@ -338,7 +338,8 @@ fn bodies_beyond_the_memory_for_all_are_told_to_come_back() {
     };
     let answer = immediate(&refused[0]);
     assert_eq!((answer.status, answer.headers.get("retry-after")), (503, Some("1")));
-    assert_eq!(core.bodies.held(), waiting.len() * (900 << 10));
+    let headers = core.bodies.held() - waiting.len() * (900 << 10);
+    assert!(headers < waiting.len() * 1000, "{headers}");
     let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
     let held = format!("llm_d_epp_body_bytes_in_flight {}", core.bodies.held());
     assert!(page.lines().any(|line| line == held), "{page}");

@@ -68,7 +68,13 @@ async fn a_request_waits_for_its_tokens_and_holds_up_no_other() {
     assert!(is_sent(&other));
     let held = core.bodies.hold(8).unwrap();
     let answer = source.asked.lock().remove(0);
-    answer.send(Ok(Tokens { prompts: vec![Prompt::from(vec![1, 0, 0, 0, 2, 0, 0, 0])], held })).unwrap();
+    answer
+        .send(Ok(Tokens {
+            prompts: vec![Prompt::from(vec![1, 0, 0, 0, 2, 0, 0, 0])],
+            media: Vec::new(),
+            held,
+        }))
+        .unwrap();
     assert!(is_sent(&chat.wait()));
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use longboat_accept::{Budget, Held};
-use longboat_scheduler::Prompt;
+use longboat_scheduler::{Media, Prompt};
 
 use crate::{
     body::{Api, Parsed},
@@ -50,7 +50,9 @@ pub(crate) type Answer = BoxFuture<'static, Result<Tokens, TokenError>>;
 #[derive(Debug)]
 pub(crate) struct Tokens {
     pub(crate) prompts: Vec<Prompt>,
-    /// The memory of the prompts.
+    /// Its images, audio and videos, by the hashes that the tokenizer gave them.
+    pub(crate) media: Vec<Media>,
+    /// Their memory.
     pub(crate) held: Held,
 }
 

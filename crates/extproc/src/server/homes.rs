@@ -1,7 +1,8 @@
-//! Where connections live.
+//! Assigns connections to threads.
 //!
-//! A stream that is served by a thread other than the one that reads its connection costs two wake-ups for each message, a
-//! third of what a small request costs. So each thread has a runtime of its own, and a connection stays where it was put.
+//! If one thread reads a connection and another serves its streams, each message costs two thread switches, which is a third
+//! of the cost of a small request. So each thread has its own runtime, and a connection stays on the thread to which it was
+//! assigned.
 
 use std::{
     sync::{
@@ -22,13 +23,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{Processor, Shared, connection};
 use crate::error::ServeError;
 
-/// Connections on their way to a thread. Each is taken at once; more wait in the system's queue.
+/// How many connections may wait for a thread. Each thread takes them at once; more connections wait in the system's queue.
 const ON_THE_WAY: usize = 16;
 
-/// All of them.
+/// The runtimes that serve connections.
 pub(super) struct Homes<P> {
     kind: Kind<P>,
-    /// Whoever drops this cuts what is still open.
+    /// Dropping this closes the connections that are still open.
     _cut: DropGuard,
 }
 
@@ -40,12 +41,12 @@ enum Kind<P> {
 
 struct Thread {
     connections: mpsc::Sender<std::net::TcpStream>,
-    /// How many it has.
+    /// How many connections the thread has open.
     open: Arc<AtomicUsize>,
     ended: oneshot::Receiver<()>,
 }
 
-/// Connections that are served by one runtime.
+/// The connections that one runtime serves.
 struct Home<P> {
     shared: Arc<Shared<P>>,
     shutdown: CancellationToken,
@@ -64,7 +65,7 @@ impl<P: Processor> Home<P> {
         });
     }
 
-    /// Waits for those that are open, as long as the grace lasts.
+    /// Waits for the open connections until the grace period is over.
     async fn end(&self) {
         let mut connections = self.connections.lock().await;
         let drained = async { while connections.join_next().await.is_some() {} };
@@ -76,7 +77,7 @@ impl<P: Processor> Home<P> {
     }
 }
 
-/// A connection of a thread, while it is open.
+/// Counts a connection of a thread while the connection is open.
 struct Counted(Arc<AtomicUsize>);
 
 impl Drop for Counted {
@@ -107,7 +108,7 @@ impl<P: Processor> Homes<P> {
         Ok(Self { kind, _cut: cut.drop_guard() })
     }
 
-    /// Serves a connection, where the fewest are.
+    /// Hands a connection to the thread with the fewest connections.
     pub(super) async fn take_in(&self, stream: TcpStream) {
         let threads = match &self.kind {
             Kind::Here(home) => return home.take_in(stream, None).await,
@@ -119,14 +120,14 @@ impl<P: Processor> Homes<P> {
         match stream.into_std() {
             Ok(stream) => {
                 home.open.fetch_add(1, Ordering::Relaxed);
-                // A thread ends only with the server.
+                // Sending only fails if the thread has ended, which happens with the server.
                 let _ = home.connections.send(stream).await;
             }
             Err(error) => tracing::warn!(%error, "Cannot hand a connection to its thread."),
         }
     }
 
-    /// Lets what is open end within the grace.
+    /// Lets open connections finish within the grace period.
     pub(super) async fn end(self) {
         match self.kind {
             Kind::Here(home) => home.end().await,

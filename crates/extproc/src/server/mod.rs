@@ -1,8 +1,9 @@
-//! The processor's side.
+//! The server, which is the processor's side.
 
 use std::{collections::VecDeque, sync::Arc, task::Context, time::Duration};
 
 use bytes::Bytes;
+use longboat_accept::Budget;
 use tokio::{
     io::{AsyncRead, AsyncWrite, BufReader},
     net::{TcpListener, TcpStream},
@@ -24,53 +25,59 @@ pub use http2::connection_of;
 
 const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
+/// The most bytes of messages that have not come whole. Proxies send pieces of some 50 KB, so this is enough for 5,000 streams.
+const MAX_PARTIAL: usize = 256 << 20;
+
+/// How long a caller may take to shake hands.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
 /// A stream lives as long as its HTTP response, so one connection carries as many as requests are in flight
 /// there; hyper's own limit of 200 would queue the rest.
 const MAX_STREAMS: u32 = 1 << 16;
 
-/// Bytes that are read from a socket at once. A TLS session asks for 4 KiB at a time, which is a hundred system calls for a
-/// long prompt.
+/// The most bytes to read from a socket at once. A TLS session reads 4 KiB at a time, which would mean a hundred system
+/// calls for a long prompt.
 const PIECE: usize = 64 << 10;
 
-/// What processes HTTP requests: makes one [`Exchange`] per stream.
+/// A processor of HTTP requests, which creates one [`Exchange`] per stream.
 pub trait Processor: Send + Sync + 'static {
     /// The state of one HTTP request.
     type Exchange: Exchange;
 
-    /// A proxy opened a stream.
+    /// Called when a proxy opens a stream.
     fn open(&self) -> Self::Exchange;
 
-    /// Whether streams can be answered yet. Until then they end with gRPC status `UNAVAILABLE`, which lets a proxy do
-    /// without the processor: an answer to the client would not.
+    /// Whether the processor can answer streams yet. Until then, streams end with the gRPC status `UNAVAILABLE`. A proxy can
+    /// then go on without the processor, which an error response to the client would prevent.
     fn is_ready(&self) -> bool {
         true
     }
 }
 
-/// The state machine of one HTTP request. It runs where the stream is polled, so it must not block. It is dropped
-/// when the stream ends, for whatever reason: release what the request holds in `Drop`.
+/// The state machine of one HTTP request. It runs where the stream is polled, so it must not block. It is dropped when the
+/// stream ends for any reason, so it should release the request's resources in `Drop`.
 pub trait Exchange: Send + Unpin + 'static {
-    /// Something happened; put the answers into `out`.
+    /// Handles an event, and adds the answers to `out`.
     fn handle(&mut self, incoming: Incoming, out: &mut Outbox);
 
-    /// The stream ends with this gRPC status. It is not called where the proxy gives the stream up.
+    /// Called when the stream ends with this gRPC status. Not called if the proxy cancels the stream.
     fn ended(&mut self, status: u8) {
         let _ = status;
     }
 
-    /// Whether it waits for something other than the proxy, so that it has to be polled.
+    /// Whether the exchange waits for something other than the proxy, and so needs to be polled.
     fn waits(&self) -> bool {
         false
     }
 
-    /// Goes on with what does not wait for the proxy, for example a place in a queue. It may be called at any time, so it must
-    /// return at once, and arrange to be woken where it still waits.
+    /// Makes progress that does not depend on the proxy, for example on a place in a queue. The server may call this at any
+    /// time. It must return at once, and register the waker if it still waits.
     fn poll(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
         let _ = (context, out);
     }
 }
 
-/// The answers of an exchange, in order. Those put in together leave in one write where they fit.
+/// The answers of an exchange, in order. Answers that are added together leave in one write if they fit.
 #[derive(Debug, Default)]
 pub struct Outbox {
     queue: VecDeque<ProcessingResponse>,
@@ -78,8 +85,8 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Adds an answer. A longer body than [`MAX_BODY_CHUNK`] is sent in several messages, the end of stream on
-    /// the last; any metadata goes with the last too.
+    /// Adds an answer. A body that is longer than [`MAX_BODY_CHUNK`] is sent in several messages. The last message has the
+    /// end of stream and the metadata.
     pub fn push(&mut self, reply: impl Into<Reply>) {
         let mut reply = reply.into();
         match &mut reply.action {
@@ -102,18 +109,18 @@ impl Outbox {
         self.queue.push_back(reply.into_wire());
     }
 
-    /// Whether the stream ends after what is queued.
+    /// Whether the stream ends after the queued answers.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// The answers as a proxy will see them; for driving an exchange without a connection.
+    /// Returns the answers as a proxy will see them; for driving an exchange without a connection.
     pub fn into_replies(self) -> Vec<Reply> {
         self.queue.into_iter().filter_map(Reply::from_wire).collect()
     }
 
-    /// Ends the stream, without error, after what is queued. Never before the request's body was returned: a
-    /// proxy would send an empty one.
+    /// Ends the stream without an error after the queued answers. Must not be called before the request's body was returned:
+    /// a proxy would send an empty body.
     pub fn finish(&mut self) {
         self.finished = true;
     }
@@ -123,37 +130,37 @@ fn cut(body: &mut Bytes) -> Option<Bytes> {
     (body.len() > MAX_BODY_CHUNK).then(|| body.split_to(MAX_BODY_CHUNK))
 }
 
-/// What carries the streams of a server.
+/// The HTTP/2 implementation of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Transport {
-    /// Our own HTTP/2, which knows nothing but ext_proc.
+    /// Longboat's own HTTP/2, which only supports ext_proc.
     #[default]
     Lean,
-    /// tonic over hyper, which also carries the other services of a port. Where there are some, it carries everything.
+    /// tonic over hyper, which also carries other gRPC services of the port. It is always used if there are such services.
     Tonic,
 }
 
-/// How to serve.
+/// Options of a server.
 pub struct ServerOptions {
-    /// How connections are encrypted (ALPN `h2`); `None`: plaintext HTTP/2 with prior knowledge.
+    /// The TLS configuration (ALPN `h2`); `None` for plaintext HTTP/2 with prior knowledge.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// The longest message to accept, in bytes; longer ones end the stream with an error.
+    /// The longest message to accept, in bytes. A longer message ends the stream with an error.
     pub max_receive_bytes: usize,
     /// The longest message to send, in bytes.
     pub max_send_bytes: usize,
-    /// After shutdown was asked for: how long streams in flight may take to end.
+    /// How long streams in flight may take to end after a shutdown.
     pub grace: Duration,
-    /// Further gRPC services on the same port (health).
+    /// Other gRPC services on the same port (health).
     pub others: Option<::tonic::service::Routes>,
-    /// What carries the streams.
+    /// The HTTP/2 implementation.
     pub transport: Transport,
-    /// The threads that connections are spread over, each with a runtime of its own, so that no stream ever wakes another
-    /// thread; 0: the caller's runtime serves them.
+    /// The number of threads over which connections are spread. Each has its own runtime, so a stream never has to notify
+    /// another thread. With 0, the caller's runtime serves the connections.
     pub threads: usize,
 }
 
 impl Default for ServerOptions {
-    /// Plaintext, gRPC's usual limits (4 MiB received, any size sent), no grace, nothing else on the port, no threads.
+    /// Plaintext, gRPC's usual limits (4 MiB received, any size sent), no grace period, no other services, no threads.
     fn default() -> Self {
         Self {
             tls: None,
@@ -179,13 +186,21 @@ impl std::fmt::Debug for ServerOptions {
     }
 }
 
-/// What the connections of a server share.
+/// The state that all connections of a server share.
 struct Shared<P> {
     processor: Arc<P>,
     options: ServerOptions,
+    /// What all streams hold of messages that have not come whole.
+    partial: Arc<Budget>,
 }
 
-/// Serves a processor until `shutdown`, then lets streams in flight end within the grace.
+impl<P> Shared<P> {
+    fn new(processor: Arc<P>, options: ServerOptions) -> Self {
+        Self { processor, options, partial: Budget::new(MAX_PARTIAL) }
+    }
+}
+
+/// Serves a processor until `shutdown`, then lets streams in flight end within the grace period.
 pub async fn serve<P: Processor>(
     listener: TcpListener,
     processor: Arc<P>,
@@ -193,7 +208,7 @@ pub async fn serve<P: Processor>(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let threads = options.threads;
-    let shared = Arc::new(Shared { processor, options });
+    let shared = Arc::new(Shared::new(processor, options));
     let homes = Homes::start(threads, &shared, &shutdown)?;
     let accepted = accept(&listener, &homes, &shutdown).await;
     drop(listener);
@@ -222,7 +237,8 @@ async fn accept<P: Processor>(
     }
 }
 
-/// Out of file descriptors or memory for the moment, or the peer left early: the listener itself is fine.
+/// Whether an error leaves the listener usable: the process is out of file descriptors or memory for the moment, or the peer
+/// left early.
 fn is_transient(error: &std::io::Error) -> bool {
     !matches!(error.kind(), std::io::ErrorKind::InvalidInput | std::io::ErrorKind::NotConnected)
 }
@@ -237,12 +253,16 @@ async fn connection<P: Processor>(stream: TcpStream, shared: Arc<Shared<P>>, shu
     };
     let acceptor = tokio_rustls::TlsAcceptor::from(tls);
     let handshake = tokio::select! {
-        handshake = acceptor.accept(BufReader::with_capacity(PIECE, stream)) => handshake,
+        handshake = tokio::time::timeout(
+            HANDSHAKE,
+            acceptor.accept(BufReader::with_capacity(PIECE, stream)),
+        ) => handshake,
         () = shutdown.cancelled() => return,
     };
     match handshake {
-        Ok(stream) => carry(stream, shared, shutdown).await,
-        Err(error) => tracing::debug!(%error, "TLS handshake failed."),
+        Ok(Ok(stream)) => carry(stream, shared, shutdown).await,
+        Err(_) => tracing::debug!("A TLS handshake took too long."),
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed."),
     }
 }
 

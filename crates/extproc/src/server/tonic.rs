@@ -1,4 +1,4 @@
-//! The transport of tonic over hyper.
+//! The transport that uses tonic over hyper.
 
 use std::{
     convert::Infallible,
@@ -48,7 +48,7 @@ pub(super) async fn connection<P: Processor>(
     }
 }
 
-/// Routes by path, and starts the gRPC stream.
+/// Routes requests by path, and starts the gRPC stream.
 struct Service<P>(Arc<Shared<P>>);
 
 impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>> for Service<P> {
@@ -57,7 +57,7 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
     fn call(&self, request: http::Request<hyper::body::Incoming>) -> Self::Future {
-        let Shared { processor, options } = &*self.0;
+        let Shared { processor, options, .. } = &*self.0;
         if request.uri().path() == PATH {
             let mut grpc = Grpc::new(ProstCodec::<ProcessingResponse, ProcessingRequest>::default())
                 .accept_compressed(CompressionEncoding::Gzip)
@@ -101,12 +101,12 @@ impl<P: Processor> tower_service::Service<tonic::Request<Streaming<ProcessingReq
     }
 }
 
-/// The answering direction of a stream: pulls events, runs the exchange, yields what it queued.
+/// The reply direction of a stream: reads events, runs the exchange, and yields its queued answers.
 struct Replies<E> {
     incoming: Streaming<ProcessingRequest>,
     exchange: E,
     out: Outbox,
-    /// Whether the exchange was told how the stream ended.
+    /// Whether the exchange was already told how the stream ended.
     ended: bool,
 }
 
@@ -116,11 +116,11 @@ impl<E: Exchange> Replies<E> {
         Poll::Ready(None)
     }
 
-    /// Says how the stream ended, once.
+    /// Tells the exchange once how the stream ended.
     fn end_with(&mut self, code: Code) {
         if !self.ended {
             self.ended = true;
-            // The codes of gRPC are small numbers.
+            // All gRPC codes fit into a byte.
             self.exchange.ended(u8::try_from(i32::from(code)).unwrap_or_default());
         }
     }
@@ -150,7 +150,7 @@ impl<E: Exchange> Stream for Replies<E> {
                 }
                 Some(Err(status)) => {
                     this.out.finished = true;
-                    // The proxy gave the request up: nobody reads a status.
+                    // The proxy has cancelled the request, so nobody reads a status.
                     if status.code() != tonic::Code::Cancelled {
                         let status = Status::unknown(status.message());
                         this.end_with(status.code());

@@ -1,4 +1,4 @@
-//! The wire against Envoy's own definitions, and exchanges over real sockets.
+//! Tests of the wire format against Envoy's own definitions, and of exchanges over real sockets.
 
 mod socket;
 mod wire;

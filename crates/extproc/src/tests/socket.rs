@@ -1,4 +1,4 @@
-//! Client and server over loopback connections.
+//! Tests with client and server over loopback connections.
 
 use std::{
     net::SocketAddr,
@@ -21,12 +21,12 @@ use crate::{
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// Sends everything back; counts who is alive.
+/// A processor that sends everything back, and counts its open exchanges.
 #[derive(Default)]
 struct Echo {
     open: Arc<AtomicUsize>,
     closed: Arc<Notify>,
-    /// How streams ended.
+    /// The statuses with which streams ended.
     ended: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -135,7 +135,7 @@ async fn a_chunk_comes_back_before_the_next_is_sent() {
     let mut exchange = Client::new(server.address, None).open().await.unwrap();
     exchange.send(request("/")).await.unwrap();
     assert!(matches!(next(&mut exchange).await, Action::RequestHeaders(_)));
-    // Each chunk is held back until the one before was answered, so nothing on the way can be buffering.
+    // Each chunk is sent after the answer to the previous one, so this only works if nothing on the way buffers.
     for index in 0..5_u8 {
         exchange.send(chunk(&[index], false)).await.unwrap();
         let Action::RequestBody { body, end_of_stream } = next(&mut exchange).await else {
@@ -181,7 +181,7 @@ async fn dropping_an_exchange_drops_it_at_the_processor() {
     drop(first);
     timeout(SOON, server.closed.notified()).await.unwrap();
     assert_eq!(server.open.load(Ordering::SeqCst), 1);
-    // The other stream of the same connection goes on.
+    // The other stream of the same connection continues.
     second.send(chunk(b"x", true)).await.unwrap();
     assert!(matches!(next(&mut second).await, Action::RequestBody { .. }));
 }
@@ -288,7 +288,7 @@ async fn shutdown_lets_a_stream_in_flight_end() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     exchange.send(chunk(b"late", true)).await.unwrap();
     assert!(matches!(next(&mut exchange).await, Action::RequestBody { .. }));
-    // Nothing new is taken: seen when a stream is opened, or at its first reply.
+    // The server takes no new streams. The client sees this when it opens a stream, or at the first reply.
     if let Ok(mut refused) = client.open().await {
         assert!(timeout(SOON, refused.receive()).await.unwrap().is_err());
         assert!(client.open().await.is_err(), "the port is closed");

@@ -1,4 +1,4 @@
-//! Our hand-written messages mean the same bytes as Envoy's full definitions.
+//! Tests that the hand-written messages have the same encoding as Envoy's full definitions.
 
 use bytes::Bytes;
 use envoy_types::pb::{
@@ -18,7 +18,7 @@ use crate::{
     Action, Event, Header, HeaderChanges, Headers, ImmediateResponse, Incoming, Metadata, Reply, names, wire,
 };
 
-/// What Envoy would read of our request, and what we read of what it writes back.
+/// Returns the request as Envoy reads it, and the result of reading Envoy's encoding of it back.
 fn via_envoy_request(incoming: Incoming) -> (ProcessingRequest, Incoming) {
     let ours = incoming.into_wire(true).encode_to_vec();
     let theirs = ProcessingRequest::decode(ours.as_slice()).unwrap();

@@ -342,20 +342,23 @@ fn wanted(path: &str, members: &Members) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Whether a relative link stays in the folder, judged by its text. An absolute link does not.
+/// Whether a relative link leads to somewhere in the folder, going by its text; absolute ones do not. Folders above a link are real ones,
+/// and what it goes down to may be another link: from there, nobody can say where `..` leads.
 fn stays_inside(path: &str, to: &str) -> bool {
     let mut depth = path.matches('/').count();
+    let mut goes_down = false;
     if to.is_empty() || to.starts_with('/') || to.contains('\0') {
         return false;
     }
     for part in to.split('/') {
         match part {
             "" | "." => {}
+            ".." if goes_down => return false,
             ".." => match depth.checked_sub(1) {
                 Some(less) => depth = less,
                 None => return false,
             },
-            _ => depth += 1,
+            _ => goes_down = true,
         }
     }
     true
@@ -400,6 +403,11 @@ mod tests {
             ("leaves in the middle", vec![file("a/../../x")]),
             ("link out", vec![member("l", b'2', 0, "../x", b"")]),
             ("link out deeper", vec![member("a/l", b'2', 0, "../../x", b"")]),
+            // By its text, the second one stays inside.
+            (
+                "link out by links",
+                vec![member("d/l", b'2', 0, "..", b""), member("e", b'2', 0, "d/l/../x", b"")],
+            ),
             ("absolute link", vec![member("l", b'2', 0, "/etc", b"")]),
             ("through a link", vec![file("d/x"), member("l", b'2', 0, "d", b""), file("l/y")]),
             ("hard link out", vec![member("h", b'1', 0, "../x", b"")]),

@@ -6,7 +6,7 @@ use futures::{FutureExt, future::BoxFuture};
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::{Listing, Opened, Remote, Source, Want, gcs_credentials::Credentials, pages::Pages};
+use super::{Listing, Name, Opened, Remote, Source, Want, gcs_credentials::Credentials, pages::Pages};
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
@@ -165,7 +165,7 @@ impl Object {
         let mut file = Remote::new(path, self.name);
         let size = self.size.as_deref().and_then(|size| size.parse().ok());
         file.size = Some(size.ok_or_else(|| Failure::last("an object has no size"))?);
-        file.identity = self.generation.map(Into::into);
+        file.name = self.generation.map_or(Name::Unknown, |generation| Name::Text(generation.into()));
         let md5 = || Digest::from_base64(Algorithm::Md5, &self.md5_hash?);
         file.digest = self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
         // Composite objects have no MD5.
@@ -195,7 +195,7 @@ impl Source for Gcs {
     fn open<'a>(&'a self, file: &'a Remote, want: &'a Want) -> BoxFuture<'a, Result<Opened, Failure>> {
         async move {
             let generation =
-                file.identity.as_ref().map(|generation| format!("generation={}&", encode::part(generation)));
+                file.identity().map(|generation| format!("generation={}&", encode::part(&generation)));
             let path = format!(
                 "download/storage/v1/b/{}/o/{}?{}alt=media",
                 self.bucket,

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    Listing, Opened, Remote, Source, Want,
+    Listing, Name, Opened, Remote, Source, Want,
     hub_cache::HubCache,
     hub_wire::{Address, Headers, Model, Tree, digest, next_page},
     pages::Pages,
@@ -150,6 +150,13 @@ impl Hub {
             pages.turn(&origin(&self.endpoint), files.len() - before, next.as_deref())?;
             let Some(next) = next else { return Ok(files) };
             url = page.url.join(&next).map_err(|_| Failure::last("the next page has no address"))?;
+            // The hub is asked, and what it says must not make us ask others.
+            if origin(&url) != origin(&page.url) {
+                let (hub, host) = (origin(&page.url), crate::names::shown(&origin(&url)));
+                return Err(Failure::last(format!(
+                    "{hub} names a next page of its list of files on another host, {host}; check HF_ENDPOINT"
+                )));
+            }
         }
     }
 
@@ -231,7 +238,7 @@ impl Source for Hub {
                 Ok(Remote {
                     size: Some(headers.size),
                     digest: digest(&headers.identity),
-                    identity: Some(headers.identity.into()),
+                    name: Name::Text(headers.identity.into()),
                     described: true,
                     ..file.clone()
                 })

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Remote,
+    Name, Remote,
     hub_wire::{digest, is_commit},
 };
 use crate::settings::Settings;
@@ -81,8 +81,8 @@ fn walk(folder: &Path, below: &str, depth: usize, files: &mut Vec<Remote>) -> Op
         let target = fs::canonicalize(entry.path()).ok()?;
         let mut file = Remote::new(&path, &path);
         file.size = Some(target.metadata().ok()?.len());
-        file.identity = target.file_name().map(|name| name.to_string_lossy().into());
-        file.digest = Some(digest(file.identity.as_deref()?)?);
+        file.digest = Some(digest(&target.file_name()?.to_string_lossy())?);
+        file.name = Name::Digest;
         files.push(file);
     }
     Some(())

@@ -11,7 +11,7 @@ use serde::{
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
-    source::Remote,
+    source::{Name, Remote},
 };
 
 /// Longest name of an owner or a model.
@@ -180,8 +180,13 @@ fn remote(path: &str, size: Option<u64>, blob: Option<String>, lfs: Option<Lfs>)
     let mut file = Remote::new(path, path);
     let identity;
     (file.size, identity) = lfs.map_or((size, blob), |lfs| (lfs.size.or(size), lfs.sha256));
-    file.identity = identity.map(Into::into);
-    file.digest = file.identity.as_deref().and_then(digest);
+    file.digest = identity.as_deref().and_then(digest);
+    // There may be very many files, and the name of most is the digest.
+    file.name = match identity {
+        Some(identity) if file.digest.is_none() => Name::Text(identity.into()),
+        Some(_) => Name::Digest,
+        None => Name::Unknown,
+    };
     file.described = file.size.is_some() && file.digest.is_some();
     file
 }

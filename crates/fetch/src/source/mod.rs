@@ -139,9 +139,9 @@ pub(crate) struct Remote {
     pub(crate) locator: Arc<str>,
     /// Size in bytes, if it is known.
     pub(crate) size: Option<u64>,
-    /// The source's name for this content, if it is known.
-    pub(crate) identity: Option<Arc<str>>,
-    /// The expected digest, if it is known.
+    /// What the source calls this content.
+    pub(crate) name: Name,
+    /// What the content must be, if it is known.
     pub(crate) digest: Option<Digest>,
     /// Whether [`Source::describe`] is not needed.
     pub(crate) described: bool,
@@ -151,7 +151,19 @@ pub(crate) struct Remote {
     pub(crate) placement: Placement,
 }
 
-/// What is done with a downloaded file.
+/// What a source calls a content. Another content has another name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// It is not known.
+    #[default]
+    Unknown,
+    /// The digest of the file, in hexadecimal.
+    Digest,
+    /// An ETag, a generation.
+    Text(Arc<str>),
+}
+
+/// What becomes of a file when it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Placement {
     /// It is kept as it is.
@@ -207,11 +219,20 @@ impl Remote {
             locator: if path == locator { shared.clone() } else { locator.into() },
             path: shared,
             size: None,
-            identity: None,
+            name: Name::Unknown,
             digest: None,
             described: true,
             ranged: true,
             placement: Placement::File,
+        }
+    }
+
+    /// What the source calls this content, if it is known.
+    pub(crate) fn identity(&self) -> Option<Arc<str>> {
+        match &self.name {
+            Name::Unknown => None,
+            Name::Digest => self.digest.map(|digest| digest.hex().into()),
+            Name::Text(text) => Some(text.clone()),
         }
     }
 }

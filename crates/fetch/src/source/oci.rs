@@ -19,7 +19,7 @@ use crate::{
     encode,
     error::Protocol,
     filter::Filter,
-    http::{Answer, Client, Failure, Limits, Request, ascii, patiently},
+    http::{Answer, Client, Failure, Limits, Request, ascii, origin, patiently},
     settings::Settings,
     trust,
 };
@@ -157,7 +157,8 @@ impl Oci {
             };
             let authorization = self.session.lock().authorization.clone();
             let result = match once(authorization.clone()).await {
-                Err(failure) if failure.status == Some(401) => {
+                // A host that the registry redirects to does not get to say where the credentials go.
+                Err(failure) if failure.status == Some(401) && failure.host == origin(&url) => {
                     let authorization = self.authorize(&failure).await?;
                     let result = once(Some(authorization.clone())).await;
                     if result.is_ok() {
@@ -260,6 +261,10 @@ impl Oci {
         let (mut manifest, mut digest) = self.manifest(&self.reference).await?;
         if let Some(platform) = manifest.of_platform(architecture()).map_err(Failure::last)? {
             (manifest, digest) = self.manifest(&platform).await?;
+            if manifest.is_index() {
+                let why = "the index names another index; expected manifests, so push the image again or name its digest";
+                return Err(Failure::last(why));
+            }
         }
         let layers = manifest.layers(filter).map_err(Failure::last)?;
         Ok(Listing { revision: Some(digest), files: layers.0 })

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::{
     digest::{Algorithm, Digest},
     filter::Filter,
-    source::{Members, Placement, Remote},
+    source::{Members, Name, Placement, Remote},
 };
 
 /// Most layers of a model.
@@ -82,7 +82,18 @@ impl Manifest {
             .find(|manifest| manifest.platform.as_ref().is_some_and(fits))
             .or_else(|| self.manifests.iter().find(|manifest| manifest.platform.is_none()));
         let found = found.ok_or_else(|| format!("the index has no manifest for linux/{architecture}"))?;
-        Ok(Some(found.digest.clone()))
+        // Anything else would be read without a check.
+        let digest = Digest::parse(&found.digest).filter(|digest| digest.algorithm == Algorithm::Sha256);
+        let digest = digest.ok_or_else(|| {
+            let shown = crate::names::shown(&found.digest);
+            format!("the index has a manifest with the digest `{shown}`; expected sha256")
+        })?;
+        Ok(Some(digest.to_string()))
+    }
+
+    /// Whether this names manifests and has no layers of its own.
+    pub(crate) fn is_index(&self) -> bool {
+        !self.manifests.is_empty()
     }
 
     fn layout(&self) -> Layout {
@@ -127,7 +138,7 @@ impl Manifest {
                 continue;
             }
             file.size = Some(layer.size);
-            file.identity = Some(layer.digest.as_str().into());
+            file.name = Name::Text(layer.digest.as_str().into());
             file.digest = Some(digest);
             file.placement = placement;
             files.push(file);
@@ -270,10 +281,12 @@ mod tests {
 
     #[test]
     fn an_index_gives_the_manifest_of_the_platform() {
-        let text = r#"{"manifests":[{"digest":"x","platform":{"os":"linux","architecture":"s390x"}},
-            {"digest":"y","platform":{"os":"linux","architecture":"amd64"}}]}"#;
-        let index = Manifest::parse(text.as_bytes()).unwrap();
-        assert_eq!(index.of_platform("amd64"), Ok(Some("y".into())));
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let text = r#"{"manifests":[{"digest":"../../x","platform":{"os":"linux","architecture":"s390x"}},
+            {"digest":"DIGEST","platform":{"os":"linux","architecture":"amd64"}}]}"#;
+        let index = Manifest::parse(text.replace("DIGEST", &digest).as_bytes()).unwrap();
+        assert_eq!(index.of_platform("amd64"), Ok(Some(digest)));
+        assert!(index.of_platform("s390x").unwrap_err().contains("`../../x`; expected sha256"));
         assert!(index.of_platform("arm64").unwrap_err().contains("linux/arm64"));
     }
 }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 
 use super::{
-    Listing, Opened, Parallel, Remote, Source, Want,
+    Listing, Name, Opened, Parallel, Remote, Source, Want,
     pages::Pages,
     s3_credentials::Credentials,
     s3_list::{Object, Page, error_code},
@@ -191,7 +191,10 @@ impl S3 {
             Err(failure) if matches!(failure.status, Some(301 | 307 | 400)) => failure,
             result => return result,
         };
-        let region = failure.header("x-amz-bucket-region").map(str::to_owned);
+        // It becomes part of a host's name.
+        let taken = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let region = failure.header("x-amz-bucket-region").filter(|region| region.chars().all(taken));
+        let region = region.map(str::to_owned);
         match region.filter(|region| *region != *self.region.lock()) {
             Some(region) if matches!(self.style, Style::Aws) => {
                 *self.region.lock() = region;
@@ -275,7 +278,9 @@ impl S3 {
 fn remote(path: String, object: Object) -> Remote {
     let mut file = Remote::new(path, object.key);
     file.size = Some(object.size);
-    file.identity = Some(object.etag).filter(|etag| !etag.is_empty()).map(Into::into);
+    if !object.etag.is_empty() {
+        file.name = Name::Text(object.etag.into());
+    }
     file.described = object.size <= LARGE;
     file
 }

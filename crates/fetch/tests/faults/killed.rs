@@ -1,11 +1,17 @@
 //! Downloads in processes that are killed, and the memory of a download.
 
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{
+    process::Output,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
-use super::{World, process};
-use crate::servers::{What, contents::recipe};
+use super::{World, fault, process};
+use crate::servers::{Fault, What, contents::recipe, hub::File};
 
 const SIZE: usize = 64 << 20;
+/// The memory that a download may take, in kB.
+const MOST: u64 = 64 << 10;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_download_goes_on_where_it_was() {
@@ -69,10 +75,44 @@ async fn memory_does_not_grow_with_the_file() {
     let to = world.folder.path().join("m");
     let pairs = ["hf://org/m".to_owned(), to.display().to_string()];
     let output = process(&pairs, world.variables(&[]), None).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text}");
-    let line = text.lines().find(|line| line.contains("VmHWM")).unwrap();
-    let peak: u64 = line.split_whitespace().rev().nth(1).unwrap().parse().unwrap();
+    let peak = peak(&output);
     println!("peak of resident memory: {peak} kB");
-    assert!(peak < 64 << 10, "{peak} kB");
+    assert!(output.status.success() && peak < MOST, "{peak} kB");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_does_not_grow_with_the_number_of_files() {
+    let content = Arc::new(b"{}".to_vec());
+    let file = |number| File {
+        path: format!("part-{:03}/experts-{number:06}.json", number / 1000),
+        content: content.clone(),
+        lfs: false,
+    };
+    let world = World::with_files((0..100_000).map(file).collect()).await;
+    // What is held is held once all are compared with the folder. Bringing so many would take minutes.
+    let refused = What { status: Some(403), ..What::default() };
+    let path = Some(regex::Regex::new("/resolve/").unwrap());
+    world.servers.faults.lock().push(Fault { path, ..fault("hub", u64::MAX, refused) });
+    let to = world.folder.path().join("m");
+    let pairs = ["hf://org/m".to_owned(), to.display().to_string()];
+    // The hub of the test needs its time for such a list.
+    let patient = [("HF_HUB_DOWNLOAD_TIMEOUT", "120"), ("LONGBOAT_FETCH_PATIENCE", "300")];
+    let output = process(&pairs, world.variables(&patient), None).output().unwrap();
+    let peak = peak(&output);
+    println!("peak of resident memory: {peak} kB");
+    assert!(peak < MOST, "{peak} kB");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("failed: Access denied"), "{text}");
+    let requests = world.requests();
+    assert!(
+        requests.iter().filter(|request| request.path().contains("/tree/")).count() == 100,
+        "the list was read"
+    );
+}
+
+/// The most memory that a child had resident, in kB.
+fn peak(output: &Output) -> u64 {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().find(|line| line.contains("VmHWM")).unwrap();
+    line.split_whitespace().rev().nth(1).unwrap().parse().unwrap()
 }

@@ -9,6 +9,8 @@
 mod servers;
 
 mod caches;
+mod environment;
+mod hostile;
 mod killed;
 mod listings;
 mod volumes;
@@ -27,6 +29,10 @@ use servers::{
     registry::Registry,
 };
 
+// As in the binary, whose memory is what counts.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A hub with one model, and its CDN.
 pub(crate) struct World {
     pub(crate) servers: Arc<Servers>,
@@ -42,12 +48,19 @@ pub(crate) const COMMIT: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 impl World {
     /// Creates a hub with the model `org/m`: a small file, and a large file with this content.
     pub(crate) async fn with_model(large: Vec<u8>) -> Self {
-        longboat_tls::install_default_provider();
-        let (servers, hub) = (Arc::new(Servers::default()), Arc::new(Hub::default()));
         let file =
             |path: &str, content: Vec<u8>, lfs| File { path: path.into(), content: Arc::new(content), lfs };
-        let files =
-            vec![file("config.json", b"{}\n".to_vec(), false), file("sub/w.safetensors", large, true)];
+        Self::with_files(vec![
+            file("config.json", b"{}\n".to_vec(), false),
+            file("sub/w.safetensors", large, true),
+        ])
+        .await
+    }
+
+    /// A hub with the model `org/m` of these files.
+    pub(crate) async fn with_files(files: Vec<File>) -> Self {
+        longboat_tls::install_default_provider();
+        let (servers, hub) = (Arc::new(Servers::default()), Arc::new(Hub::default()));
         let repository = Repository {
             refs: [("main".into(), COMMIT.into())].into(),
             commits: [(COMMIT.into(), files)].into(),
@@ -110,14 +123,15 @@ fn child() {
     let Ok(pairs) = std::env::var("FETCH_CHILD") else { return };
     longboat_tls::install_default_provider();
     let args = Args { pairs: pairs.split(' ').map(str::to_owned).collect(), mode: None };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let runtime = longboat_fetch::runtime().unwrap();
     let settings = Settings::from_environment().unwrap();
-    if let Err(error) = runtime.block_on(run_with(args, &settings, None)) {
+    let result = runtime.block_on(run_with(args, &settings, None));
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
+    if let Err(error) = result {
         println!("failed: {error}");
         std::process::exit(1);
     }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
 }
 
 /// Creates a process that fetches. `before` is a shell script that runs before it, in a mount namespace of its own.

@@ -144,6 +144,7 @@ async fn replay(case: &Case) -> Vec<String> {
             }
             (None, "differ") => problems.push("it differs, and differences.txt does not say how".into()),
             _ => {
+                problems.extend(judge::other_words(case, run, message.as_deref()));
                 if compare != "differ" && recorded_failure != message.is_some() {
                     problems.push(format!("run {number}: the exit is another one: {message:?}"));
                 }

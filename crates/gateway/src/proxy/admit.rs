@@ -1,4 +1,4 @@
-//! Whether a request is accepted: it has one meaning, and comes from somebody who may ask.
+//! Decides whether a request is accepted: it must be unambiguous, and its host and origin must be allowed.
 
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use longboat_accept::Ambiguity;
@@ -9,10 +9,10 @@ use crate::{
     route::Table,
 };
 
-/// How long a browser may remember what it may send.
+/// How long a browser may cache the result of a preflight.
 const PREFLIGHT_SECONDS: &str = "600";
 
-/// Headers of answers that pages may read.
+/// Response headers that pages may read.
 const EXPOSED: &str = "x-request-id, x-inference-pod, retry-after";
 
 /// Why a request is not accepted.
@@ -28,10 +28,11 @@ pub(crate) enum Refusal {
 
 /// Checks a request's host and origin.
 pub(crate) fn admit(head: &Parts, table: &Table, access: &Access) -> Result<Origin, Refusal> {
-    let authority = longboat_accept::host(head)?;
+    let authority = longboat_accept::host(head.version, &head.uri, &head.headers)?;
     let routed = |host: &str| table.names_host(host);
-    if !access.host(authority.host(), routed) {
-        return Err(Refusal::ForeignHost(authority.host().to_owned()));
+    // A browser always says for which host it asks; who says none gets the routes that are for every host.
+    if let Some(foreign) = authority.filter(|authority| !access.host(authority.host(), routed)) {
+        return Err(Refusal::ForeignHost(foreign.host().to_owned()));
     }
     let mut origins = head.headers.get_all(header::ORIGIN).iter();
     let origin = origins.next().map(|origin| origin.to_str().unwrap_or_default());
@@ -42,7 +43,7 @@ pub(crate) fn admit(head: &Parts, table: &Table, access: &Access) -> Result<Orig
     access.origin(origin, routed).ok_or_else(foreign)
 }
 
-/// The answer to a browser that asks what it may send, if this is such a question.
+/// Returns the response to a CORS preflight, or `None` if the request is not a preflight.
 pub(crate) fn preflight(head: &Parts, origin: Origin) -> Option<Response<ProxyBody>> {
     if origin != Origin::Shared
         || head.method != Method::OPTIONS
@@ -62,9 +63,9 @@ pub(crate) fn preflight(head: &Parts, origin: Origin) -> Option<Response<ProxyBo
     Some(response)
 }
 
-/// Lets the page of the request read the answer, if it may. Its cookies stay out of this.
+/// Adds CORS headers if the page of the request may read the response. Credentials are never allowed.
 pub(crate) fn share(asked: Option<HeaderValue>, origin: Origin, headers: &mut HeaderMap) {
-    // Whatever a back end says about origins is its own view; this gateway decides.
+    // CORS headers of the back end are dropped: this gateway decides.
     headers.remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
     headers.remove(header::ACCESS_CONTROL_ALLOW_CREDENTIALS);
     if let (Origin::Shared, Some(asked)) = (origin, asked) {
@@ -77,7 +78,7 @@ pub(crate) fn share(asked: Option<HeaderValue>, origin: Origin, headers: &mut He
 // === impl Refusal ===
 
 impl Refusal {
-    /// As an answer, after which the connection closes.
+    /// Converts the refusal to a response, after which the connection closes.
     pub(crate) fn answer(&self) -> Response<ProxyBody> {
         let status = match self {
             Self::Ambiguous(_) => StatusCode::BAD_REQUEST,

@@ -1,4 +1,4 @@
-//! Answers that the gateway makes itself.
+//! Responses that the gateway itself creates.
 
 use http::{HeaderValue, Response, StatusCode, header};
 
@@ -8,10 +8,10 @@ use super::{
     upstream::SendError,
 };
 
-/// When to come back, in seconds, after there was no memory for a body: bodies are on their way for moments.
+/// The `Retry-After` in seconds if there was no memory for a body. Bodies only stay in memory for moments.
 const RETRY_AFTER: &str = "1";
 
-/// A refusal with a sentence for whoever reads it, marked as coming from the gateway and not from the model.
+/// A refusal with a message for people, marked as coming from the gateway and not from the model.
 pub(crate) fn refuse(status: StatusCode, message: &str) -> Response<ProxyBody> {
     let mut response = Response::new(ProxyBody::full(format!("longboat gateway: {message}\n").into()));
     *response.status_mut() = status;
@@ -21,7 +21,7 @@ pub(crate) fn refuse(status: StatusCode, message: &str) -> Response<ProxyBody> {
     response
 }
 
-/// The answer for a request that no back end took.
+/// The response to a request that no back end accepted.
 pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
     let status = match error {
         SendError::NoEndpoint => StatusCode::SERVICE_UNAVAILABLE,
@@ -33,7 +33,8 @@ pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
     refuse(status, &error.to_string())
 }
 
-/// The answer for a request whose body cannot be used. The client gets to send the rest of it, so that it reads the answer.
+/// The response to a request whose body cannot be used. Reads the rest of the body first, so that the client reads the
+/// response.
 pub(crate) async fn refused(error: &UploadError, upload: &mut Upload) -> Response<ProxyBody> {
     upload.discard().await;
     body_refused(error)

@@ -1,4 +1,4 @@
-//! Bodies on their way through: never collected, dropped when nobody wants them any more.
+//! Bodies that pass through the gateway. They are streamed, never collected, and dropped when the receiver is gone.
 
 use std::{
     pin::Pin,
@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
-/// Any error that cuts a body short.
+/// Any error that ends a body early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A request's or response's body.
@@ -30,7 +30,7 @@ enum Source {
     Stream(BoxStream<'static, Result<Frame<Bytes>, BodyError>>),
 }
 
-/// A body that is given to one attempt after another until one of them begins to read it.
+/// A request body that is offered to several attempts, until one of them starts to read it.
 pub(crate) struct Lent {
     body: Mutex<Option<Incoming>>,
     ended: bool,
@@ -44,7 +44,7 @@ impl Lent {
         Arc::new(Self { ended: body.is_end_stream(), hint: body.size_hint(), body: Mutex::new(Some(body)) })
     }
 
-    /// Nobody has begun to read it.
+    /// Whether no attempt has started to read the body.
     pub(crate) fn is_whole(&self) -> bool {
         self.body.lock().is_some()
     }
@@ -65,12 +65,12 @@ impl ProxyBody {
         Source::Incoming(body).into()
     }
 
-    /// For one attempt to send it.
+    /// Creates a body for one attempt.
     pub(crate) fn lent(body: &Arc<Lent>) -> Self {
         Source::Lent(body.clone()).into()
     }
 
-    /// Pieces that are at hand already; copying the list copies no bytes.
+    /// Creates a body from chunks in memory. Copying the list copies no bytes.
     pub(crate) fn chunks(chunks: Vec<Bytes>) -> Self {
         Source::Chunks(chunks.into()).into()
     }
@@ -79,7 +79,7 @@ impl ProxyBody {
         Source::Stream(stream).into()
     }
 
-    /// The same body, cut off when the time has come.
+    /// Returns the same body, which fails at the deadline.
     pub(crate) fn until(self, deadline: Instant) -> Self {
         Self { deadline: Some(Box::pin(tokio::time::sleep_until(deadline))), ..self }
     }

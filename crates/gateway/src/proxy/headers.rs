@@ -1,10 +1,10 @@
-//! Header hygiene between two HTTP connections (RFC 9110 §7.6).
+//! Headers between two HTTP connections (RFC 9110 §7.6).
 
 use std::net::SocketAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header, request::Parts};
 
-/// Fields that speak of one connection, not of the message.
+/// Fields that concern one connection, not the message.
 const HOP_BY_HOP: [HeaderName; 7] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -18,7 +18,7 @@ const HOP_BY_HOP: [HeaderName; 7] = [
 /// Prepares a client's request head for a back end.
 pub(crate) fn for_upstream(head: &mut Parts, peer: SocketAddr) {
     strip(&mut head.headers);
-    // HTTP/2 has the host in its own place; HTTP/1.1 upstream needs the field.
+    // HTTP/2 has the host in a pseudo-header. HTTP/1.1 to the back end needs the field.
     if let Some(authority) = head.uri.authority()
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
     {

@@ -1,4 +1,4 @@
-//! One request: rule, filters, back end, answer.
+//! The path of one request: rule, filters, back end, response.
 
 mod admit;
 mod answer;
@@ -25,10 +25,10 @@ use crate::{
     route::{Backend, Filters, Found, Redirect, Table, Tables},
 };
 
-/// How many bytes of request bodies are held at once: eight of the longest.
+/// The most bytes of buffered request bodies: eight of the largest.
 const BODIES: usize = 512 << 20;
 
-/// Answers requests by the current tables.
+/// Answers requests with the current routing tables.
 pub(crate) struct Proxy {
     tables: Arc<ArcSwap<Tables>>,
     access: Access,
@@ -37,12 +37,12 @@ pub(crate) struct Proxy {
     bodies: Arc<Budget>,
 }
 
-/// How a request came here.
+/// The connection on which a request arrived.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {
     /// The client's address.
     pub(crate) peer: SocketAddr,
-    /// The port that it connected to.
+    /// The port to which the client connected.
     pub(crate) port: u16,
 }
 
@@ -54,7 +54,8 @@ impl Proxy {
         Self { tables, access, upstream: Upstream::new(), pickers: Pickers::new(), bodies }
     }
 
-    /// Never fails: what goes wrong is an answer. Dropping the future, or the answer's body, cancels the work upstream.
+    /// Handles a request. Never fails: an error becomes a response. Dropping the future, or the body of the response,
+    /// cancels the upstream request.
     pub(crate) async fn handle(&self, request: Request<Incoming>, arrival: &Arrival) -> Response<ProxyBody> {
         let (head, body) = request.into_parts();
         let tables = self.tables.load_full();
@@ -156,7 +157,7 @@ fn apply(filters: &Filters, head: &mut Parts, prefix: Option<&str>) {
     {
         let mut parts = std::mem::take(&mut head.uri).into_parts();
         parts.path_and_query = Some(new);
-        // Scheme and authority are as they came, so the parts fit together again.
+        // Scheme and authority are unchanged, so the parts form a valid URI.
         head.uri = http::Uri::from_parts(parts).unwrap_or_default();
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that no route takes: the index, the list of models, and requests that are routed by the model in their body.
+//! Requests that no route matches: the index, the list of models, and requests that are routed by the model in their body.
 
 use std::borrow::Cow;
 
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use super::{answer::refused, body::ProxyBody, upload::Upload};
 use crate::{front::Directory, observed::Name};
 
-/// What is to be done with a request to the root.
+/// How to handle a request to the root.
 pub(super) enum Root {
-    /// Answer it.
+    /// Send this response.
     Answer(Response<ProxyBody>),
-    /// Its head was changed so that the route of this service takes it.
+    /// Route the request to this service: its head was changed so that the service's route matches.
     Route(Name),
 }
 
-/// Decides what a request is that no route takes; `None`: nothing that is known here.
+/// Handles a request that no route matches. Returns `None` if the path is unknown here, too.
 pub(super) async fn root(directory: &Directory, head: &mut Parts, upload: &mut Upload) -> Option<Root> {
     let path = head.uri.path();
     let reads = head.method == Method::GET || head.method == Method::HEAD;
@@ -54,7 +54,7 @@ pub(super) async fn root(directory: &Directory, head: &mut Parts, upload: &mut U
     let (host, prefix) = place;
     let target = head.uri.path_and_query().map_or(path, PathAndQuery::as_str);
     let target: PathAndQuery = format!("{prefix}{target}").parse().ok()?;
-    // The routes of a service may be for one host only.
+    // The routes of a service may require a host.
     if let Some(host) = host.and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
         head.headers.insert(header::HOST, host);
     }
@@ -62,7 +62,7 @@ pub(super) async fn root(directory: &Directory, head: &mut Parts, upload: &mut U
     Some(Root::Route(service.name.clone()))
 }
 
-/// The model that a body names.
+/// Returns the model that a body names.
 fn model(upload: &Upload) -> Result<String, String> {
     #[derive(Deserialize)]
     struct Body<'a> {
@@ -87,7 +87,7 @@ fn unknown(directory: &Directory, model: &str) -> Response<ProxyBody> {
     error(StatusCode::NOT_FOUND, &message, "model", Some("model_not_found"))
 }
 
-/// An error in OpenAI's form.
+/// An error in OpenAI's format.
 fn error(status: StatusCode, message: &str, param: &str, code: Option<&str>) -> Response<ProxyBody> {
     let body = json!({
         "error": {"message": message, "type": "invalid_request_error", "param": param, "code": code},

@@ -1,5 +1,5 @@
-//! A client's request body: it is read once and buffered as far as it was read, so that it can be shown to another picker and
-//! sent to another endpoint.
+//! The request body of a client. It is read once and buffered as far as it was read, so that it can be sent to another
+//! picker or endpoint.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,15 +10,15 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use longboat_accept::Budget;
 
-/// The longest body that is buffered: a picker needs the whole of it before it can choose, and a retry needs it again.
+/// The largest body to buffer. A picker needs the whole body before it can choose, and a retry needs it again.
 pub(crate) const LIMIT: usize = 64 << 20;
 
-/// How long the rest of a refused body is read, so that its sender gets to read the refusal.
+/// How long to read the rest of a refused body, so that the client reads the response.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A request body on its way in.
+/// A request body that is being received.
 pub(crate) struct Upload {
-    /// What was not read yet; `None` once all of it was.
+    /// The part that was not read yet; `None` at the end.
     rest: Option<Incoming>,
     chunks: Vec<Bytes>,
     bytes: usize,
@@ -39,10 +39,10 @@ pub(crate) enum UploadError {
     /// The client sent less than it announced.
     #[error("the request body ended early")]
     Cut(#[source] hyper::Error),
-    /// It is over the limit for one body.
+    /// The body exceeds the limit for one body.
     #[error("the request body is larger than {} MiB", LIMIT >> 20)]
     TooLarge,
-    /// All bodies together are over the limit.
+    /// The bodies of all requests exceed their common limit.
     #[error("the bodies of all requests in flight take more memory than they may: try again in a moment")]
     Full,
 }
@@ -50,28 +50,28 @@ pub(crate) enum UploadError {
 // === impl Upload ===
 
 impl Upload {
-    /// A body of which nothing was read yet. What is buffered of it counts against the budget.
+    /// Creates an upload of which nothing was read yet. Buffered bytes count against the budget.
     pub(crate) fn new(body: Incoming, budget: Arc<Budget>) -> Self {
         let rest = (!body.is_end_stream()).then_some(body);
         Self { rest, chunks: Vec::new(), bytes: 0, trailers: None, budget }
     }
 
-    /// There is neither data nor trailers.
+    /// Whether there is neither data nor trailers.
     pub(crate) fn is_absent(&self) -> bool {
         self.rest.is_none() && self.chunks.is_empty() && self.trailers.is_none()
     }
 
-    /// What was read so far.
+    /// Returns the chunks that were read so far.
     pub(crate) fn chunks(&self) -> &[Bytes] {
         &self.chunks
     }
 
-    /// The trailers, if they were read.
+    /// Returns the trailers, if they were read.
     pub(crate) fn trailers(&self) -> Option<&HeaderMap> {
         self.trailers.as_ref()
     }
 
-    /// Reads the next part and keeps it; `None` at the end. Safe to drop before it is done, as in `select!`.
+    /// Reads and buffers the next part. Returns `None` at the end. Cancel safe, as in `select!`.
     pub(crate) async fn next(&mut self) -> Result<Option<Part>, UploadError> {
         while let Some(body) = &mut self.rest {
             let Some(frame) = body.frame().await else {
@@ -100,19 +100,19 @@ impl Upload {
         Ok(None)
     }
 
-    /// Reads all of it.
+    /// Reads the whole body.
     pub(crate) async fn read(&mut self) -> Result<(), UploadError> {
         while self.next().await?.is_some() {}
         Ok(())
     }
 
-    /// The body for one reader, if nothing was read yet: it then needs no buffer.
+    /// Returns the body for a single reader if nothing was read yet; it then needs no buffer.
     pub(crate) fn untouched(&mut self) -> Option<Incoming> {
         if self.chunks.is_empty() { self.rest.take() } else { None }
     }
 
-    /// Reads on for a moment without keeping anything. A client that is refused while it sends would otherwise see its
-    /// connection break instead of the answer.
+    /// Reads on for a short time without buffering. Otherwise a client that is refused while it sends would see a broken
+    /// connection instead of the response.
     pub(crate) async fn discard(&mut self) {
         self.chunks.clear();
         let Some(body) = &mut self.rest else { return };

@@ -1,4 +1,4 @@
-//! Sending to one of several endpoints.
+//! Requests to one of several endpoints.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,27 +15,28 @@ use super::{
     upload::{Upload, UploadError},
 };
 
-/// An endpoint on this machine or network answers a connection attempt at once or not at all.
+/// The connection timeout: an endpoint on this machine or network accepts a connection at once or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A server may close an idle connection at any time; vLLM's does after 5 seconds. Ours gives it up before.
+/// How long an idle connection is kept. A server may close an idle connection at any time, and vLLM does so after 5 seconds,
+/// so the gateway closes it earlier.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Pooled connections to all endpoints.
+/// A connection pool for all endpoints.
 pub(crate) struct Upstream {
     client: Client<HttpConnector, ProxyBody>,
 }
 
-/// No back end answered.
+/// Why no back end answered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
-    /// There is none to ask.
+    /// There is no ready endpoint.
     #[error("no endpoint is ready")]
     NoEndpoint,
-    /// None began to answer in the route's time.
+    /// No endpoint began to answer within the route's timeout.
     #[error("the back end did not answer within the route's backendRequest timeout")]
     Timeout,
-    /// The last one tried failed.
+    /// The last endpoint that was tried failed.
     #[error("the back end cannot be reached: {0}")]
     Failed(#[source] Error),
     /// The client's body cannot be used.
@@ -54,8 +55,8 @@ impl Upstream {
         Self { client }
     }
 
-    /// Sends to endpoints in random order. A body that nobody has begun to read needs no buffer, so the
-    /// next endpoint is tried only until one has begun to read it.
+    /// Sends a request to endpoints in random order. A body that was not read yet is not buffered, so the next endpoint is
+    /// only tried while no endpoint has begun to read the body.
     pub(crate) async fn send(
         &self,
         head: Parts,
@@ -83,8 +84,8 @@ impl Upstream {
         Err(last)
     }
 
-    /// Sends a body that is at hand, to the endpoints in order, until one answers. An endpoint that dies before it has
-    /// answered anything counts as not having taken the request: generation has no side effect, so the next is asked.
+    /// Sends a request with a buffered body to the endpoints in order, until one answers. If an endpoint dies before it has
+    /// answered, the next one gets the request: this is safe because generation has no side effects.
     pub(crate) async fn send_replayable(
         &self,
         head: &Parts,
@@ -118,7 +119,7 @@ impl Upstream {
             .build()
             .unwrap_or_default();
         head.version = Version::HTTP_11;
-        // Belongs to the connection of the client.
+        // The extensions belong to the client's connection.
         head.extensions = http::Extensions::new();
         let sent = self.client.request(Request::from_parts(head, body));
         let answered = match timeout {

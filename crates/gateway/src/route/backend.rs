@@ -1,4 +1,4 @@
-//! Where a back end reference leads.
+//! Resolves back end references.
 
 use std::net::SocketAddr;
 
@@ -12,25 +12,25 @@ pub(crate) const POOL_GROUP: &str = "inference.networking.k8s.io";
 /// A back end that exists. It may have no ready endpoint at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Backend {
-    /// A Service: any endpoint will do.
+    /// A Service. Any endpoint may serve a request.
     Service(Vec<SocketAddr>),
-    /// An InferencePool: its picker chooses.
+    /// An InferencePool. Its picker chooses the endpoint.
     Pool(Pool),
 }
 
-/// An InferencePool, ready to be asked.
+/// A resolved InferencePool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pool {
     pub(crate) name: Name,
     /// Ready pickers.
     pub(crate) pickers: Vec<SocketAddr>,
-    /// Whether requests go on without a picker when none answers.
+    /// Whether requests continue without a picker if none answers.
     pub(crate) fail_open: bool,
     /// Ready model servers.
     pub(crate) endpoints: Vec<SocketAddr>,
 }
 
-/// A back end that does not exist, in the Gateway API's terms.
+/// The reason why a back end cannot be resolved, in the Gateway API's terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unresolved {
     pub(crate) reason: &'static str,
@@ -50,7 +50,7 @@ impl Backend {
             name: reference.name.clone(),
         };
         if name.namespace != namespace {
-            // ReferenceGrants are not read, so nothing can permit this.
+            // The gateway does not read ReferenceGrants, so nothing can permit this reference.
             let message = format!("{name} is in another namespace, and ReferenceGrant is not supported here");
             return Err(Unresolved { reason: "RefNotPermitted", message });
         }
@@ -94,7 +94,7 @@ impl Pool {
     }
 }
 
-/// Why a pool's picker cannot be found, if so.
+/// Returns why a pool's picker cannot be found, or `None` if it can.
 pub(crate) fn picker_missing(observed: &Observed, pool: &InferencePool) -> Option<String> {
     let picker = &pool.spec.endpoint_picker_ref;
     let service =

@@ -1,8 +1,8 @@
-//! Gateway API durations (GEP-2257): up to four pairs of number and unit, `1h30m`, `500ms`, `0s`.
+//! Gateway API durations (GEP-2257): up to four pairs of a number and a unit, such as `1h30m`, `500ms`, `0s`.
 
 use std::time::Duration;
 
-/// `None` when the text is no such duration.
+/// Parses a duration. Returns `None` if the text is invalid.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total = Duration::ZERO;

@@ -1,9 +1,9 @@
-//! Filters of a rule, compiled.
+//! The compiled filters of a rule.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, uri::PathAndQuery};
 use longboat_api::foreign::httproute_filter::{HTTPHeaderFilter, HTTPPathModifier, HTTPRouteFilter};
 
-/// Everything that a rule or back end changes about a request or its response.
+/// All changes that a rule or back end makes to a request or its response.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Filters {
     pub(crate) request: HeaderEdits,
@@ -13,7 +13,7 @@ pub(crate) struct Filters {
     pub(crate) redirect: Option<Redirect>,
 }
 
-/// Header changes: set, then add, then remove.
+/// Header changes. They are applied in the order set, add, remove.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct HeaderEdits {
     set: Vec<(HeaderName, HeaderValue)>,
@@ -21,16 +21,16 @@ pub(crate) struct HeaderEdits {
     remove: Vec<HeaderName>,
 }
 
-/// A new path.
+/// A change of the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathChange {
-    /// In place of all of it.
+    /// Replaces the whole path.
     Full(String),
-    /// In place of the prefix that matched.
+    /// Replaces the prefix that matched.
     Prefix(String),
 }
 
-/// An answer that sends the client elsewhere.
+/// A redirect of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Redirect {
     pub(crate) scheme: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Redirect {
     pub(crate) status: StatusCode,
 }
 
-/// Filters that are not implemented, by path.
+/// Returns the filters that are not implemented, by field path.
 pub(crate) fn unsupported(filters: &[HTTPRouteFilter], at: &str) -> Vec<String> {
     let known = ["RequestHeaderModifier", "ResponseHeaderModifier", "URLRewrite", "RequestRedirect"];
     let unknown = filters.iter().enumerate().filter(|(_, filter)| !known.contains(&filter.type_.as_str()));
@@ -113,7 +113,7 @@ impl PathChange {
         }
     }
 
-    /// The new path and query; the query is kept. `prefix` is what the rule matched.
+    /// Returns the new path with the old query. `prefix` is the prefix that the rule matched.
     pub(crate) fn apply(&self, path: &PathAndQuery, prefix: Option<&str>) -> Option<PathAndQuery> {
         let new = match self {
             Self::Full(full) => full.clone(),

@@ -1,4 +1,4 @@
-//! Matching one request against one `matches` entry, and the order of entries.
+//! Matches a request against one `matches` entry, and orders entries by precedence.
 
 use http::{HeaderName, Method, request::Parts};
 use longboat_api::foreign::httproute::HTTPRouteMatch;
@@ -9,7 +9,7 @@ enum Path {
     Prefix(String),
 }
 
-/// A compiled `matches` entry: all of its parts must agree.
+/// A compiled `matches` entry. All of its parts must match.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     path: Path,
@@ -18,10 +18,10 @@ pub(crate) struct Matcher {
     method: Option<Method>,
 }
 
-/// How specific an entry is, in the Gateway API's order of precedence.
+/// The specificity of an entry, in the Gateway API's order of precedence.
 pub(crate) type Rank = (bool, usize, bool, usize, usize);
 
-/// Parts of an entry that are not implemented: matching by regular expression.
+/// Returns the parts of an entry that are not implemented, such as matching by regular expression.
 pub(crate) fn unsupported(matching: &HTTPRouteMatch, at: &str) -> Vec<String> {
     let odd =
         |kind: Option<&String>, known: &[&str]| kind.is_some_and(|kind| !known.contains(&kind.as_str()));
@@ -53,7 +53,7 @@ impl Matcher {
         } else {
             Path::Prefix(value.trim_end_matches('/').into())
         };
-        // Of several entries for one header only the first counts.
+        // If there are several entries for one header, only the first counts.
         let mut headers: Vec<(HeaderName, String)> = Vec::new();
         for header in &matching.headers {
             if let Ok(name) = header.name.parse::<HeaderName>()
@@ -78,7 +78,7 @@ impl Matcher {
         let path = head.uri.path();
         (match &self.path {
             Path::Exact(exact) => path == exact,
-            // A prefix covers whole path elements: /ab is not under /a.
+            // A prefix covers whole path segments: `/ab` does not match the prefix `/a`.
             Path::Prefix(prefix) => path
                 .strip_prefix(prefix.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
@@ -92,7 +92,7 @@ impl Matcher {
                 .all(|(name, value)| first_value(head.uri.query(), name).as_deref() == Some(value))
     }
 
-    /// The prefix that `ReplacePrefixMatch` replaces; none for exact paths.
+    /// Returns the prefix that `ReplacePrefixMatch` replaces, or `None` for exact paths.
     pub(crate) fn prefix(&self) -> Option<&str> {
         match &self.path {
             Path::Exact(_) => None,

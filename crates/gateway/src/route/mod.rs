@@ -1,4 +1,4 @@
-//! The routing table, compiled from objects, so that a request needs no look-ups.
+//! The routing table. It is compiled from the objects in advance, so that requests need no lookups in them.
 
 mod backend;
 mod duration;
@@ -26,12 +26,12 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     by_port: BTreeMap<u16, Table>,
-    /// For a port that was opened a moment ago.
+    /// The empty table, for a port that has just been opened.
     none: Table,
     directory: Directory,
 }
 
-/// All rules of a port in the order in which they are tried: most specific first.
+/// All rules of a port in the order in which they are tried: the most specific first.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     entries: Vec<Entry>,
@@ -44,19 +44,19 @@ struct Entry {
     rule: Arc<Rule>,
 }
 
-/// What happens to requests that match.
+/// How to handle requests that match.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Rule {
     pub(crate) route: Name,
     pub(crate) filters: Filters,
     pub(crate) backends: Vec<Weighted>,
-    /// Limit for the whole exchange.
+    /// Timeout of the whole exchange.
     pub(crate) request_timeout: Option<Duration>,
-    /// Limit until a back end begins to answer.
+    /// Timeout until a back end begins to answer.
     pub(crate) backend_timeout: Option<Duration>,
 }
 
-/// A back end and its share of the requests.
+/// A back end with its weight.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Weighted {
     pub(crate) weight: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Weighted {
     pub(crate) filters: Filters,
 }
 
-/// A matching rule, and how long the part of the path is that a prefix rewrite replaces.
+/// A matching rule, and the path prefix that a rewrite may replace.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) rule: Arc<Rule>,
@@ -74,7 +74,7 @@ pub(crate) struct Found {
 // === impl Tables ===
 
 impl Tables {
-    /// Compiles everything that is served on these ports.
+    /// Compiles the tables of these ports.
     pub(crate) fn new(observed: &Observed, ports: &Ports) -> Self {
         let table = |port: &u16| (*port, Table::new(observed, &Ports::only(ports.address, *port)));
         Self {
@@ -84,12 +84,12 @@ impl Tables {
         }
     }
 
-    /// The table of a port.
+    /// Returns the table of a port.
     pub(crate) fn on(&self, port: u16) -> &Table {
         self.by_port.get(&port).unwrap_or(&self.none)
     }
 
-    /// The services, for requests that name none.
+    /// Returns the directory of services, for requests that no route matches.
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
     }
@@ -116,7 +116,7 @@ impl Table {
             if hosts.is_empty() || !unsupported(route).is_empty() {
                 continue;
             }
-            // One listener without host names takes all of them.
+            // A listener without host names accepts all host names.
             let hosts = if hosts.iter().any(Vec::is_empty) { Vec::new() } else { hosts.concat() };
             for rule in &route.spec.rules {
                 let compiled = Arc::new(Rule::new(observed, route, rule));
@@ -128,7 +128,7 @@ impl Table {
                 }
             }
         }
-        // Stable: what is equally specific stays in the order made above.
+        // The sort is stable: equally specific entries keep the order above.
         entries.sort_by(|a, b| {
             host_rank(&b.hosts)
                 .cmp(&host_rank(&a.hosts))
@@ -137,7 +137,7 @@ impl Table {
         Self { entries }
     }
 
-    /// Whether a route is for this host by name.
+    /// Whether a route has this host name.
     pub(crate) fn names_host(&self, host: &str) -> bool {
         self.entries
             .iter()
@@ -145,7 +145,7 @@ impl Table {
             .any(|pattern| crate::attach::host_matches(pattern, host))
     }
 
-    /// The rule for a request.
+    /// Finds the rule for a request.
     pub(crate) fn find(&self, head: &http::request::Parts) -> Option<Found> {
         let host = host(head);
         let entry = self.entries.iter().find(|entry| {
@@ -197,7 +197,7 @@ impl Rule {
         }
     }
 
-    /// Chooses a back end by weight; `pick` is given the sum of all weights and answers with a number below it.
+    /// Chooses a back end by weight. `pick` gets the total of all weights and returns a number below it.
     pub(crate) fn choose(&self, pick: impl FnOnce(u32) -> u32) -> Option<&Weighted> {
         let total = self.backends.iter().map(|backend| backend.weight).sum();
         if total == 0 {
@@ -214,8 +214,8 @@ impl Rule {
     }
 }
 
-/// Fields of a route that this gateway does not implement, by path. Such a route is refused as a whole: serving it
-/// without them would be wrong in silence.
+/// Returns the fields of a route that this gateway does not implement, by path. Such a route is refused as a whole, because
+/// ignoring the fields would silently be wrong.
 pub(crate) fn unsupported(route: &HTTPRoute) -> Vec<String> {
     let mut fields = Vec::new();
     for (index, rule) in route.spec.rules.iter().enumerate() {
@@ -245,7 +245,7 @@ pub(crate) fn unsupported(route: &HTTPRoute) -> Vec<String> {
     fields
 }
 
-/// Back ends of a route that lead nowhere, each once.
+/// Returns the back ends of a route that cannot be resolved, without duplicates.
 pub(crate) fn unresolved(observed: &Observed, route: &HTTPRoute) -> BTreeMap<&'static str, Vec<String>> {
     let namespace = route.metadata.namespace.clone().unwrap_or_default();
     let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();

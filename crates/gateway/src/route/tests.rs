@@ -70,7 +70,7 @@ fn rule(kind: &str, path: &str, service_port: i32) -> Value {
     })
 }
 
-/// Paths of the backends' identities: the weights tell the rules apart.
+/// Returns the weight of the rule that was found: in these tests, the weight identifies the rule.
 fn found(table: &Table, uri: &str, headers: &[(&str, &str)]) -> Option<u32> {
     table.find(&request(uri, headers)).map(|found| found.rule.backends[0].weight)
 }

@@ -1,4 +1,4 @@
-//! Chooses the substitutes for missing objects. Pure.
+//! Chooses the substitutes for missing objects. Pure functions.
 
 use longboat_gateway::CONTROLLER_NAME;
 use longboat_manifest::Document;
@@ -10,22 +10,22 @@ use super::{
     references::{self, Reference, To},
 };
 
-/// The class of the Gateways that this machine serves.
+/// The class of Gateways that the local gateway serves.
 const CLASS: &str = "longboat";
-/// The only protocol that the gateway speaks to clients.
+/// The only listener protocol that the gateway supports.
 const PROTOCOL: &str = "HTTP";
 
-/// What is to be done.
+/// The result: the changed manifests and the objects to create.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
-    /// The manifests, with ports that can be listened on.
+    /// The manifests, with ports on which the gateway can listen.
     pub(super) documents: Vec<Document>,
-    /// What is to be written before them, in this order.
+    /// The objects to write before the manifests, in this order.
     pub(super) objects: Vec<Value>,
     pub(super) notes: Vec<String>,
 }
 
-/// Chooses what stands in. The gateway listens on `port`; `can_listen` says of others whether it could.
+/// Chooses the substitutes. The gateway listens on `port`. `can_listen` says whether it could listen on another port.
 pub(super) fn all(
     documents: &[Document],
     mut held: Held,
@@ -49,7 +49,7 @@ pub(super) fn all(
     Ok(chosen)
 }
 
-/// What is missing so far.
+/// The substitutes that were chosen so far.
 struct Wanted<'a> {
     held: Held,
     port: u16,
@@ -100,7 +100,8 @@ impl Wanted<'_> {
         Ok(())
     }
 
-    /// A Gateway of this machine; one that stands in already gets another listener where that is asked for.
+    /// Adds a Gateway that the local gateway serves. If there is already a substitute with this name, adds the listener to
+    /// it.
     fn gateway(&mut self, namespace: &str, name: &str, listener: Option<&str>, port: u16) {
         let listener = json!({
             "name": listener.unwrap_or("http"), "port": port, "protocol": PROTOCOL,
@@ -147,7 +148,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// A Service that leads to the pods of the LLMInferenceService whose route leads to it.
+    /// Adds a Service that selects the pods of the LLMInferenceService whose route refers to it.
     fn service(&mut self, namespace: &str, name: &str, port: u16, of: &str) {
         self.held.add("Service", namespace, name);
         self.chosen.objects.push(json!({
@@ -167,10 +168,10 @@ impl Wanted<'_> {
     }
 }
 
-/// Where the pods of an LLMInferenceService serve.
+/// The port on which the pods of an LLMInferenceService serve.
 const SERVING_PORT: u16 = 8000;
 
-/// Moves listeners to the gateway's port that ask for one which cannot be had, as 80 for most users.
+/// Changes listeners to the gateway's port if their own port is not available, such as 80 for most users.
 fn move_ports(
     document: &mut Document,
     port: u16,

@@ -1,4 +1,4 @@
-//! What there is already.
+//! The objects that already exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,14 +20,14 @@ use crate::apply::DEFAULT_NAMESPACE;
 #[derive(Debug, Default)]
 pub(super) struct Held {
     objects: BTreeSet<(String, String, String)>,
-    /// Who serves a class of Gateways.
+    /// The controller of each GatewayClass.
     classes: BTreeMap<String, String>,
 }
 
 // === impl Held ===
 
 impl Held {
-    /// What the world holds.
+    /// Reads the existing objects of the world.
     pub(super) async fn read(client: &Client) -> Result<Self, kube::Error> {
         let all = ListParams::default();
         let mut held = Self::default();
@@ -52,7 +52,7 @@ impl Held {
         Ok(held)
     }
 
-    /// Adds what manifests hold, and what the controller makes for their services.
+    /// Adds the objects in manifests, and the objects that the controller will create for their services.
     pub(super) fn add_documents(&mut self, documents: &[Document]) {
         for document in documents {
             let (kind, name) = (document.text("/kind"), document.text("/metadata/name"));
@@ -79,7 +79,7 @@ impl Held {
         self.objects.insert((kind.to_owned(), namespace.to_owned(), name.to_owned()));
     }
 
-    /// Whether there is such an object; a Namespace is in none.
+    /// Whether such an object exists. A Namespace has an empty namespace.
     pub(super) fn has(&self, kind: &str, namespace: &str, name: &str) -> bool {
         self.objects.contains(&(kind.to_owned(), namespace.to_owned(), name.to_owned()))
     }
@@ -88,13 +88,13 @@ impl Held {
         self.classes.insert(name.to_owned(), controller.to_owned());
     }
 
-    /// Who serves a class, if it is there.
+    /// Returns the controller of a class, if the class exists.
     pub(super) fn class(&self, name: &str) -> Option<&str> {
         self.classes.get(name).map(String::as_str)
     }
 }
 
-/// The namespace that an object gets; empty for kinds that have none.
+/// Returns the namespace of an object, which is empty for cluster-scoped kinds.
 pub(super) fn namespace_of(document: &Document) -> &str {
     const IN_NONE: [&str; 6] = [
         "Namespace",

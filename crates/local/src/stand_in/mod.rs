@@ -1,7 +1,9 @@
-//! Platform objects that manifests refer to and do not hold: namespaces, Gateways, their classes, Services.
+//! Substitutes for platform objects that manifests refer to but do not contain: namespaces, Gateways, their classes,
+//! Services.
 //!
-//! On a cluster an administrator made them. Here nobody did, and a service that waits for one waits in vain. So `up` makes those
-//! that mean something on one machine, says which, and refuses the others before anything is written.
+//! On a cluster an administrator creates these objects. Locally they are missing, and a service would wait for them for
+//! ever. So `up` creates substitutes that make sense on one machine, and reports them. It refuses the other references
+//! before it writes anything.
 
 mod choose;
 mod held;
@@ -16,35 +18,36 @@ use serde_json::Value;
 use crate::apply::{self, ApplyError};
 use held::Held;
 
-/// What manifests became.
+/// The manifests, together with the substitutes.
 #[derive(Debug)]
 pub struct StoodIn {
-    /// The manifests, as they are to be applied.
+    /// The manifests to apply.
     pub documents: Vec<Document>,
-    /// One sentence for each object that stands in, and for each port that moved.
+    /// One sentence for each substitute, and for each port that was changed.
     pub notes: Vec<String>,
 }
 
-/// What keeps objects from standing in.
+/// Why substitutes cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum StandInError {
-    /// Nothing on this machine can take the place of what is missing.
+    /// This machine has no substitute for a missing object.
     #[error("{origin}: {sentence}")]
     Impossible {
         /// File, line and column of the reference.
         origin: String,
-        /// What is missing, and what to do.
+        /// What is missing, and how to solve it.
         sentence: String,
     },
-    /// The world does not say what it holds.
+    /// The existing objects cannot be read.
     #[error("cannot read what is there already: {0}")]
     Read(#[from] kube::Error),
-    /// An object is refused.
+    /// The server refused a substitute.
     #[error(transparent)]
     Apply(#[from] ApplyError),
 }
 
-/// Makes what `documents` refer to and neither they nor the world holds. The gateway listens on `address`.
+/// Creates substitutes for the objects to which `documents` refer, and which neither `documents` nor the world contains. The
+/// gateway listens on `address`.
 pub(crate) async fn make(
     client: &Client,
     documents: &[Document],
@@ -58,12 +61,12 @@ pub(crate) async fn make(
     Ok(StoodIn { documents: chosen.documents, notes: chosen.notes })
 }
 
-/// Whether this process may listen on a port of this machine, and nobody else does.
+/// Whether this process may listen on a port of this machine that nobody else uses.
 fn can_listen(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// A text of an object by its JSON pointer; empty where there is none.
+/// Returns a text of an object by its JSON pointer, or an empty text.
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

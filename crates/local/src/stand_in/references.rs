@@ -1,4 +1,4 @@
-//! What manifests refer to.
+//! Finds the references in manifests to platform objects.
 
 use longboat_manifest::Document;
 use serde_json::Value;
@@ -11,23 +11,23 @@ const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 /// A reference from a manifest to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reference {
-    /// The position of the manifest.
+    /// The index of the manifest.
     pub(super) document: usize,
-    /// The field that refers, as in `spec.router.gateway.refs[0]`.
+    /// The path of the referring field, for example `spec.router.gateway.refs[0]`.
     pub(super) path: String,
     pub(super) to: To,
     pub(super) namespace: String,
     pub(super) name: String,
 }
 
-/// What is referred to.
+/// The target of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum To {
-    /// A Gateway: the listener and the port that are asked for, if any.
+    /// A Gateway, with the listener and the port that the reference names, if any.
     Gateway { listener: Option<String>, port: Option<u16> },
     /// The class of a Gateway.
     Class,
-    /// A Service with this port; a route of the LLMInferenceService of that name leads to it, if one does.
+    /// A Service with this port. `of` is the LLMInferenceService whose route refers to it, if any.
     Service { port: u16, of: Option<String> },
     /// An InferencePool.
     Pool,
@@ -35,7 +35,7 @@ pub(super) enum To {
     Route,
 }
 
-/// Every reference to a platform object.
+/// Returns every reference to a platform object.
 pub(super) fn all(documents: &[Document]) -> Vec<Reference> {
     let mut found = Vec::new();
     for (at, document) in documents.iter().enumerate() {
@@ -49,7 +49,7 @@ pub(super) fn all(documents: &[Document]) -> Vec<Reference> {
                 };
                 finder.router(&mut found);
             }
-            // What a layer refers to is looked for where the services are that build on it.
+            // References in a config are resolved in the namespaces of the services that use the config.
             "LLMInferenceServiceConfig" => {
                 for service in users(documents, document.text("/metadata/name")) {
                     let finder = Finder {
@@ -80,12 +80,12 @@ pub(super) fn all(documents: &[Document]) -> Vec<Reference> {
             _ => {}
         }
     }
-    // Expressions of templates and empty names refer to nothing that is known here.
+    // Ignores template expressions and empty names, whose targets are unknown here.
     found.retain(|reference| !reference.name.is_empty() && !reference.name.contains("{{"));
     found
 }
 
-/// The services that build on a layer by its name.
+/// Returns the services that use a config by its name.
 fn users<'a>(documents: &'a [Document], layer: &'a str) -> impl Iterator<Item = &'a Document> {
     documents.iter().filter(move |document| {
         let references = document.object.pointer("/spec/baseRefs").and_then(Value::as_array);
@@ -98,7 +98,7 @@ fn users<'a>(documents: &'a [Document], layer: &'a str) -> impl Iterator<Item = 
 struct Finder<'a> {
     document: usize,
     object: &'a Value,
-    /// Where references lead that name no namespace.
+    /// The namespace of references that name no namespace.
     namespace: &'a str,
     service: Option<&'a str>,
 }
@@ -106,7 +106,7 @@ struct Finder<'a> {
 // === impl Finder ===
 
 impl Finder<'_> {
-    /// The list at a path such as `spec.router.gateway.refs`.
+    /// Returns the list at a path such as `spec.router.gateway.refs`.
     fn list(&self, path: &str) -> &[Value] {
         let pointer = format!("/{}", path.replace("].", "/").replace(['.', '['], "/").replace(']', ""));
         self.object.pointer(&pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
@@ -135,7 +135,7 @@ impl Finder<'_> {
         self.route("spec.router.route.http.spec", found);
     }
 
-    /// A route's specification at a path.
+    /// Collects the references in a route specification at a path.
     fn route(&self, path: &str, found: &mut Vec<Reference>) {
         let parents = format!("{path}.parentRefs");
         for (at, value) in self.list(&parents).iter().enumerate() {

@@ -1,9 +1,9 @@
-//! Folders below folders, for `-R`.
+//! Recursion into folders, for `-R`.
 
 use std::path::{Path, PathBuf};
 
-/// The inputs; with `recursive`, each folder is followed by all those below it, by name. Links to folders are not followed,
-/// as by kubectl. A folder that cannot be read stays: whoever reads its files says why.
+/// Returns the inputs. With `recursive`, each folder is followed by all folders below it, sorted by name. Like kubectl, this
+/// does not follow links to folders. An unreadable folder stays in the list, so that reading its files reports the error.
 pub(super) fn with_those_below<'a>(
     inputs: impl IntoIterator<Item = &'a PathBuf>,
     recursive: bool,
@@ -27,7 +27,7 @@ pub(super) fn with_those_below<'a>(
 
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    // The type of the entry itself: that of a link is no folder.
+    // The type of the entry itself: a link to a folder is not a folder.
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.map(|entry| entry.path()).collect()
 }

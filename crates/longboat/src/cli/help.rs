@@ -1,4 +1,4 @@
-//! What `--help` says besides flags: verbs and roles in groups, and examples.
+//! The contents of `--help` besides flags: verbs and roles in groups, and examples.
 
 use std::fmt::Write as _;
 
@@ -6,15 +6,15 @@ use clap::Command;
 
 use crate::called::Called;
 
-/// Columns of the list of verbs.
+/// The width of the list of verbs, in columns.
 const WIDTH: usize = 92;
-/// Columns before what a verb is about.
+/// The columns before the description of a verb.
 const INDENT: usize = 14;
 
-/// The page without a verb.
+/// The help page without a verb.
 const PAGE: &str = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
 
-/// Verbs by what a person wants. Roles are the rest.
+/// Verbs by their purpose. The remaining commands are roles.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run services and see what they do", &["up", "status", "dashboard", "why", "doctor"]),
     ("Understand manifests before they are applied", &["validate", "render", "explain", "diff"]),
@@ -23,7 +23,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("This command line", &["completion", "help", "version"]),
 ];
 
-/// Examples of the page without a verb, and of verbs.
+/// Examples for the page without a verb, and for verbs.
 const EXAMPLES: [(&str, &str); 11] = [
     (
         "",
@@ -104,7 +104,7 @@ longboat install -f values.yaml --dry-run            print the objects, and look
     ),
 ];
 
-/// Groups the verbs of the whole command line, and gives each its examples.
+/// Groups the verbs of the whole command line, and adds the examples.
 pub(super) fn dressed(command: Command, called: Called, roles: &[&str]) -> Command {
     let name = match called {
         Called::Longboat => "longboat",
@@ -131,12 +131,12 @@ pub(super) fn dressed(command: Command, called: Called, roles: &[&str]) -> Comma
         })
 }
 
-/// A heading, and a line for each verb.
+/// Writes a heading, and a line for each verb.
 fn group(list: &mut String, heading: &str, verbs: &[&str], command: &Command) {
     let _ = writeln!(list, "{heading}:");
     for name in verbs {
         let about = match (*name, command.find_subcommand(name)) {
-            // clap makes it.
+            // clap generates this verb.
             ("help", _) => "Explain a verb or a role: `help up`".to_owned(),
             (_, Some(verb)) if !verb.is_hide_set() => {
                 verb.get_about().map(ToString::to_string).unwrap_or_default()
@@ -180,7 +180,7 @@ mod tests {
         assert!(page.contains("\nRoles, which machines start:\n  controller "), "{page}");
     }
 
-    /// Only the first words: what is behind them may be of another program.
+    /// Parses each example up to the description that follows it, and up to its prompt.
     #[test]
     fn every_example_is_understood() {
         let command = cli::command(Called::Longboat);
@@ -189,7 +189,7 @@ mod tests {
         for page in pages.filter(|page| page.get_name() != "sim") {
             let text = page.get_after_help().map(ToString::to_string).unwrap_or_default();
             for line in text.lines().filter_map(|line| line.trim().strip_prefix("longboat ")) {
-                // What an example is about stands behind several spaces.
+                // The description of an example follows after several spaces.
                 let words = line.split("   ").next().unwrap_or_default().replace('"', "");
                 let mut arguments = vec!["longboat".to_owned()];
                 arguments.extend(words.split_whitespace().map(|word| word.trim_matches('\'').to_owned()));

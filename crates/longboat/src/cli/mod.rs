@@ -170,11 +170,11 @@ pub(crate) struct EngineArgs {
     pub(crate) arguments: Vec<String>,
 }
 
-/// Programs for machines, which a person who types `kubectl longboat` has no use for.
+/// Programs that machines start. They are hidden from people who type `kubectl longboat`.
 const ROLES: [&str; 9] =
     ["controller", "epp", "sidecar", "fetch", "apiserver", "sim", "engine", "vllm", "reaper"];
 
-/// The command line of an executable with this name.
+/// Returns the command line of an executable with this name.
 pub(crate) fn command(called: Called) -> clap::Command {
     let command = Cli::command().mut_subcommands(|verb| match verb.get_name() {
         "sim" => verb.after_help(longboat_sim::HELP),
@@ -191,20 +191,20 @@ pub(crate) fn command(called: Called) -> clap::Command {
     }
 }
 
-/// `up` can do without, in a world that it finds in a folder; most verbs cannot.
+/// Makes manifests required. `up` does not need them if a state folder has a world; most verbs do.
 fn must_name_manifests(verb: clap::Command) -> clap::Command {
     verb.mut_arg("manifests", |manifests| manifests.required_unless_present("filenames"))
 }
 
-/// Reads the command line; the name of the executable may choose a role.
+/// Parses the command line. The name of the executable may choose a role.
 pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error> {
     let program = arguments.first().cloned().unwrap_or_default();
     let role = crate::role::of_program(&program);
     if let Some(role) = role {
         arguments.insert(1, role.into());
     }
-    // The reference's picker is started with empty arguments where a template rendered to nothing, and takes long
-    // flags with one dash too.
+    // llm-d's picker is started with empty arguments if a template rendered to nothing. It also accepts long flags with a
+    // single dash.
     if arguments.get(1).is_some_and(|role| role == "epp") {
         arguments.retain(|argument| !argument.is_empty());
         arguments = longboat_epp::normalized(arguments);
@@ -222,7 +222,7 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
     Ok(Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?.command)
 }
 
-/// A role that the name of the executable chose: nobody types it.
+/// Sets the usage of a role that the name of the executable has chosen, so that the usage shows that name.
 fn under_its_own_name(verb: clap::Command, program: &OsStr) -> clap::Command {
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
     let usage = verb.clone().bin_name(name).render_usage().to_string();

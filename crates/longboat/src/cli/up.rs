@@ -51,7 +51,7 @@ pub(crate) struct UpArgs {
     pub(crate) timeout: u64,
 }
 
-/// An origin as browsers write it: a scheme and a host, perhaps a port, and nothing more.
+/// Checks for an origin as browsers write it: a scheme and a host, optionally a port, and nothing else.
 fn origin(text: &str) -> Result<String, String> {
     let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
         !scheme.is_empty() && !host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])

@@ -1,4 +1,4 @@
-//! Reaching the cluster that a verb is about.
+//! Connects to the cluster of a verb.
 
 use std::io::ErrorKind;
 
@@ -11,17 +11,18 @@ use longboat_controller::reader;
 
 use crate::{cli::ClusterArgs, tree::Environment};
 
-/// A cluster that answers.
+/// A connected cluster.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
-    /// Where it is.
+    /// The kind of environment.
     pub(crate) environment: Environment,
 }
 
-/// Reaches the cluster that the flags or the environment name.
+/// Connects to the cluster that the flags or the environment name.
 ///
 /// # Errors
-/// Where there is none, or it does not answer: with its address, and one sentence.
+///
+/// If there is no cluster, or if it does not answer. The error has its address and one sentence.
 pub(crate) async fn connect(cluster: &ClusterArgs) -> anyhow::Result<Cluster> {
     let config = config(cluster).await?;
     let address = config.cluster_url.to_string().trim_end_matches('/').to_owned();
@@ -29,7 +30,7 @@ pub(crate) async fn connect(cluster: &ClusterArgs) -> anyhow::Result<Cluster> {
     let environment = match client.apiserver_version().await {
         Ok(version) if version.git_version.ends_with("+longboat") => Environment::Laptop,
         Ok(_) => Environment::Cluster,
-        // It is there, and keeps its version to itself.
+        // The server answers, but the user may not read its version.
         Err(kube::Error::Api(status)) if status.code == 403 => Environment::Cluster,
         Err(error) => return Err(unreachable(&address, &error)),
     };
@@ -55,13 +56,13 @@ async fn config(cluster: &ClusterArgs) -> anyhow::Result<Config> {
     }
 }
 
-/// There is neither a kubeconfig nor the account of a pod.
+/// Returns the error if there is neither a kubeconfig nor a service account of a pod.
 fn nowhere(error: &KubeconfigError) -> anyhow::Error {
     let why = sentence(error);
     anyhow!("no cluster to look at: {why}, and this is not a pod\n  Set KUBECONFIG, or use `--kubeconfig`.")
 }
 
-/// What is wrong with a kubeconfig. kube quotes paths as Rust does.
+/// Describes the error of a kubeconfig. kube's own message quotes paths like Rust's debug output.
 fn sentence(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::ReadConfig(error, path) if error.kind() == ErrorKind::NotFound => {

@@ -1,5 +1,5 @@
-//! `longboat completion`: scripts for shells; and the answers to kubectl, which completes the lines of its plugins by asking
-//! an executable named `kubectl_complete-PLUGIN`.
+//! `longboat completion`: scripts for shells, and the completion of `kubectl longboat`. kubectl completes the arguments of a
+//! plugin by running an executable named `kubectl_complete-PLUGIN`.
 
 use std::{ffi::OsString, path::Path, process::ExitCode};
 
@@ -11,17 +11,17 @@ use crate::{
     printer,
 };
 
-/// What kubectl asks.
+/// The name of the executable that kubectl runs.
 const FOR_KUBECTL: &str = "kubectl_complete-longboat";
-/// No space after the candidate; kubectl's shell scripts know these as bits.
+/// Directive to add no space after the candidate. kubectl's shell scripts define these bits.
 const NO_SPACE: u8 = 2;
-/// No names of files where there is no candidate.
+/// Directive not to complete file names if there is no candidate.
 const NO_FILES: u8 = 4;
 
 /// Prints the script.
 pub(crate) fn run(args: &CompletionArgs) -> ExitCode {
     let called = Called::now();
-    // The script for bash takes a dash in the name for the space before a verb.
+    // The script for bash treats a dash in the name like the space before a verb.
     let name = called.program().replace('-', "_");
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut cli::command(called), &name, &mut script);
@@ -29,20 +29,21 @@ pub(crate) fn run(args: &CompletionArgs) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Whether it is kubectl that wants to know how a line may go on.
+/// Whether kubectl has started this process to complete a line.
 pub(crate) fn is_asked_by_kubectl(arguments: &[OsString]) -> bool {
     let program = arguments.first().and_then(|program| Path::new(program).file_name());
     program.is_some_and(|program| program == FOR_KUBECTL)
 }
 
-/// Prints how the line may go on: what was typed after `kubectl longboat`, the last word of which may be empty or incomplete.
+/// Prints the completions of a line. `arguments` are the words after `kubectl longboat`; the last word may be empty or
+/// incomplete.
 pub(crate) fn for_kubectl(arguments: Vec<OsString>) -> ExitCode {
     let folder = std::env::current_dir().ok();
     printer::piece(&answer(arguments, folder.as_deref()));
     ExitCode::SUCCESS
 }
 
-/// One line for each candidate, what it is about behind a tab, and at last what the shell is to do about them.
+/// Returns one line per candidate, with its description after a tab, and a last line with the directives for the shell.
 fn answer(arguments: Vec<OsString>, folder: Option<&Path>) -> String {
     let last = arguments.len().saturating_sub(1).max(1);
     let found = engine::complete(&mut cli::command(Called::Plugin), arguments, last, folder);

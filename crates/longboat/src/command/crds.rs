@@ -1,4 +1,4 @@
-//! `longboat crds`: the CustomResourceDefinitions of our kinds.
+//! `longboat crds`: the CustomResourceDefinitions of Longboat's kinds.
 
 use longboat_api::crd::{self, Conversion};
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::{
     printer,
 };
 
-/// Prints them in the format that was asked for.
+/// Prints the definitions in the requested format.
 pub(crate) fn run(args: &CrdsArgs) -> anyhow::Result<()> {
     let mut crds = crd::own_with(&Conversion::default());
     if args.minimal {

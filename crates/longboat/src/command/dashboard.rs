@@ -1,4 +1,4 @@
-//! `longboat dashboard`: the page of a cluster, for the user of a kubeconfig.
+//! `longboat dashboard`: the dashboard of a cluster, for the user of a kubeconfig.
 
 use std::{
     io::Write as _,
@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use super::{cluster, runtime};
 use crate::{cli::DashboardArgs, dashboard, printer, tree::Scope};
 
-/// Serves the page until a signal ends it.
+/// Serves the page until a signal stops it.
 pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<()> {
     runtime()?.block_on(serve(args))
 }
@@ -32,8 +32,8 @@ async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens a page in a browser. Other users see the arguments of a program, so the address, which holds the token, goes through
-/// a file that only this user reads; it lasts as long as what is returned.
+/// Opens a page in a browser. Other users can see the arguments of a program. So the address, which contains the token, is
+/// in a file that only this user can read. The file exists until the returned value is dropped.
 fn open(url: &str) -> anyhow::Result<NamedTempFile> {
     let mut file = tempfile::Builder::new().prefix("longboat-").suffix(".html").tempfile()?;
     write!(
@@ -50,7 +50,7 @@ fn open(url: &str) -> anyhow::Result<NamedTempFile> {
         .stderr(Stdio::null())
         .spawn()
         .with_context(|| format!("cannot start `{program}`: open the address above in a browser"))?;
-    // It hands the file to the browser and ends; somebody has to take note of that.
+    // The program passes the file to the browser and ends. A thread must wait for it, or it would stay a zombie.
     std::thread::spawn(move || started.wait());
     Ok(file)
 }

@@ -1,4 +1,4 @@
-//! `longboat diff`: what applying manifests would change.
+//! `longboat diff`: the changes that applying manifests would make.
 
 use std::process::ExitCode;
 
@@ -10,10 +10,10 @@ use crate::{
     printer,
 };
 
-/// As `kubectl diff`: 0 without differences, 1 with some, more when something failed.
+/// The exit code of a failure. As in `kubectl diff`: 0 without differences, 1 with differences, higher codes for failures.
 const FAILED: u8 = 2;
 
-/// Runs `diff` to its end.
+/// Runs `diff`.
 pub(crate) fn run(args: &DiffArgs) -> ExitCode {
     match differs(args) {
         Ok(code) => code,
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &DiffArgs) -> ExitCode {
     }
 }
 
-/// Prints what differs, and tells of services of which nobody can say.
+/// Prints the differences, and reports the services that cannot be compared.
 fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let documents = world::documents(&args.manifests.files())?;
     let settings = world::settings(&args.world)?;
@@ -39,7 +39,7 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
         let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
         (Scene::observed(observed.clone())?, world::on_top(observed, &documents, &settings)?)
     } else {
-        // Against other presets the manifests stay the same, against other manifests the presets.
+        // With other presets, both sides have the same manifests. With other manifests, both sides have the same presets.
         let old = if from.is_empty() { documents.clone() } else { world::documents(&from)? };
         let presets = match args.from_presets.as_deref() {
             Some(path) if path.as_os_str() == "builtin" => world::presets(None)?,
@@ -49,7 +49,7 @@ fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
         let before = Scene::new(&old, &Settings { presets, ..settings.clone() })?;
         (before, Scene::new(&documents, &settings)?)
     };
-    // What is refused changes nothing, so that nobody can say what it is meant to change.
+    // A refused manifest would change nothing, so its differences are unknown.
     let accepted = world::is_accepted(&after);
     let (differences, failed) = diff::diff(&before, &after, live);
     let any = differences.iter().any(|difference| !difference.is_empty());

@@ -1,4 +1,4 @@
-//! `longboat doctor`: why something does not work, and what to do about it.
+//! `longboat doctor`: finds out why something does not work, and what to do.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::{
     printer,
 };
 
-/// Runs `doctor` to its end.
+/// Runs `doctor`.
 pub(crate) fn run(args: DoctorArgs) -> ExitCode {
     let output = args.output;
     match runtime().and_then(|runtime| runtime.block_on(look(args))) {
@@ -47,10 +47,10 @@ pub(crate) fn run(args: DoctorArgs) -> ExitCode {
     }
 }
 
-/// What is wrong, and which services that were asked for are not there.
+/// Returns the findings, and the requested services that do not exist.
 async fn look(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
     let client = cluster::connect(&args.cluster).await?.client;
-    // A name alone is one of the context's namespace, as kubectl takes it.
+    // As in kubectl, a name without a namespace refers to the context's namespace.
     let named = (!args.services.is_empty()).then(|| client.default_namespace().to_owned());
     let namespace = args.namespace.or(named);
     let scope = Scope {
@@ -61,7 +61,7 @@ async fn look(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
         ask: !args.no_requests,
     };
     let http = reqwest::Client::builder()
-        // Whether an answer comes is the question here, not who gives it.
+        // The only question is whether the service answers, so its certificate does not matter.
         .danger_accept_invalid_certs(true)
         .build()?;
     let ask = |url: String| {
@@ -85,7 +85,7 @@ async fn look(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
     Ok((examine(&facts), missing))
 }
 
-/// What went wrong at last: the rest repeats the URL.
+/// Returns the innermost cause of an error; the outer ones repeat the URL.
 fn innermost(error: &reqwest::Error) -> String {
     let mut last: &dyn std::error::Error = error;
     while let Some(cause) = last.source() {

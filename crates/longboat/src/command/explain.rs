@@ -1,4 +1,4 @@
-//! `longboat explain`: which layer set what.
+//! `longboat explain`: shows which layer set a field.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::{
     printer,
 };
 
-/// Explains the services that were asked for.
+/// Explains the requested services.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     let settings = world::settings(&args.world)?;
     let scene;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
         scene = world::on_top(observed, &documents, &settings)?;
     }
-    // What is refused cannot be explained; the rest can.
+    // Refused manifests cannot be explained, but the others can.
     let accepted = world::is_accepted(&scene);
     let asked: Vec<&Subject> =
         scene.subjects.iter().filter(|subject| is_named(subject, name, &settings.namespace)).collect();
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     for subject in asked {
         match explain::explain(&scene, &subject.service, args.path.as_deref()) {
             Ok(answer) => answers.push(answer),
-            // Of several services, not all have every field.
+            // If there are several services, some may not have the field.
             Err(error @ (ExplainError::Unknown { .. } | ExplainError::Unset { .. })) => unknown = Some(error),
             Err(error) => {
                 failed.push(
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     if !answers.is_empty() {
         print(&answers, args.output)?;
     }
-    // The others are told of all the same.
+    // The other errors are reported as well.
     let Some(last) = failed.pop() else {
         return if accepted { Ok(()) } else { Err(world::refused()) };
     };
@@ -98,7 +98,7 @@ fn print(answers: &[Explanation], format: Shown) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is there, or looks like a manifest, is a file; else it is the name of a service.
+/// Whether the target is a file: it exists, or its name looks like a manifest. Otherwise it is the name of a service.
 fn is_file(target: &str) -> bool {
     let path = Path::new(target);
     let manifest = path.extension().is_some_and(|extension| {

@@ -1,4 +1,4 @@
-//! `fetch`: brings models, with a bar on a terminal and lines in a log.
+//! `fetch`: downloads models, with a progress bar on a terminal, or with lines in a log.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -6,7 +6,7 @@ use longboat_fetch::{Args, Progress, Watcher};
 
 use crate::printer::{self, Stream};
 
-/// Runs the role. What went wrong is the last line of the log, since a pod's termination message is its end.
+/// Runs the role. The error is the last line of the log, because a pod's termination message is the end of the log.
 pub(super) fn run(args: Args) -> ExitCode {
     super::serve_on(longboat_fetch::runtime().map_err(Into::into), |shutdown| async move {
         let is_drawn = printer::is_terminal(Stream::Stderr);
@@ -22,7 +22,7 @@ pub(super) fn run(args: Args) -> ExitCode {
     })
 }
 
-/// One line that is drawn over the one before.
+/// Draws one line over the previous one.
 fn draw(progress: &Progress) {
     const CELLS: u64 = 24;
     let filled =

@@ -1,4 +1,4 @@
-//! `longboat install`: everything that a cluster needs to run services.
+//! `longboat install`: installs everything that a cluster needs to run services.
 
 use std::{io::Read, path::Path, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     printer,
 };
 
-/// Runs `install` to its end.
+/// Runs `install`.
 pub(crate) fn run(args: &InstallArgs) -> anyhow::Result<()> {
     let texts: anyhow::Result<Vec<_>> = args.values.iter().map(|path| read(path)).collect();
     let texts = texts?;

@@ -1,4 +1,4 @@
-//! Running what the command line asks for: one file per verb.
+//! Runs the verbs and roles of the command line, one file per verb.
 
 pub(crate) mod cluster;
 pub(crate) mod completion;
@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{cli::Command, printer, role};
 
-/// Runs a verb or role to its end.
+/// Runs a verb or role.
 pub(crate) fn run(command: Command) -> ExitCode {
     let is_verb = matches!(
         command,
@@ -59,7 +59,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
     } else if let Command::Sidecar(args) = &command {
         (args.log_options(), None)
     } else {
-        // A person reads the tree; what goes wrong still shows. Requests that fail are told with what they were for.
+        // A person reads the tree, but errors are still logged. Errors of requests are reported together with their purpose.
         let default_filter = if is_verb { "error,kube_client=off" } else { "info" }.into();
         (LogOptions { default_filter, ..LogOptions::default() }, None)
     };
@@ -116,7 +116,7 @@ where
     serve_on(runtime(), role)
 }
 
-/// The same on a runtime of the role's own.
+/// Like `serve`, on a runtime of the role's own.
 fn serve_on<F>(runtime: anyhow::Result<Runtime>, role: impl FnOnce(CancellationToken) -> F) -> ExitCode
 where
     F: Future<Output = anyhow::Result<()>>,
@@ -127,7 +127,7 @@ where
     )
 }
 
-/// Sends traces while a role runs, if there are any.
+/// Sends traces while a role runs, if traces are configured.
 async fn traced(
     traces: Option<Traces>,
     role: impl Future<Output = anyhow::Result<()>>,
@@ -135,7 +135,7 @@ async fn traced(
     let Some(traces) = traces else { return role.await };
     let sending = match traces.start() {
         Ok(sending) => sending,
-        // Nobody's service is to wait for that.
+        // A failure of tracing must not stop the service.
         Err(error) => {
             tracing::error!(%error, "There are no traces.");
             return role.await;
@@ -150,8 +150,9 @@ async fn controller(
     args: longboat_controller::ProcessArgs,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    // The allocator asks for huge pages, of which small things then fill a part: a sixth of this process was empty. It starts no
-    // others, which would inherit that. Where it is not possible, it just takes more.
+    // The allocator requests huge pages, of which small allocations fill only a part: a sixth of this process's memory was
+    // unused. The process starts no others, which would inherit the setting. If the call fails, the process only needs more
+    // memory.
     let _ = nix::sys::prctl::set_thp_disable(true);
     let config = match &args.kubeconfig {
         Some(path) => {
@@ -171,7 +172,8 @@ async fn controller(
     Ok(longboat_controller::Process::bind(args).await?.with_host(&host).run(client, shutdown).await?)
 }
 
-/// Reading a pod template nests deeply, and debug builds have large frames. Pages that are not touched cost nothing.
+/// The stack size of threads. Reading a pod template nests deeply, and debug builds have large frames. Untouched pages cost
+/// nothing.
 const STACK: usize = 8 << 20;
 
 fn runtime() -> anyhow::Result<Runtime> {

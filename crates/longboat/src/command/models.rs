@@ -1,4 +1,4 @@
-//! `models`: what local mode keeps of models between runs.
+//! `models`: the models that local mode keeps between runs.
 
 use anyhow::{Context, bail};
 use longboat_fetch::{Cache, CachedModel};
@@ -73,7 +73,7 @@ fn remove(cache: &Cache, names: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes as people say them.
+/// Formats a number of bytes for people.
 fn size(bytes: u64) -> String {
     let (unit, name) = match bytes {
         1_000_000_000.. => (1_000_000_000, "GB"),

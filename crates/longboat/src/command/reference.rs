@@ -1,4 +1,4 @@
-//! `longboat cli-reference`: every verb, role and flag, as docs/reference/cli.md has them.
+//! `longboat cli-reference`: prints every verb, role and flag in the form of docs/reference/cli.md.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -38,7 +38,7 @@ fn document() -> String {
     text
 }
 
-/// clap's own `help` needs no section.
+/// clap's own `help` has no section.
 fn is_shown(verb: &Command) -> bool {
     !verb.is_hide_set() && verb.get_name() != "help"
 }
@@ -77,7 +77,7 @@ fn section(text: &mut String, verb: &Command, above: &str) {
     }
 }
 
-/// What stands without a flag first.
+/// Lists the arguments, positional ones first.
 fn list<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
     let (places, flags): (Vec<&Arg>, Vec<&Arg>) = arguments.partition(|argument| argument.is_positional());
     for (at, argument) in places.into_iter().chain(flags).enumerate() {
@@ -121,7 +121,7 @@ fn item(text: &mut String, argument: &Arg) {
     text.push('\n');
 }
 
-/// How an argument is written: every name of a flag, the last one with its value.
+/// Returns the spellings of an argument: every name of a flag, the last one with its value.
 fn spellings(argument: &Arg) -> Vec<String> {
     if argument.is_positional() {
         return vec![argument.to_string()];
@@ -133,7 +133,7 @@ fn spellings(argument: &Arg) -> Vec<String> {
         .map(|name| format!("-{name}"))
         .chain(long.iter().map(|name| format!("--{name}")))
         .collect();
-    // clap writes a flag as `--name <VALUE>`, or with `=` where that is required.
+    // clap writes a flag as `--name <VALUE>`, or with `=` if that is required.
     let whole = argument.to_string();
     let value = whole.find([' ', '=', '[']).map(|at| whole[at..].to_owned());
     if let (Some(last), Some(value)) = (all.last_mut(), value) {
@@ -150,7 +150,7 @@ mod tests {
     fn the_document_is_current() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
         let stored = std::fs::read_to_string(path).unwrap();
-        // A variable that is set shows in no default: clap reads the environment when it parses.
+        // The document shows no values of environment variables: clap reads the environment only when it parses.
         assert!(
             stored == document(),
             "docs/reference/cli.md is out of date: cargo run -- cli-reference > docs/reference/cli.md"

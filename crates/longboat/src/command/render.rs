@@ -1,4 +1,4 @@
-//! `longboat render`: the objects that the controller would write.
+//! `longboat render`: prints the objects that the controller would write.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::{
     printer,
 };
 
-/// Runs `render` to its end.
+/// Runs `render`.
 pub(crate) fn run(args: &RenderArgs) -> ExitCode {
     match render(args) {
         Ok(true) => ExitCode::SUCCESS,
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &RenderArgs) -> ExitCode {
     }
 }
 
-/// Prints what can be printed; false where something is missing.
+/// Prints the objects. Returns `false` if something could not be rendered.
 fn render(args: &RenderArgs) -> anyhow::Result<bool> {
     let documents = world::documents(&args.manifests.files())?;
     let settings = world::settings(&args.world)?;
@@ -38,7 +38,7 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
     } else {
         Scene::new(&documents, &settings)?
     };
-    // What is refused is not rendered; the rest is.
+    // Refused manifests are not rendered, but the others are.
     let mut complete = world::is_accepted(&scene);
     let asked: Vec<&Subject> = scene.subjects.iter().filter(|subject| subject.given).collect();
     if asked.is_empty() && !complete {
@@ -85,7 +85,7 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
     Ok(complete)
 }
 
-/// The objects of a service, once the user was told what there is to say about them.
+/// Returns the objects of a service after printing the notes about them.
 fn told<T>(
     service: &LLMInferenceService,
     rendered: Result<Rendered<T>, PlanningError>,
@@ -108,7 +108,7 @@ fn told<T>(
     }
 }
 
-/// Says why a service cannot be rendered, which is no reason to keep the others back; the result is not complete.
+/// Reports that a service cannot be rendered. The other services are still rendered, but the result is incomplete.
 fn failed(service: &LLMInferenceService, error: PlanningError) -> bool {
     let context = format!("{} cannot be rendered", name(service));
     printer::error(&anyhow::Error::new(error).context(context), None);

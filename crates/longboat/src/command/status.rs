@@ -1,4 +1,4 @@
-//! `longboat status`: the tree of services that run.
+//! `longboat status`: shows the tree of running services.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -18,13 +18,13 @@ use crate::{
     tree::{self, Environment, Follow, Line, Mark, Scope, Screen, Seen, data, lines},
 };
 
-/// Between two pictures while something waits: times are told in seconds.
+/// The interval of redraws while something is waiting: times are shown in seconds.
 const TICK: Duration = Duration::from_secs(1);
 
-/// While nothing changes there is nothing to draw.
+/// The interval of redraws without changes, when there is nothing to draw.
 const LONG: Duration = Duration::from_hours(1);
 
-/// Runs `status` to its end.
+/// Runs `status`.
 pub(crate) fn run(args: &StatusArgs) -> ExitCode {
     match runtime().and_then(|runtime| runtime.block_on(status(args))) {
         Ok(true) => ExitCode::SUCCESS,
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &StatusArgs) -> ExitCode {
     }
 }
 
-/// Whether all services that were asked for are ready.
+/// Shows the tree. Returns whether all requested services are ready.
 async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     let Cluster { client, environment } = cluster::connect(&args.cluster).await?;
     let scope = match &args.namespace {
@@ -46,7 +46,7 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     };
     let seen = tree::look(&client, &scope).await?;
     if args.watch {
-        // A first look that fails says why; a watch only tries again.
+        // If the first list fails, the user gets its error. A watch alone would only retry.
         drop(seen);
         return follow(args, environment, &scope, Follow::start(&client, &scope)).await;
     }
@@ -74,7 +74,7 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     Ok(names.iter().all(works))
 }
 
-/// Draws what changes until somebody ends it.
+/// Redraws the tree on changes until a signal stops it.
 async fn follow(
     args: &StatusArgs,
     environment: Environment,
@@ -100,7 +100,7 @@ async fn follow(
     }
 }
 
-/// Namespaces and names of the services that were asked for, in order.
+/// Returns the namespaces and names of the requested services, in order.
 fn names(args: &StatusArgs, scope: &Scope, seen: &Seen) -> Vec<(String, String)> {
     if let (Scope::Namespace(namespace), false) = (scope, args.services.is_empty()) {
         return args.services.iter().map(|name| (namespace.clone(), name.clone())).collect();

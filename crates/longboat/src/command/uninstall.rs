@@ -1,11 +1,11 @@
-//! `longboat uninstall`: takes away what `install` wrote.
+//! `longboat uninstall`: removes what `install` wrote.
 
 use std::time::Duration;
 
 use super::{cluster, runtime};
 use crate::{cli::UninstallArgs, installer};
 
-/// Runs `uninstall` to its end.
+/// Runs `uninstall`.
 pub(crate) fn run(args: &UninstallArgs) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let client = cluster::connect(&args.cluster).await?.client;

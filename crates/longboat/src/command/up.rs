@@ -1,4 +1,4 @@
-//! `longboat up`: manifests in, answers out, on this machine.
+//! `longboat up`: runs manifests on this machine.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -18,11 +18,11 @@ use crate::{
     up::{engine, farewell, guide, prompt, watch::Watch},
 };
 
-/// Runs `up` to its end.
+/// Runs `up`.
 pub(crate) fn run(args: UpArgs) -> ExitCode {
     let result = super::runtime().and_then(|runtime| {
         let result = runtime.block_on(async { up(args, longboat_accept::shutdown_token()?).await });
-        // A read of standard input may still be waiting; nothing depends on it.
+        // A read of standard input may still block; nothing depends on it.
         runtime.shutdown_timeout(Duration::from_millis(200));
         result
     });
@@ -35,7 +35,7 @@ pub(crate) fn run(args: UpArgs) -> ExitCode {
     }
 }
 
-/// Advice for mistakes that have an obvious way out.
+/// Returns a hint for errors with an obvious solution.
 fn hint(error: &anyhow::Error) -> Option<String> {
     if error.is::<longboat_dashboard::BindError>() {
         return Some("choose another port with `--dashboard-port`".into());
@@ -82,7 +82,7 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let page =
         dashboard::serve(dashboard, local.client(), Environment::Laptop, Scope::Everywhere, closing.clone())?;
     let page = tokio::spawn(page);
-    // What is known of it when somebody ends this.
+    // The services that are known when a signal arrives.
     let services = Mutex::new(Vec::new());
     let result = tokio::select! {
         result = serve(&args, &local, &documents, &services) => result,
@@ -97,7 +97,7 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     }
     closing.cancel();
     let _ = page.await;
-    // A second signal does not wait for this.
+    // A second signal does not wait for the shutdown.
     local.shutdown().await;
     if asked_to_stop {
         printer::note(&farewell::stopped(args.state.as_deref()));

@@ -1,4 +1,4 @@
-//! `longboat upgrade --plan`: what this build would change about the services of a cluster.
+//! `longboat upgrade --plan`: shows what this build would change in the services of a cluster.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,10 @@ use crate::{
     printer,
 };
 
-/// As `diff`: 0 where nothing would change, 1 where something would, 2 where nobody can say.
+/// The exit code of a failure. As in `diff`: 0 if nothing would change, 1 if something would change, 2 if this is unknown.
 const FAILED: u8 = 2;
 
-/// Runs `upgrade --plan` to its end.
+/// Runs `upgrade --plan`.
 pub(crate) fn run(args: &UpgradeArgs) -> ExitCode {
     match planned(args) {
         Ok(code) => code,
@@ -31,7 +31,7 @@ fn planned(args: &UpgradeArgs) -> anyhow::Result<ExitCode> {
         preset_names: PresetNames { prefix: args.preset_prefix.clone(), versioned: true },
         ..Settings::default()
     };
-    // All namespaces: presets are everybody's.
+    // Reads all namespaces, because presets concern all of them.
     let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, Vec::new()))?;
     let before = Scene::observed(observed.clone())?;
     let after = Scene::upgraded(observed, &settings)?;

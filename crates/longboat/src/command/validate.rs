@@ -1,4 +1,4 @@
-//! `longboat validate`: what a cluster would say about manifests.
+//! `longboat validate`: checks manifests as a cluster would.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::{
     printer,
 };
 
-/// Prints the findings; fails if there is an error among them.
+/// Prints the findings. Fails if one of them is an error.
 pub(crate) fn run(args: ValidateArgs) -> ExitCode {
     // Schemas nest deeply, and debug builds have large frames.
     let output = args.output;
@@ -71,7 +71,7 @@ fn print(report: &Report) {
     ));
 }
 
-/// A finding with its hint, for a terminal.
+/// Formats a finding with its hint for a terminal.
 pub(super) fn coloured(finding: &Finding) -> String {
     let line = finding.line();
     let name = format!(" {}:", finding.severity.name());

@@ -1,4 +1,4 @@
-//! `longboat why`: why a request went to its replica.
+//! `longboat why`: shows why a request went to its replica.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use crate::{
     dashboard, printer,
 };
 
-/// Asks every picker, and prints what is known of the request.
+/// Queries every picker, and prints its records about the request.
 pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
     let records = runtime()?.block_on(records(args))?;
     if args.output != Shown::Text {
@@ -61,7 +61,7 @@ async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
     )
 }
 
-/// A decision, for a person.
+/// Formats a decision for a person.
 fn text(record: &Value) -> String {
     let word = |field: &str| record[field].as_str().unwrap_or_default();
     let mut text = format!("{} for model {} at {}\n", word("id").bold(), word("model"), word("time"));
@@ -124,7 +124,7 @@ fn of_profile(profile: &Value) -> String {
     text
 }
 
-/// Columns: words to the left, numbers to the right.
+/// Aligns columns: words to the left, numbers to the right.
 fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
@@ -141,7 +141,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A number with as many digits as a person compares.
+/// Formats a number with the digits that matter in a comparison.
 fn number(value: &Value) -> String {
     match value.as_f64() {
         None => "–".to_owned(),

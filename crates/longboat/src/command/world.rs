@@ -1,4 +1,4 @@
-//! The world that `render`, `explain` and `diff` look at: manifests, or a cluster, or manifests on top of a cluster.
+//! The input of `render`, `explain` and `diff`: manifests, or a cluster, or manifests on top of a cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::{
     printer,
 };
 
-/// The manifests that were named, in order.
+/// Reads the given manifests in order.
 pub(crate) fn documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     if inputs.is_empty() {
         bail!("no manifest given: name a file, a folder, or `-` for standard input");
@@ -29,7 +29,7 @@ pub(crate) fn documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     Ok(longboat_manifest::read(inputs)?)
 }
 
-/// That there is no service among the manifests, and what there is instead.
+/// Returns the error that the manifests contain no service, with the kinds that they do contain.
 pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
     const SERVICE: &str = "LLMInferenceService";
     let mut kinds: Vec<&str> = documents.iter().map(Document::kind).collect();
@@ -43,7 +43,7 @@ pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
     anyhow::anyhow!("there is no {SERVICE} in these manifests, only {}{hint}", kinds.join(", "))
 }
 
-/// How manifests are to be understood.
+/// Returns the settings with which manifests are read.
 pub(crate) fn settings(args: &WorldArgs) -> anyhow::Result<Settings> {
     let mut settings = Settings {
         namespace: args.namespace.clone().unwrap_or_else(|| "default".to_owned()),
@@ -63,7 +63,7 @@ pub(crate) fn settings(args: &WorldArgs) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-/// Presets by the value of `--presets`.
+/// Returns the presets for the value of `--presets`.
 pub(crate) fn presets(given: Option<&Path>) -> anyhow::Result<Presets> {
     Ok(match given {
         None => Presets::BuiltIn,
@@ -72,7 +72,7 @@ pub(crate) fn presets(given: Option<&Path>) -> anyhow::Result<Presets> {
     })
 }
 
-/// The platform's ConfigMap by the value of `--platform`.
+/// Returns the platform's ConfigMap for the value of `--platform`.
 pub(crate) fn platform(file: Option<&Path>) -> anyhow::Result<Option<Document>> {
     let Some(file) = file else { return Ok(None) };
     let found = longboat_manifest::read(&[file.to_owned()])?;
@@ -85,7 +85,7 @@ pub(crate) fn platform(file: Option<&Path>) -> anyhow::Result<Option<Document>> 
     Ok(Some(document))
 }
 
-/// What the controller of a cluster sees in these namespaces.
+/// Returns what a cluster's controller sees in these namespaces.
 pub(crate) async fn observe(
     cluster: &ClusterArgs,
     settings: &Settings,
@@ -99,7 +99,7 @@ pub(crate) async fn observe(
     Ok(observed)
 }
 
-/// The same for a cluster that was reached, and what could not be seen for lack of rights.
+/// Like `observe`, for a connected cluster. Also returns what could not be read for lack of permissions.
 pub(crate) async fn observe_with(
     client: Client,
     settings: &Settings,
@@ -124,7 +124,7 @@ pub(crate) async fn observe_with(
     Ok((observed, seen.hidden))
 }
 
-/// The namespaces of manifests.
+/// Returns the namespaces of manifests.
 pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<String> {
     let mut all: Vec<String> = documents
         .iter()
@@ -138,10 +138,11 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Str
     all
 }
 
-/// The manifests that were named, if a cluster would accept all of them and the controller could work with them.
+/// Reads the given manifests, if a cluster would accept all of them and the controller could work with them.
 ///
 /// # Errors
-/// What is wrong with each of them that cannot be read or used.
+///
+/// If a manifest cannot be read or used. The error has the problems of each.
 pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     let documents = longboat_manifest::read(inputs)?;
     let reading = Reading { documents: documents.clone(), problems: Vec::new() };
@@ -158,7 +159,8 @@ pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Docum
     bail!("a cluster would refuse these manifests, and nothing was started:{text}")
 }
 
-/// Says what an API server and the webhooks would say about the manifests of a scene; whether they refuse none of them.
+/// Prints what an API server and the webhooks would say about the manifests of a scene. Returns whether they would accept
+/// all manifests.
 pub(crate) fn is_accepted(scene: &Scene) -> bool {
     for finding in scene.findings.iter().filter(|finding| finding.severity != Gravity::Note) {
         printer::note(&super::validate::coloured(finding));
@@ -166,12 +168,12 @@ pub(crate) fn is_accepted(scene: &Scene) -> bool {
     !scene.has_errors()
 }
 
-/// That manifests are refused, which was said of each.
+/// Returns the error that manifests would be refused. The reasons were already printed.
 pub(crate) fn refused() -> anyhow::Error {
     anyhow::anyhow!("some of these manifests would be refused")
 }
 
-/// Manifests on top of a cluster.
+/// Returns the scene of manifests on top of a cluster.
 pub(crate) fn on_top(
     observed: Observed,
     documents: &[Document],
@@ -182,7 +184,7 @@ pub(crate) fn on_top(
     Ok(scene)
 }
 
-/// Says what the user should know about a service.
+/// Prints the notes about a service.
 pub(crate) fn tell(service: &str, notes: &[Note]) {
     for note in notes {
         let word = match note.severity {

@@ -1,4 +1,4 @@
-//! What other commands know, for the page.
+//! Gives the dashboard the results of other commands.
 
 use std::{future::Future, time::Duration};
 
@@ -26,10 +26,10 @@ use crate::{
     up::{cause, service},
 };
 
-/// Without a change there is nothing to draw.
+/// The interval of redraws without changes, when there is nothing to draw.
 const LONG: Duration = Duration::from_hours(1);
 
-/// A cluster or a local world.
+/// The cluster or local world of the dashboard.
 pub(super) struct Here {
     client: Client,
     environment: Environment,
@@ -136,7 +136,7 @@ impl Cluster for Here {
     }
 }
 
-/// Runs work that reads a cluster and then computes for a while, where nothing else waits for it.
+/// Runs work on a blocking thread, because it reads a cluster and then computes for a while.
 fn aside<F>(work: impl FnOnce() -> F + Send + 'static) -> BoxFuture<'static, Result<Value, String>>
 where
     F: Future<Output = anyhow::Result<Value>>,
@@ -190,7 +190,7 @@ fn told(line: &Line) -> Value {
     })
 }
 
-/// A text of a terminal without its colours.
+/// Removes the terminal colours from a text.
 fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! The dashboard: what its server needs of this binary.
+//! Connects the dashboard's server with this binary.
 
 mod cluster;
 
@@ -17,7 +17,8 @@ use crate::{
 /// Serves the page until shutdown.
 ///
 /// # Errors
-/// When no HTTP client can be made.
+///
+/// If no HTTP client can be created.
 pub(crate) fn serve(
     server: Server,
     client: Client,
@@ -28,17 +29,18 @@ pub(crate) fn serve(
     let reach = reach(environment)?;
     let http = match environment {
         Environment::Laptop => service::http()?,
-        // Elsewhere certificates count.
+        // Certificates are verified outside of local mode.
         Environment::Cluster => reqwest::Client::builder().connect_timeout(service::PATIENCE).build()?,
     };
     let cluster = Arc::new(Here::new(client.clone(), environment, scope));
     Ok(server.run(cluster, client, reach, http, shutdown))
 }
 
-/// The way to pods.
+/// Returns how to reach pods.
 ///
 /// # Errors
-/// When no HTTP client can be made.
+///
+/// If no HTTP client can be created.
 pub(crate) fn reach(environment: Environment) -> anyhow::Result<Reach> {
     Ok(match environment {
         Environment::Laptop => Reach::direct()?,

@@ -1,4 +1,4 @@
-//! Writing objects, and counting what came of it.
+//! Writes objects, and counts the results.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -24,7 +24,7 @@ pub(super) struct Applier {
     tally: Tally,
 }
 
-/// What came of the writing.
+/// The counts of the results.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     created: usize,
@@ -40,11 +40,11 @@ impl Applier {
         Self { client, force, deadline, tally: Tally::default() }
     }
 
-    /// Makes an object what it has to be.
+    /// Creates or updates an object.
     ///
     /// # Errors
     ///
-    /// What the server said, with the object; conflicts field by field.
+    /// If the server refuses the object. The error has the server's message and, for conflicts, each field.
     pub(super) async fn write(&mut self, wanted: &Value) -> anyhow::Result<()> {
         let title = object::title(wanted);
         let api = object::api_of(&self.client, wanted)?;
@@ -54,7 +54,7 @@ impl Applier {
         let after = loop {
             match api.patch(object::name(wanted), &params, &Patch::Apply(wanted)).await {
                 Ok(after) => break after,
-                // A definition of a megabyte takes a busy server longer than it gives itself.
+                // A busy server may need longer for a CRD of a megabyte than its own timeout.
                 Err(error) if is_passing(&error) && !self.deadline.is_over() => self.deadline.nap().await,
                 Err(error) => return Err(conflict(&title, &error)),
             }
@@ -77,8 +77,8 @@ impl Applier {
         Ok(())
     }
 
-    /// Has an object of somebody else hold what ours does and nothing else: of two presets that are merged nobody knows what
-    /// they do, and a webhook that is called at two places is refused.
+    /// Replaces the content of another owner's object completely. Merging would not work: a merge of two presets has no
+    /// known meaning, and the server refuses a webhook with two addresses.
     pub(super) async fn replace(&self, wanted: &Value) -> anyhow::Result<()> {
         let title = object::title(wanted);
         let refused = |error| object::refused("replace", &title, &error);
@@ -101,8 +101,8 @@ impl Applier {
         }
     }
 
-    /// Removes what an earlier run wrote with other values, and this one has no more. Definitions and configs stay: they are
-    /// not the installation's alone.
+    /// Removes objects that an earlier run with other values wrote and that this run no longer has. Definitions and configs
+    /// stay, because they do not only belong to the installation.
     pub(super) async fn prune(&mut self, installation: &Installation) -> anyhow::Result<()> {
         let wanted: BTreeSet<String> = installation.objects().map(object::title).collect();
         for kind in kinds::REMOVAL.iter().filter(|kind| is_pruned(kind)) {

@@ -1,7 +1,7 @@
-//! Bringing an installation to a cluster, and taking it away again.
+//! Installs Longboat on a cluster, and uninstalls it.
 //!
-//! Everything is written by server-side apply under one name, [`MANAGER`]: what others add stays, what others changed is a
-//! conflict that is told, and writing the same again changes nothing.
+//! Every object is written by server-side apply with one field manager, [`MANAGER`]. So fields that others add stay, fields
+//! that others have changed are reported as conflicts, and writing the same objects again changes nothing.
 
 mod apply;
 mod object;
@@ -23,23 +23,23 @@ pub(crate) use remove::{Removal, uninstall};
 use self::{apply::Applier, wait::Deadline};
 use crate::printer;
 
-/// Who writes, in the managed fields of objects.
+/// The field manager of all writes.
 pub(crate) const MANAGER: &str = "longboat-install";
 
-/// How to install.
+/// Options of an installation.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
     /// The controller's namespace.
     pub(crate) namespace: &'a str,
-    /// What was chosen.
+    /// The chosen values.
     pub(crate) values: &'a Values,
-    /// Whether objects and fields of others are taken over.
+    /// Whether to take over objects and fields of others.
     pub(crate) force: bool,
-    /// How long everything may take.
+    /// The time limit of the whole installation.
     pub(crate) limit: Duration,
 }
 
-/// The image of the controller that this command has installed.
+/// Returns the image of the controller that this command has installed.
 pub(crate) async fn image(client: &Client, namespace: &str) -> anyhow::Result<Option<String>> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let found = deployments.get_opt(CONTROLLER).await;
@@ -52,7 +52,7 @@ pub(crate) async fn image(client: &Client, namespace: &str) -> anyhow::Result<Op
     Ok(pod.and_then(|pod| pod.containers.into_iter().next()?.image))
 }
 
-/// Writes everything, in order, and waits for what the next part needs.
+/// Writes all objects in order. After each part, waits for what the next part needs.
 pub(crate) async fn install(
     client: Client,
     installation: &Installation,

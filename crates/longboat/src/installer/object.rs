@@ -1,4 +1,4 @@
-//! Objects of an installation on a cluster.
+//! Access to the objects of an installation on a cluster.
 
 use anyhow::Context;
 use kube::{
@@ -9,7 +9,7 @@ use longboat_controller::reader;
 use longboat_install::kinds::{self, Kind};
 use serde_json::Value;
 
-/// An object, for a person: `Deployment kserve/llmisvc-controller-manager`.
+/// Returns an object's name for people: `Deployment kserve/llmisvc-controller-manager`.
 pub(super) fn title(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     named(
@@ -19,7 +19,7 @@ pub(super) fn title(object: &Value) -> String {
     )
 }
 
-/// The same from its parts.
+/// Like `title`, from the parts of the name.
 pub(super) fn named(kind: &str, namespace: Option<&str>, name: &str) -> String {
     match namespace {
         Some(namespace) => format!("{kind} {namespace}/{name}"),
@@ -27,12 +27,12 @@ pub(super) fn named(kind: &str, namespace: Option<&str>, name: &str) -> String {
     }
 }
 
-/// Name of an object.
+/// Returns the name of an object.
 pub(super) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Where objects of a kind are, as kube addresses them.
+/// Returns kube's description of a kind.
 pub(super) fn resource(kind: &Kind) -> ApiResource {
     let (group, version) = kind.api_version.split_once('/').unwrap_or(("", kind.api_version));
     ApiResource {
@@ -44,7 +44,7 @@ pub(super) fn resource(kind: &Kind) -> ApiResource {
     }
 }
 
-/// Objects of a kind, of one namespace or all.
+/// Returns the API for the objects of a kind, in one namespace or in all.
 pub(super) fn api(client: &Client, kind: &Kind, namespace: Option<&str>) -> Api<DynamicObject> {
     let resource = resource(kind);
     match namespace {
@@ -53,7 +53,7 @@ pub(super) fn api(client: &Client, kind: &Kind, namespace: Option<&str>) -> Api<
     }
 }
 
-/// Where an object of an installation is.
+/// Returns the API for an object of an installation.
 pub(super) fn api_of(client: &Client, object: &Value) -> anyhow::Result<Api<DynamicObject>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = kinds::kind(&text(&object["apiVersion"]), &text(&object["kind"]))
@@ -61,20 +61,21 @@ pub(super) fn api_of(client: &Client, object: &Value) -> anyhow::Result<Api<Dyna
     Ok(api(client, kind, object["metadata"]["namespace"].as_str()))
 }
 
-/// What is known about an object on the cluster; none if there is none, or nobody knows its kind.
+/// Reads the metadata of an object on the cluster. Returns `None` if the object does not exist, or if the server does not
+/// know its kind.
 pub(super) async fn look(
     client: &Client,
     object: &Value,
 ) -> anyhow::Result<Option<PartialObjectMeta<DynamicObject>>> {
     match api_of(client, object)?.get_metadata(name(object)).await {
         Ok(found) => Ok(Some(found)),
-        // No such object, or, in plain text, no such kind.
+        // The object does not exist, or (with a plain-text answer) its kind does not.
         Err(error) if has_code(&error, 404) => Ok(None),
         Err(error) => Err(refused("look at", &title(object), &error)),
     }
 }
 
-/// An error that says what was tried with which object, what the server said, and what to do.
+/// Returns an error with the attempted operation, the object, the server's message, and a hint.
 pub(super) fn refused(what: &str, object: &str, error: &kube::Error) -> anyhow::Error {
     let (text, hint) = match error {
         kube::Error::Api(status) => {
@@ -98,7 +99,7 @@ pub(super) fn refused(what: &str, object: &str, error: &kube::Error) -> anyhow::
     anyhow::anyhow!("cannot {what} {object}: {text}{hint}")
 }
 
-/// Whether the server said so.
+/// Whether the server answered with this code.
 pub(super) fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }

@@ -1,4 +1,4 @@
-//! Taking an installation away.
+//! Removes an installation.
 
 use std::time::Duration;
 
@@ -25,23 +25,24 @@ const SERVICES: Kind = Kind {
 const PODS: Kind = Kind { api_version: "v1", kind: "Pod", plural: "pods", namespaced: true };
 const CONFIGS: &str = "LLMInferenceServiceConfig";
 const DEFINITIONS: &str = "CustomResourceDefinition";
-/// Annotation by which Helm knows what it installed.
+/// The annotation with which Helm marks its objects.
 const HELM: &str = "meta.helm.sh/release-name";
 
-/// What is to be removed, and how.
+/// Options of an uninstallation.
 #[derive(Debug)]
 pub(crate) struct Removal {
-    /// What becomes of services.
+    /// What to do with services.
     pub(crate) services: Services,
-    /// Whether the definitions go too.
+    /// Whether to remove the definitions, too.
     pub(crate) definitions: bool,
-    /// Whether it is only said.
+    /// Whether to only print what would be removed.
     pub(crate) dry_run: bool,
-    /// How long it may take.
+    /// The time limit.
     pub(crate) limit: Duration,
 }
 
-/// Removes what carries the label of an installation, in the order in which nothing is left hanging.
+/// Removes the objects with the label of an installation. The order makes sure that no finalizer stays without its
+/// controller.
 pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Result<()> {
     let remover = Remover { client, deadline: Deadline::after(removal.limit), dry_run: removal.dry_run };
     let keeps = removal.services == Services::Keep;
@@ -51,10 +52,10 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
     let mut found = Vec::new();
     for kind in &kinds::REMOVAL {
         let stays = match kind.kind {
-            // Whatever else is in it.
+            // The namespace may have other content.
             "Namespace" => true,
             DEFINITIONS => !removal.definitions,
-            // Services build on these, whoever controls them.
+            // The remaining services use these objects, whichever controller runs them.
             CONFIGS | "ConfigMap" => keeps,
             _ => false,
         };
@@ -79,7 +80,7 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
             remover.remove(kind, object).await?;
             count += 1;
         }
-        // What has finalizers goes only while the controller is there.
+        // Objects with finalizers can only be deleted while the controller runs.
         if matches!(kind.kind, CONFIGS | DEFINITIONS) {
             remover.gone(kind, objects).await?;
         }
@@ -87,7 +88,7 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
             remover.stopped(objects).await?;
         }
     }
-    // Only now: a controller that has its rights would make them anew.
+    // These come last: a controller that still has its rights would create them again.
     for (_, objects) in found.iter().filter(|(kind, _)| kind.kind == "Deployment") {
         count += remover.traces(objects).await?;
     }
@@ -105,7 +106,7 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
     Ok(())
 }
 
-/// How often a removal is tried that a webhook denies.
+/// How many times to try a removal that a webhook denies.
 const ATTEMPTS: u32 = 40;
 
 struct Remover {
@@ -119,7 +120,7 @@ type Found = PartialObjectMeta<DynamicObject>;
 // === impl Remover ===
 
 impl Remover {
-    /// Objects of a kind; none where nobody knows the kind.
+    /// Lists the objects of a kind. Returns an empty list if the server does not know the kind.
     async fn list(&self, kind: &Kind, labelled: bool) -> anyhow::Result<Vec<Found>> {
         let mut params = ListParams::default();
         if labelled {
@@ -132,7 +133,7 @@ impl Remover {
         }
     }
 
-    /// Sees to the services before anything else.
+    /// Handles the services before anything else is removed.
     async fn services(&self, services: Services) -> anyhow::Result<()> {
         let found = self.list(&SERVICES, false).await?;
         if found.is_empty() {
@@ -188,7 +189,7 @@ impl Remover {
                     break;
                 }
                 Err(error) if object::has_code(&error, 404) => break,
-                // An API server asks a webhook for a moment after its configuration was removed.
+                // An API server still calls a webhook for a moment after its configuration was removed.
                 Err(error) if attempt < ATTEMPTS && object::is_denied_by_a_webhook(&error) => {
                     self.deadline.nap().await;
                 }
@@ -198,7 +199,7 @@ impl Remover {
         Ok(())
     }
 
-    /// Until these objects are gone.
+    /// Waits until these objects are gone.
     async fn gone(&self, kind: &Kind, objects: &[Found]) -> anyhow::Result<()> {
         if self.dry_run {
             return Ok(());
@@ -227,7 +228,7 @@ impl Remover {
         Ok(())
     }
 
-    /// Until no controller runs any more.
+    /// Waits until no controller runs any more.
     async fn stopped(&self, deployments: &[Found]) -> anyhow::Result<()> {
         if self.dry_run {
             return Ok(());
@@ -248,7 +249,8 @@ impl Remover {
         Ok(())
     }
 
-    /// What the controllers made for themselves: their CA, and the Lease by which they agreed on a leader.
+    /// Removes what the controllers created for themselves: their CA, and the Lease of their leader election. Returns the
+    /// number of removed objects.
     async fn traces(&self, deployments: &[Found]) -> anyhow::Result<usize> {
         let mut count = 0;
         for namespace in deployments.iter().filter_map(ResourceExt::namespace) {
@@ -267,7 +269,7 @@ impl Remover {
     }
 }
 
-/// What the controllers make for themselves in their namespace.
+/// The objects that the controllers create for themselves in their namespace.
 const TRACES: [(Kind, &str); 2] = [
     (Kind { api_version: "v1", kind: "Secret", plural: "secrets", namespaced: true }, "llmisvc-webhook-ca"),
     (

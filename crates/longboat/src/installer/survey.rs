@@ -1,4 +1,5 @@
-//! What is on the cluster already, and whose it is: nothing that others wrote is taken over without being told to.
+//! Looks for objects that already exist on the cluster, and for their owners. Objects of others are only taken over if the
+//! user says so.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,10 +14,10 @@ use serde_json::Value;
 
 use super::{MANAGER, object};
 
-/// What was found.
+/// The result of the survey.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    /// What the person should know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
     left: BTreeSet<String>,
     taken: BTreeSet<String>,
@@ -25,12 +26,12 @@ pub(super) struct Survey {
 // === impl Survey ===
 
 impl Survey {
-    /// Whether this object is left as it is.
+    /// Whether this object stays unchanged.
     pub(super) fn leaves(&self, object: &Value) -> bool {
         self.left.contains(&object::title(object))
     }
 
-    /// Whether this object is taken over from others as a whole.
+    /// Whether this object is completely taken over from others.
     pub(super) fn replaces(&self, object: &Value) -> bool {
         let whole = object.get("webhooks").is_some()
             || matches!(
@@ -45,7 +46,7 @@ impl Survey {
 ///
 /// # Errors
 ///
-/// When others wrote some of them, and `force` does not say that they are to be taken over.
+/// If others have written some of the objects, and `force` does not allow to take them over.
 pub(super) async fn look(
     client: &Client,
     installation: &Installation,
@@ -62,7 +63,7 @@ pub(super) async fn look(
         let title = object::title(wanted);
         let others = writers(&found);
         match wanted["kind"].as_str() {
-            // Whoever made the namespace keeps it.
+            // The namespace stays with its owner.
             Some("Namespace") => {
                 survey.left.insert(title);
             }
@@ -72,7 +73,8 @@ pub(super) async fn look(
                 ));
                 survey.left.insert(title);
             }
-            // Two controllers in one: what is merged here would have the image of one and the settings of the other.
+            // Two different controllers cannot be merged: the result would have the image of one and the settings of the
+            // other.
             Some("Deployment") => in_the_way = Some((title, others)),
             _ => foreign.push((title, others)),
         }

@@ -1,7 +1,7 @@
-//! Having API servers trust the webhooks.
+//! Makes API servers trust the webhooks.
 //!
-//! The controller writes its CA itself where it may write to the whole cluster. Where it has rights in some namespaces only,
-//! and no cert-manager does it, whoever installs has the rights to, and does.
+//! A controller with rights to the whole cluster writes its CA itself. A controller with rights in some namespaces only
+//! cannot. If cert-manager does not write the CA either, this command does, because its user has the rights.
 
 use anyhow::Context;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -15,17 +15,17 @@ use serde_json::{Value, json};
 
 use super::{Options, apply::Applier, object, wait::Deadline};
 
-/// Secret in which the controllers keep their CA.
+/// The Secret with the CA of the controllers.
 const SECRET: &str = "llmisvc-webhook-ca";
-/// Its key with what is to be trusted.
+/// The key in the Secret with the certificates to trust.
 const BUNDLE: &str = "ca.crt";
 
-/// Whether it is for us to tell API servers whom to trust.
+/// Whether this command must write the CA.
 pub(super) fn is_ours(values: &Values) -> bool {
     !values.cert_manager && !values.watch_namespaces.is_empty()
 }
 
-/// The CA that an earlier run told of, where that is for us to do.
+/// Returns the CA that an earlier run wrote, if this command must write the CA.
 pub(super) async fn known(client: &Client, options: &Options<'_>) -> anyhow::Result<Option<String>> {
     if !is_ours(options.values) {
         return Ok(None);
@@ -37,7 +37,7 @@ pub(super) async fn known(client: &Client, options: &Options<'_>) -> anyhow::Res
     Ok(bundle.map(|bundle| BASE64_STANDARD.encode(bundle.0)))
 }
 
-/// Puts a CA into webhook configurations and definitions.
+/// Adds a CA to webhook configurations and definitions.
 pub(super) fn insert(objects: &mut [Value], bundle: Option<&str>) {
     let Some(bundle) = bundle else { return };
     for object in objects {
@@ -47,7 +47,7 @@ pub(super) fn insert(objects: &mut [Value], bundle: Option<&str>) {
     }
 }
 
-/// Waits for the controller's CA and tells API servers of it, as far as they have not been told when the objects were written.
+/// Waits for the controller's CA and writes it, except if the objects were already written with it.
 pub(super) async fn announce(
     client: &Client,
     installation: &Installation,
@@ -85,7 +85,7 @@ pub(super) async fn announce(
     Ok(())
 }
 
-/// Takes over from cert-manager where an earlier installation left the CA to it, and this one does not.
+/// Takes the CA over from cert-manager if an earlier installation used cert-manager and this one does not.
 pub(super) async fn release(
     client: &Client,
     installation: &Installation,

@@ -1,4 +1,4 @@
-//! Waiting for what the next part of an installation needs.
+//! Waits for what the next part of an installation needs.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use super::{MANAGER, object};
 use crate::printer;
 
-/// Between two looks at the cluster.
+/// The interval between two checks.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// When everything must be done.
+/// The end of the time limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline {
     end: Instant,
@@ -36,12 +36,12 @@ impl Deadline {
         Instant::now() >= self.end
     }
 
-    /// Waits a moment, at most until the end.
+    /// Waits for one interval, but not beyond the deadline.
     pub(super) async fn nap(&self) {
         tokio::time::sleep_until(self.end.min(Instant::now() + INTERVAL)).await;
     }
 
-    /// What is told when it is over.
+    /// Returns the error after the deadline.
     fn missed(&self, what: &str) -> anyhow::Error {
         anyhow::anyhow!(
             "after {} s {what}\n  What is written stays: run this again to go on, with a longer --timeout if it only takes \
@@ -51,7 +51,7 @@ impl Deadline {
     }
 }
 
-/// Until API servers know our kinds.
+/// Waits until API servers serve Longboat's kinds.
 pub(super) async fn established(
     client: &Client,
     definitions: &[Value],
@@ -79,7 +79,7 @@ pub(super) async fn established(
     Ok(())
 }
 
-/// Until as many controllers are available as there are to be.
+/// Waits until the desired number of controllers is available.
 pub(super) async fn available(client: &Client, namespace: &str, deadline: Deadline) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let title = object::named("Deployment", Some(namespace), CONTROLLER);
@@ -106,7 +106,7 @@ pub(super) async fn available(client: &Client, namespace: &str, deadline: Deadli
     }
 }
 
-/// What keeps pods of the controller from being ready, as far as they say.
+/// Returns why pods of the controller are not ready, as far as their status says.
 async fn unready_pods(client: &Client, namespace: &str) -> String {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let list = ListParams::default().labels(&format!("control-plane={CONTROLLER}"));
@@ -135,7 +135,7 @@ async fn unready_pods(client: &Client, namespace: &str) -> String {
     text
 }
 
-/// Until every call of a webhook comes with a CA to trust.
+/// Waits until every webhook has a CA.
 pub(super) async fn trusted(
     client: &Client,
     installation: &Installation,
@@ -170,7 +170,7 @@ fn is_trusting(object: &Value) -> bool {
     webhooks.map(|webhook| &webhook["clientConfig"]).all(has) && (conversion.is_null() || has(conversion))
 }
 
-/// Until the webhooks answer: a config is tried, and not written.
+/// Waits until the webhooks answer, by a dry run that creates a config.
 pub(super) async fn answering(client: &Client, namespace: &str, deadline: Deadline) -> anyhow::Result<()> {
     let probe = json!({
         "apiVersion": "serving.kserve.io/v1alpha2",

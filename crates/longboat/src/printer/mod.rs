@@ -1,7 +1,6 @@
-//! The only place that writes to stdout and stderr.
+//! The only module that writes to stdout and stderr.
 //!
-//! At the bottom of a terminal there may be a picture, which is drawn over when it changes; everything else that is printed
-//! meanwhile goes above it.
+//! At the bottom of a terminal there may be a picture, which is redrawn when it changes. Other output goes above it.
 
 mod picture;
 
@@ -19,10 +18,10 @@ use self::picture::Picture;
 pub(crate) use self::picture::{Row, Size};
 use crate::cli::Shown;
 
-/// What is drawn at the bottom of the terminal.
+/// The picture at the bottom of the terminal.
 static PICTURE: Mutex<Option<(Stream, Picture)>> = Mutex::new(None);
 
-/// Writes one line of data to stdout. A reader that has gone is no error: `longboat crds | head` is fine.
+/// Writes one line of data to stdout. Ignores a closed pipe: `longboat crds | head` is fine.
 pub(crate) fn line(text: &str) {
     above(|| {
         let mut out = anstream::stdout().lock();
@@ -30,7 +29,7 @@ pub(crate) fn line(text: &str) {
     });
 }
 
-/// Writes a piece of data to stdout at once. Returns whether anybody still reads.
+/// Writes a piece of data to stdout and flushes it. Returns whether the reader is still there.
 pub(crate) fn piece(text: &str) -> bool {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
@@ -39,7 +38,8 @@ pub(crate) fn piece(text: &str) -> bool {
 /// Writes data as a JSON or YAML document to stdout.
 ///
 /// # Errors
-/// Where it cannot be written in that format.
+///
+/// If the value cannot be written in that format.
 pub(crate) fn data(value: &impl Serialize, format: Shown) -> anyhow::Result<()> {
     match format {
         Shown::Yaml => _ = piece(&serde_saphyr::to_string(value)?),
@@ -48,7 +48,7 @@ pub(crate) fn data(value: &impl Serialize, format: Shown) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Writes one line for the person to stderr.
+/// Writes one line for the user to stderr.
 pub(crate) fn note(text: &str) {
     above(|| {
         let mut out = anstream::stderr().lock();
@@ -56,16 +56,16 @@ pub(crate) fn note(text: &str) {
     });
 }
 
-/// Where text goes.
+/// An output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
     /// Data.
     Stdout,
-    /// What is for the person only.
+    /// Messages for the user.
     Stderr,
 }
 
-/// Draws rows over those that were drawn before, at most as many and as long as the terminal has room for.
+/// Draws rows over the previous picture, clipped to the terminal's size.
 pub(crate) fn draw(to: Stream, rows: Vec<Row>) {
     let mut drawn = PICTURE.lock();
     let size = size(to);
@@ -75,14 +75,14 @@ pub(crate) fn draw(to: Stream, rows: Vec<Row>) {
     *drawn = Some((to, picture));
 }
 
-/// Takes the picture away.
+/// Removes the picture.
 pub(crate) fn erase() {
     if let Some((to, picture)) = PICTURE.lock().take() {
         write(to, &picture.erased(size(to)));
     }
 }
 
-/// Leaves the picture as it is: what follows comes below.
+/// Keeps the picture as it is: later output goes below it.
 pub(crate) fn leave() {
     *PICTURE.lock() = None;
 }
@@ -99,7 +99,7 @@ fn above(print: impl FnOnce()) {
     *drawn = Some((to, again));
 }
 
-/// Writes text as it is, for drawing.
+/// Writes text unchanged, for drawing.
 pub(crate) fn write(to: Stream, text: &str) {
     match to {
         Stream::Stdout => _ = piece(text),
@@ -110,7 +110,7 @@ pub(crate) fn write(to: Stream, text: &str) {
     }
 }
 
-/// A line of a log, which goes to stderr as a whole.
+/// A line of a log, which is written to stderr at once.
 #[derive(Debug, Default)]
 pub(crate) struct LogLine(Vec<u8>);
 
@@ -134,7 +134,7 @@ impl Drop for LogLine {
     }
 }
 
-/// Reports what went wrong, cause by cause, and what may help.
+/// Reports an error with its causes and a hint.
 pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
     note(&told(error, hint));
 }
@@ -143,7 +143,7 @@ fn told(error: &anyhow::Error, hint: Option<&str>) -> String {
     let mut causes = causes(error).into_iter();
     let mut text = format!("{} {}", "error:".red().bold(), causes.next().unwrap_or_default());
     for cause in causes {
-        // Some messages contain their cause already.
+        // Some messages already contain their cause.
         if !text.contains(&cause) {
             let _ = write!(text, "\n  {} {cause}", "caused by:".red());
         }
@@ -154,7 +154,8 @@ fn told(error: &anyhow::Error, hint: Option<&str>) -> String {
     text
 }
 
-/// The error and its causes in words. What kube prints of an answer repeats all its fields, and so do its causes.
+/// Returns the messages of an error and its causes. An error of kube is shortened: its own text repeats all fields of the
+/// server's answer, and so do its causes.
 fn causes(error: &anyhow::Error) -> Vec<String> {
     let mut all = Vec::new();
     for cause in error.chain() {
@@ -168,8 +169,8 @@ fn causes(error: &anyhow::Error) -> Vec<String> {
     all
 }
 
-/// Whether a stream is a terminal that can be drawn on. Without colours the codes that move the cursor are stripped too, so
-/// lines of news are shown instead.
+/// Whether a stream is a terminal on which pictures can be drawn. Without colours, the codes that move the cursor are
+/// stripped, too, so changes are printed as lines instead.
 pub(crate) fn is_terminal(stream: Stream) -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let terminal = match stream {
@@ -179,7 +180,7 @@ pub(crate) fn is_terminal(stream: Stream) -> bool {
     terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// How large the terminal behind a stream is.
+/// Returns the size of a stream's terminal.
 pub(crate) fn size(stream: Stream) -> Size {
     let found = match stream {
         Stream::Stdout => rustix::termios::tcgetwinsize(io::stdout()),

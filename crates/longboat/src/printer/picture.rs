@@ -1,47 +1,47 @@
-//! A few rows at the bottom of a terminal that are drawn over again and again. Pure.
+//! A few rows at the bottom of a terminal that are redrawn in place. Pure functions.
 
 use std::fmt::Write;
 
 use owo_colors::{OwoColorize, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// How large a terminal is.
+/// The size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
-    /// Characters in a row.
+    /// The characters of a row.
     pub(crate) columns: usize,
-    /// Rows.
+    /// The number of rows.
     pub(crate) rows: usize,
 }
 
 // === impl Size ===
 
 impl Size {
-    /// A terminal of this size; of a usual one where it does not say its own.
+    /// Creates a size. Zeros, which mean unknown, become common values.
     pub(crate) fn new(columns: usize, rows: usize) -> Self {
         Self { columns: if columns == 0 { 100 } else { columns }, rows: if rows == 0 { 24 } else { rows } }
     }
 
-    /// Rows that a picture may have: the cursor stands below it.
+    /// Returns the number of rows that a picture may have: the cursor is in the row below it.
     pub(crate) fn room(self) -> usize {
         self.rows.saturating_sub(1).max(1)
     }
 }
 
-/// One row: pieces of text, each in its own colour.
+/// A row: pieces of text, each with its own style.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Row(Vec<(String, Style)>);
 
 // === impl Row ===
 
 impl Row {
-    /// Adds a piece. Characters that would move the cursor become spaces.
+    /// Adds a piece of text. Replaces control characters, which would move the cursor, by spaces.
     pub(crate) fn push(&mut self, text: &str, style: Style) {
         let text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         self.0.push((text, style));
     }
 
-    /// The row in colours, cut to this many columns; `…` stands for what was cut.
+    /// Returns the row with colours, cut to this many columns; `…` marks a cut.
     pub(crate) fn clipped(&self, columns: usize) -> String {
         let is_cut = self.width() > columns;
         let mut left = if is_cut { columns.saturating_sub(1) } else { columns };
@@ -69,38 +69,39 @@ impl Row {
         out
     }
 
-    /// Columns that it takes.
+    /// Returns the width of the row in columns.
     fn width(&self) -> usize {
         self.0.iter().map(|(text, _)| text.width()).sum()
     }
 }
 
-/// What is drawn.
+/// The rows that were drawn.
 #[derive(Debug)]
 pub(crate) struct Picture {
     rows: Vec<Row>,
-    /// Columns of each row as it was drawn.
+    /// The width in columns of each drawn row.
     widths: Vec<usize>,
 }
 
 // === impl Picture ===
 
 impl Picture {
-    /// Rows for a terminal of this size; those that do not fit are left out.
+    /// Creates a picture for a terminal of this size. Omits rows that do not fit.
     pub(crate) fn new(mut rows: Vec<Row>, size: Size) -> Self {
         rows.truncate(size.room());
         let widths = rows.iter().map(|row| row.width().min(size.columns)).collect();
         Self { rows, widths }
     }
 
-    /// The same for a terminal of another size.
+    /// Returns the same picture for a terminal of another size.
     pub(crate) fn again(self, size: Size) -> Self {
         Self::new(self.rows, size)
     }
 
-    /// What draws it, over another one if there is one. Each row is cleared behind its text, so nothing flickers.
+    /// Returns the codes that draw the picture, over the previous one if there is one. Each row is cleared after its text,
+    /// so that nothing flickers.
     pub(crate) fn over(&self, before: Option<&Self>, size: Size) -> String {
-        // Lines do not wrap while this is drawn, whatever a terminal makes of wide characters.
+        // Line wrapping is off while drawing, because terminals differ in the width of some characters.
         let mut out = String::from("\x1b[?7l");
         out += &before.map_or_else(String::new, |before| before.back(size));
         for row in self.rows.iter().take(size.room()) {
@@ -109,13 +110,13 @@ impl Picture {
         out + "\x1b[J\x1b[?7h"
     }
 
-    /// What takes it away.
+    /// Returns the codes that remove the picture.
     pub(crate) fn erased(&self, size: Size) -> String {
         self.back(size) + "\x1b[J"
     }
 
-    /// Goes back to its first row. A terminal that has become narrower has wrapped the longer rows; what has gone off its
-    /// top cannot be reached.
+    /// Returns the code that moves the cursor to the first row. A terminal that has become narrower has wrapped the longer
+    /// rows. Rows beyond the top of the terminal cannot be reached.
     fn back(&self, size: Size) -> String {
         let rows: usize = self.widths.iter().map(|width| width.div_ceil(size.columns).max(1)).sum();
         match rows.min(size.room()) {
@@ -153,9 +154,9 @@ mod tests {
         let before = Picture::new(vec![row("0123456789abc"), row("x")], wide);
         let after = Picture::new(vec![row("y")], wide);
         assert_eq!(after.over(Some(&before), wide), "\x1b[?7l\x1b[2Fy\x1b[K\r\n\x1b[J\x1b[?7h");
-        // Ten columns have become two and a half rows.
+        // A row of ten columns now takes two and a half rows.
         assert!(after.over(Some(&before), Size::new(4, 24)).starts_with("\x1b[?7l\x1b[4F"));
-        // Never further than to the top.
+        // The cursor never moves beyond the top.
         assert!(after.over(Some(&before), Size::new(4, 3)).starts_with("\x1b[?7l\x1b[2F"));
     }
 

@@ -1,8 +1,8 @@
-//! How long something has been so, for a person.
+//! Formats durations for people.
 
 use std::time::Duration;
 
-/// `8s`, `2m5s`, `3h10m`, `4d2h`: two units at most, the second one only where it matters.
+/// Formats a duration as `8s`, `2m5s`, `3h10m`, `4d2h`: at most two units, the second one only where it matters.
 pub(crate) fn age(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);

@@ -1,4 +1,4 @@
-//! The tree as data: objects with the fields that the API gives them, each with those below it. Pure.
+//! The tree as data: objects with the fields of the API, each with its children. Pure functions.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -8,11 +8,11 @@ use super::{
     workloads::{self, Owner},
 };
 
-/// Fields of the metadata that a person or a script asks for.
+/// The fields of the metadata that people and scripts need.
 const METADATA: [&str; 5] = ["namespace", "name", "uid", "generation", "creationTimestamp"];
 
-/// A `List` of these services, `(namespace, name)`: metadata and status as the API server has them, and `children`, which are
-/// the workloads, each with its pods as `children`.
+/// Returns a `List` of these services, `(namespace, name)`. Each has its metadata and status as in the API server, and its
+/// workloads as `children`. Each workload has its pods as `children`.
 pub(crate) fn list(seen: &Seen, names: &[(String, String)]) -> Value {
     let found = names.iter().filter_map(|(namespace, name)| lines::find(seen, namespace, name));
     let items = found.map(|service| {

@@ -1,4 +1,4 @@
-//! What the tree shows, as it changes.
+//! Watches the objects of the tree.
 
 use std::{fmt::Debug, future, hash::Hash, sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{PART_OF_A_SERVICE, Scope, Seen};
 
-/// A person cannot read faster; between two pictures changes only pile up.
+/// How long to wait after a change before redrawing: a person cannot read faster, and further changes are drawn together.
 const FRAME: Duration = Duration::from_millis(30);
 
-/// Watches of everything that the tree shows.
+/// The watches of all objects of the tree.
 pub(crate) struct Follow {
     services: Watch<LLMInferenceService>,
     deployments: Watch<Deployment>,
@@ -30,18 +30,18 @@ pub(crate) struct Follow {
     wake: mpsc::Receiver<()>,
 }
 
-/// The objects of a kind.
+/// The watch of a kind, and its objects.
 struct Watch<K: Resource<DynamicType: Eq + Hash + Clone> + 'static> {
     store: Store<K>,
     state: Arc<Mutex<State>>,
 }
 
-/// How the watch of a kind goes.
+/// The state of the watch of a kind.
 #[derive(Default)]
 struct State {
-    /// Whether all objects were told once, or the cluster does not serve the kind.
+    /// Whether the first list is complete, or the cluster does not serve the kind.
     known: bool,
-    /// Why nothing is heard of them, if so.
+    /// Why the watch fails, if it does.
     trouble: Option<String>,
 }
 
@@ -49,7 +49,7 @@ struct State {
 
 impl Follow {
     pub(crate) fn start(client: &Client, scope: &Scope) -> Self {
-        // One place: a change that comes while another waits is shown with it.
+        // The capacity is one: a pending signal also covers later changes.
         let (changed, wake) = mpsc::channel(1);
         let (services, first) = watch(client, &scope.all::<LLMInferenceService>(), &changed);
         let (deployments, second) = watch(client, &ours::<Deployment>(scope), &changed);
@@ -59,7 +59,7 @@ impl Follow {
         Self { services, deployments, sets, pods, watches, wake }
     }
 
-    /// What is known by now.
+    /// Returns the current objects.
     pub(crate) fn seen(&self) -> Seen {
         Seen {
             services: self.services.store.state(),
@@ -69,13 +69,13 @@ impl Follow {
         }
     }
 
-    /// Why nothing is heard of the cluster, if so: what was seen may be old then.
+    /// Returns why a watch fails, if one does. The objects may then be outdated.
     pub(crate) fn trouble(&self) -> Option<String> {
         let states = [&self.services.state, &self.deployments.state, &self.sets.state, &self.pods.state];
         states.into_iter().find_map(|state| state.lock().trouble.clone())
     }
 
-    /// What there is, once all of it is known or cannot be.
+    /// Returns the objects once all first lists are complete or have failed.
     pub(crate) async fn synced(&mut self) -> Seen {
         loop {
             let states = [&self.services.state, &self.deployments.state, &self.sets.state, &self.pods.state];
@@ -93,7 +93,7 @@ impl Follow {
         }
     }
 
-    /// Waits for a change; false when the deadline comes first.
+    /// Waits for a change. Returns `false` if the deadline comes first.
     pub(crate) async fn changed_by(&mut self, deadline: Instant) -> bool {
         let change = async {
             let changed = self.wake.recv().await.is_some();
@@ -140,7 +140,7 @@ impl State {
                 self.trouble = None;
                 self.known |= matches!(event, watcher::Event::InitDone);
             }
-            // A kind that is not served has no objects; should it come, the next try finds it.
+            // A kind that is not served has no objects. If the cluster serves it later, the next retry finds it.
             Err(watcher::Error::InitialListFailed(error)) if reader::is_missing(error) => {
                 self.known = true;
                 self.trouble = None;
@@ -148,7 +148,7 @@ impl State {
             Err(watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) => {
                 self.trouble = Some(reader::sentence(error));
             }
-            // A watch that ends is usual, and begins again.
+            // Watches end regularly and are restarted.
             Err(_) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Services that share the traffic of one model: the address that they share, and who gets how much of it. Pure.
+//! Services that share the traffic of one model: their shared address, and the share of each. Pure functions.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,24 @@ use longboat_api::v1alpha2::{GroupStatus, LLMInferenceService};
 
 use super::Seen;
 
-/// A group whose members answer at one address.
+/// A group whose members share an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
     /// `namespace/name`.
     pub(crate) name: String,
-    /// The address of the model rather than of a member.
+    /// The address of the model, not of a member.
     pub(crate) url: String,
-    /// A model name that all members answer to.
+    /// A model name that all members accept.
     pub(crate) model: String,
     pub(crate) shares: String,
 }
 
-/// The group as a service sees it.
+/// Returns the group in the status of a service.
 pub(crate) fn of(service: &LLMInferenceService) -> Option<&GroupStatus> {
     service.status.as_ref()?.router.as_ref()?.group.as_ref()
 }
 
-/// Who gets how much: `stable 90, canary 10`.
+/// Formats the shares: `stable 90, canary 10`.
 pub(crate) fn shares(group: &GroupStatus) -> String {
     let members = group.members.iter().map(|member| {
         let stopped = if member.stopped { " (stopped)" } else { "" };
@@ -32,7 +32,8 @@ pub(crate) fn shares(group: &GroupStatus) -> String {
     members.collect::<Vec<_>>().join(", ")
 }
 
-/// The groups of these services, `(namespace, name)`; members that serve different models stand under different addresses.
+/// Returns the groups of these services, `(namespace, name)`. A group whose members serve different models has one entry per
+/// model.
 pub(crate) fn all(seen: &Seen, names: &[(String, String)]) -> Vec<Group> {
     let mut groups = BTreeMap::new();
     for service in &seen.services {
@@ -50,7 +51,8 @@ pub(crate) fn all(seen: &Seen, names: &[(String, String)]) -> Vec<Group> {
     groups.into_values().collect()
 }
 
-/// The address under which any member answers, with the model's short name: the one whose path is the model's full name.
+/// Returns the address that all members share, and the model's short name. The path of that address is the model's full
+/// name.
 fn shared_address(service: &LLMInferenceService) -> Option<(String, String)> {
     let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
     let full_names_start = format!("publishers/{namespace}/models/");
@@ -70,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// A member is called as the model is, so that its own address ends like the shared one.
+    /// A member has the same name as the model, so its own address ends like the shared one.
     #[test]
     fn members_are_listed_once_under_the_address_of_their_model() {
         let member = |name: &str| {

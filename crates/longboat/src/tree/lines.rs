@@ -1,4 +1,4 @@
-//! The tree of a service as lines. Pure.
+//! The tree of a service as lines. Pure functions.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
     workloads::{self, Owner, Workload},
 };
 
-/// Conditions in the order of what depends on what; any others follow.
+/// Conditions in the order of their dependencies. Other conditions follow.
 const ORDER: [&str; 7] = [
     types::PRESETS_COMBINED,
     types::MODEL_FETCHED,
@@ -23,24 +23,24 @@ const ORDER: [&str; 7] = [
     types::INFERENCE_POOL_READY,
 ];
 
-/// What needs metrics or an operator, neither of which a laptop has: a service serves without them.
+/// Conditions that need metrics or an operator. A laptop has neither, and a service serves without them.
 const BEYOND_A_LAPTOP: [&str; 2] = [types::SCALING_READY, types::PREFILL_SCALING_READY];
 
-/// The conditions that are False whenever one of those is.
+/// The conditions that are False whenever one of `BEYOND_A_LAPTOP` is.
 const ROLL_UPS: [&str; 2] = [types::READY, types::WORKLOADS_READY];
 
-/// Conditions that repeat what others say.
+/// Conditions that summarize other conditions.
 const SUMS: [&str; 3] = [types::READY, types::WORKLOADS_READY, types::ROUTER_READY];
 
-/// Whether a condition speaks of what a laptop lacks, and not of what is still on its way.
+/// Whether a condition is false because of something that a laptop lacks, and not because of a step in progress.
 fn is_beyond_a_laptop(condition: &Condition) -> bool {
     BEYOND_A_LAPTOP.contains(&condition.type_.as_str())
         && condition.status == ConditionStatus::False
         && !condition.reason.ends_with("Progressing")
 }
 
-/// Lines for these services, `(namespace, name)`, in their order: one for each object, and one more for each further reason why
-/// a service is not ready.
+/// Returns the lines of these services, `(namespace, name)`, in their order: one line for each object, and another for each
+/// further reason why a service is not ready.
 pub(crate) fn all(seen: &Seen, names: &[(String, String)], environment: Environment) -> Vec<Line> {
     let mut lines = Vec::new();
     for (namespace, name) in names {
@@ -79,7 +79,7 @@ pub(crate) fn all(seen: &Seen, names: &[(String, String)], environment: Environm
     lines
 }
 
-/// The lines of these services themselves, without what is below them.
+/// Returns the lines of these services without the lines below them.
 pub(crate) fn heads(seen: &Seen, names: &[(String, String)], environment: Environment) -> Vec<Line> {
     let by_name: BTreeMap<_, _> = seen.services.iter().map(|found| (full_name(found), found)).collect();
     let line = |(namespace, name): &(String, String)| {
@@ -95,7 +95,7 @@ fn full_name(service: &LLMInferenceService) -> (&str, &str) {
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
-/// The line of a service itself. It has the first cause beside it where the service is not ready.
+/// Returns the line of a service. If the service is not ready, the line has the first cause.
 fn head<'a>(
     service: &LLMInferenceService,
     subject: &str,
@@ -122,24 +122,24 @@ fn head<'a>(
             };
             (text, worst(conditions), changed.or(created))
         }
-        // Either nothing was said yet, or it was said of an earlier generation.
+        // There is no status yet, or the status describes an earlier generation.
         _ => ("waiting for the controller".into(), Mark::Waiting, created),
     };
     Line { subject: subject.to_owned(), text, mark, depth: 0, time: since.map(Time::Since) }
 }
 
-/// Where a service answers.
+/// Returns the address of a service.
 fn address(service: &LLMInferenceService) -> Option<&str> {
     let status = service.status.as_ref()?;
     let url = status.url.as_deref().filter(|url| !url.is_empty());
     url.or_else(|| status.addresses.first()?.address.url.as_deref())
 }
 
-/// Conditions that say what is wrong, in the order of what depends on what, each reason once.
+/// Returns the conditions that report a problem, in the order of their dependencies, each reason once.
 fn causes(service: &LLMInferenceService, environment: Environment) -> Vec<&Condition> {
     let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let is_bad = |condition: &&Condition| match condition.type_.as_str() {
-        // True is bad here.
+        // For this condition, True is the problem.
         types::GROUP_DEGRADED => condition.status == ConditionStatus::True,
         _ => condition.status != ConditionStatus::True,
     };
@@ -150,7 +150,7 @@ fn causes(service: &LLMInferenceService, environment: Environment) -> Vec<&Condi
     bad.sort_by_key(|condition| {
         let type_ = condition.type_.as_str();
         let rank = ORDER.iter().position(|known| *known == type_).unwrap_or(ORDER.len());
-        // What nobody knows yet comes after what is known to be wrong.
+        // Unknown conditions come after false ones.
         (SUMS.contains(&type_), condition.status == ConditionStatus::Unknown, rank, type_)
     });
     let mut told: Vec<&Condition> = Vec::new();
@@ -165,7 +165,7 @@ fn causes(service: &LLMInferenceService, environment: Environment) -> Vec<&Condi
     told
 }
 
-/// Whether a service says that it is ready, and says so of what was last asked for.
+/// Whether a service is ready, for its latest generation.
 pub(crate) fn is_ready(service: &LLMInferenceService) -> bool {
     service.status.as_ref().is_some_and(|status| {
         Some(status.observed_generation) == service.metadata.generation
@@ -176,13 +176,13 @@ pub(crate) fn is_ready(service: &LLMInferenceService) -> bool {
     })
 }
 
-/// Whether a service serves as far as it can on this machine: it is ready, but for what no laptop has.
+/// Whether a service serves as far as it can on this machine: it is ready, except for what a laptop lacks.
 pub(crate) fn serves(service: &LLMInferenceService) -> bool {
     if is_ready(service) {
         return true;
     }
     service.status.as_ref().is_some_and(|status| {
-        // Others of its pods may serve while one fetches the model.
+        // Other pods of the service may serve while one pod downloads the model.
         let counts = |condition: &&Condition| {
             condition.status != ConditionStatus::True && condition.type_ != types::MODEL_FETCHED
         };
@@ -203,7 +203,7 @@ pub(crate) fn find<'a>(seen: &'a Seen, namespace: &str, name: &str) -> Option<&'
     found.map(AsRef::as_ref)
 }
 
-/// The line of a workload.
+/// Returns the line of a workload.
 fn workload(workload: &Workload<'_>, service: &str) -> Line {
     let (kind, name, ready, wanted, text) = match workload.object {
         Owner::Deployment(found) => {
@@ -229,7 +229,7 @@ fn workload(workload: &Workload<'_>, service: &str) -> Line {
     }
 }
 
-/// A condition in one line: `MainWorkloadReady=False Progressing: …`.
+/// Formats a condition in one line: `MainWorkloadReady=False Progressing: …`.
 fn step(condition: &Condition) -> String {
     let status = match condition.status {
         ConditionStatus::True => "True",
@@ -239,7 +239,7 @@ fn step(condition: &Condition) -> String {
     format!("{}={status} {}", condition.type_, said(condition)).trim_end().to_owned()
 }
 
-/// What a condition says beside its status, reason first.
+/// Returns the reason and the message of a condition.
 fn said(condition: &Condition) -> String {
     let parts = [condition.reason.as_str(), condition.message.as_str()];
     parts.iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(": ")
@@ -249,14 +249,14 @@ fn mark(condition: &Condition) -> Mark {
     match condition.status {
         ConditionStatus::True if condition.type_ == types::GROUP_DEGRADED => Mark::Bad,
         ConditionStatus::True => Mark::Good,
-        // These need the user; anything else may pass.
+        // These conditions need the user's action; others may resolve by themselves.
         ConditionStatus::False if condition.type_ == types::PRESETS_COMBINED => Mark::Bad,
         ConditionStatus::False if condition.reason.ends_with("Error") => Mark::Bad,
         ConditionStatus::False | ConditionStatus::Unknown => Mark::Waiting,
     }
 }
 
-/// What a service that is not ready is marked with: as bad, where the cause is.
+/// Returns the mark of a service that is not ready: bad if one of its conditions is bad.
 fn worst(conditions: &[Condition]) -> Mark {
     if conditions.iter().any(|condition| mark(condition) == Mark::Bad) { Mark::Bad } else { Mark::Waiting }
 }
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(
             texts,
             [
-                // Ready was said of an earlier generation.
+                // Ready describes an earlier generation.
                 (0, "waiting for the controller", Mark::Waiting),
                 (1, "Progressing", Mark::Waiting),
                 (1, "1/2 ready", Mark::Waiting),
@@ -347,7 +347,7 @@ mod tests {
             all(&seen, &[("default".to_owned(), "qwen".to_owned())], Environment::Laptop)[0].mark
         };
         assert_eq!(marked(&conditions), Mark::Waiting);
-        // Nobody but the user gets it any further.
+        // Only the user can resolve this.
         conditions[2]["reason"] = json!("ReconcileError");
         assert_eq!(marked(&conditions), Mark::Bad);
         conditions[2]["status"] = json!("True");
@@ -403,11 +403,11 @@ mod tests {
             ],
         });
         assert_eq!(of(status.clone()), [(0, "Ready  http://gw/default/qwen".to_owned(), Mark::Good)]);
-        // Without a route it answers at its Service.
+        // Without a route, the service answers at its Service.
         status["url"] = json!(null);
         status["addresses"] = json!([{"url": "http://qwen.default.svc"}]);
         assert_eq!(of(status.clone()), [(0, "Ready  http://qwen.default.svc".to_owned(), Mark::Good)]);
-        // Here True is the bad news.
+        // For this condition, True is the problem.
         status["conditions"].as_array_mut().unwrap().push(
             json!({"type": "GroupDegraded", "status": "True", "reason": "MemberDivergence", "message": "b differs"}),
         );

@@ -1,4 +1,4 @@
-//! What the tree shows, as it is now.
+//! Reads the objects of the tree once.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::{PART_OF_A_SERVICE, Scope, Seen};
 
-/// Looks once.
+/// Lists all objects of the tree.
 pub(crate) async fn look(client: &Client, scope: &Scope) -> anyhow::Result<Seen> {
     let (any, ours) = (ListParams::default(), ListParams::default().labels(PART_OF_A_SERVICE));
     let (services, deployments, sets, pods) = tokio::try_join!(
@@ -28,7 +28,7 @@ pub(crate) async fn look(client: &Client, scope: &Scope) -> anyhow::Result<Seen>
     })
 }
 
-/// The objects of a kind; none at all where the cluster does not serve it.
+/// Lists the objects of a kind. Returns `None` if the cluster does not serve the kind.
 async fn list<K>(api: Api<K>, parameters: &ListParams, what: &str) -> anyhow::Result<Option<Vec<Arc<K>>>>
 where
     K: Clone + Debug + DeserializeOwned,

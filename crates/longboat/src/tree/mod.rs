@@ -1,4 +1,4 @@
-//! The tree of a service: its conditions, its workloads and their pods, in one picture.
+//! The tree of a service: its conditions, its workloads and their pods.
 
 mod age;
 pub(crate) mod data;
@@ -26,13 +26,13 @@ use longboat_watch::Selection;
 pub(crate) use look::look;
 pub(crate) use screen::{Screen, text};
 
-/// Selects what belongs to services.
+/// The label selector of objects that belong to services.
 const PART_OF_A_SERVICE: &str = "app.kubernetes.io/part-of=llminferenceservice";
 
-/// The subject of the line that says that nothing is heard of the cluster.
+/// The subject of the line that reports a failing connection to the cluster.
 pub(crate) const CLUSTER: &str = "cluster";
 
-/// Everything that is shown.
+/// The objects of the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) services: Vec<Arc<LLMInferenceService>>,
@@ -41,7 +41,7 @@ pub(crate) struct Seen {
     pub(crate) pods: Vec<Arc<Pod>>,
 }
 
-/// How good a line's news is.
+/// The state that a line reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Good,
@@ -52,34 +52,34 @@ pub(crate) enum Mark {
 /// One line of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// What the line is about; the same over time.
+    /// The object of the line, which stays the same over time.
     pub(crate) subject: String,
-    /// What there is to say about it.
+    /// The text about the object.
     pub(crate) text: String,
     pub(crate) mark: Mark,
     pub(crate) depth: usize,
-    /// How long it took, or takes.
+    /// The time that something took, or has taken so far.
     pub(crate) time: Option<Time>,
 }
 
-/// A time that a line tells.
+/// The time on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Time {
-    /// What one waits for has been so since then.
+    /// The current state has lasted since then.
     Since(Timestamp),
-    /// It took so long.
+    /// The step took this long.
     Took(Duration),
 }
 
-/// Where services run.
+/// The kind of environment in which services run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Environment {
-    /// In a local world, which has no metrics and no operators: services serve without them.
+    /// A local world without metrics and operators. Services serve without them.
     Laptop,
     Cluster,
 }
 
-/// What is looked at.
+/// The namespaces to show.
 #[derive(Debug, Clone)]
 pub(crate) enum Scope {
     Everywhere,
@@ -87,7 +87,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// The objects of a kind in it.
+    /// Selects the objects of a kind in this scope.
     fn all<K: Resource<DynamicType = ()>>(&self) -> Selection {
         match self {
             Self::Everywhere => Selection::of::<K>(),

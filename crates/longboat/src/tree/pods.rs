@@ -1,4 +1,4 @@
-//! The line of a pod. Pure.
+//! The line of a pod. Pure functions.
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 
@@ -7,14 +7,14 @@ use longboat_node::ENGINE_ANNOTATION;
 
 use super::{Line, Mark, Time};
 
-/// The line of a pod of a service.
+/// Returns the line of a pod of a service.
 pub(super) fn line(pod: &Pod, service: &str) -> Line {
     let (text, mark) = pod_text(pod);
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     Line { subject: format!("{service} Pod {name}"), text, mark, depth: 2, time: time(pod, mark) }
 }
 
-/// How long it took a pod to become ready, or takes.
+/// Returns how long the pod took to become ready, or has waited so far.
 fn time(pod: &Pod, mark: Mark) -> Option<Time> {
     if let Some(deleted) = &pod.metadata.deletion_timestamp {
         return Some(Time::Since(deleted.0));
@@ -24,7 +24,7 @@ fn time(pod: &Pod, mark: Mark) -> Option<Time> {
         return Some(Time::Since(created));
     }
     let status = pod.status.as_ref()?;
-    // Of a pod that was started again this says nothing.
+    // For a pod with restarts, this time has no meaning.
     if status.container_statuses.iter().flatten().any(|container| container.restart_count > 0) {
         return None;
     }
@@ -48,7 +48,7 @@ fn pod_text(pod: &Pod) -> (String, Mark) {
     let restarted = if restarts > 0 { format!(", {restarts} restarts") } else { String::new() };
     if ready {
         let address = status.pod_ip.unwrap_or_default();
-        // An answer of the simulator must not pass for a model's.
+        // The line names the engine, so that nobody takes an answer of the simulator for a model's.
         let note = pod.metadata.annotations.as_ref().and_then(|all| all.get(ENGINE_ANNOTATION));
         let kind = note.map(|note| note.split(':').next().unwrap_or(note));
         let engine = kind.map(|kind| format!(", engine: {kind}")).unwrap_or_default();
@@ -67,7 +67,7 @@ fn pod_text(pod: &Pod) -> (String, Mark) {
     (format!("{phase}, not ready yet{restarted}"), Mark::Waiting)
 }
 
-/// What keeps a container from being ready. `progress` says how far an init container is, where that is known.
+/// Returns why a container is not ready. `progress` is the progress of an init container, if it is known.
 fn trouble(container: &ContainerStatus, is_init: bool, progress: Option<&str>) -> Option<(String, Mark)> {
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
@@ -87,7 +87,7 @@ fn trouble(container: &ContainerStatus, is_init: bool, progress: Option<&str>) -
     (is_init && state.running.is_some()).then(|| (progress.unwrap_or("running").to_owned(), Mark::Waiting))
 }
 
-/// The code of a container that ended, and the last line that it left.
+/// Returns the exit code of a container, and the last line of its termination message.
 fn how_it_ended(ended: &ContainerStateTerminated) -> String {
     let message = ended.message.as_deref().unwrap_or_default();
     let last = message.lines().rev().map(str::trim).find(|line| !line.is_empty());

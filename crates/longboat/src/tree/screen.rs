@@ -1,4 +1,4 @@
-//! Drawing the tree: in place on a terminal, as lines of news elsewhere.
+//! Shows the tree: in place on a terminal, otherwise as lines about changes.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -14,21 +14,21 @@ pub(crate) struct Screen {
     to: Stream,
     /// Whether the tree is drawn in place.
     pub(crate) is_live: bool,
-    /// What was said last about each subject.
+    /// The last text that was printed about each subject.
     said: BTreeMap<String, String>,
-    /// Stands below the tree.
+    /// The lines below the tree.
     footer: Vec<String>,
 }
 
 // === impl Screen ===
 
 impl Screen {
-    /// In place where the stream is a terminal.
+    /// Creates a screen, which draws in place if the stream is a terminal.
     pub(crate) fn new(to: Stream) -> Self {
         Self { to, is_live: printer::is_terminal(to), said: BTreeMap::new(), footer: Vec::new() }
     }
 
-    /// Lines that stay below the tree from now on, where it is drawn in place; printed once elsewhere.
+    /// Sets lines that stay below the tree, if it is drawn in place. Otherwise prints them once.
     pub(crate) fn footer(&mut self, lines: Vec<String>) {
         if self.is_live {
             self.footer = lines;
@@ -39,7 +39,7 @@ impl Screen {
         }
     }
 
-    /// Shows the lines; elsewhere than on a terminal nothing is printed where nothing changed.
+    /// Shows the lines. Outside of a terminal, prints only the lines that have changed.
     pub(crate) fn show(&mut self, lines: &[Line]) {
         if self.is_live {
             let room = printer::size(self.to).room();
@@ -52,7 +52,7 @@ impl Screen {
         for line in lines.iter().filter(|line| self.said.get(&line.subject) != Some(&line.text)) {
             let _ = writeln!(text, "{}: {}", line.subject, line.text.style(style(line.mark)));
         }
-        // Of a condition that is not listed any more there is nothing to say; of an object there is.
+        // A condition that is no longer listed needs no message, but a deleted object does.
         let is_object = |subject: &str| match subject.split_once(' ') {
             Some((_, rest)) => OBJECTS.iter().any(|kind| rest.starts_with(kind)),
             None => subject != CLUSTER,
@@ -69,10 +69,10 @@ impl Screen {
     }
 }
 
-/// What lines are about that stand for objects of their own, below a service.
+/// The kinds of lines that represent objects below a service.
 const OBJECTS: [&str; 4] = ["Deployment", "LeaderWorkerSet", "Pod", "group"];
 
-/// The tree as text, a line each, whatever its length.
+/// Returns the whole tree as text, one line each.
 pub(crate) fn text(lines: &[Line]) -> String {
     let all = rows(lines, usize::MAX, Timestamp::now());
     all.iter().map(|row| row.clipped(usize::MAX) + "\n").collect()
@@ -84,8 +84,8 @@ fn plain(text: &str) -> Row {
     row
 }
 
-/// At most `room` rows. Where there is not room for all, healthy pods go first, then whatever else is healthy below a service,
-/// then services that are.
+/// Returns at most `room` rows. If not all rows fit, healthy pods are omitted first, then other healthy objects below a
+/// service, then healthy services.
 fn rows(lines: &[Line], room: usize, now: Timestamp) -> Vec<Row> {
     let healthy = |line: &Line, depth: usize| line.mark == Mark::Good && line.depth >= depth;
     let mut kept: Vec<&Line> = lines.iter().collect();
@@ -100,7 +100,7 @@ fn rows(lines: &[Line], room: usize, now: Timestamp) -> Vec<Row> {
         let mut bare = bare.into_iter();
         kept.retain(|_| !bare.next().unwrap_or_default());
     }
-    // The last row says that something is missing.
+    // The last row says how many lines are missing.
     let left_out = lines.len() - kept.len();
     let space = if left_out > 0 || kept.len() > room { room.saturating_sub(1) } else { room };
     let cut = kept.len().saturating_sub(space);
@@ -121,7 +121,7 @@ fn row(lines: &[&Line], index: usize, now: Timestamp) -> Row {
         Mark::Waiting => "…",
         Mark::Bad => "✗",
     };
-    // Below a service its name need not be repeated.
+    // Below a service, its name is not repeated.
     let name = line.subject.split_once(' ').map_or(line.subject.as_str(), |(_, rest)| rest);
     let text = line.text.lines().next().unwrap_or_default();
     let mut row = Row::default();
@@ -144,7 +144,7 @@ fn row(lines: &[&Line], index: usize, now: Timestamp) -> Row {
     row
 }
 
-/// What leads from a service to a line below it. Between siblings the guide of those above goes on.
+/// Returns the guide lines from a service to a line below it. A guide continues to the next sibling.
 fn guides(lines: &[&Line], index: usize) -> String {
     let depth = lines[index].depth;
     let goes_on = |level: usize| {

@@ -1,4 +1,4 @@
-//! The workloads of a service, and the pods of each. Pure.
+//! The workloads of a service with their pods. Pure functions.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, labels, v1alpha2::
 
 use super::Seen;
 
-/// Names the LeaderWorkerSet of a pod.
+/// The label of a pod that names its LeaderWorkerSet.
 const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
 
-/// What makes pods.
+/// The controller of pods.
 pub(super) enum Owner<'a> {
     Deployment(&'a Deployment),
     Group(&'a LeaderWorkerSet),
 }
 
-/// A workload and its pods, by name.
+/// A workload and its pods, sorted by name.
 pub(super) struct Workload<'a> {
     pub(super) object: Owner<'a>,
     pub(super) pods: Vec<&'a Pod>,
 }
 
-/// The workloads that a service owns, each kind by name.
+/// Returns the workloads that a service owns, each kind sorted by name.
 pub(super) fn of<'a>(seen: &'a Seen, service: &LLMInferenceService) -> Vec<Workload<'a>> {
     let mut deployments: Vec<_> =
         seen.deployments.iter().filter(|found| owned(&found.metadata, service)).collect();

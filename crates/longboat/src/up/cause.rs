@@ -1,4 +1,4 @@
-//! Why services do not become ready, as `longboat doctor` finds it.
+//! Finds out why services do not become ready, with the checks of `longboat doctor`.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use longboat_doctor::{
     gather::{self, Scope},
 };
 
-/// What is wrong with these services, `(namespace, name)`.
+/// Returns the findings about these services, `(namespace, name)`.
 pub(crate) async fn findings(client: &Client, names: &[(String, String)]) -> Vec<Finding> {
     let namespaces: BTreeSet<&String> = names.iter().map(|(namespace, _)| namespace).collect();
     let scope = Scope {
@@ -19,7 +19,7 @@ pub(crate) async fn findings(client: &Client, names: &[(String, String)]) -> Vec
         services: names.iter().map(|(_, name)| name.clone()).collect(),
         ask: false,
     };
-    // Only services that say Ready are asked.
+    // Only ready services get a request, so the function is never called here.
     let nobody = |_| std::future::ready(Err(String::new()));
     let Ok(facts) = Box::pin(gather::gather(client.clone(), &scope, nobody)).await else { return Vec::new() };
     let objects: BTreeSet<String> =

@@ -1,4 +1,4 @@
-//! When `up` gives up waiting: so long after the start, or after the last progress of a download.
+//! The timeout of `up`, counted from the start or from the last progress of a download.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use crate::tree::Seen;
 
-/// The end of the patience with services that are not ready.
+/// The deadline for services that are not ready.
 #[derive(Debug)]
 pub(super) struct Deadline {
     patience: Duration,
     at: Instant,
-    /// What pods said of their downloads.
+    /// The progress messages of downloads in pods.
     said: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ impl Deadline {
         Self { patience, at: Instant::now() + patience, said: Vec::new() }
     }
 
-    /// A download that goes on starts the time anew. One that stalls says the same again and again.
+    /// Restarts the timeout if a download has made progress. A stalled download repeats the same message.
     pub(super) fn look(&mut self, seen: &Seen) {
         let said: Vec<String> = seen.pods.iter().filter_map(|pod| progress(pod)).collect();
         if said != self.said {
@@ -37,7 +37,7 @@ impl Deadline {
         self.at
     }
 
-    /// What to say when it has passed.
+    /// Returns the message after the deadline.
     pub(super) fn missed(&self) -> String {
         let seconds = self.patience.as_secs();
         if self.said.is_empty() {
@@ -47,7 +47,7 @@ impl Deadline {
     }
 }
 
-/// What the node of a pod says of its download, while that runs.
+/// Returns the progress of a pod's download while it runs.
 fn progress(pod: &Pod) -> Option<String> {
     let mut conditions = pod.status.as_ref()?.conditions.iter().flatten();
     let found = conditions.find(|condition| condition.type_ == PROGRESS_CONDITION)?;
@@ -85,7 +85,7 @@ mod tests {
             assert_eq!(deadline.at() - start, ends * second, "{said:?}");
         }
         assert!(deadline.missed().contains("made no progress for 10 s"));
-        // What comes after the download has its own time.
+        // After the download, the timeout starts again.
         deadline.look(&seen(None));
         assert_eq!(deadline.at(), Instant::now() + 10 * second);
         assert_eq!(deadline.missed(), "did not become ready within 10 s");

@@ -1,4 +1,4 @@
-//! What answers under `up`: the CPU engine, the simulator, or a command of the user's; and why.
+//! Chooses the engine of `up`: the CPU engine, the simulator, or the user's command. Also says why.
 
 use std::{
     convert::Infallible,
@@ -16,15 +16,15 @@ use tokio::{process::Command, time::timeout};
 
 use crate::{cli::UpArgs, engine_program, printer};
 
-/// How long sources may take to say what they hold, all together.
+/// The timeout of requests to model sources, all together.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The value of `--engine`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EngineChoice {
-    /// The CPU engine where this machine can compute the models, else the simulator.
+    /// The CPU engine if this machine can run the models, else the simulator.
     Auto,
-    /// The CPU engine, or an error.
+    /// The CPU engine. It is an error if this is not possible.
     Cpu,
     /// The simulator.
     Simulator,
@@ -32,14 +32,14 @@ pub(crate) enum EngineChoice {
     Command(String),
 }
 
-/// What was chosen.
+/// The chosen engine.
 pub(crate) struct Chosen {
     pub(crate) engine: Engine,
-    /// Why, in a few words.
+    /// The reason in a few words.
     pub(crate) reason: String,
 }
 
-/// A model that a service serves, or an adapter beside it.
+/// A model that a service serves, or an adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
     service: String,
@@ -47,13 +47,13 @@ struct Wanted {
     is_adapter: bool,
 }
 
-/// Where a model can come from.
+/// The source of a model.
 enum Source {
-    /// It is in this folder or file.
+    /// In this folder or file.
     Here(PathBuf),
-    /// It is in the hub's own cache, from where the node takes it, and takes so many bytes.
+    /// In the hub's own cache, from which the node takes it; with its size in bytes.
     HubCache(u64),
-    /// It is downloaded: so many bytes.
+    /// A download of this many bytes.
     Remote(u64),
 }
 
@@ -75,7 +75,7 @@ impl FromStr for EngineChoice {
 // === impl Chosen ===
 
 impl Chosen {
-    /// One line for a person.
+    /// Formats the choice as one line for a person.
     pub(crate) fn line(&self) -> String {
         match &self.engine {
             Engine::Cpu(_) => format!("cpu: {}", self.reason),
@@ -88,10 +88,11 @@ impl Chosen {
     }
 }
 
-/// Chooses by the arguments and the services among the manifests.
+/// Chooses by the arguments and the services in the manifests.
 ///
 /// # Errors
-/// With `--engine cpu`, why that is not possible.
+///
+/// With `--engine cpu`, if that is not possible; the error says why.
 pub(crate) async fn choose(args: &UpArgs, documents: &[Document]) -> anyhow::Result<Chosen> {
     let chosen = |engine, reason: &str| Ok(Chosen { engine, reason: reason.to_owned() });
     match &args.engine {
@@ -110,7 +111,7 @@ pub(crate) async fn choose(args: &UpArgs, documents: &[Document]) -> anyhow::Res
     }
 }
 
-/// The program that computes all models of the services, and a few words about them.
+/// Returns the program that can run all models of the services, and a few words about them.
 async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyhow::Result<(PathBuf, String)> {
     let wanted = models(documents)?;
     if wanted.is_empty() && limit.is_some() {
@@ -164,10 +165,11 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
     Ok((program, format!("computes {}", reasons.join(", "))))
 }
 
-/// The models that the services serve, and their adapters, each once.
+/// Returns the models that the services serve, and their adapters, without duplicates.
 ///
 /// # Errors
-/// Where a service needs what the CPU engine does not have.
+///
+/// If a service needs a feature that the CPU engine does not have.
 fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
     let scene = Scene::new(documents, &Settings::default())?;
     let mut wanted: Vec<Wanted> = Vec::new();
@@ -197,7 +199,7 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
     Ok(wanted)
 }
 
-/// Where a model can come from.
+/// Returns the source of a model.
 async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Source> {
     let Wanted { service, uri, is_adapter } = model;
     if uri.starts_with("pvc://") {
@@ -224,7 +226,7 @@ async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Sour
     Ok(Source::Remote(bytes))
 }
 
-/// What the engine says of a model, by its headers or, if it is not here yet, by its `config.json`.
+/// Returns the engine's verdict about a model, from its headers or, before the download, from its `config.json`.
 async fn judged(
     program: &Path,
     model: &Wanted,
@@ -246,7 +248,7 @@ async fn judged(
     let fetched = longboat_fetch::run_with(FetchArgs { pairs, mode: None }, &only, None);
     match timeout(PATIENCE, fetched).await {
         Ok(Ok(())) => check(program, folder.path(), Some(bytes)).await,
-        // A GGUF file says in its own header what it is.
+        // A GGUF file describes the model in its own header.
         Ok(Err(longboat_fetch::FetchError::Empty { .. })) => Ok(format!("GGUF, {}", size(bytes))),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => bail!("the source of {} did not answer within {PATIENCE:?}", model.uri),
@@ -265,7 +267,7 @@ async fn check(program: &Path, model: &Path, bytes: Option<u64>) -> anyhow::Resu
     bail!("{}", error.strip_prefix("error: ").unwrap_or(&error))
 }
 
-/// Bytes as people say them.
+/// Formats a number of bytes for people.
 fn size(bytes: u64) -> String {
     if bytes >= 1_000_000_000 {
         return format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000);

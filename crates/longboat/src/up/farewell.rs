@@ -1,4 +1,4 @@
-//! What Ctrl-C stops.
+//! Messages about what Ctrl-C stops.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use longboat_controller::reader;
 
-/// What is about to be stopped, in one sentence.
+/// Says in one sentence what is about to be stopped.
 pub(crate) async fn stopping(client: &Client, services: &[(String, String)]) -> String {
     let pods = reader::list(&Api::<Pod>::all(client.clone()), &ListParams::default()).await;
     let pods = pods.ok().flatten().map_or(0, |pods| pods.len());
@@ -25,7 +25,7 @@ pub(crate) async fn stopping(client: &Client, services: &[(String, String)]) -> 
     format!("Stopping {}. Ctrl-C again does not wait for them.", parts.join(", "))
 }
 
-/// What is left of it, in one sentence.
+/// Says in one sentence what remains.
 pub(crate) fn stopped(state: Option<&Path>) -> String {
     match state {
         Some(folder) => format!(

@@ -1,4 +1,4 @@
-//! What a person does next, once services are ready. Pure.
+//! Suggests the next steps once services are ready. Pure functions.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use owo_colors::OwoColorize;
 use super::Service;
 use crate::tree::group::Group;
 
-/// Where everything answers, how to ask the first service, and how to look at the world from elsewhere.
+/// Returns the addresses of everything, a request to the first service, and how to use the world from another terminal.
 pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, took: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     if !services.is_empty() {
@@ -38,7 +38,7 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
 }
 
 fn how_to_ask(url: &str, model: &str) -> Vec<String> {
-    // Certificates of this world are its own.
+    // The world has its own certificate authority.
     let is_secure = url.starts_with("https://");
     let (insecure, http) =
         if is_secure { ("-k ", ", http_client=httpx.Client(verify=False)") } else { ("", "") };

@@ -1,4 +1,4 @@
-//! What `up` shows and does while services run.
+//! The behaviour of `up` while services run.
 
 pub(crate) mod cause;
 mod deadline;

@@ -1,4 +1,4 @@
-//! Asking a service, as any OpenAI client does.
+//! Sends a request to a service, like any OpenAI client.
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Service;
 use crate::printer;
 
-/// Sends one chat message and prints the answer to stdout while it comes.
+/// Sends one chat message, and prints the streamed answer to stdout.
 pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
     let url = format!("{}/v1/chat/completions", service.url);
     let body = json!({

@@ -1,4 +1,4 @@
-//! Where a service that is ready answers, and to which name of its model.
+//! Finds the address and the model name of a ready service.
 
 use anyhow::{Context, anyhow};
 use k8s_openapi::api::core::v1;
@@ -12,18 +12,19 @@ pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(
 /// A service that is ready to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Service {
-    /// `namespace/name`.
+    /// The name as `namespace/name`.
     pub(crate) name: String,
-    /// Where it answers, without a slash at the end.
+    /// The URL without a slash at the end.
     pub(crate) url: String,
-    /// A model name that it answers to.
+    /// A model name that the service accepts.
     pub(crate) model: String,
 }
 
-/// Looks up where a service answers, and asks it there for its models.
+/// Looks up the address of a service, and asks the service for its models.
 ///
 /// # Errors
-/// Where it has neither a route nor a Service.
+///
+/// If the service has neither a route nor a Service.
 pub(crate) async fn find(client: &Client, service: &LLMInferenceService) -> anyhow::Result<Service> {
     let metadata = &service.metadata;
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
@@ -43,7 +44,8 @@ pub(crate) async fn find(client: &Client, service: &LLMInferenceService) -> anyh
     Ok(Service { name, url, model })
 }
 
-/// The Service of the workload, for a service without a route. There is no DNS on this machine, so it is a number.
+/// Returns the address of the workload's Service, for a service without a route. This machine has no DNS, so the address is
+/// an IP address.
 async fn at_its_service(
     client: &Client,
     namespace: &str,
@@ -64,15 +66,16 @@ async fn at_its_service(
     Ok(format!("{scheme}://{address}:{port}"))
 }
 
-/// The model's name after all layers are merged, as the status has it beside addresses that requests may be sent to.
+/// Returns the model's name after all layers are merged. The status has it beside the addresses.
 fn stated_model(status: &LLMInferenceServiceStatus, namespace: &str) -> Option<String> {
     let published = format!("publishers/{namespace}/models/");
     let mut models = status.addresses.iter().flat_map(|address| &address.models);
     models.find_map(|model| model.name.strip_prefix(&published)).map(ToOwned::to_owned)
 }
 
-/// The name that the server itself knows: the stated one if it has that, else its first one. A container that sets its own
-/// served names is not bound to the spec. None where it does not say.
+/// Returns the model name that the server itself reports: the name from the status if the server has it, else its first
+/// name. A container that sets its own served names may differ from the spec. Returns `None` if the server does not report
+/// names.
 async fn known_model(url: &str, stated: &str) -> Option<String> {
     let response = http().ok()?.get(format!("{url}/v1/models")).send().await.ok()?;
     let answer: Value = serde_json::from_slice(&response.bytes().await.ok()?).ok()?;
@@ -81,8 +84,8 @@ async fn known_model(url: &str, stated: &str) -> Option<String> {
     Some((*known).to_owned())
 }
 
-/// A client for addresses of this machine: a proxy of the environment has no business with them, and nobody issues
-/// certificates for numbers that change with each start.
+/// Creates a client for addresses of this machine. It ignores the proxy settings of the environment, and it does not verify
+/// certificates, because nobody issues certificates for addresses that change with each start.
 pub(crate) fn http() -> reqwest::Result<reqwest::Client> {
     reqwest::Client::builder().no_proxy().danger_accept_invalid_certs(true).connect_timeout(PATIENCE).build()
 }

@@ -1,4 +1,4 @@
-//! Following services until they are ready, and afterwards.
+//! Follows services until they are ready, and afterwards.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -20,17 +20,17 @@ use crate::{
     },
 };
 
-/// Between two pictures while something waits: times are told in seconds.
+/// The interval of redraws while something is waiting: times are shown in seconds.
 const TICK: Duration = Duration::from_secs(1);
-/// While all is well there is nothing to draw.
+/// The interval of redraws while all services are ready.
 const LONG: Duration = Duration::from_hours(1);
-/// How long a cause that nothing mends must stand before it counts: on the way to a state others come and go.
+/// How long a lasting cause must persist before it counts, because some causes only appear for a moment.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// Services of a local world, and the tree that shows them.
 pub(crate) struct Watch {
     client: Client,
-    /// Namespaces and names.
+    /// The namespaces and names.
     names: Vec<(String, String)>,
     gateway: SocketAddr,
     follow: Follow,
@@ -38,7 +38,7 @@ pub(crate) struct Watch {
     resized: Signal,
 }
 
-/// A cause that waiting does not mend.
+/// Causes that waiting does not resolve.
 struct Verdict {
     findings: Vec<Finding>,
     since: Instant,
@@ -57,17 +57,18 @@ impl Watch {
         Ok(Self { client, names, gateway, follow, screen: Screen::new(Stream::Stderr), resized })
     }
 
-    /// Shows the tree until every service serves at this world's gateway, as far as it can here. Groups are as they stand at
-    /// that moment.
+    /// Shows the tree until every service serves at this world's gateway, as far as it can here. Returns the services and
+    /// the groups at that moment.
     ///
     /// # Errors
-    /// With the causes, when `timeout` passes first without progress of a download, and at once where no waiting would help.
+    ///
+    /// If `timeout` passes without progress of a download, or at once if waiting cannot help. The error has the causes.
     pub(crate) async fn until_ready(
         &mut self,
         timeout: Duration,
     ) -> anyhow::Result<(Vec<Service>, Vec<Group>)> {
         let mut deadline = Deadline::after(timeout);
-        // The doctor looks no more often than once in a tick, however much changes.
+        // The doctor runs at most once per tick, however many changes there are.
         let (mut verdict, mut looked): (Option<Verdict>, Option<Instant>) = (None, None);
         loop {
             let seen = self.follow.seen();
@@ -110,7 +111,7 @@ impl Watch {
         }
     }
 
-    /// Has the doctor look for causes that no waiting mends.
+    /// Runs the doctor to find causes that waiting does not resolve.
     async fn judge(&self, stuck: &[(String, String)], before: Option<Verdict>) -> Option<Verdict> {
         let mut findings = cause::findings(&self.client, stuck).await;
         findings.retain(Finding::is_lasting);
@@ -151,7 +152,7 @@ impl Watch {
     }
 }
 
-/// That these services are not ready: why, as the doctor says, or else as the tree does.
+/// Returns the error that these services are not ready, with the findings of the doctor or else the lines of the tree.
 fn failure(stuck: &[(String, String)], what: &str, findings: &[Finding], lines: &[Line]) -> anyhow::Error {
     let stuck: Vec<_> = stuck.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
     let reasons = if findings.is_empty() {
@@ -163,7 +164,8 @@ fn failure(stuck: &[(String, String)], what: &str, findings: &[Finding], lines: 
     anyhow!("{} {what}\n{}", stuck.join(", "), reasons.trim_end())
 }
 
-/// Whether a URL leads to the gateway of a world that has ended: a kept state says Ready until the controller has looked.
+/// Whether a URL leads to the gateway of an earlier world. A kept state has the old status until the controller has
+/// reconciled it.
 fn is_of_another_world(url: &str, gateway: SocketAddr) -> bool {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();
     authority.parse::<SocketAddr>().is_ok_and(|address| address.ip() == gateway.ip() && address != gateway)

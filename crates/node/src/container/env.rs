@@ -1,7 +1,7 @@
-//! A container's environment as the manifest describes it.
+//! The environment of a container, as its manifest describes it.
 //!
-//! Kubernetes: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables. The result still has the manifest's paths: paths
-//! are rewritten after everything was expanded ([`super::paths`]).
+//! Kubernetes: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables. The result still has the paths of the manifest:
+//! [`super::paths`] rewrites them after all references were expanded.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use longboat_quantity::Quantity;
 use super::expand::expand;
 use super::sources::{Sources, Wanted};
 
-/// Facts about a running pod that the API object does not have yet.
+/// Facts about a running pod that its API object does not have yet.
 #[derive(Debug, Clone)]
 pub(crate) struct PodFacts {
     pub(crate) pod_ip: String,
@@ -19,7 +19,7 @@ pub(crate) struct PodFacts {
     pub(crate) node_name: String,
 }
 
-/// Why an environment cannot be made; shown as `CreateContainerConfigError`.
+/// Why an environment cannot be built; shown as `CreateContainerConfigError`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EnvError {
     #[error("{kind} {name:?} not found")]
@@ -34,7 +34,7 @@ pub(crate) enum EnvError {
     Container(String),
 }
 
-/// The ConfigMaps and Secrets that the container's environment needs.
+/// Returns the names of the ConfigMaps and Secrets that the container's environment needs.
 pub(crate) fn wanted(container: &Container) -> Wanted {
     let mut wanted = Wanted::default();
     for from in container.env_from.iter().flatten() {
@@ -48,8 +48,8 @@ pub(crate) fn wanted(container: &Container) -> Wanted {
     wanted
 }
 
-/// The container's variables, in an order where none is there twice. `services` are the service variables, which the
-/// manifest's own win over but may refer to.
+/// Returns the container's variables without duplicates. `services` are the service variables. Variables of the manifest
+/// override them, and may refer to them.
 pub(crate) fn resolve(
     pod: &Pod,
     container: &Container,
@@ -100,7 +100,7 @@ pub(crate) fn resolve(
     Ok(env)
 }
 
-/// The value of a `valueFrom`; none where an optional one is missing.
+/// Returns the value of a `valueFrom`, or `None` if the source is optional and missing.
 fn from_source(
     pod: &Pod,
     container: &Container,
@@ -148,7 +148,8 @@ fn from_source(
     Ok(Some(String::new()))
 }
 
-/// A downward API field, for variables and for volume files (which alone may ask for all labels or annotations).
+/// Returns the value of a downward API field, for variables and volume files. Only volume files may ask for all labels or
+/// annotations.
 pub(crate) fn field_value(pod: &Pod, path: &str, facts: &PodFacts) -> Result<String, EnvError> {
     let meta = &pod.metadata;
     let spec = pod.spec.as_ref();
@@ -176,19 +177,19 @@ pub(crate) fn field_value(pod: &Pod, path: &str, facts: &PodFacts) -> Result<Str
     })
 }
 
-/// `metadata.labels['app']` is (`metadata.labels`, `app`).
+/// Splits `metadata.labels['app']` into `metadata.labels` and `app`.
 fn subscript(path: &str) -> Option<(&str, &str)> {
     let (map, rest) = path.split_once("['")?;
     Some((map, rest.strip_suffix("']")?))
 }
 
-/// `key="value"` lines, as a downward API volume has them.
+/// Formats a map as `key="value"` lines, as in a downward API volume.
 fn format_map(map: Option<&BTreeMap<String, String>>) -> String {
     let lines: Vec<_> = map.into_iter().flatten().map(|(key, value)| format!("{key}={value:?}")).collect();
     lines.join("\n")
 }
 
-/// A resource field. Without a limit Kubernetes answers with what the node can give; so does this.
+/// Returns the value of a resource field. Like Kubernetes, this uses the node's capacity if the container has no limit.
 pub(crate) fn resource_value(
     pod: &Pod,
     container: Option<&Container>,
@@ -225,7 +226,7 @@ pub(crate) fn resource_value(
     Ok(divided(value, divisor))
 }
 
-/// An amount in billionths, divided and rounded up. A divisor of nothing or zero is one.
+/// Divides an amount in billionths by the divisor, and rounds up. A missing or zero divisor means 1.
 fn divided(nano: i128, divisor: Option<Quantity>) -> String {
     let divisor = divisor.map(Quantity::nano).filter(|divisor| *divisor > 0).unwrap_or(1_000_000_000);
     (nano / divisor + i128::from(nano % divisor > 0)).to_string()

@@ -1,7 +1,7 @@
-//! Commands that people run beside a container's process: `kubectl exec`, `cp` and `attach`.
+//! Commands in a running container: `kubectl exec`, `cp` and `attach`.
 //!
-//! A command gets the container's environment, folder and rewritten paths. It and what it leaves behind end with the
-//! session.
+//! A command gets the container's environment, folder and rewritten paths. When the session ends, the command and the
+//! processes that it has left behind end, too.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -37,12 +37,12 @@ pub(crate) fn start(target: &Target, options: &ExecOptions) -> Result<Execution,
     started.map_err(|error| PodAccessError::Internal(format!("exec: \"{name}\": {error}")))
 }
 
-/// Lets an archive that `kubectl cp` asks for name its files as the client does, although the path was rewritten.
+/// Makes the archive of a `kubectl cp` use the file names that the client expects, although the path was rewritten.
 fn keep_names(command: &[String], args: &mut Vec<String>) {
     let [program, create, output, asked] = command else { return };
     let is_tar = program.rsplit('/').next() == Some("tar") && create == "cf" && output == "-";
     let Some(local) = args.get(2).filter(|local| is_tar && *local != asked).cloned() else { return };
-    // What means something to the expression is left alone; such a copy fails.
+    // A path with characters that are special in the `tar` expression is not transformed; the copy then fails.
     let is_plain = |path: &str| path.chars().all(|c| c.is_alphanumeric() || "/._-+@ ".contains(c));
     if is_plain(&local) && is_plain(asked) {
         let (from, to) = (local.trim_start_matches('/'), asked.trim_start_matches('/'));
@@ -50,7 +50,7 @@ fn keep_names(command: &[String], args: &mut Vec<String>) {
     }
 }
 
-/// The output of a container's own process.
+/// Returns the output of a container's main process.
 pub(crate) fn attached(log: LogStream) -> Execution {
     Execution {
         stdin: None,
@@ -77,11 +77,11 @@ fn in_terminal(target: &Target, mut launch: Launch, options: &ExecOptions) -> io
     let (terminal, slave) = Terminal::open()?;
     let terminal = Arc::new(terminal);
     launch.env.entry("TERM".to_owned()).or_insert_with(|| "xterm".to_owned());
-    // The program makes a session whose terminal is its input, without which a shell has no job control.
+    // `setsid -c` creates a session with the terminal as its controlling terminal. A shell needs this for job control.
     let leads = launch.lead_by("setsid", &["-c"], &target.host);
     let mut command = command(&launch);
     if leads {
-        // The leader of a group cannot make a session.
+        // A process group leader cannot create a session.
         command = command_in_our_group(&launch);
     }
     let stream = |slave: &OwnedFd| slave.try_clone().map(Stdio::from);
@@ -98,14 +98,14 @@ fn in_terminal(target: &Target, mut launch: Launch, options: &ExecOptions) -> io
     })
 }
 
-/// As [`command`], but the process begins in our own group, which it leaves when it makes a session.
+/// Like [`command`], but the process starts in the node's process group, and leaves it when it creates a session.
 fn command_in_our_group(launch: &Launch) -> tokio::process::Command {
     let mut command = tokio::process::Command::new(&launch.program);
     command.args(&launch.args).env_clear().envs(&launch.env).current_dir(&launch.cwd).kill_on_drop(true);
     command
 }
 
-/// A command that runs. Dropping it kills its process group.
+/// A running command. Dropping this kills its process group.
 struct Session {
     child: Child,
     _group: KillOnDrop,

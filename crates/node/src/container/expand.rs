@@ -3,7 +3,7 @@
 //! Kubernetes: third_party/forked/golang/expansion. `$(NAME)` becomes the variable's value; a reference to a variable
 //! that does not exist stays as it is written; `$$` is a literal `$`.
 
-/// Expands every reference in `text`; `lookup` answers with a variable's value.
+/// Expands every reference in `text`. `lookup` returns the value of a variable.
 pub(crate) fn expand<'v>(text: &str, lookup: impl Fn(&str) -> Option<&'v str>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

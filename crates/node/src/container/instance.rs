@@ -1,4 +1,4 @@
-//! One run of a container: from the started process to its end.
+//! One instance of a container, from the start of its process to its end.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use super::log::LogWriter;
 use super::process::{Exit, Process};
 use crate::probe::Target;
 
-/// A process gets this long after its preStop hook even when the grace period is over, as the kubelet gives it.
+/// The least time that a process gets to end after its preStop hook, even if the grace period is over, as in the kubelet.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
 
-/// How long a killed process may take to be gone. One that hangs in the kernel cannot be waited for.
+/// How long to wait for the end of a killed process. A process that hangs in the kernel may never end.
 const GONE_AFTER_KILL: Duration = Duration::from_secs(5);
 
-/// A request to end.
+/// A request to end the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stop {
-    /// When to kill what has not ended by itself.
+    /// When to kill the process if it has not ended.
     pub(crate) deadline: Instant,
     /// Whether the preStop hook runs first.
     pub(crate) pre_stop: bool,
 }
 
-/// What happens to an instance.
+/// An event in the life of an instance.
 #[derive(Debug)]
 pub(crate) enum InstanceEvent {
-    /// The postStart hook, if there is one, is done.
+    /// The postStart hook has finished, or there is none.
     PostStarted,
     /// A hook failed.
     HookFailed { hook: &'static str, message: String },
@@ -37,7 +37,7 @@ pub(crate) enum InstanceEvent {
     Ended(Exit),
 }
 
-/// Follows `process` to its end, which `stop` may ask for.
+/// Runs until `process` ends. A request in `stop` makes the process end.
 pub(crate) async fn run<F>(
     mut process: Process,
     log: LogWriter,
@@ -108,16 +108,16 @@ async fn wait(process: &mut Process) -> Exit {
     })
 }
 
-/// The first request to stop.
+/// Waits for the first stop request.
 async fn asked(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
     match stop.wait_for(Option::is_some).await.map(|request| *request) {
         Ok(Some(request)) => request,
-        // The worker is gone, so nobody can ask for the stop any more: stop now.
+        // The worker is gone and will send no stop request, so stop now.
         _ => Stop { deadline: Instant::now(), pre_stop: false },
     }
 }
 
-/// The deadline of the current request has passed, or the hook is no longer wanted.
+/// Waits until the deadline of the current request has passed, or until the request no longer wants the hook.
 async fn over(stop: &mut watch::Receiver<Option<Stop>>) {
     loop {
         let current = *stop.borrow_and_update();
@@ -129,7 +129,7 @@ async fn over(stop: &mut watch::Receiver<Option<Stop>>) {
     }
 }
 
-/// SIGTERM, then SIGKILL at the deadline, which may be brought forward meanwhile.
+/// Sends SIGTERM, then SIGKILL at the deadline. A later request may move the deadline forward.
 async fn end(process: &mut Process, stop: &mut watch::Receiver<Option<Stop>>, request: Stop) -> Exit {
     let group = process.group();
     group.signal(Signal::TERM);

@@ -1,18 +1,19 @@
-//! From a container of a manifest to a command line on this machine.
+//! Turns a container of a manifest into a command line on this machine.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
+use longboat_fetch::{CACHE_VARIABLE, PATIENCE_VARIABLE};
 
 use super::expand::expand;
 use super::paths::PathMap;
 use super::roles;
 use crate::options::Engine;
 
-/// Host variables that containers inherit unless the engine is a command of the user's: what programs need to find their locale,
-/// libraries, devices, proxies and caches. An entry that ends in `*` is a prefix.
+/// Host variables that containers inherit, unless the engine is the user's own command. With them, programs find their
+/// locale, libraries, devices, proxies and caches. An entry that ends in `*` is a prefix.
 const INHERITED: &[&str] = &[
     "HOME",
     "USER",
@@ -43,31 +44,34 @@ const INHERITED: &[&str] = &[
     "RUST_BACKTRACE",
 ];
 
-/// Host variables that no container inherits: they would point it at another cluster or another node.
+/// Settings of downloads, which every container inherits: the user's cache and patience are meant for this node, too.
+const OF_DOWNLOADS: [&str; 2] = [CACHE_VARIABLE, PATIENCE_VARIABLE];
+
+/// Host variables that no container inherits, but for those above: they would point it at another cluster or another node.
 const NEVER_INHERITED: &[&str] =
     &["KUBECONFIG", "KUBERNETES_*", "LONGBOAT_*", "PATH", "PWD", "OLDPWD", "SHLVL", "_"];
 
-/// What is the same for every container of a node.
+/// Settings that all containers of a node share.
 #[derive(Debug)]
 pub(crate) struct Host {
-    /// Holds the links of the roles; first in PATH.
+    /// The folder with the links of the roles; first in PATH.
     pub(crate) bin_dir: PathBuf,
-    /// The PATH that the node was started with.
+    /// The PATH of the node's own process.
     pub(crate) path: String,
-    /// What containers inherit.
+    /// The host variables that containers inherit.
     pub(crate) inherited: Vec<(String, String)>,
-    /// What `vllm` is.
+    /// The program that runs as `vllm`.
     pub(crate) engine: Engine,
-    /// Whether models may be taken from this machine only.
+    /// Whether models may only come from this machine.
     pub(crate) offline: bool,
-    /// Marks the node's processes for the reaper.
+    /// The id that marks the node's processes for the reaper.
     pub(crate) node_id: String,
-    /// The secret of engines that exchange KV caches: other users of the machine do not have it.
+    /// The secret that engines need to exchange KV caches, so that other users of the machine cannot.
     pub(crate) kv_token: String,
 }
 
 impl Host {
-    /// Takes the variables that this process was started with.
+    /// Collects the settings from this process's variables.
     pub(crate) fn new(
         bin_dir: PathBuf,
         engine: Engine,
@@ -80,6 +84,13 @@ impl Host {
         for (key, value) in variables {
             if key == "PATH" {
                 path = value;
+            } else if key == CACHE_VARIABLE && !value.is_empty() {
+                // Containers start in other folders.
+                let value =
+                    std::path::absolute(&value).map_or(value, |path| path.to_string_lossy().into_owned());
+                inherited.push((key, value));
+            } else if OF_DOWNLOADS.contains(&key.as_str()) {
+                inherited.push((key, value));
             } else if !listed(NEVER_INHERITED, &key)
                 && (matches!(engine, Engine::Command(_)) || listed(INHERITED, &key))
             {
@@ -95,7 +106,7 @@ fn listed(list: &[&str], key: &str) -> bool {
     list.iter().any(|entry| entry.strip_suffix('*').map_or(*entry == key, |prefix| key.starts_with(prefix)))
 }
 
-/// What is the same for every container of a pod.
+/// Settings that all containers of a pod share.
 #[derive(Debug, Clone)]
 pub(crate) struct PodSite {
     pub(crate) pod_name: String,
@@ -103,7 +114,7 @@ pub(crate) struct PodSite {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) api_host: String,
     pub(crate) api_port: String,
-    /// Local folders of the pod's volumes.
+    /// The local folders of the pod's volumes.
     pub(crate) volumes: BTreeMap<String, PathBuf>,
 }
 
@@ -117,7 +128,7 @@ pub(crate) struct Launch {
     paths: PathMap,
 }
 
-/// Why a container has nothing to run; shown as the waiting reason `NoLocalRole`.
+/// Why a container has no command to run; shown as the waiting reason `NoLocalRole`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LaunchError {
     #[error(
@@ -136,8 +147,8 @@ pub(crate) enum LaunchError {
     EmptyExec,
 }
 
-/// Makes the command line of a container. `env` is the manifest's, with paths not rewritten yet; `scratch` is where the
-/// process starts when the manifest's working directory does not exist here.
+/// Builds the command line of a container. `env` comes from the manifest, and its paths are not rewritten yet. The process
+/// starts in `scratch` if the manifest's working directory does not exist here.
 pub(crate) fn launch(
     host: &Host,
     site: &PodSite,
@@ -182,7 +193,7 @@ pub(crate) fn launch(
 }
 
 impl Launch {
-    /// The command line of an exec probe or hook in this container.
+    /// Builds the command line of an exec probe or hook in this container.
     pub(crate) fn exec(&self, host: &Host, command: &[String]) -> Result<Self, LaunchError> {
         let (first, more) = command.split_first().ok_or(LaunchError::EmptyExec)?;
         let search = self.env.get("PATH").map_or(host.path.as_str(), String::as_str);
@@ -198,7 +209,8 @@ impl Launch {
 }
 
 impl Launch {
-    /// Lets another program of this machine start this one. False, and nothing changes, where it is not there.
+    /// Starts this program through another program of this machine. Changes nothing and returns `false` if that program does
+    /// not exist.
     pub(crate) fn lead_by(&mut self, program: &str, arguments: &[&str], host: &Host) -> bool {
         let Some(found) = find_in(&host.path, program) else { return false };
         let led = std::mem::replace(&mut self.program, found).to_string_lossy().into_owned();
@@ -208,8 +220,8 @@ impl Launch {
     }
 }
 
-/// The program that a command's first word names, arguments that go before the others, and how many of the others it
-/// stands for.
+/// Finds the program for a command's first word. Returns the program, the arguments that precede the others, and how many of
+/// the other words it replaces.
 fn resolve(
     host: &Host,
     first: &str,
@@ -228,7 +240,8 @@ fn resolve(
     }
     let found = if first.contains('/') {
         let path = PathBuf::from(paths.rewrite(first));
-        // Images agree on /bin and /usr/bin less than manifests assume: the name decides where the path does not exist.
+        // Images disagree on `/bin` and `/usr/bin`, so manifests may have the wrong one. If the path does not exist, the
+        // name decides.
         if executable(&path) { Some(path) } else { standard_program(&path, search) }
     } else {
         find_in(search, first)
@@ -236,7 +249,7 @@ fn resolve(
     found.map(|program| (program, &[][..], 0))
 }
 
-/// `/bin/bash` where bash is elsewhere. Only for the folders of system programs.
+/// Looks for a program such as `/bin/bash` elsewhere in the search path. Only applies to the standard folders of programs.
 fn standard_program(path: &Path, search: &str) -> Option<PathBuf> {
     let folder = path.parent()?.to_str()?;
     matches!(folder, "/bin" | "/usr/bin" | "/usr/local/bin")
@@ -256,9 +269,9 @@ fn executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// KServe's modelcar containers run a shell inside the model's own image, which is not here. The init container
-/// becomes a fetch of that image into the volume that the model server mounts; the other one only has to stay.
-/// KServe: pkg/utils/storage.go ConfigureModelcarToContainer.
+/// Replaces KServe's modelcar containers, which run a shell inside the model's own image: the image does not exist here. The
+/// init container becomes a download of that image into the volume that the model server mounts. The other container only
+/// has to keep running. KServe: pkg/utils/storage.go ConfigureModelcarToContainer.
 fn modelcar(
     host: &Host,
     site: &PodSite,
@@ -277,7 +290,7 @@ fn modelcar(
     }
 }
 
-/// The variables of a process: what the host gives, what the manifest says, and what the node adds.
+/// Builds the variables of a process from the host's variables, the manifest's, and the node's.
 fn environment(
     host: &Host,
     site: &PodSite,
@@ -293,7 +306,7 @@ fn environment(
         ("KUBERNETES_SERVICE_HOST", site.api_host.clone()),
         ("KUBERNETES_SERVICE_PORT", site.api_port.clone()),
         ("KUBECONFIG", site.kubeconfig.to_string_lossy().into_owned()),
-        // Without DNS, ranks meet at a number: asking again whose name it is only costs time.
+        // There is no DNS, so ranks meet at an IP address. Further attempts to resolve it would only cost time.
         ("DP_ADDRESS_RESOLVE_ATTEMPTS", "1".to_owned()),
     ];
     env.extend(defaults.map(|(key, value)| (key.to_owned(), value)));
@@ -307,8 +320,8 @@ fn environment(
         ("LONGBOAT_KV_TOKEN", host.kv_token.clone()),
     ];
     env.extend(added.map(|(key, value)| (key.to_owned(), value)));
-    // A simulator serves no weights, so none are fetched, and the role logs that. Those of a real engine are kept for the next
-    // run and for other services.
+    // The simulator needs no weights, so the download is skipped, which the role logs. Weights for a real engine are cached
+    // for the next run and for other services.
     let fetch = match host.engine {
         Engine::Simulator => "skip",
         _ if host.offline => "offline",
@@ -426,6 +439,21 @@ mod tests {
         let real = host(Engine::Command("my-engine".into()));
         assert!(real.inherited.iter().any(|(key, _)| key == "SECRET_OF_HOST"));
         assert!(!real.inherited.iter().any(|(key, _)| key == "KUBECONFIG"));
+    }
+
+    #[test]
+    fn downloads_have_the_cache_and_the_patience_of_the_user() {
+        let variables = [
+            ("LONGBOAT_CACHE", "models"),
+            ("LONGBOAT_FETCH_PATIENCE", "7"),
+            ("LONGBOAT_FETCH_PROGRESS", "/elsewhere"),
+        ];
+        let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let host = Host::new("/lb/bin".into(), Engine::Simulator, false, "node-1".into(), variables);
+        let cache = std::env::current_dir().unwrap().join("models").display().to_string();
+        let expected = [("LONGBOAT_CACHE", cache.as_str()), ("LONGBOAT_FETCH_PATIENCE", "7")];
+        let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(host.inherited, expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::LifecycleHandler;
 use super::process;
 use crate::probe::{self, Target};
 
-/// Runs a hook to its end. The caller bounds its time.
+/// Runs a hook to its end. The caller limits its time.
 pub(crate) async fn run(handler: &LifecycleHandler, target: &Target) -> Result<(), String> {
     if let Some(action) = &handler.exec {
         let command = action.command.clone().unwrap_or_default();

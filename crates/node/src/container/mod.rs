@@ -1,4 +1,4 @@
-//! One container: what it runs, with which environment and paths, as which process, and its log.
+//! A single container: its command, environment, paths, process and log.
 
 pub(crate) mod env;
 pub(crate) mod exec;

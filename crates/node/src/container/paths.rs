@@ -1,27 +1,27 @@
-//! Mount paths, rewritten to the folders that stand in for them.
+//! Rewriting of mount paths to local folders.
 //!
-//! There is no mount namespace, so `/mnt/models` in a manifest has to become the folder of that volume wherever the
-//! manifest says it. The rule, for every element of command and args (a whole script is one element), for env values,
-//! `workingDir`, and the commands of hooks and exec probes, after `$(NAME)` references were expanded:
+//! There is no mount namespace, so each `/mnt/models` in a manifest must become the folder of that volume. The rule applies
+//! to every element of command and args (a whole script is one element), to env values, to `workingDir`, and to the commands
+//! of hooks and exec probes. It applies after the expansion of `$(NAME)` references:
 //!
-//! * an occurrence of a mount path counts when it starts where a path can start: at the beginning of the text, or after
-//!   a character that is not part of a path (`=`, a quote, a space, `:`, `,`, …), or after `file://`;
-//! * and when it ends where a path component ends: at the end of the text or before anything but a letter, a digit, one
-//!   of `_ - . + @ % ~`, or a shell expansion or glob (`$ { * ? [`);
+//! * an occurrence of a mount path counts when it starts where a path can start: at the beginning of the text, or after a
+//!   character that is not part of a path (`=`, a quote, a space, `:`, `,`, …), or after `file://`;
+//! * and when it ends where a path component ends: at the end of the text or before anything but a letter, a digit, one of
+//!   `_ - . + @ % ~`, or a shell expansion or glob (`$ { * ? [`);
 //! * of several mount paths that match, the longest wins.
 //!
-//! So with `/models` mounted, `--dir=/models/x` and `"/models"` change; `publishers/ns/models/m`, `hf://models`,
-//! `/models-2`, `${HOME}/models` do not. Text is rewritten once: a result is never searched again.
+//! For example, if `/models` is mounted, `--dir=/models/x` and `"/models"` change, but `publishers/ns/models/m`,
+//! `hf://models`, `/models-2`, `${HOME}/models` do not. Text is rewritten once: the result is not searched again.
 
 /// The mounts of one container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathMap {
-    /// Mount path and local path; longer mount paths first.
+    /// Pairs of mount path and local path, longer mount paths first.
     entries: Vec<(String, String)>,
 }
 
 impl PathMap {
-    /// Takes pairs of mount path and local path. A mount at `/` is left out: everything would match.
+    /// Creates a map from pairs of mount path and local path. Ignores a mount at `/`, which would match everything.
     pub fn new(entries: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut entries: Vec<_> = entries
             .into_iter()
@@ -50,7 +50,7 @@ impl PathMap {
         out
     }
 
-    /// The local path for a path that is exactly a mount path or below one.
+    /// Returns the local path of a path that is a mount path or below a mount path.
     pub fn local(&self, path: &str) -> Option<String> {
         self.matching(path, 0).map(|(mount, local)| format!("{local}{}", &path[mount.len()..]))
     }

@@ -1,4 +1,4 @@
-//! A container's process: its own process group, its output in the container's log.
+//! The process of a container. It has its own process group, and its output goes to the container's log.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -13,16 +13,16 @@ use super::launch::Launch;
 use super::log::{LogWriter, Stream};
 use crate::reaper::{Reaper, Registration};
 
-/// How long the rest of the output is read after the process ended. A process that left its group may hold the pipe
+/// How long to read the remaining output after the process has ended. A process that has left the group may keep the pipe
 /// open for ever.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit {
-    /// The exit code, or 128 and the signal as a shell and containerd have it.
+    /// The exit code, or 128 plus the signal, as in a shell and in containerd.
     pub(crate) code: i32,
-    /// The signal that ended it.
+    /// The signal that ended the process.
     pub(crate) signal: Option<i32>,
 }
 
@@ -43,17 +43,17 @@ pub(crate) struct Process {
     _registration: Option<Registration>,
 }
 
-/// A process group that can be signalled.
+/// A process group, to which signals can be sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group(pub(super) Option<Pid>);
 
 impl Group {
-    /// Its number, by which the system lists its processes.
+    /// The group's number, by which the system lists its processes.
     pub(crate) fn number(self) -> Option<i32> {
         self.0.map(|pid| pid.as_raw_nonzero().get())
     }
 
-    /// Signals every process of the group. A group that is gone is no error.
+    /// Sends a signal to every process of the group. Ignores a group that no longer exists.
     pub(crate) fn signal(self, signal: Signal) {
         if let Some(pid) = self.0
             && let Err(error) = kill_process_group(pid, signal)
@@ -65,7 +65,7 @@ impl Group {
 }
 
 impl Process {
-    /// Starts a process with its output going to `log`.
+    /// Starts a process whose output goes to `log`.
     pub(crate) fn spawn(launch: &Launch, log: &LogWriter, reaper: Option<&Reaper>) -> io::Result<Self> {
         let mut child = command(launch).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
@@ -80,7 +80,7 @@ impl Process {
         Ok(Self { child, group: KillOnDrop(Group(pid)), output, _registration: registration })
     }
 
-    /// The process group, to be signalled while [`wait`](Self::wait) is pending.
+    /// Returns the process group, so that the caller can signal it while [`wait`](Self::wait) is pending.
     pub(crate) fn group(&self) -> Group {
         self.group.0
     }
@@ -90,9 +90,9 @@ impl Process {
         self.child.wait().await.map(Exit::from)
     }
 
-    /// Ends what the process left behind, and reads the rest of its output.
+    /// Ends the processes that the main process left behind, and reads the rest of its output.
     ///
-    /// As when the first process of a container ends: the others end with it.
+    /// The end of a container's first process also ends the others, as in a container runtime.
     pub(crate) async fn finish(mut self) {
         drop(self.group);
         let drained = async { while self.output.join_next().await.is_some() {} };
@@ -102,11 +102,11 @@ impl Process {
     }
 }
 
-/// What a hook or an exec probe said.
+/// The result of a hook or an exec probe.
 #[derive(Debug)]
 pub(crate) struct ExecOutput {
     pub(crate) exit: Exit,
-    /// At most 10 KiB of stdout and stderr, as the kubelet keeps of a probe.
+    /// At most 10 KiB of stdout and stderr, as in the kubelet.
     pub(crate) output: String,
 }
 
@@ -124,7 +124,7 @@ pub(crate) async fn exec(launch: &Launch, reaper: Option<&Reaper>) -> io::Result
     Ok(ExecOutput { exit: exit?.into(), output })
 }
 
-/// Nothing of a group survives its owner.
+/// Kills the process group when dropped.
 #[derive(Debug)]
 pub(super) struct KillOnDrop(pub(super) Group);
 
@@ -137,14 +137,14 @@ impl Drop for KillOnDrop {
 async fn read_some(source: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
     let mut kept = Vec::new();
     if let Some(mut source) = source {
-        // Output is for messages only: what cannot be read is not worth failing for.
+        // The output is only for messages, so read errors are ignored.
         let _ = (&mut source).take(limit).read_to_end(&mut kept).await;
         let _ = tokio::io::copy(&mut source, &mut tokio::io::sink()).await;
     }
     kept
 }
 
-/// The command of a process in a group of its own, without input.
+/// Prepares the command of a process in a process group of its own, without input.
 pub(super) fn command(launch: &Launch) -> Command {
     let mut command = Command::new(&launch.program);
     command

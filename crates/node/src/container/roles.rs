@@ -1,22 +1,22 @@
-//! Which images and entry points have a role in the `longboat` executable.
+//! Images and entry points that are roles of the `longboat` executable.
 //!
-//! The node's `bin` folder holds one link to the executable for each name in [`LINKS`]; the executable chooses its role
-//! by the name that it was started under. Adding an image is one line in `IMAGES`, adding a name is one in [`LINKS`].
+//! The node's `bin` folder has one link to the executable for each name in [`LINKS`]. The executable chooses its role by the
+//! name under which it was started. To add an image, add one line to `IMAGES`; to add a name, add it to [`LINKS`].
 
 /// The names under which the executable is linked into the `bin` folder.
 pub const LINKS: &[&str] =
     &["longboat", "vllm", "epp", "pd-sidecar", "storage-initializer", "llm-d-inference-sim"];
 
-/// Entry points whose file name is not the name of a link. An entry point with the file name of a link, in whatever
-/// folder, runs that link.
+/// Entry points whose file name differs from the name of their link. An entry point in any folder whose file name is the
+/// name of a link runs that link.
 const ENTRY_POINTS: &[(&str, &str)] = &[
     ("/storage-initializer/scripts/initializer-entrypoint", "storage-initializer"),
     ("/app/routing-sidecar", "pd-sidecar"),
     ("/app/llm-d-routing-sidecar", "pd-sidecar"),
 ];
 
-/// What an image runs when the container names no command: repository name (without registry, folders and tag), link,
-/// and arguments that its entry point has before those of the container.
+/// What an image runs if the container has no command: the repository name (without registry, folders and tag), the link,
+/// and the arguments that its entry point puts before those of the container.
 const IMAGES: &[(&str, &str, &[&str])] = &[
     ("storage-initializer", "storage-initializer", &[]),
     ("kserve-storage-initializer", "storage-initializer", &[]),
@@ -34,7 +34,7 @@ const IMAGES: &[(&str, &str, &[&str])] = &[
     ("longboat", "longboat", &[]),
 ];
 
-/// The link that runs an entry point, or none where the entry point is no role.
+/// Returns the link that runs an entry point, or `None` if the entry point is not a role.
 pub fn for_entry_point(command: &str) -> Option<&'static str> {
     if let Some((_, link)) = ENTRY_POINTS.iter().find(|(path, _)| *path == command) {
         return Some(link);
@@ -43,19 +43,19 @@ pub fn for_entry_point(command: &str) -> Option<&'static str> {
     LINKS.iter().find(|link| **link == name).copied()
 }
 
-/// The link and leading arguments that an image runs by itself, or none where the image is not known.
+/// Returns the link and the leading arguments of an image, or `None` if the image is unknown.
 pub fn for_image(image: &str) -> Option<(&'static str, &'static [&'static str])> {
     let name = repository_name(image);
     IMAGES.iter().find(|(image, ..)| *image == name).map(|(_, link, args)| (*link, *args))
 }
 
-/// `ghcr.io/llm-d/epp:v1@sha256:…` is `epp`.
+/// Returns the last part of an image's name: `ghcr.io/llm-d/epp:v1@sha256:…` becomes `epp`.
 fn repository_name(image: &str) -> &str {
     let last = image.split('@').next().unwrap_or(image).rsplit('/').next().unwrap_or(image);
     last.split(':').next().unwrap_or(last)
 }
 
-/// The images that are known, for a message to the user.
+/// Lists the known images for a message to the user.
 pub fn known_images() -> String {
     let names: Vec<_> = IMAGES.iter().map(|(image, ..)| *image).collect();
     names.join(", ")

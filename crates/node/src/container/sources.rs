@@ -1,4 +1,4 @@
-//! The ConfigMaps and Secrets that a pod refers to, read once for each preparation of a container.
+//! The ConfigMaps and Secrets that a pod refers to. They are read once per preparation of a container.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
 
-/// Objects of one namespace by name; a name that was looked up and does not exist is there with `None`.
+/// Objects of one namespace by name. The value is `None` if the object does not exist.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     config_maps: BTreeMap<String, Option<ConfigMap>>,
@@ -21,7 +21,7 @@ pub(crate) struct Wanted {
 }
 
 impl Sources {
-    /// Reads what is wanted and not read yet.
+    /// Reads the objects in `wanted` that were not read yet.
     pub(crate) async fn load(
         &mut self,
         client: &Client,

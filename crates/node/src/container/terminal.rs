@@ -1,4 +1,4 @@
-//! A pseudo-terminal: the near end is read and written here, the far end is a process's.
+//! A pseudo-terminal: the node has the master side, the process has the slave side.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The near end.
+/// The master side.
 #[derive(Debug)]
 pub(super) struct Terminal(AsyncFd<OwnedFd>);
 
@@ -25,7 +25,7 @@ pub(super) struct Reader(Arc<Terminal>);
 pub(super) struct Writer(Arc<Terminal>);
 
 impl Terminal {
-    /// A terminal, and its far end.
+    /// Opens a terminal. Returns the master side and the slave side.
     pub(super) fn open() -> io::Result<(Self, OwnedFd)> {
         let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&near)?;
@@ -76,7 +76,7 @@ impl AsyncRead for Reader {
                     buffer.advance(count);
                     return Poll::Ready(Ok(()));
                 }
-                // The far end is closed: that is how a terminal ends.
+                // A closed slave side reads as this error: the terminal has ended.
                 Ok(Err(error)) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
                     return Poll::Ready(Ok(()));
                 }

@@ -1,7 +1,7 @@
-//! PersistentVolumeClaims: each is bound to a folder of the state directory.
+//! PersistentVolumeClaims. The controller binds each claim to a folder of the state directory.
 //!
-//! A claim that names a volume or a label selector asks for one particular disk, which a machine without a storage
-//! provider does not have: it stays Pending, and an event says so.
+//! A claim with a volume name or a label selector asks for a particular disk. A machine without a storage provider does not
+//! have it, so such a claim stays Pending, and an event says so.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::cache::Cache;
 use crate::events::{Component, Recorder, Severity, reference};
 use crate::private;
 
-/// Keeps a claim while pods use it.
+/// The finalizer that keeps a claim while pods use it.
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
-/// Keeps a volume while it is bound.
+/// The finalizer that keeps a volume while it is bound.
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
-/// Marks the volumes that were made here.
+/// Marks the volumes that this controller created.
 const PROVISIONER: &str = "longboat.local/folder";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
@@ -36,7 +36,7 @@ struct Claims {
     cache: Cache<PersistentVolumeClaim>,
     pods: Cache<Pod>,
     recorder: Recorder,
-    /// Holds a folder for each namespace's claims.
+    /// The folder that holds one folder of claims per namespace.
     folders: PathBuf,
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn run(
     cancel: CancellationToken,
 ) {
     let own = triggers(&caches.claims, |claim: &PersistentVolumeClaim| [key_of(claim)]);
-    // A pod that is gone may have been the last user of its claims.
+    // A deleted pod may have been the last user of its claims.
     let pods = triggers(&caches.pods, |pod: &Pod| claims_of(pod));
     caches.pods.ready().await;
     let claims = Claims { client, cache: caches.claims, pods: caches.pods, recorder, folders };
@@ -181,7 +181,7 @@ impl Claims {
         Ok(())
     }
 
-    /// Lets a claim go when no pod uses it, and with it its folder.
+    /// Deletes the folder of a deleted claim and removes its finalizer, once no pod uses the claim.
     async fn release(&self, key: &Key, claim: &PersistentVolumeClaim) -> Result<(), kube::Error> {
         let is_used = |pod: &Arc<Pod>| {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());

@@ -1,7 +1,8 @@
-//! EndpointSlices: where the pods behind a Service are.
+//! EndpointSlices: the addresses of the pods behind a Service.
 //!
-//! Kubernetes: pkg/controller/endpointslice. A Service has one slice for each way in which its port names resolve on its
-//! pods, which is nearly always one. Names are derived rather than random, so that a restart finds its slices.
+//! Kubernetes: pkg/controller/endpointslice. The port names of a Service may resolve to different port numbers on different
+//! pods. A Service has one slice for each such set of port numbers, which is nearly always one. The names of slices are
+//! derived, not random, so that the controller finds them after a restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,7 +78,8 @@ impl Reconcile for Slices {
                 && slice.metadata.namespace.as_ref() == Some(&key.namespace)
                 && slice.labels().get(SERVICE_NAME) == Some(&key.name)
         });
-        // A Service that is gone, or selects nothing, has no slices of ours. What it owned is collected as garbage.
+        // A deleted Service, or one without a selector, has no slices. The garbage collector deletes the slices that it
+        // owned.
         let Some(service) = self.caches.services.get(&key.namespace, &key.name) else { return Ok(None) };
         if service.metadata.deletion_timestamp.is_some() {
             return Ok(None);
@@ -88,7 +90,7 @@ impl Reconcile for Slices {
             match existing.iter().find(|live| live.name_any() == name) {
                 None => match api.create(&PostParams::default(), slice).await {
                     Ok(_) => {}
-                    // The cache is behind; it will call again.
+                    // The cache is behind; its next change triggers another reconcile.
                     Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => {}
                     Err(error) => return Err(error),
                 },
@@ -117,7 +119,7 @@ impl Reconcile for Slices {
     }
 }
 
-/// Whether a live slice says what it should. Labels that others added are theirs.
+/// Whether a live slice has the desired content. Labels that others have added do not count.
 fn same(live: &EndpointSlice, wanted: &EndpointSlice) -> bool {
     live.endpoints == wanted.endpoints
         && live.ports.iter().flatten().eq(wanted.ports.iter().flatten())
@@ -125,7 +127,7 @@ fn same(live: &EndpointSlice, wanted: &EndpointSlice) -> bool {
         && wanted.labels().iter().all(|(key, value)| live.labels().get(key) == Some(value))
 }
 
-/// The slices of a Service.
+/// Returns the desired slices of a Service.
 fn desired(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSlice> {
     let spec = service.spec.clone().unwrap_or_default();
     if spec.selector.as_ref().is_none_or(BTreeMap::is_empty) || spec.type_.as_deref() == Some("ExternalName")
@@ -213,7 +215,7 @@ fn endpoint(pod: &Pod, publish_all: bool) -> Option<Endpoint> {
     })
 }
 
-/// The Service's ports as they are on this pod; a port whose name the pod does not have is left out.
+/// Returns the Service's ports with their numbers on this pod. Omits a port whose name the pod does not have.
 fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
     let spec = service.spec.as_ref();
     let ports = spec.into_iter().flat_map(|spec| spec.ports.iter().flatten());

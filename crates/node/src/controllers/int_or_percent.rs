@@ -1,8 +1,8 @@
-//! `25%` or `1`. Kubernetes: apimachinery/pkg/util/intstr.
+//! Values such as `25%` or `1`. Kubernetes: apimachinery/pkg/util/intstr.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// The number that a value means of `total`; a percentage is rounded up or down.
+/// Resolves a value to a number. A percentage refers to `total`, and is rounded up or down.
 pub(super) fn resolve(value: Option<&IntOrString>, default: &str, total: i32, round_up: bool) -> i32 {
     let text = match value {
         Some(IntOrString::Int(number)) => return *number,

@@ -1,8 +1,9 @@
-//! What a cluster has besides kubelets: controllers for workloads, endpoints and namespaces, a scheduler, and a proxy for
-//! cluster IPs.
+//! The parts of a cluster besides kubelets: controllers for workloads, endpoints and namespaces, a scheduler, and a proxy
+//! for cluster IPs.
 //!
-//! Each is level-triggered: a change only says which object to reconcile, and what is done follows from the caches alone.
-//! Each writes only what differs, so it writes nothing to an unchanged world, also after a restart.
+//! Each controller is level-triggered: a watch event only names the object to reconcile, and the actions follow from the
+//! caches alone. Each controller writes only differences. So a reconcile without changes writes nothing, also after a
+//! restart.
 
 mod autoscaler;
 mod claims;
@@ -40,7 +41,7 @@ use crate::cache::{Cache, Change};
 use crate::events::Recorder;
 use queue::{Key, Trigger};
 
-/// The watched kinds.
+/// The caches of the watched kinds.
 #[derive(Debug, Clone)]
 pub(crate) struct Caches {
     pub(crate) pods: Cache<Pod>,
@@ -58,17 +59,17 @@ pub(crate) struct Caches {
     pub(crate) nodes: Cache<Node>,
 }
 
-/// What controllers have to know of the machine.
+/// Facts about the machine that controllers need.
 pub(crate) struct Machine<'a> {
-    /// The Node object's name.
+    /// The name of the Node object.
     pub(crate) node: &'a str,
-    /// The authority of the API server's certificate.
+    /// The CA certificate of the API server.
     pub(crate) ca_pem: Option<String>,
-    /// Holds a folder for each namespace's claims.
+    /// The folder that holds one folder of claims per namespace.
     pub(crate) claims_dir: &'a Path,
 }
 
-/// Starts every controller into `tasks`.
+/// Spawns every controller in `tasks`.
 pub(crate) fn spawn(
     tasks: &mut JoinSet<()>,
     client: &Client,
@@ -105,7 +106,7 @@ pub(crate) fn spawn(
     tasks.spawn(service_proxy::run(caches.clone(), cancel.clone()));
 }
 
-/// Turns changes of one kind into what a controller has to look at.
+/// Turns changes of one kind into the keys that a controller must reconcile.
 fn triggers<K, I>(
     cache: &Cache<K>,
     keys: impl Fn(&K) -> I + Send + 'static,
@@ -132,24 +133,24 @@ where
     })
 }
 
-/// The key of an object.
+/// Returns the key of an object.
 fn key_of<K: Resource>(object: &K) -> Key {
     let meta = object.meta();
     Key { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
 }
 
-/// The reference that says which object controls this one.
+/// Returns the reference to the object's controller.
 fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
     object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// The key of the controlling object, if it is of this kind.
+/// Returns the key of the object's controller, if the controller has this kind.
 fn owner_key<K: Resource>(object: &K, kind: &str) -> Option<Key> {
     let owner = controller_of(object).filter(|owner| owner.kind == kind)?;
     Some(Key { namespace: object.meta().namespace.clone().unwrap_or_default(), name: owner.name.clone() })
 }
 
-/// A reference by which `owner` controls another object.
+/// Returns a reference that makes `owner` the controller of another object.
 fn control_by<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -161,13 +162,13 @@ fn control_by<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     }
 }
 
-/// Now, in the whole seconds that the wire has.
+/// Returns the current time in whole seconds, the precision of the API.
 fn now() -> Time {
     let now = Timestamp::now();
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// Whether the pod's Ready condition holds, and since when.
+/// Returns since when the pod's Ready condition is true, or `None` if it is not.
 fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let ready =

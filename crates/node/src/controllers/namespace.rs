@@ -1,4 +1,4 @@
-//! What every namespace has: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`.
+//! The objects that every namespace has: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) async fn run(client: Client, caches: Caches, ca_pem: Option<String>, 
     let own = triggers(&caches.namespaces, |namespace: &Namespace| {
         [Key { namespace: String::new(), name: namespace.metadata.name.clone().unwrap_or_default() }]
     });
-    // Only the two names are watched, and only that they are there.
+    // The watches select these two names, and only fetch metadata.
     let accounts = of_name(&client, Selection::of::<ServiceAccount>(), "default");
     let bundles = of_name(&client, Selection::of::<ConfigMap>(), ROOT_CA);
     let changes = stream::select(own, stream::select(accounts, bundles));
@@ -39,7 +39,7 @@ pub(super) async fn run(client: Client, caches: Caches, ca_pem: Option<String>, 
     Box::pin(queue::run(defaults, changes, cancel)).await;
 }
 
-/// The namespaces in which an object of this name changes or goes.
+/// Watches the objects of this name. Returns triggers for their namespaces.
 fn of_name(client: &Client, all: Selection, name: &str) -> impl Stream<Item = Trigger> + Send + use<> {
     let named = all.fields(format!("metadata.name={name}")).metadata_only();
     longboat_watch::events(client, &named).filter_map(|event| async {
@@ -106,7 +106,7 @@ impl Reconcile for Defaults {
     }
 }
 
-/// Another writer may have been first.
+/// Treats an object that already exists as created: another writer may have been first.
 fn created<K>(result: Result<K, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => Ok(()),

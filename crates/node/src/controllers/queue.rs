@@ -1,4 +1,5 @@
-//! The loop of a controller: one object at a time, each at most once in the queue, again later when it failed.
+//! The work queue of a controller. Each object is in the queue at most once, one object is reconciled at a time, and
+//! failures are retried later.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -11,29 +12,29 @@ use tokio_util::sync::CancellationToken;
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-/// Which object to look at.
+/// The key of an object to reconcile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) namespace: String,
     pub(super) name: String,
 }
 
-/// Why to look.
+/// The reason for a reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trigger {
     One(Key),
     All,
 }
 
-/// What a controller does.
+/// A controller.
 pub(super) trait Reconcile: Send {
-    /// For log lines.
+    /// The name for log messages.
     const NAME: &'static str;
 
-    /// Every object there is to look at.
+    /// Returns the keys of all objects of the controller.
     fn all(&self) -> Vec<Key>;
 
-    /// Brings one object to what it should be. Answers when to look again even if nothing changes.
+    /// Reconciles one object. Returns the time until the next reconcile if nothing changes before.
     fn reconcile(&mut self, key: &Key) -> impl Future<Output = Result<Option<Duration>, kube::Error>> + Send;
 }
 
@@ -49,7 +50,7 @@ pub(super) async fn run<R: Reconcile>(
     loop {
         let next = due.iter().min_by_key(|(_, at)| **at).map(|(key, at)| (key.clone(), *at));
         tokio::select! {
-            // Changes first: what is looked at then is as new as can be.
+            // Changes come first, so that each reconcile sees the newest state.
             biased;
             () = cancel.cancelled() => return,
             trigger = triggers.next() => match trigger {
@@ -71,7 +72,7 @@ pub(super) async fn run<R: Reconcile>(
                     }
                     Err(error) => {
                         let wait = retries.get(&key).map_or(FIRST_RETRY, |wait| (*wait * 2).min(LONGEST_RETRY));
-                        // A conflict is how an old cache shows, and passes with the next change.
+                        // A conflict means that the cache was old; the next change resolves it.
                         tracing::debug!(%error, controller = R::NAME, namespace = key.namespace, name = key.name, "again in {wait:?}");
                         retries.insert(key.clone(), wait);
                         due.insert(key, Instant::now() + wait);

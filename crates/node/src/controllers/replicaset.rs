@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as wanted.
+//! ReplicaSets: run the desired number of pods.
 //!
 //! Kubernetes: pkg/controller/replicaset. Pods without an owner are not adopted.
 
@@ -22,15 +22,15 @@ use super::queue::{self, Key, Reconcile};
 use super::{Caches, control_by, controller_of, key_of, now, owner_key, ready_since, triggers};
 use crate::events::{Component, Recorder, Severity, reference};
 
-/// How long the cache may take to show a write; after that the write is taken for lost.
+/// How long the cache may take to show a write. After that, the write counts as lost.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct ReplicaSets {
     client: Client,
     caches: Caches,
     recorder: Recorder,
-    /// Pods that were created or deleted, by their set's uid, and that the cache does not show so yet. Without it a set
-    /// that is looked at twice before the watch catches up would get its pods twice.
+    /// Pods that were created or deleted but that the cache does not show yet, by the uid of their set. Without this, a set
+    /// that is reconciled twice before the watch catches up would get its pods twice.
     unseen: HashMap<String, Unseen>,
 }
 
@@ -109,7 +109,7 @@ impl Reconcile for ReplicaSets {
 }
 
 impl Unseen {
-    /// Forgets what the cache shows by now. True while something is left.
+    /// Removes the entries that the cache now shows. Returns `true` while entries are left.
     fn settle(&mut self, pods: &[Arc<Pod>]) -> bool {
         let present: HashMap<&str, bool> = pods.iter().map(|pod| (pod_uid(pod), is_active(pod))).collect();
         let fresh = |since: &Instant| since.elapsed() < PATIENCE;
@@ -145,7 +145,7 @@ impl ReplicaSets {
                     return Err(error);
                 }
             };
-            // The watch may have been quicker than the answer.
+            // The watch event may have arrived before the response.
             if self.caches.pods.get(&pod.namespace().unwrap_or_default(), &pod.name_any()).is_none() {
                 let unseen = self.unseen.entry(set.uid().unwrap_or_default()).or_default();
                 unseen.created.insert(pod.uid().unwrap_or_default(), Instant::now());
@@ -205,7 +205,7 @@ impl ReplicaSets {
         Ok(())
     }
 
-    /// Writes the status if it differs. Answers when a pod becomes available by the passing of time.
+    /// Writes the status if it has changed. Returns the time until the next pod becomes available.
     async fn write_status(
         &self,
         set: &ReplicaSet,
@@ -228,7 +228,7 @@ impl ReplicaSets {
     }
 }
 
-/// A merge patch keeps what it does not name, so a list that became empty is named.
+/// Includes empty fields as null, because a merge patch does not remove fields that it omits.
 fn full(status: &ReplicaSetStatus) -> serde_json::Value {
     let mut value = json!(status);
     for field in
@@ -258,7 +258,8 @@ fn pod_from(set: &ReplicaSet) -> Pod {
     }
 }
 
-/// What goes first sorts first. Kubernetes: pkg/controller/controller_utils.go ActivePodsWithRanks.
+/// Returns a sort key: pods with lower ranks are removed first. Kubernetes: pkg/controller/controller_utils.go
+/// ActivePodsWithRanks.
 fn removal_rank(pod: &Pod) -> impl Ord + use<> {
     let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -287,7 +288,7 @@ fn removal_rank(pod: &Pod) -> impl Ord + use<> {
     )
 }
 
-/// When a pod is, or will be, available: ready for `minReadySeconds`.
+/// Returns the time at which a pod is or will be available, which means ready for `minReadySeconds`.
 pub(super) fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
     let wait = jiff::SignedDuration::from_secs(i64::from(min_ready_seconds));
     ready_since(pod).map(|since| since.checked_add(wait).unwrap_or(Timestamp::MAX))

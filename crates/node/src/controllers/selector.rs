@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 type Labels = BTreeMap<String, String>;
 
-/// Whether a Service's selector matches. One without entries selects nothing.
+/// Whether a Service's selector matches. An empty selector matches nothing.
 pub(super) fn matches(selector: Option<&Labels>, labels: Option<&Labels>) -> bool {
     selector.is_some_and(|selector| {
         !selector.is_empty()

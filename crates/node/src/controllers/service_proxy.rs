@@ -1,4 +1,4 @@
-//! Cluster IPs: a TCP proxy on each Service's address, which the API server takes from a loopback range.
+//! Cluster IPs: a TCP proxy on the address of each Service. The API server assigns these addresses from a loopback range.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -19,16 +19,16 @@ use super::queue::Key;
 use super::{Caches, key_of, triggers};
 use crate::cache::Cache;
 
-/// Bytes in flight in each direction of a connection.
+/// The buffer for each direction of a connection, in bytes.
 const BUFFER: usize = 8 * 1024;
 
-/// Connections of one port at a time; more wait in the listener's backlog.
+/// The most connections of one port. Further connections wait in the listener's backlog.
 const CONNECTIONS: usize = 512;
 
-/// How long a connection to an endpoint may take before the next is tried.
+/// How long to wait for a connection to an endpoint before trying the next endpoint.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// Where a proxy listens, and for which port of which Service.
+/// The address of a proxy, and the Service port that it serves.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Frontend {
     address: SocketAddr,
@@ -41,7 +41,7 @@ pub(super) async fn run(caches: Caches, cancel: CancellationToken) {
     let mut changes = std::pin::pin!(changes);
     let mut listening: HashMap<Frontend, CancellationToken> = HashMap::new();
     let mut proxies = JoinSet::new();
-    // A port that could not be bound is tried again.
+    // Ports that could not be bound are tried again.
     let mut retry = tokio::time::interval(Duration::from_secs(10));
     retry.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -78,7 +78,7 @@ pub(super) async fn run(caches: Caches, cancel: CancellationToken) {
     proxies.shutdown().await;
 }
 
-/// The loopback addresses of a Service's TCP ports.
+/// Returns the loopback addresses of a Service's TCP ports.
 fn frontends(service: &Service) -> Vec<Frontend> {
     let spec = service.spec.as_ref();
     let ip =
@@ -113,7 +113,7 @@ async fn serve(
                     connections.spawn(forward(client, backends(&frontend, &slices.all()), Arc::clone(&turn)));
                 }
                 Err(error) => {
-                    // Out of file descriptors, most likely: it ends when connections do.
+                    // The process is probably out of file descriptors, until other connections end.
                     tracing::debug!(%error, address = %frontend.address, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -123,7 +123,7 @@ async fn serve(
     connections.shutdown().await;
 }
 
-/// The ready endpoints of a Service's port; those that terminate but still serve, when no other is ready.
+/// Returns the ready endpoints of a Service's port. If none is ready, returns the terminating endpoints that still serve.
 fn backends(frontend: &Frontend, slices: &[Arc<EndpointSlice>]) -> Vec<SocketAddr> {
     let of = |wanted: fn(&k8s_openapi::api::discovery::v1::EndpointConditions) -> bool| -> Vec<SocketAddr> {
         let own = slices.iter().filter(|slice| {
@@ -151,21 +151,23 @@ fn backends(frontend: &Frontend, slices: &[Arc<EndpointSlice>]) -> Vec<SocketAdd
     if ready.is_empty() { of(|conditions| conditions.serving == Some(true)) } else { ready }
 }
 
-/// Connects to the endpoints in turn, and copies until both sides are done.
+/// Connects to an endpoint in round-robin order, and copies until both sides are done. Tries the next endpoint if a
+/// connection fails.
 async fn forward(mut client: TcpStream, backends: Vec<SocketAddr>, turn: Arc<AtomicUsize>) {
     let first = turn.fetch_add(1, Ordering::Relaxed);
     for offset in 0..backends.len() {
         let backend = backends[(first + offset) % backends.len()];
         if let Ok(Ok(mut server)) = tokio::time::timeout(CONNECT, TcpStream::connect(backend)).await {
-            // Streamed answers come in small pieces that must not wait for one another.
+            // Streamed responses come in small pieces, which must not wait for more data.
             let _ = client.set_nodelay(true);
             let _ = server.set_nodelay(true);
-            // One side closing the connection in the middle is its business.
+            // If one side closes the connection early, the proxy has nothing to do.
             let _ = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut server, BUFFER, BUFFER).await;
             return;
         }
     }
-    // Nobody answers: the connection closes, which is as near to "refused" as it gets after accepting.
+    // No endpoint accepts a connection, so the client's connection closes. The proxy has already accepted it and cannot
+    // refuse it.
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! StatefulSets: pods with numbers and claims of their own, one after the other.
+//! StatefulSets: numbered pods with claims of their own, one after the other.
 //!
-//! Kubernetes: pkg/controller/statefulset. Revisions are digests of the template; there are no ControllerRevisions, so a
-//! set cannot be rolled back with `kubectl rollout undo`.
+//! Kubernetes: pkg/controller/statefulset. Revisions are digests of the template. There are no ControllerRevisions, so
+//! `kubectl rollout undo` cannot roll a set back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,12 +44,12 @@ pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, canc
     queue::run(sets, stream::select(own, pods), cancel).await;
 }
 
-/// What is to be done about a set.
+/// The actions for a set.
 #[derive(Debug, Default, PartialEq)]
 struct Plan {
-    /// Numbers of the pods to make.
+    /// The ordinals of the pods to create.
     create: Vec<i32>,
-    /// Pods to delete.
+    /// The names of the pods to delete.
     delete: Vec<String>,
     status: StatefulSetStatus,
     again: Option<Duration>,
@@ -104,7 +104,7 @@ impl StatefulSets {
         self.recorder.record(reference(set), Component::StatefulSet, severity, reason, message);
     }
 
-    /// Makes a pod, its claims first.
+    /// Creates a pod after its claims.
     async fn create(
         &self,
         set: &StatefulSet,
@@ -139,7 +139,7 @@ impl StatefulSets {
                 self.say(set, Severity::Normal, "SuccessfulCreate", message);
                 Ok(())
             }
-            // The cache is behind, or somebody else's pod has the name.
+            // The cache is behind, or a pod of another owner has this name.
             Err(kube::Error::Api(answer)) if answer.code == 409 => Ok(()),
             Err(error) => {
                 let message = format!("create Pod {}-{ordinal} failed: {error}", set.name_any());
@@ -149,7 +149,7 @@ impl StatefulSets {
         }
     }
 
-    /// Deletes claims of pods that were scaled away, where the set says so.
+    /// Deletes the claims of pods that a scale-down removed, if the set's retention policy says so.
     async fn release_claims(&self, set: &StatefulSet, pods: &[Arc<Pod>]) -> Result<(), kube::Error> {
         let spec = set.spec.clone().unwrap_or_default();
         let policy = spec.persistent_volume_claim_retention_policy.unwrap_or_default();
@@ -188,7 +188,7 @@ impl StatefulSets {
         let api: Api<StatefulSet> =
             Api::namespaced(self.client.clone(), &set.namespace().unwrap_or_default());
         let mut value = json!(status);
-        // A merge patch keeps what it does not name.
+        // A merge patch does not remove fields that it omits, so they are set to null.
         for field in ["currentReplicas", "readyReplicas", "updatedReplicas"] {
             if value.get(field).is_none() {
                 value[field] = serde_json::Value::Null;
@@ -203,7 +203,7 @@ impl StatefulSets {
     }
 }
 
-/// The first number, and how many there are.
+/// Returns the first ordinal, and the number of replicas.
 fn bounds(set: &StatefulSet) -> (i32, i32) {
     let spec = set.spec.clone().unwrap_or_default();
     let first = spec.ordinals.and_then(|ordinals| ordinals.start).unwrap_or(0).max(0);
@@ -267,7 +267,7 @@ fn plan(set: &StatefulSet, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
     for ordinal in wanted.clone() {
         match numbered.get(&ordinal) {
             None => plan.create.push(ordinal),
-            // A pod that has ended makes way for its successor.
+            // A pod that has ended is deleted, so that it can be recreated.
             Some(pod) if is_over(pod) && !is_leaving(pod) => plan.delete.push(pod.name_any()),
             Some(pod) if is_healthy(pod) => continue,
             Some(_) => {}
@@ -282,7 +282,7 @@ fn plan(set: &StatefulSet, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
         if !is_leaving(pod) {
             plan.delete.push(pod.name_any());
         }
-        // The last one first, and the next when it is gone.
+        // Delete the last pod first, and the next one when it is gone.
         if in_order {
             return plan;
         }
@@ -301,7 +301,7 @@ fn plan(set: &StatefulSet, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
         if has_latest(pod) || is_leaving(pod) || plan.delete.contains(&pod.name_any()) {
             continue;
         }
-        // One that serves nobody costs nothing.
+        // Deleting a pod that is not healthy costs no availability.
         if is_healthy(pod) {
             if unavailable >= most {
                 break;
@@ -313,7 +313,7 @@ fn plan(set: &StatefulSet, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
     plan
 }
 
-/// The claims of a pod.
+/// Returns the claims of a pod.
 fn claims_of(set: &StatefulSet, ordinal: i32) -> Vec<PersistentVolumeClaim> {
     let spec = set.spec.clone().unwrap_or_default();
     let labels = spec.selector.match_labels.clone();

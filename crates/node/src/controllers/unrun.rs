@@ -1,4 +1,4 @@
-//! Kinds whose pods are not made here: an event tells whoever applies one.
+//! Kinds whose pods are not run here. An event on each object says so.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! How long a container waits before it is started again.
+//! The restart backoff of a container.
 //!
-//! The first restart is at once; each further one waits twice as long as the one before, from 10 s to 5 min. A container
-//! that then runs for 10 min starts over. Kubernetes: client-go/util/flowcontrol/backoff.go.
+//! The first restart is immediate. Each further restart waits twice as long as the previous one, from 10 s to 5 min. A
+//! container that runs for 10 min resets the wait. Kubernetes: client-go/util/flowcontrol/backoff.go.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::options::Timing;
 /// The restart history of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Backoff {
-    /// The wait that the next restart has.
+    /// The wait before the next restart.
     wait: Duration,
     last_restart: Option<Instant>,
 }
 
 impl Backoff {
-    /// When a container that ended at `ended` may start again, and how long that wait is as a whole.
+    /// Returns when a container that ended at `ended` may start again, and the whole wait.
     pub(crate) fn due(&self, ended: Instant, timing: &Timing) -> (Instant, Duration) {
         let wait = if self.is_over(ended, timing) { Duration::ZERO } else { self.wait };
         (ended + wait, wait)
     }
 
-    /// Notes a restart at `now` of a container that ended at `ended`.
+    /// Records a restart at `now` of a container that ended at `ended`.
     pub(crate) fn restarted(&mut self, ended: Instant, now: Instant, timing: &Timing) {
         let wait = if self.is_over(ended, timing) { Duration::ZERO } else { self.wait };
         self.wait = (wait * 2).clamp(timing.backoff_initial, timing.backoff_max);

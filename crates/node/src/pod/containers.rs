@@ -1,4 +1,4 @@
-//! The containers of a pod in the order of their records: init containers, then the others.
+//! The containers of a pod in the order of their records: first init containers, then the others.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::machine::Role;
 
-/// A container with what it is in its pod.
+/// A container with its role in the pod.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) role: Role,
@@ -14,7 +14,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// The path by which events name this container.
+    /// Returns the field path by which events name this container.
     pub(super) fn field_path(&self) -> String {
         let list = if self.role == Role::Main { "containers" } else { "initContainers" };
         format!("spec.{list}{{{}}}", self.container.name)

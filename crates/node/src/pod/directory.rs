@@ -9,19 +9,19 @@ use serde_json::json;
 use crate::options::ApiAccess;
 use crate::private;
 
-/// `<state dir>/pods/<uid>`.
+/// The folder `<state dir>/pods/<uid>`.
 #[derive(Debug, Clone)]
 pub(super) struct PodDirectory(PathBuf);
 
 impl PodDirectory {
-    /// Makes the folder.
+    /// Creates the folder.
     pub(super) fn create(pods_dir: &Path, uid: &str) -> io::Result<Self> {
         let dir = Self(pods_dir.join(uid));
         private::create_dir(&dir.0)?;
         Ok(dir)
     }
 
-    /// Writes the credentials by which the pod reaches the API server.
+    /// Writes the credentials with which the pod reaches the API server.
     pub(super) fn write_credentials(&self, namespace: &str, api: &ApiAccess, token: &str) -> io::Result<()> {
         let account = self.service_account();
         private::create_dir(&account)?;
@@ -56,12 +56,12 @@ impl PodDirectory {
         self.0.join("serviceaccount")
     }
 
-    /// A container's own folder: it starts there, and its termination message is beside it.
+    /// Returns a container's own folder. Its working directory and its termination message are in it.
     pub(super) fn container(&self, name: &str) -> PathBuf {
         self.0.join("containers").join(name)
     }
 
-    /// Where a container's process starts when its working directory is not here.
+    /// Returns the folder where a container's process starts if its working directory does not exist here.
     pub(super) fn scratch(&self, name: &str) -> PathBuf {
         self.container(name).join("work")
     }
@@ -70,17 +70,17 @@ impl PodDirectory {
         self.container(name).join("termination-log")
     }
 
-    /// Where a container that downloads a model writes how far it is.
+    /// Returns the file to which a model download writes its progress.
     pub(super) fn progress(&self, name: &str) -> PathBuf {
         self.container(name).join("progress")
     }
 
-    /// A container's logs.
+    /// Returns the folder of a container's logs.
     pub(super) fn logs(&self, name: &str) -> PathBuf {
         self.container(name).join("logs")
     }
 
-    /// Removes everything. What cannot be removed is left to the end of the node.
+    /// Removes the folder. Files that cannot be removed stay until the node ends.
     pub(super) fn remove(&self) {
         if let Err(error) = fs::remove_dir_all(&self.0)
             && error.kind() != io::ErrorKind::NotFound

@@ -1,4 +1,4 @@
-//! How far the download of a pod's model is.
+//! The progress of a pod's model download.
 
 use std::path::Path;
 
@@ -9,33 +9,33 @@ use super::machine::{Role, State};
 use super::worker::Worker;
 use crate::container::launch::Launch;
 
-/// The link that runs a container which downloads.
+/// The link that downloads models.
 const FETCHES: &str = "storage-initializer";
 
-/// What is known of the download that runs, if one does.
+/// The state of the current download, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Download {
-    /// For people: bytes, rate and time left.
+    /// The progress for people: bytes, rate and time left.
     pub(super) progress: Option<String>,
-    /// When to look next.
+    /// When to read the progress again.
     look_at: Option<Instant>,
 }
 
 impl Worker {
-    /// Lets a container that downloads a model write how far it is. What an earlier instance wrote is removed.
+    /// Tells a container that downloads a model where to write its progress. Removes the progress of an earlier instance.
     pub(super) fn ask_for_progress(&self, name: &str, launch: &mut Launch) {
         if launch.program.file_name().is_some_and(|program| program == FETCHES) {
             let file = self.directory.progress(name);
-            // Usually there is none.
+            // Usually the file does not exist.
             let _ = std::fs::remove_file(&file);
             launch.env.insert(PROGRESS_VARIABLE.to_owned(), file.to_string_lossy().into_owned());
         }
     }
 
-    /// Reads how far the download is, not more often than [`crate::options::Timing::progress`] allows: each new answer is a
-    /// write of the pod's status. Answers when to look again.
+    /// Reads the progress of the download, but not more often than [`crate::options::Timing::progress`] allows: each new
+    /// value is a write of the pod's status. Returns when to read again.
     pub(super) fn look_at_download(&mut self) -> Option<Instant> {
-        // Init containers run one after another.
+        // Init containers run one after another, so at most one download runs.
         let file = self.members.iter().zip(&self.records).zip(&self.running).find_map(
             |((member, record), running)| {
                 let runs = member.role == Role::Init && matches!(record.state, State::Running { .. });

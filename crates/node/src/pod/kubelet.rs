@@ -1,4 +1,4 @@
-//! A worker for each pod of this node.
+//! The kubelet: runs one worker for each pod of this node.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,14 +20,14 @@ use crate::options::{ApiAccess, Timing};
 use crate::pod_access::Registry;
 use crate::reaper::Reaper;
 
-/// Set when the node ends: the time by which its processes are killed.
+/// Set when the node shuts down: the time at which its processes are killed.
 pub(crate) type Shutdown = Option<Instant>;
 
-/// What all pods of a node share.
+/// Data that all pods of a node share.
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) node_name: String,
-    /// What runs as `vllm`, and why, for the annotation of pods.
+    /// The program that runs as `vllm`, and why, for the annotation of pods.
     pub(crate) engine_note: String,
     pub(crate) host: Arc<Host>,
     pub(crate) api: ApiAccess,
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) shutdown: watch::Receiver<Shutdown>,
 }
 
-/// Runs the pods of this node until it shuts down and the last of them has ended.
+/// Runs the pods of this node until the node shuts down and the last pod has ended.
 pub(crate) async fn run(shared: Arc<Shared>, pods: Cache<Pod>) {
     let mut changes = std::pin::pin!(pods.changes());
     let mut shutdown = shared.shutdown.clone();
@@ -80,7 +80,7 @@ pub(crate) async fn run(shared: Arc<Shared>, pods: Cache<Pod>) {
             _ = shutdown.wait_for(Option::is_some) => break,
         }
     }
-    // Workers see the shutdown themselves; this waits for the last process.
+    // Workers observe the shutdown themselves; this waits for the last process.
     while workers.join_next().await.is_some() {}
 }
 

@@ -1,4 +1,4 @@
-//! Which containers of a pod to start and to stop: a pure function of what they are doing.
+//! Decides which containers of a pod to start and to stop: a pure function of the states of the containers.
 //!
 //! Kubernetes: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions.
 
@@ -8,14 +8,14 @@ use tokio::time::Instant;
 use super::backoff::Backoff;
 use crate::options::Timing;
 
-/// What a container is in its pod.
+/// The role of a container in its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Runs to its end before what follows.
+    /// An init container that runs to completion before the next containers start.
     Init,
-    /// An init container with `restartPolicy: Always`: what follows waits only for its start.
+    /// An init container with `restartPolicy: Always`: the next containers only wait for its start.
     Sidecar,
-    /// One of `spec.containers`.
+    /// A container of `spec.containers`.
     Main,
 }
 
@@ -46,18 +46,19 @@ pub(crate) struct Termination {
     pub(crate) message: Option<String>,
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) finished_at: Timestamp,
-    /// For computing the wait before a restart.
+    /// The time from which the restart wait is computed.
     pub(crate) ended: Instant,
 }
 
-/// What a container is doing.
+/// The state of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Not running; started no earlier than `not_before`.
+    /// The container does not run, and starts no earlier than `not_before`.
     Waiting { reason: &'static str, message: Option<String>, not_before: Option<Instant> },
-    /// Running. `started` once its startup probe, if any, has passed; `ready` as its readiness probe says.
+    /// The container runs. `started` is true once its startup probe, if any, has succeeded; `ready` follows its readiness
+    /// probe.
     Running { since: Timestamp, started: bool, ready: bool, stopping: bool },
-    /// Ended.
+    /// The container has ended.
     Terminated(Termination),
 }
 
@@ -78,12 +79,12 @@ impl State {
     }
 }
 
-/// One container of a pod and its history.
+/// The state and the history of one container of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) role: Role,
     pub(crate) state: State,
-    /// The end of the instance before this one.
+    /// The end of the previous instance.
     pub(crate) last: Option<Termination>,
     pub(crate) restarts: u32,
     pub(crate) backoff: Backoff,
@@ -101,18 +102,18 @@ impl Record {
     }
 }
 
-/// What to do now.
+/// The actions to take now.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     /// Containers to start, by index, in order.
     pub(crate) start: Vec<usize>,
-    /// Ended containers that wait for their restart, with the time of it.
+    /// Ended containers that wait for their restart, with the time of the restart.
     pub(crate) back_off: Vec<(usize, Instant)>,
     /// Containers to stop, by index.
     pub(crate) stop: Vec<usize>,
-    /// When to ask again if nothing happens before.
+    /// When to decide again if nothing happens before.
     pub(crate) wake: Option<Instant>,
-    /// The pod has ended: nothing runs, and nothing will be started.
+    /// Whether the pod has ended: nothing runs, and nothing will be started.
     pub(crate) ended: bool,
 }
 
@@ -121,7 +122,7 @@ impl Decision {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
 
-    /// Starts a container that is due, or notes when it will be.
+    /// Starts a container whose wait is over, or records when its wait will be over.
     fn start_when_due(&mut self, index: usize, record: &Record, now: Instant, timing: &Timing) {
         match &record.state {
             State::Running { .. } => {}
@@ -142,7 +143,7 @@ impl Decision {
     }
 }
 
-/// Decides for a pod that is wanted (`stopping` false) or on its way out.
+/// Decides for a pod that should run, or for a pod that should stop (`stopping`).
 pub(crate) fn decide(
     records: &[Record],
     policy: RestartPolicy,
@@ -153,7 +154,7 @@ pub(crate) fn decide(
     let mut decision = Decision::default();
     let running = |role: Role| records.iter().any(|record| record.role == role && record.state.is_running());
     if stopping || has_ended(records, policy) {
-        // Sidecars serve the others to the end, and stop in the reverse of their order.
+        // Sidecars run until the other containers have ended, then stop in reverse order.
         let others = running(Role::Main) || running(Role::Init);
         if others {
             for (index, record) in records.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Pods: what to run ([`machine`]), running it ([`worker`]), and saying so ([`status`]).
+//! Pods: deciding which containers to run ([`machine`]), running them ([`worker`]), and reporting their status ([`status`]).
 
 mod backoff;
 mod containers;

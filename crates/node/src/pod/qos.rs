@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use longboat_quantity::Quantity;
 
-/// `Guaranteed`, `Burstable` or `BestEffort`.
+/// Returns `Guaranteed`, `Burstable` or `BestEffort`.
 pub(super) fn class(spec: &PodSpec) -> &'static str {
     let containers = || spec.init_containers.iter().flatten().chain(&spec.containers);
     let stated = |container: &Container, limits: bool, name: &str| {

@@ -1,4 +1,4 @@
-//! What a pod's tasks report, and what follows from it.
+//! Handles the reports of a pod's tasks.
 
 use jiff::Timestamp;
 use tokio::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use crate::container::process::Exit;
 use crate::events::Severity;
 use crate::probe::{self, Kind, Report};
 
-/// A termination message is at most this long, in bytes.
+/// The most bytes of a termination message.
 const LONGEST_MESSAGE: usize = 4096;
 
 impl Worker {
-    /// Takes in what one of the pod's tasks reports.
+    /// Handles a report of one of the pod's tasks.
     pub(super) fn take(&mut self, message: Message) {
         match message {
             Message::Instance { index, number, event } if self.is_current(index, number) => match event {
@@ -36,7 +36,7 @@ impl Worker {
         self.running[index].as_ref().is_some_and(|running| running.number == number)
     }
 
-    /// The process runs and its hook is done: a container without a startup probe has started.
+    /// Called when the process runs and its postStart hook is done. A container without a startup probe has then started.
     fn post_started(&mut self, index: usize) {
         if self.members[index].container.startup_probe.is_some() {
             self.spawn_prober(index, Kind::Startup);
@@ -62,7 +62,7 @@ impl Worker {
         let report = move |report| {
             let messages = messages.clone();
             async move {
-                // The worker is gone: so will be this task.
+                // Sending fails if the worker is gone, and then this task ends soon, too.
                 let _ = messages.send(Message::Probe { index, number, kind, report }).await;
             }
         };

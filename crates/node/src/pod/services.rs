@@ -1,10 +1,12 @@
-//! The variables by which a pod finds the Services of its namespace: without DNS they are the only names there are.
+//! The environment variables by which a pod finds the Services of its namespace. There is no DNS, so they are the only
+//! names.
 //!
 //! Kubernetes: pkg/kubelet/envvars.
 
 use k8s_openapi::api::core::v1::Service;
 
-/// `{NAME}_SERVICE_HOST`, `{NAME}_SERVICE_PORT` and `{NAME}_SERVICE_PORT_{PORT NAME}` for each Service with an address.
+/// Returns `{NAME}_SERVICE_HOST`, `{NAME}_SERVICE_PORT` and `{NAME}_SERVICE_PORT_{PORT NAME}` for each Service with an
+/// address.
 pub(super) fn variables<'s>(services: impl IntoIterator<Item = &'s Service>) -> Vec<(String, String)> {
     let mut variables = Vec::new();
     for service in services {

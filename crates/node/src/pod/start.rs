@@ -1,4 +1,4 @@
-//! Preparing a pod's volumes and starting its containers.
+//! Prepares a pod's volumes and starts its containers.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ enum StartError {
 }
 
 impl StartError {
-    /// The waiting reason.
+    /// Returns the waiting reason for the status.
     fn reason(&self) -> &'static str {
         match self {
             Self::Api(_)
@@ -62,7 +62,7 @@ impl StartError {
 }
 
 impl Worker {
-    /// Mounts the volumes. False when that has to be tried again.
+    /// Mounts the volumes. Returns `false` if the caller must try again.
     pub(super) async fn prepare(&mut self) -> bool {
         if self.retry_at.is_some_and(|at| at > Instant::now()) {
             return false;
@@ -83,7 +83,7 @@ impl Worker {
         false
     }
 
-    /// Brings the volumes of a running pod up to date.
+    /// Updates the volumes of a running pod.
     pub(super) async fn sync_volumes(&mut self) {
         if volume::can_change(&self.pod)
             && let Err(error) = self.mount().await
@@ -106,8 +106,8 @@ impl Worker {
         Ok(())
     }
 
-    /// The token of the pod's service account, asked for once and written where programs look for it. None where the
-    /// pod or its account wants none.
+    /// Returns the token of the pod's service account. Requests the token once, and writes it to the place where programs
+    /// look for it. Returns `None` if the pod or its account wants no token.
     async fn token(&mut self) -> Result<Option<String>, StartError> {
         if let Credentials::Read(token) = &self.credentials {
             return Ok(token.clone());
@@ -141,7 +141,7 @@ impl Worker {
         name.filter(|name| !name.is_empty()).unwrap_or_else(|| "default".to_owned())
     }
 
-    /// Starts a container, or shows why that is not possible.
+    /// Starts a container, or reports why it cannot start.
     pub(super) async fn start(&mut self, index: usize) {
         match self.try_start(index).await {
             Ok(()) => {
@@ -151,7 +151,7 @@ impl Worker {
             }
             Err(error) => {
                 let (reason, message) = (error.reason(), error.to_string());
-                // A program may be installed meanwhile, but that is no reason to look every second.
+                // The user may install the program in the meantime, but checking every ten seconds is enough.
                 let patience = if reason == "NoLocalRole" { 10 } else { 1 };
                 let not_before = Some(Instant::now() + self.shared.timing.prepare_retry * patience);
                 let record = &mut self.records[index];
@@ -181,7 +181,7 @@ impl Worker {
             State::Terminated(end) => Some(end.clone()),
             State::Waiting { .. } | State::Running { .. } => record.last.clone(),
         };
-        // The restart count names the instance; a pod taken over from an earlier node does not begin at nought.
+        // The restart count identifies the instance. If the pod ran under an earlier node, the count does not start at zero.
         let number = record.restarts + u32::from(earlier.is_some());
         let spawn_error =
             |source| StartError::Spawn { program: launch.program.display().to_string(), source };
@@ -216,7 +216,7 @@ impl Worker {
         let report = move |event| {
             let messages = messages.clone();
             async move {
-                // The worker is gone: so will be this task.
+                // Sending fails if the worker is gone, and then this task ends soon, too.
                 let _ = messages.send(Message::Instance { index, number, event }).await;
             }
         };
@@ -227,10 +227,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Says in an annotation of the pod what its `vllm` is. Nobody should take a simulator's answer for a model's.
+    /// Writes an annotation that says which program runs as `vllm` in the pod, so that nobody takes the simulator's response
+    /// for a model's.
     async fn note_engine(&self, launch: &Launch) -> Result<(), StartError> {
         let note = &self.shared.engine_note;
-        // Presets start it from a script.
+        // Presets start `vllm` from a script.
         let is_engine = launch.program == self.shared.host.bin_dir.join("vllm")
             || launch.args.iter().any(|argument| argument.contains("vllm serve"));
         if !is_engine || self.pod.annotations().get(ENGINE_ANNOTATION) == Some(note) {
@@ -243,7 +244,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The command line of a container, with everything it refers to.
+    /// Returns the command line of a container, after reading everything to which the container refers.
     async fn command_line(&self, index: usize) -> Result<Launch, StartError> {
         let container = &self.members[index].container;
         let namespace = self.pod.namespace().unwrap_or_default();

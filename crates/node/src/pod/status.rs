@@ -1,4 +1,4 @@
-//! A pod's status, from what its containers do.
+//! Computes a pod's status from the states of its containers.
 //!
 //! Kubernetes: pkg/kubelet/kubelet_pods.go getPhase, pkg/kubelet/status/generate.go.
 
@@ -15,20 +15,20 @@ use super::machine::{Record, RestartPolicy, Role, State, Termination, has_ended}
 use super::qos;
 use crate::registration::HOST_IP;
 
-/// What the status is made of.
+/// The inputs of the status.
 pub(super) struct Input<'a> {
     pub(super) pod: &'a Pod,
     pub(super) members: &'a [Member],
     pub(super) records: &'a [Record],
     pub(super) policy: RestartPolicy,
-    /// None until the pod has one.
+    /// `None` until the pod has an address.
     pub(super) pod_ip: Option<String>,
     /// Whether the volumes are mounted.
     pub(super) prepared: bool,
     pub(super) started_at: Timestamp,
-    /// How far the download of the model is, while an init container downloads it.
+    /// The progress of the model download, while an init container downloads the model.
     pub(super) progress: Option<&'a str>,
-    /// The status written before: its times stay where nothing changed.
+    /// The previous status, whose times are kept for unchanged conditions.
     pub(super) before: &'a PodStatus,
     pub(super) now: Timestamp,
 }
@@ -57,7 +57,7 @@ pub(super) fn compute(input: &Input<'_>) -> PodStatus {
         host_ips: Some(vec![HostIP { ip: HOST_IP.to_owned() }]),
         start_time: Some(Time(whole_seconds(input.started_at))),
         qos_class: input.pod.spec.as_ref().map(|spec| qos::class(spec).to_owned()),
-        // Other parties' fields stay.
+        // Fields of other writers stay as they are.
         ..input.before.clone()
     }
 }
@@ -89,7 +89,7 @@ fn phase(records: &[Record], policy: RestartPolicy) -> &'static str {
             }
         }
     }
-    // Sidecars that already ended with the pod's work say nothing about its phase.
+    // Once the pod has ended, its sidecars do not affect the phase.
     if has_ended(records, policy) {
         return if failed { "Failed" } else { "Succeeded" };
     }
@@ -156,7 +156,7 @@ fn terminated(end: &Termination, id: String) -> ContainerState {
     ContainerState { terminated: Some(terminated), ..ContainerState::default() }
 }
 
-/// The wire has whole seconds: what is compared has them too.
+/// Rounds a time down to whole seconds. The API has whole seconds, so compared times must have them, too.
 pub(super) fn whole_seconds(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }

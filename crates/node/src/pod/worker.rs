@@ -1,4 +1,5 @@
-//! One pod from its arrival to its end: reads what happens, decides ([`super::machine`]), acts, and writes the status.
+//! The worker of one pod, from its creation to its end: handles messages, decides ([`super::machine`]), acts, and writes the
+//! status.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,21 +30,22 @@ use crate::private;
 use crate::probe::{Kind, Report, Target};
 use crate::registration::HOST_IP;
 
-/// Messages from a pod's own tasks. Each container has at most one instance and three probers, which wait for room.
+/// The capacity of the queue of messages from a pod's tasks. Each container has at most one instance and three probers,
+/// which wait if the queue is full.
 const MESSAGES: usize = 32;
 
-/// How long to wait before a write that failed is tried again.
+/// The wait before a failed write is retried.
 const WRITE_RETRY: Duration = Duration::from_secs(1);
 
-/// The pod as the API server has it.
+/// The pod as the API server shows it.
 #[derive(Debug, Clone)]
 pub(super) struct View {
     pub(super) pod: Arc<Pod>,
-    /// The object was removed.
+    /// Whether the object was deleted.
     pub(super) gone: bool,
 }
 
-/// What a pod's tasks report. `number` identifies the instance.
+/// The reports of a pod's tasks. `number` identifies the instance.
 #[derive(Debug)]
 pub(super) enum Message {
     Instance { index: usize, number: u32, event: InstanceEvent },
@@ -57,28 +59,28 @@ pub(super) struct Running {
     pub(super) stop: watch::Sender<Option<Stop>>,
     pub(super) target: Target,
     pub(super) started: Instant,
-    /// The probers; they end with the instance.
+    /// The probers, which end with the instance.
     pub(super) probers: JoinSet<()>,
 }
 
-/// The pod is to end.
+/// The request to end the pod.
 #[derive(Debug, Clone, Copy)]
 struct Ending {
     stop: Stop,
-    /// Whether the API server still wants to know.
+    /// Whether the worker still reports the status to the API server.
     report: bool,
 }
 
 /// The token of the pod's service account.
 #[derive(Debug, Clone)]
 pub(super) enum Credentials {
-    /// Nobody has asked yet.
+    /// The token was not requested yet.
     Unread,
-    /// The pod has this token, or wants none.
+    /// The token, or `None` if the pod wants none.
     Read(Option<String>),
 }
 
-/// Everything about one pod.
+/// The state of one pod.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) pod: Arc<Pod>,
@@ -87,7 +89,7 @@ pub(super) struct Worker {
     pub(super) running: Vec<Option<Running>>,
     pub(super) logs: Vec<ContainerLog>,
     pub(super) directory: PodDirectory,
-    /// Folders of the volumes, once they are mounted.
+    /// The folders of the volumes, once they are mounted.
     pub(super) volumes: Option<BTreeMap<String, PathBuf>>,
     pub(super) facts: PodFacts,
     pub(super) credentials: Credentials,
@@ -138,7 +140,8 @@ pub(super) async fn run(shared: Arc<Shared>, mut view: watch::Receiver<View>) {
     worker.work(view).await;
 }
 
-/// A pod that ended before this node started: there is nothing to run, and its deletion needs an answer.
+/// Handles a pod that had ended before this node started. There is nothing to run, but the worker must complete its
+/// deletion.
 async fn rest(shared: &Shared, mut view: watch::Receiver<View>) {
     let mut shutdown = shared.shutdown.clone();
     loop {
@@ -156,7 +159,7 @@ async fn rest(shared: &Shared, mut view: watch::Receiver<View>) {
     }
 }
 
-/// Lets go of a pod whose containers have ended.
+/// Deletes a pod whose containers have ended. Returns `false` if this failed.
 async fn delete(shared: &Shared, pod: &Pod) -> bool {
     let api: Api<Pod> = Api::namespaced(shared.client.clone(), &pod.namespace().unwrap_or_default());
     let params = DeleteParams {
@@ -166,7 +169,7 @@ async fn delete(shared: &Shared, pod: &Pod) -> bool {
     };
     match api.delete(&pod.name_any(), &params).await {
         Ok(_) => true,
-        // Removed, or another pod has the name by now.
+        // The pod is deleted, or another pod now has its name.
         Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => true,
         Err(error) => {
             tracing::debug!(%error, pod = %pod.name_any(), "cannot delete a pod that has ended");
@@ -176,7 +179,7 @@ async fn delete(shared: &Shared, pod: &Pod) -> bool {
 }
 
 impl Worker {
-    /// Takes an address and makes the pod's folder. The error is for an event.
+    /// Takes an address and creates the pod's folder. The error is the text of an event.
     fn new(shared: &Arc<Shared>, pod: Arc<Pod>) -> Result<Self, String> {
         let spec = pod.spec.clone().unwrap_or_default();
         let namespace = pod.namespace().unwrap_or_default();
@@ -273,7 +276,7 @@ impl Worker {
                 _ = shutdown.changed() => {}
                 Some(message) = self.inbox.recv() => {
                     self.take(message);
-                    // What came at the same time goes into the same status.
+                    // Messages that arrive at the same time share one status write.
                     while let Ok(message) = self.inbox.try_recv() {
                         self.take(message);
                     }
@@ -287,7 +290,7 @@ impl Worker {
         self.directory.remove();
     }
 
-    /// Takes in what the API server and the node want.
+    /// Applies changes of the pod object and of the node's shutdown.
     fn observe(&mut self, view: &View, shutdown: Shutdown) {
         let now = Instant::now();
         if view.pod.metadata.uid == self.pod.metadata.uid {
@@ -306,7 +309,7 @@ impl Worker {
         }
     }
 
-    /// The time that the pod has to end.
+    /// Returns the grace period of the pod.
     pub(super) fn grace(&self) -> Duration {
         let seconds = self
             .pod
@@ -317,7 +320,7 @@ impl Worker {
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
-    /// Begins the end, or brings it forward.
+    /// Starts the end of the pod, or moves its deadline forward.
     fn end(&mut self, wanted: Ending) {
         let ending = match self.ending {
             None => wanted,
@@ -339,7 +342,7 @@ impl Worker {
         self.ending = Some(ending);
     }
 
-    /// Does what is to be done now. Answers whether the pod has ended, and when to look again.
+    /// Takes the actions that are due. Returns whether the pod has ended, and when to act again.
     async fn step(&mut self) -> (bool, Option<Instant>) {
         let now = Instant::now();
         if self.ending.is_none() && self.volumes.is_none() && !self.prepare().await {
@@ -363,13 +366,13 @@ impl Worker {
             self.start(index).await;
         }
         if decision.ended && self.ending.is_none() {
-            // Nobody will connect to a pod that is done.
+            // Nobody will connect to a pod that has ended, so its address is freed.
             self.address = None;
         }
         (decision.ended, decision.wake)
     }
 
-    /// Asks an instance to end. False if it was asked before.
+    /// Requests the end of an instance. Returns `false` if it was requested before.
     pub(super) fn request_stop(&mut self, index: usize, request: Stop) -> bool {
         let State::Running { stopping, .. } = &mut self.records[index].state else { return false };
         if std::mem::replace(stopping, true) {
@@ -381,7 +384,7 @@ impl Worker {
         true
     }
 
-    /// Shows that a container waits for its restart.
+    /// Reports that a container waits for its restart.
     fn back_off(&mut self, index: usize, due: Instant) {
         let record = &mut self.records[index];
         let State::Terminated(end) = &record.state else { return };
@@ -408,7 +411,7 @@ impl Worker {
         self.say(index, Severity::Warning, "BackOff", message);
     }
 
-    /// Says something about a container.
+    /// Records an event about a container.
     pub(super) fn say(&self, index: usize, severity: Severity, reason: &'static str, message: String) {
         let about = ObjectReference {
             field_path: Some(self.members[index].field_path()),
@@ -417,7 +420,7 @@ impl Worker {
         self.shared.recorder.record(about, Component::Kubelet, severity, reason, message);
     }
 
-    /// Writes the status if it is another one than before. Answers when to try again if that failed.
+    /// Writes the status if it has changed. Returns when to retry if the write failed.
     async fn publish(&mut self) -> Option<Instant> {
         if self.ending.is_some_and(|ending| !ending.report) {
             return None;
@@ -454,7 +457,7 @@ impl Worker {
     }
 }
 
-/// A container's record at the start of this node: what ran under an earlier one has ended.
+/// Creates a container's record when this node starts. An instance that ran under an earlier node has ended.
 fn record(member: &Member, before: &PodStatus) -> Record {
     let lists = [&before.init_container_statuses, &before.container_statuses];
     let earlier = lists.into_iter().flatten().flatten().find(|status| status.name == member.container.name);
@@ -467,7 +470,7 @@ fn record(member: &Member, before: &PodStatus) -> Record {
     record
 }
 
-/// `1m20s`, as Go prints a duration of whole seconds.
+/// Formats a duration of whole seconds as Go does: `1m20s`.
 fn go_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 60, seconds % 60) {

@@ -1,4 +1,4 @@
-//! gRPC probes: the standard health service, without TLS, as the kubelet asks it.
+//! gRPC probes: like the kubelet, they call the standard health service without TLS.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-/// Asks, and fails with the kubelet's words unless the answer is SERVING.
+/// Calls the service. Returns an error in the kubelet's words unless the response is SERVING.
 pub(crate) async fn check(action: &GRPCAction, pod_ip: &str, limit: Duration) -> Result<(), String> {
     let address = format!("{pod_ip}:{}", action.port);
     let unreachable = || {

@@ -1,4 +1,4 @@
-//! HTTP probes and hooks. Certificates are not verified, as the kubelet does not.
+//! HTTP probes and hooks. Like the kubelet, they do not verify certificates.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use tokio::net::TcpStream;
 
 use super::port_number;
 
-/// At most this much of an answer is read; it is only shown to people.
+/// The most bytes of a response body to read. The body is only shown to people.
 const BODY_KEPT: usize = 10 * 1024;
 
-/// Sends the request, and fails with the kubelet's words unless the answer is 2xx or 3xx.
+/// Sends the request. Returns an error in the kubelet's words unless the response is 2xx or 3xx.
 pub(crate) async fn get(
     action: &HTTPGetAction,
     container: &Container,
@@ -61,7 +61,7 @@ async fn request(
     }
 }
 
-/// The words of Go's net package, which people search for.
+/// Returns the error message of Go's net package, for which people search.
 pub(super) fn dial_error(host: &str, port: u16, error: &std::io::Error) -> String {
     let cause = match error.kind() {
         std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
@@ -102,7 +102,8 @@ async fn exchange(
         let status = response.status();
         let mut body = response.into_body();
         let mut seen = 0;
-        // A server that is cut off in the middle of its answer may log an error, so read what is short.
+        // Some servers log an error if a connection closes in the middle of a response. So read the response to its end if
+        // it is short.
         while let Some(Ok(frame)) = body.frame().await {
             seen += frame.data_ref().map_or(0, Bytes::len);
             if seen > BODY_KEPT {
@@ -111,7 +112,7 @@ async fn exchange(
         }
         Ok(status)
     };
-    // The connection makes progress only while it is polled, and is dropped with the answer.
+    // The connection makes progress only while it is polled. It is dropped together with the response.
     let mut connection = std::pin::pin!(connection);
     let mut answer = std::pin::pin!(answer);
     let mut open = true;

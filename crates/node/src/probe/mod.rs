@@ -1,4 +1,4 @@
-//! Probes of a running container: when to ask ([`schedule`]), how, and whom to tell.
+//! Probes of a running container: their schedule ([`schedule`]), their execution, and their reports.
 
 mod grpc;
 pub(crate) mod http;
@@ -17,7 +17,7 @@ use crate::container::process;
 use crate::reaper::Reaper;
 use schedule::Schedule;
 
-/// Which question a probe answers.
+/// The kind of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Startup,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// As it begins the message of an event.
+    /// The first word of an event's message.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Startup => "Startup",
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// The container's probe of this kind.
+    /// Returns the container's probe of this kind.
     pub(crate) fn of(self, container: &Container) -> Option<&Probe> {
         match self {
             Self::Startup => container.startup_probe.as_ref(),
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// What is probed.
+/// The target of a probe.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) container: Arc<Container>,
@@ -55,17 +55,17 @@ pub(crate) struct Target {
     pub(crate) reaper: Option<Reaper>,
 }
 
-/// What a prober reports.
+/// The reports of a prober.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// A probe failed at a time when it counts.
+    /// A probe failed, and the failure counts.
     Failure(String),
-    /// The container now passes, or no longer does.
+    /// The container now succeeds, or no longer succeeds.
     Verdict(bool),
 }
 
-/// Probes until the task is dropped, or until the question is settled: a startup probe that passed, a startup or
-/// liveness probe that failed.
+/// Probes until the task is dropped, or until the result is final: a startup probe has succeeded, or a startup or liveness
+/// probe has failed.
 pub(crate) async fn run<F>(
     kind: Kind,
     probe: Probe,
@@ -76,7 +76,7 @@ pub(crate) async fn run<F>(
 ) where
     F: Future<Output = ()>,
 {
-    // A liveness probe only ever takes something away, so there is nothing to gain from asking early.
+    // A liveness probe can only fail a container, so early probes have no benefit.
     let mut schedule = Schedule::new(&probe, started, (kind != Kind::Liveness).then_some(early));
     loop {
         tokio::time::sleep_until(schedule.next()).await;
@@ -102,7 +102,7 @@ pub(crate) async fn run<F>(
     }
 }
 
-/// Asks once.
+/// Probes once.
 async fn ask(probe: &Probe, target: &Target) -> Result<(), String> {
     let seconds =
         probe.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
@@ -133,7 +133,7 @@ async fn ask(probe: &Probe, target: &Target) -> Result<(), String> {
     }
 }
 
-/// A port by number, or by the name that the container gives it.
+/// Returns a port by its number, or by its name in the container.
 pub(crate) fn port_number(port: &IntOrString, container: &Container) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => Some(*number),

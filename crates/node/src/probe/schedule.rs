@@ -1,9 +1,10 @@
-//! When to probe, and what an answer means.
+//! The schedule of probes, and the meaning of their results.
 //!
-//! A cluster probes a container at `initialDelaySeconds`, then every `periodSeconds`. Those numbers are made for model
-//! servers that load for minutes; locally they would be most of the time to the first token. So until a probe of a container
-//! has succeeded once, the container is also probed in between, at first every few milliseconds. Such an early probe can only
-//! help: its success counts, its failure does not. After the first success the manifest's periods hold.
+//! A cluster probes a container after `initialDelaySeconds`, then every `periodSeconds`. These numbers are made for model
+//! servers that load for minutes. On one machine they would be most of the time to the first token. So until a probe of a
+//! container has succeeded once, the container is also probed in between, at first every few milliseconds. Such an early
+//! probe can only help: its success counts, its failure does not. After the first success, the periods of the manifest
+//! apply.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub(crate) struct Schedule {
     period: Duration,
     success_threshold: u32,
     failure_threshold: u32,
-    /// The next probe that counts either way.
+    /// The time of the next regular probe, whose success and failure both count.
     regular: Instant,
     early: Option<Early>,
     successes: u32,
@@ -30,17 +31,17 @@ struct Early {
     wait: Duration,
 }
 
-/// What one answer changed.
+/// The effect of one result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Observation {
-    /// Whether the answer counted; a failure that did gets an event.
+    /// Whether the result counts. A failure that counts gets an event.
     pub(crate) counted: bool,
-    /// The new verdict, where it is another one than before.
+    /// The new verdict, if it has changed.
     pub(crate) changed: Option<bool>,
 }
 
 impl Schedule {
-    /// The schedule of `probe` for an instance that started at `started`; early probes begin after `early`.
+    /// Creates the schedule of `probe` for an instance that started at `started`. Early probes start after `early`.
     pub(crate) fn new(probe: &Probe, started: Instant, early: Option<Duration>) -> Self {
         let seconds = |value: Option<i32>, default: u64| {
             Duration::from_secs(value.and_then(|value| u64::try_from(value).ok()).unwrap_or(default))
@@ -60,12 +61,12 @@ impl Schedule {
         }
     }
 
-    /// When to probe next.
+    /// Returns the time of the next probe.
     pub(crate) fn next(&self) -> Instant {
         self.early.as_ref().map_or(self.regular, |early| early.next.min(self.regular))
     }
 
-    /// Takes in the answer to a probe that was sent at `sent` and came at `now`.
+    /// Handles the result of a probe that was sent at `sent` and answered at `now`.
     pub(crate) fn observe(&mut self, sent: Instant, now: Instant, success: bool) -> Observation {
         let regular = sent >= self.regular;
         if regular {

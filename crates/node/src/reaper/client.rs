@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::process::Pid;
 
-/// A running reaper. It cleans up when the last clone is dropped, or this process ends.
+/// A running reaper. It cleans up when the last clone is dropped, or when this process ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Reaper(Arc<Mutex<Pipe>>);
 
@@ -21,13 +21,13 @@ struct Pipe {
 }
 
 impl Reaper {
-    /// Starts the role, and tells it the node's id and, if it is to be removed at the end, its folder.
+    /// Starts the reaper. Tells it the node's id and, if the state directory is to be removed, its path.
     pub(crate) fn start(executable: &Path, node_id: &str, dir: Option<&Path>) -> io::Result<Self> {
         let mut child = Command::new(executable)
             .arg("reaper")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // A Ctrl-C in the terminal is for the node, which then cleans up itself.
+            // A Ctrl-C in the terminal must only reach the node, which then cleans up itself.
             .process_group(0)
             .spawn()?;
         let stdin = child.stdin.take();
@@ -39,7 +39,7 @@ impl Reaper {
         Ok(reaper)
     }
 
-    /// Registers a process group until the result is dropped.
+    /// Registers a process group until the returned value is dropped.
     pub(crate) fn register(&self, group: Pid) -> Registration {
         self.send(&format!("add {}", group.as_raw_nonzero()));
         Registration { reaper: self.clone(), group }
@@ -48,7 +48,7 @@ impl Reaper {
     fn send(&self, line: &str) {
         let mut pipe = self.0.lock();
         if let Some(stdin) = &mut pipe.stdin {
-            // One write, so that a line is never cut in two by the node's death.
+            // A single write, so that the node's death never leaves half a line.
             if let Err(error) = stdin.write_all(format!("{line}\n").as_bytes()) {
                 tracing::warn!(%error, "the reaper is gone: processes would outlive a killed node");
                 pipe.stdin = None;
@@ -56,7 +56,7 @@ impl Reaper {
         }
     }
 
-    /// Closes the pipe, and waits for the reaper to have cleaned up. False when that took too long.
+    /// Closes the pipe, and waits until the reaper has cleaned up. Returns `false` if this takes too long.
     pub(crate) async fn finish(&self, limit: Duration) -> bool {
         self.0.lock().stdin = None;
         let ended = async {
@@ -72,7 +72,7 @@ impl Reaper {
     }
 }
 
-/// A process group that the reaper would kill.
+/// The registration of a process group that the reaper would kill.
 #[derive(Debug)]
 pub(crate) struct Registration {
     reaper: Reaper,

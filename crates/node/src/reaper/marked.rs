@@ -1,17 +1,17 @@
-//! Processes that carry a mark in their environment.
+//! Processes with a mark in their environment.
 
-/// What a scan of all processes found.
+/// The result of a scan of all processes.
 #[derive(Debug, Default)]
 struct Found {
     marked: Vec<rustix::process::Pid>,
-    /// Processes in the middle of `execve`, whose environment is not to be seen yet.
+    /// Processes in the middle of `execve`, whose environment is not visible yet.
     starting: usize,
 }
 
-/// Kills every process, other than this one, whose environment has `key=value`; answers how many there were, and may be:
-/// until that is none, look again.
+/// Kills every process, other than this one, whose environment has `key=value`. Returns how many there were, plus the
+/// processes whose environment is not visible yet. The caller repeats this until the result is 0.
 ///
-/// Only Linux shows the environment of other processes. Elsewhere there are none.
+/// Only Linux shows the environment of other processes. On other systems the result is always 0.
 pub(super) fn kill(key: &str, value: &str) -> usize {
     let Found { marked, starting } = find(key, value);
     let killed = |pid: &&rustix::process::Pid| {
@@ -32,7 +32,7 @@ fn find(key: &str, value: &str) -> Found {
             continue;
         };
         let path = entry.path();
-        // Another user's process has nothing that could be read.
+        // The environment of another user's process is not readable.
         let Ok(environment) = std::fs::read(path.join("environ")) else { continue };
         if environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes()) {
             found.marked.push(pid);
@@ -43,8 +43,8 @@ fn find(key: &str, value: &str) -> Found {
     found
 }
 
-/// Whether a process without an environment has a program already, and no arguments yet. Threads of the kernel and zombies
-/// have no program.
+/// Whether a process without an environment already has a program but no arguments yet. Kernel threads and zombies have no
+/// program.
 #[cfg(target_os = "linux")]
 fn is_starting(process: &std::path::Path) -> bool {
     std::fs::read_link(process.join("exe")).is_ok()

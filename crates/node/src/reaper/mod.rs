@@ -1,7 +1,7 @@
-//! Ends the node's processes when the node cannot.
+//! The reaper: ends the node's processes if the node cannot.
 //!
-//! A node that is killed with SIGKILL runs no cleanup. So it starts a helper, the `reaper` role of the same executable,
-//! in a process group of its own, and tells it over a pipe what there is to clean up, one line each:
+//! A node that is killed with SIGKILL runs no cleanup. So it starts a helper, the `reaper` role of the same executable, in a
+//! process group of its own. Over a pipe, the node tells the helper what to clean up, one line each:
 //!
 //! | line | meaning |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | `add <pid>` | a process group was started |
 //! | `remove <pid>` | a process group has ended |
 //!
-//! The pipe closes when the node ends, however it ends. The helper then kills the groups that are left, on Linux also
-//! every process that carries the node's id (a daemon that left its group, or a process that was started in the instant
-//! before the node died), and removes the folder.
+//! The pipe closes when the node ends for any reason. The helper then kills the remaining groups and removes the folder. On
+//! Linux it also kills every process that carries the node's id: a daemon that has left its group, or a process that started
+//! just before the node died.
 
 mod client;
 mod marked;
@@ -29,12 +29,12 @@ pub(crate) use client::{Reaper, Registration};
 /// The variable that marks the node's processes.
 pub const NODE_ID: &str = "LONGBOAT_NODE_ID";
 
-/// Runs the role: reads the protocol from standard input, and cleans up when it ends. It blocks.
+/// Runs the role: reads the protocol from standard input, and cleans up at the end of the input. Blocks.
 pub fn run() -> io::Result<()> {
     run_from(io::stdin().lock())
 }
 
-/// What there is to clean up.
+/// What to clean up.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Charge {
     node: Option<String>,
@@ -43,13 +43,13 @@ struct Charge {
 }
 
 impl Charge {
-    /// Takes in one line. What cannot be understood is left out: the rest still has to be cleaned up.
+    /// Reads one line. Ignores a line that it does not understand, because the rest must still be cleaned up.
     fn read(&mut self, line: &str) {
         let Some((verb, value)) = line.split_once(' ') else { return };
         match (verb, value.parse::<i32>()) {
             ("node", _) => self.node = Some(value.to_owned()),
             ("dir", _) => self.dirs.push(PathBuf::from(value)),
-            // Groups 0 and 1 would mean this process's own group, and every process.
+            // The numbers 0 and 1 would mean this process's own group and every process.
             ("add", Ok(pid)) if pid > 1 => {
                 self.groups.insert(pid);
             }
@@ -62,11 +62,11 @@ impl Charge {
 
     fn discharge(&self) -> io::Result<()> {
         for pid in self.groups.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-            // It may have ended by itself.
+            // The group may have ended by itself.
             let _ = kill_process_group(pid, Signal::KILL);
         }
         if let Some(node) = &self.node {
-            // A process that forks while it is searched for is found in the next round.
+            // If a process forks during the search, the next round finds the new process.
             for _ in 0..50 {
                 if marked::kill(NODE_ID, node) == 0 {
                     break;

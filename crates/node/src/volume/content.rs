@@ -15,10 +15,10 @@ pub(super) struct File {
     pub(super) mode: u32,
 }
 
-/// Files by their path in the volume.
+/// Files by their path within the volume.
 pub(super) type Files = BTreeMap<String, File>;
 
-/// The files of a volume, or none where the volume is not made of files.
+/// Returns the files of a volume, or `None` if the volume does not consist of files.
 pub(super) fn of(
     volume: &Volume,
     pod: &Pod,
@@ -61,7 +61,7 @@ pub(super) fn of(
                 collector.downward(&mut files, source.items.as_deref(), mode)?;
             }
             if let Some(source) = &source.service_account_token {
-                // The account's only token: it has neither audience nor expiry.
+                // The account has only this token, without audience and expiry.
                 let bytes = token.unwrap_or_default().as_bytes().to_vec();
                 files.insert(source.path.clone(), File { bytes, mode });
             }

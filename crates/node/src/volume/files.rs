@@ -1,8 +1,8 @@
-//! Files that change all at once.
+//! Volumes whose files change atomically.
 //!
-//! Kubernetes: pkg/volume/util/atomic_writer.go. The files are in a folder `..<number>`; `..data` links to it, and each
-//! file of the volume links through `..data`. A new version is a new folder, and the rename of one link puts it in
-//! place, so that a reader sees a certificate and its key from the same version.
+//! Kubernetes: pkg/volume/util/atomic_writer.go. The files are in a folder `..<number>`. `..data` links to that folder, and
+//! each file of the volume links through `..data`. A new version is a new folder, and the rename of one link activates it.
+//! So a reader sees a certificate and its key from the same version.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::private;
 
 const DATA: &str = "..data";
 
-/// Brings the volume in `folder` to `files`. Does nothing when it is there already.
+/// Updates the volume in `folder` to `files`. Does nothing if the volume already has these files.
 pub(super) fn write(folder: &Path, files: &Files) -> io::Result<()> {
     if let Some(path) = files.keys().find(|path| !stays_inside(path)) {
         return Err(io::Error::new(
@@ -33,7 +33,7 @@ pub(super) fn write(folder: &Path, files: &Files) -> io::Result<()> {
         .map_or(1, |number| number + 1);
     let version = format!("..{number}");
     let version_dir = folder.join(&version);
-    // It may be there from an attempt that failed.
+    // The folder may be left over from a failed attempt.
     let _ = fs::remove_dir_all(&version_dir);
     private::create_dir(&version_dir)?;
     for (path, File { bytes, mode }) in files {
@@ -42,7 +42,7 @@ pub(super) fn write(folder: &Path, files: &Files) -> io::Result<()> {
             private::create_dir(parent)?;
         }
         let mut open = fs::OpenOptions::new();
-        // There is one user: what a manifest lets others do is for nobody.
+        // There is only one user, so permissions for others are dropped.
         let mode = mode & 0o700 | 0o400;
         io::Write::write_all(&mut open.write(true).create_new(true).mode(mode).open(target)?, bytes)?;
     }

@@ -1,10 +1,10 @@
 //! Volumes as folders of the pod's directory.
 //!
-//! emptyDir and ephemeral volumes are folders that go with the pod; a claim is a folder of the state directory that
-//! goes with its object (which is not needed: there is one kind of storage here, this machine's); hostPath is the
-//! path itself; ConfigMaps, Secrets, downward API and projected volumes are files, written again when what they come
-//! from changes. An OCI image as a volume is an empty folder for the simulator, which reads no weights, and an error
-//! otherwise.
+//! emptyDir and ephemeral volumes are folders that are deleted with the pod. A claim is a folder of the state directory that
+//! is deleted with the claim's object. The folder is also used without such an object, because there is only one kind of
+//! storage here. A hostPath is the path itself. ConfigMaps, Secrets, downward API and projected volumes are files, which are
+//! updated when their sources change. An OCI image as a volume is an empty folder for the simulator, which reads no weights,
+//! and an error otherwise.
 
 mod content;
 mod files;
@@ -22,7 +22,7 @@ use crate::container::paths::PathMap;
 use crate::container::sources::{Sources, Wanted};
 use crate::private;
 
-/// Where Kubernetes puts the API credentials of every container.
+/// The folder where Kubernetes puts the API credentials of every container.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Why a volume cannot be set up; shown in a `FailedMount` event.
@@ -53,20 +53,20 @@ pub(crate) enum VolumeError {
     SubPath { container: String, path: String },
 }
 
-/// What volumes need besides their sources.
+/// The data that volumes need besides their sources.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     /// The pod's directory.
     pub(crate) pod_dir: PathBuf,
-    /// Holds a folder for each namespace's claims.
+    /// The folder that holds one folder of claims per namespace.
     pub(crate) claims_dir: PathBuf,
-    /// The token of the pod's service account; none where the pod wants none.
+    /// The token of the pod's service account; `None` if the pod wants none.
     pub(crate) token: Option<String>,
     /// Whether the engine is the simulator.
     pub(crate) simulator: bool,
 }
 
-/// The ConfigMaps and Secrets that the pod's volumes need.
+/// Returns the names of the ConfigMaps and Secrets that the pod's volumes need.
 pub(crate) fn wanted(pod: &Pod) -> Wanted {
     let mut wanted = Wanted::default();
     for volume in volumes(pod) {
@@ -90,7 +90,7 @@ pub(crate) fn can_change(pod: &Pod) -> bool {
     })
 }
 
-/// Whether a volume of the pod has the token of its service account.
+/// Whether a volume of the pod contains the token of its service account.
 pub(crate) fn has_token(pod: &Pod) -> bool {
     let sources = volumes(pod).filter_map(|volume| volume.projected.as_ref()?.sources.as_ref()).flatten();
     sources.into_iter().any(|source| source.service_account_token.is_some())
@@ -100,7 +100,7 @@ fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
     pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
 }
 
-/// Makes, or brings up to date, every volume of the pod. Answers with the folder of each.
+/// Creates or updates every volume of the pod. Returns the folder of each.
 pub(crate) fn mount(
     pod: &Pod,
     site: &Site,
@@ -156,7 +156,7 @@ fn is_bare(volume: &Volume) -> bool {
     *volume == Volume { name: volume.name.clone(), ..Volume::default() }
 }
 
-/// Refuses a name that would lead out of the folder that it names something in.
+/// Refuses a name that would lead out of its folder.
 fn check_name(volume: &Volume, name: &str) -> Result<(), VolumeError> {
     if private::is_name(name) {
         return Ok(());
@@ -207,7 +207,7 @@ fn host_path(volume: &Volume, path: &str, kind: &str) -> Result<PathBuf, VolumeE
     }
 }
 
-/// The path rewriting of one container. Folders of subPaths that do not exist yet are made.
+/// Returns the path rewriting of one container. Creates the missing folders of subPaths.
 pub(crate) fn path_map(
     container: &Container,
     folders: &BTreeMap<String, PathBuf>,
@@ -241,7 +241,7 @@ pub(crate) fn path_map(
                 source,
             })?;
         }
-        // A mount at one of the implicit paths takes its place.
+        // A mount at one of the implicit paths replaces it.
         entries.retain(|(path, _)| *path != mount.mount_path.trim_end_matches('/'));
         entries.push((mount.mount_path.clone(), local.to_string_lossy().into_owned()));
     }

@@ -1,4 +1,4 @@
-//! The end of a node that is killed.
+//! Tests of a node that is killed.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn a_node_with_a_pod() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_outlives_a_node_that_is_killed() {
     let dir = tempfile::tempdir().unwrap();
-    // `$$` in a manifest is a literal `$`, so the scripts above say it twice.
+    // `$$` in a manifest is a literal `$`, so the scripts above write it twice.
     let mut node = Command::new(std::env::current_exe().unwrap())
         .args(["killed::a_node_with_a_pod", "--exact", "--ignored"])
         .env("KILLED_TEST_DIR", dir.path())

@@ -1,4 +1,4 @@
-//! The node against the embedded API server, with real processes.
+//! Tests of the node against the embedded API server, with real processes.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod killed;

@@ -1,4 +1,4 @@
-//! One pod at a time.
+//! Tests with single pods.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,7 @@ async fn a_pod_runs_on_its_own_address_with_its_environment_and_volumes() {
     };
     assert_eq!(lines[0], "from config");
     assert_eq!(lines[1], format!("fast p {ip}"));
-    // The token is the account's, which the server knows; it is not the node's.
+    // The token belongs to the account and is known to the server. It is not the node's token.
     assert!(lines[2].starts_with("sa-") && lines[2].len() > 32, "{}", lines[2]);
     assert_eq!(lines[3], "1");
     assert!(lines[4].starts_with("at 127."), "{}", lines[4]);
@@ -304,7 +304,7 @@ async fn how_far_a_download_is_stands_in_the_status_until_it_is_over() {
     assert_eq!(condition.message.as_deref(), Some("downloading 3.2/15.2 GB, 210 MB/s, 57 s left"));
     assert_eq!((condition.status.as_str(), condition.reason.as_deref()), ("False", Some("Downloading")));
 
-    // What does not change is not written again.
+    // An unchanged status is not written again.
     let version = pod.metadata.resource_version;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(world.get_pod("p").await.metadata.resource_version, version);

@@ -1,4 +1,4 @@
-//! Pods as the reference makes them, from its recordings.
+//! Tests with pods that KServe's controller creates, from its recordings.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, http_get, pod_ip};
 
-/// The start script of our preset: the recordings do not hold that of the reference's.
+/// Returns the start script of Longboat's preset: the recordings do not contain KServe's.
 fn script() -> Value {
     let children = include_str!("../../../../tests/cases/compose/single-node/children.yaml");
     let objects = children.split("\n---\n").map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
@@ -29,7 +29,7 @@ async fn the_recorded_single_node_deployment_serves() {
     let mut object = case.join(&format!("expected/children/deployment-{name}.yaml")).yaml();
     object["spec"]["template"]["spec"]["containers"][0]["command"][2] = script();
     object["metadata"] = json!({"name": name, "labels": object["metadata"]["labels"]});
-    // What is recorded mixes the schemes; there is no TLS in this test's server.
+    // The recording mixes the schemes; this test's server has no TLS.
     object["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["httpGet"]["scheme"] = json!("HTTP");
     object["spec"]["replicas"] = json!(2);
 

@@ -1,10 +1,10 @@
-//! Programs that the tests run in containers: this test binary, started again as one of these "tests".
+//! Programs that the tests run in containers: this test binary, started again with the name of one of these "tests".
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 
-/// What stands in for the `longboat` executable: a script that runs the roles below.
+/// Returns the stand-in for the `longboat` executable: a script that runs the roles below.
 pub(crate) fn script() -> String {
     let binary = std::env::current_exe().unwrap();
     let run = |role: &str| format!("exec {} roles::{role} --exact --ignored --nocapture", binary.display());
@@ -35,8 +35,8 @@ fn reaper() {
     longboat_node::reaper::run().unwrap();
 }
 
-/// An HTTP server on the pod's address. `/health` fails while the file named by `BROKEN` exists; everything else is
-/// answered with `ANSWER`.
+/// An HTTP server on the pod's address. `/health` fails while the file in `BROKEN` exists; every other path is answered with
+/// `ANSWER`.
 #[test]
 #[ignore = "a program for containers, not a test"]
 fn server() {
@@ -51,7 +51,7 @@ fn server() {
         let broken = request.contains("/health") && Path::new(&variable("BROKEN")).exists();
         let status = if broken { "503 Service Unavailable" } else { "200 OK" };
         let body = variable("ANSWER");
-        // Whoever hung up is not interested.
+        // An error means that the client has closed the connection.
         let _ = write!(
             stream,
             "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",

@@ -1,4 +1,4 @@
-//! The end of a node that is asked to end.
+//! Tests of a node that is asked to shut down.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ async fn shutdown_ends_everything_in_time_without_hooks() {
         .pod("stubborn", json!({"containers": [{"name": "main",
             "command": command(format!("trap '' TERM; echo $$$$ > {}; while :; do sleep 1; done", stubborn.display()))}]}))
         .await;
-    // It leaves the container's process group.
+    // This process leaves the container's process group.
     world
         .pod("daemon", json!({"containers": [{"name": "main",
             "command": command(format!("setsid sh -c 'echo $$$$ > {}; exec sleep 1000' & exec sleep 1000", daemon.display()))}]}))

@@ -1,4 +1,4 @@
-//! Deployments, ReplicaSets, Services and namespaces.
+//! Tests of Deployments, ReplicaSets, Services and namespaces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -54,7 +54,7 @@ async fn a_rolling_update_never_loses_availability() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
-    // Clients of the cluster IP see an answer, old or new, at every moment of the rollout.
+    // At every moment of the rollout, clients of the cluster IP get a response, old or new.
     let stop = Arc::new(AtomicBool::new(false));
     let asking = tokio::spawn({
         let (stop, address) = (Arc::clone(&stop), address.clone());
@@ -104,7 +104,7 @@ async fn a_rolling_update_never_loses_availability() {
     assert_eq!(sets.items.len(), 2, "the old one is history");
     world.until_event("d", "ScalingReplicaSet: Scaled up replica set").await;
 
-    // Back to the old template: its ReplicaSet is used again.
+    // A rollback to the old template reuses its ReplicaSet.
     world.api::<Deployment>().patch("d", &PatchParams::default(), &answer_patch("old")).await.unwrap();
     world
         .until::<Deployment>("d", "rolled back", |d| {

@@ -1,4 +1,4 @@
-//! An API server, a node, and what tests ask of them.
+//! An API server and a node for the tests, with helper functions.
 
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// Machines that run many tests at once are slow; nothing here is expected to take this long.
+/// A generous timeout for slow machines that run many tests at once.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct World {
@@ -32,7 +32,7 @@ pub(crate) struct World {
     cancel: CancellationToken,
 }
 
-/// Addresses of one world. Tests that run at the same time on one machine must not share any.
+/// The addresses of one world. Tests that run at the same time on one machine must not share addresses.
 #[derive(Clone, Copy)]
 struct Network {
     pods: AddressRange,
@@ -57,7 +57,7 @@ impl World {
         Self::with(|_| {}).await
     }
 
-    /// A node with other options than the default.
+    /// Starts a world whose node has options other than the defaults.
     pub(crate) async fn with(change: impl FnOnce(&mut Options)) -> Self {
         let network = Network::next();
         let service_range = (network.services, 24);
@@ -76,7 +76,7 @@ impl World {
         world
     }
 
-    /// Starts a node where there is none.
+    /// Starts a node in a world that has none.
     pub(crate) async fn start_node(&mut self, change: impl FnOnce(&mut Options)) {
         let mut options = options(self.dir.path());
         options.address_range = self.network.pods;
@@ -118,7 +118,7 @@ impl World {
         self.api::<K>().create(&PostParams::default(), &object).await.unwrap()
     }
 
-    /// Creates a pod with this spec; containers that name no image get one that is not known here.
+    /// Creates a pod with this spec. Containers without an image get an image that is unknown here.
     pub(crate) async fn pod(&self, name: &str, mut spec: Value) -> Pod {
         for list in ["containers", "initContainers"] {
             for container in spec[list].as_array_mut().into_iter().flatten() {
@@ -137,7 +137,7 @@ impl World {
         self.api::<Pod>().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Waits for an object to be as wanted.
+    /// Waits until an object is as wanted.
     pub(crate) async fn until<K>(&self, name: &str, what: &str, wanted: impl Fn(&K) -> bool) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -186,14 +186,14 @@ impl World {
         tokio::time::timeout(PATIENCE, gone).await.unwrap_or_else(|_| panic!("{name} is still there"));
     }
 
-    /// The status of every pod, for the message of a failure.
+    /// Returns the status of every pod, for the message of a failure.
     async fn pod_states(&self) -> String {
         let pods = self.api::<Pod>().list(&ListParams::default()).await.unwrap();
         let states = pods.iter().map(|pod| (pod.name_any(), &pod.status)).collect::<Vec<_>>();
         serde_json::to_string_pretty(&states).unwrap()
     }
 
-    /// The events about an object as `reason: message`.
+    /// Returns the events about an object as `reason: message`.
     pub(crate) async fn events(&self, name: &str) -> Vec<String> {
         let events = self.api::<Event>().list(&ListParams::default()).await.unwrap();
         let own =
@@ -220,7 +220,7 @@ impl World {
         assert!(seen.is_ok(), "no event {wanted:?} in {:#?}", self.events(name).await);
     }
 
-    /// A container's log.
+    /// Returns a container's log.
     pub(crate) async fn logs(&self, name: &str, options: LogOptions) -> Result<String, String> {
         let pod = PodRef { namespace: "default".into(), name: name.into() };
         let stream = self.node().pod_access().logs(pod, options).await.map_err(|error| error.to_string())?;
@@ -228,13 +228,13 @@ impl World {
         Ok(String::from_utf8(bytes.concat()).unwrap())
     }
 
-    /// A file that processes write and tests read.
+    /// Returns the path of a file that processes write and tests read.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 }
 
-/// Options for a node in `dir`, whose executable is the script of [`super::roles`].
+/// Returns options for a node in `dir`, whose executable is the script of [`super::roles`].
 pub(crate) fn options(dir: &Path) -> Options {
     let executable = dir.join("longboat");
     std::fs::write(&executable, super::roles::script()).unwrap();
@@ -248,7 +248,7 @@ pub(crate) fn options(dir: &Path) -> Options {
     options
 }
 
-/// The status of a pod's condition.
+/// Returns the status of a pod's condition.
 pub(crate) fn condition<'p>(pod: &'p Pod, type_: &str) -> &'p str {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions
@@ -258,7 +258,7 @@ pub(crate) fn condition<'p>(pod: &'p Pod, type_: &str) -> &'p str {
         .unwrap_or("")
 }
 
-/// The pod's first container's status.
+/// Returns the status of the pod's first container.
 pub(crate) fn main_container(pod: &Pod) -> k8s_openapi::api::core::v1::ContainerStatus {
     pod.status.clone().unwrap().container_statuses.unwrap().remove(0)
 }
@@ -267,7 +267,7 @@ pub(crate) fn pod_ip(pod: &Pod) -> String {
     pod.status.clone().unwrap().pod_ip.unwrap()
 }
 
-/// Whether a process is there, and is no zombie.
+/// Whether a process exists and is not a zombie.
 pub(crate) fn is_alive(pid: i32) -> bool {
     let state = std::process::Command::new("ps")
         .args(["-o", "stat=", "-p", &pid.to_string()])
@@ -278,7 +278,7 @@ pub(crate) fn is_alive(pid: i32) -> bool {
     !state.trim().is_empty() && !state.trim().starts_with('Z')
 }
 
-/// Waits for a file to have a number in it.
+/// Waits until a file contains a number.
 pub(crate) async fn number_in(path: &Path) -> i32 {
     let read = async {
         loop {
@@ -292,7 +292,7 @@ pub(crate) async fn number_in(path: &Path) -> i32 {
     tokio::time::timeout(PATIENCE, read).await.unwrap_or_else(|_| panic!("nothing in {}", path.display()))
 }
 
-/// Waits for something to hold.
+/// Waits until a condition holds.
 pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
     let reached = async {
         while !holds() {
@@ -302,7 +302,7 @@ pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
     tokio::time::timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("{what}: never"));
 }
 
-/// The answer to an HTTP request, or none where there is no connection.
+/// Returns the response to an HTTP request, or `None` if there is no connection.
 pub(crate) async fn http_get(address: &str) -> Option<String> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;

@@ -1,4 +1,4 @@
-//! `diff`: what applying manifests would change, in the effective spec and in each child, and which pods would roll.
+//! `diff`: what applying manifests would change in the composed spec and in each child, and which pods would be replaced.
 
 mod text;
 
@@ -20,7 +20,7 @@ use crate::{
     scene::{PlanningError, Scene},
 };
 
-/// Parts of an object that say nothing about what should be.
+/// Fields of an object that do not describe its desired state.
 const SERVERS: [&str; 8] = [
     "status",
     "metadata.resourceVersion",
@@ -32,13 +32,13 @@ const SERVERS: [&str; 8] = [
     "metadata.finalizers",
 ];
 
-/// What would change about one service.
+/// The changes of one service.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
     /// `namespace/name`.
     pub service: String,
-    /// Changes of the effective spec.
+    /// Changes of the composed spec.
     pub effective: Vec<FieldChange>,
     /// Changes of children.
     pub children: Vec<ChildChange>,
@@ -52,16 +52,16 @@ pub struct Difference {
 pub struct FieldChange {
     /// Its path.
     pub path: String,
-    /// The same as a JSON pointer, into the object that has the field.
+    /// The JSON pointer of the field in its object.
     #[serde(skip)]
     pub(crate) pointer: String,
-    /// Its value before; none if it was not there.
+    /// Its value before; `None` if the field is new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// Its value afterwards; none if it goes.
+    /// Its value afterwards; `None` if the field is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
-    /// Which layer sets it afterwards.
+    /// The layer that sets it afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_by: Option<Setter>,
 }
@@ -72,22 +72,22 @@ pub struct FieldChange {
 pub struct ChildChange {
     /// `Kind/name`.
     pub object: String,
-    /// What happens to it.
+    /// How the child changes.
     pub action: Action,
-    /// The fields, where it is changed.
+    /// The changed fields of a child that is changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
 }
 
-/// What happens to a child.
+/// How a child changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
-    /// It is new.
+    /// It is created.
     Created,
-    /// It is written again.
+    /// It is updated.
     Changed,
-    /// It goes.
+    /// It is deleted.
     Removed,
 }
 
@@ -97,7 +97,7 @@ pub enum Action {
 pub struct Roll {
     /// `Kind/name`.
     pub object: String,
-    /// The fields of its pods that differ.
+    /// The fields of its pod template that differ.
     pub because: Vec<Cause>,
 }
 
@@ -107,7 +107,7 @@ pub struct Roll {
 pub struct Cause {
     /// The field of the workload.
     pub path: String,
-    /// The fields of the effective spec that it comes from.
+    /// The fields of the composed spec from which it is derived.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
 }
@@ -127,15 +127,15 @@ impl Difference {
 pub struct Unplannable {
     /// `namespace/name`.
     pub service: String,
-    /// Why not.
+    /// The reason.
     #[source]
     pub source: PlanningError,
 }
 
-/// What would change if the world became `after`: for each service that `after` was given, and those that only `before`
-/// was given; and those of which nobody can say, because their layers do not combine. `live`: whether the children of `before`
-/// are those that a cluster has, instead of planned ones; then services that nobody gave are compared too, and told of if a
-/// config that was given changes their effective spec.
+/// Returns the changes from `before` to `after`, for each service that `after` was given and for each that only `before` was
+/// given. Also returns the services for which this is unknown because they cannot be planned. If `live` is set, the children
+/// of `before` are those in a cluster, not planned ones. Then other services are compared too, and included if a given config
+/// changes their composed spec.
 pub fn diff(before: &Scene, after: &Scene, live: bool) -> (Vec<Difference>, Vec<Unplannable>) {
     let (mut all, mut failed) = (Vec::new(), Vec::new());
     for subject in &after.subjects {
@@ -181,7 +181,7 @@ fn one(
 ) -> Result<Difference, PlanningError> {
     let planned = after.plan(new)?;
     let spec = planned.effective.as_ref().map_or(&new.spec, |effective| &*effective.spec);
-    // A service that does not combine today has nothing to compare with.
+    // A service that cannot be composed before the change has nothing to compare with.
     let old_planned = old.and_then(|old| before.plan(old).ok());
     let old_spec = old_planned.as_ref().and_then(|planned| planned.effective.as_ref()).map(|old| &*old.spec);
     let effective = effective_changes(after, new, old_spec, spec);
@@ -243,12 +243,12 @@ fn gone(before: &Scene, service: &LLMInferenceService) -> Result<Difference, Pla
 fn name_of(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let group = text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
-    // Pools exist in two groups.
+    // Pools exist in two API groups.
     let suffix = if group == "inference.networking.x-k8s.io" { ".inference.networking.x-k8s.io" } else { "" };
     format!("{}{suffix}/{}", text("/kind"), text("/metadata/name"))
 }
 
-/// Objects of both sides by their names, in the order of the new ones.
+/// Pairs the objects of both sides by name, in the order of the new ones.
 fn paired(old: Vec<Object>, new: Vec<Object>) -> Vec<(String, Option<Value>, Option<Value>)> {
     let mut old: BTreeMap<String, Value> =
         old.into_iter().map(|object| (name_of(&object.value), object.value)).collect();
@@ -279,7 +279,7 @@ fn effective_changes(
     found
 }
 
-/// The fields in which two objects differ, by path.
+/// Returns the fields in which two objects differ, by path.
 fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     let fields = |object: &Value| -> BTreeMap<String, (String, Value)> {
         let leaves = paths::leaves(object).into_iter();
@@ -306,7 +306,7 @@ fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
         .collect()
 }
 
-/// Pods are replaced when their template changes.
+/// Returns why pods are replaced: pods are replaced when their template changes.
 fn roll(
     after: &Scene,
     service: &LLMInferenceService,

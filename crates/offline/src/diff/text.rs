@@ -1,4 +1,4 @@
-//! Differences for people. Colours are for terminals; whoever prints to something else takes them out.
+//! Differences as text for users, with colours for terminals. Callers that print elsewhere remove the colours.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use owo_colors::OwoColorize;
 use super::{Action, Difference, FieldChange};
 use crate::explain::{around, setter, short};
 
-/// Differences, service by service; nothing where there are none.
+/// Formats differences, service by service. Empty if there are none.
 pub fn to_text(differences: &[Difference]) -> String {
     let mut text = String::new();
     for difference in differences.iter().filter(|difference| !difference.is_empty()) {

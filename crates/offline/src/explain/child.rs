@@ -1,4 +1,4 @@
-//! One field of a child: the field of the effective spec that it is a copy of, or the rule that made it.
+//! One field of a child: the field of the composed spec from which it is copied, or the rule that created it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,28 +28,28 @@ pub struct ChildField {
     pub path: String,
     /// Its value.
     pub value: Value,
-    /// Where it comes from.
+    /// Its origin.
     pub from: Source,
 }
 
-/// Where a field of a child comes from.
+/// The origin of a field of a child.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Source {
-    /// It is a copy of a field of the effective spec.
+    /// It is a copy of a field of the composed spec.
     Copied(Box<Field>),
-    /// The controller made it.
+    /// The controller computes it.
     Computed {
-        /// By which rule.
+        /// The rule.
         rule: String,
-        /// From these fields of the effective spec.
+        /// The fields of the composed spec on which it depends.
         from: Vec<Field>,
-        /// And from these: the service's metadata, the platform's settings.
+        /// Other inputs: the service's metadata, the platform settings.
         and: Vec<String>,
     },
 }
 
-/// The fields at and below a path of the children of a kind; the names near it where there are none.
+/// Returns the fields at and below a path, in the children of a kind. If there are none, returns names of similar fields.
 pub(super) fn fields(
     scene: &Scene,
     service: &LLMInferenceService,
@@ -79,8 +79,8 @@ pub(super) fn fields(
     Ok(Ok(explained(View { scene, service, effective }, &objects, found)))
 }
 
-/// What each of these fields of a child comes from: fields of the effective spec and other things, in words. Nothing for a
-/// field that the child does not have, or if the service cannot be planned.
+/// Describes the origin of each of these fields of a child: fields of the composed spec and other inputs. The result has
+/// nothing for fields that the child does not have, and is empty if the service cannot be planned.
 pub(crate) fn sources(
     scene: &Scene,
     service: &LLMInferenceService,
@@ -108,7 +108,7 @@ pub(crate) fn sources(
     named.collect()
 }
 
-/// Where fields of children come from.
+/// Describes the origin of fields of children.
 fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, FieldPath)>) -> Vec<ChildField> {
     let View { scene, service, effective } = view;
     let fields: Vec<trace::Target> = found.iter().map(|(at, place)| (*at, place.pointer.clone())).collect();
@@ -128,7 +128,7 @@ fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, FieldPath)>)
                 from: trace
                     .inputs
                     .iter()
-                    // What something is called decides much, and explains little.
+                    // Nearly everything depends on some name, so a name explains little.
                     .filter(|pointer| !pointer.ends_with("/name") || pointer.ends_with("model/name"))
                     .filter_map(|pointer| by_pointer.get(pointer.as_str()).cloned())
                     .collect(),
@@ -141,8 +141,8 @@ fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, FieldPath)>)
     described.collect()
 }
 
-/// The field that one without a trace of its own is a copy of, by what is beside it: empty objects cannot be changed, and
-/// some names may not be.
+/// Finds the field from which a field without its own trace is copied, by its neighbours in the child. Some fields have no
+/// trace: empty objects cannot be changed for tracing, and neither can some names.
 fn beside(
     objects: &[Object],
     at: usize,
@@ -162,7 +162,8 @@ fn beside(
     })
 }
 
-/// What the controller makes, by where it is: the beginning of the path, a part of it, and the rule.
+/// The rules for fields that the controller computes, by place: the kind, the beginning of the path, a part of it, and the
+/// rule.
 const RULES: [(&str, &str, &str, &str); 22] = [
     ("", "metadata.ownerReferences", "", "the service owns its children"),
     ("", "metadata.name", "", "children are named after the service"),

@@ -1,4 +1,4 @@
-//! One field of an effective spec: who set it, how, and over what.
+//! One field of a composed spec: which layer set it, how, and what it replaced.
 
 use longboat_api::v1alpha2::{ConfigSource, LLMInferenceService};
 use longboat_compose::{Effective, Leaf, Origin};
@@ -14,33 +14,33 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Field {
-    /// Its path, from `spec` on.
+    /// Its path, starting with `spec`.
     pub path: String,
     /// Its final value.
     pub value: Value,
-    /// Who set it.
+    /// The layer that set it.
     pub set_by: Setter,
-    /// The template that printed it.
+    /// The template that rendered it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Template>,
-    /// The rule that made it, or changed what the layer says.
+    /// The rule that created it, or that changed the layer's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What it replaced, latest first.
+    /// The values that it replaced, latest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<Previous>,
 }
 
-/// Who set a field.
+/// The layer that set a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Setter {
-    /// What kind of layer.
+    /// The kind of the layer.
     pub kind: SetterKind,
     /// `namespace/name` of a config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// `file:line:column`, where it comes from a file.
+    /// `file:line:column`, if the layer comes from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }
@@ -49,36 +49,36 @@ pub struct Setter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SetterKind {
-    /// A config of the platform, chosen by the shape of the service.
+    /// A config of the platform, selected by the content of the service.
     Preset,
-    /// A config that the service names.
+    /// A config to which the service refers.
     BaseRef,
     /// The service.
     Spec,
-    /// What admission fills in.
+    /// The defaults of admission.
     Default,
-    /// Composing itself.
+    /// Composition itself.
     Computed,
 }
 
-/// A template, and what it ran on.
+/// A template and its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Template {
-    /// As its layer has it.
+    /// Its text in the layer.
     pub text: String,
-    /// What it read.
+    /// The fields that it read.
     pub inputs: Vec<Input>,
 }
 
-/// What a template read.
+/// A field that a template read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Input {
-    /// As the template names it.
+    /// Its name in the template.
     pub field: String,
-    /// Where it is in the service; none for settings of the platform.
+    /// Its path in the service; `None` for platform settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Its value; none if it is not set.
+    /// Its value; `None` if it is not set.
     pub value: Option<Value>,
 }
 
@@ -86,13 +86,13 @@ pub struct Input {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Previous {
-    /// Who had set it.
+    /// The layer that had set it.
     pub set_by: Setter,
-    /// As that layer has it.
+    /// The value in that layer.
     pub value: Value,
 }
 
-/// The fields at and below a path.
+/// Returns the fields at and below a path.
 pub(super) fn fields(
     scene: &Scene,
     service: &LLMInferenceService,
@@ -105,7 +105,7 @@ pub(super) fn fields(
     found.map(|(path, leaf)| view.field(path, leaf)).collect()
 }
 
-/// What fields are described with.
+/// The input for describing fields.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) scene: &'a Scene,

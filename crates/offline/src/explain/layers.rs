@@ -1,4 +1,4 @@
-//! The layers of a service in order, and what each contributed.
+//! The layers of a service in order, with the fields that each one sets.
 
 use longboat_api::v1alpha2::{ConfigSource, LLMInferenceService};
 use longboat_compose::{Effective, Origin, presets};
@@ -12,32 +12,32 @@ use crate::scene::Scene;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LayerView {
-    /// Which one.
+    /// The layer.
     #[serde(flatten)]
     pub layer: Setter,
-    /// Why it is a layer.
+    /// Why it is a layer of this service.
     pub because: String,
-    /// What it set that is in the effective spec.
+    /// The fields that it sets in the composed spec.
     pub sets: Vec<Setting>,
-    /// What it set that is not: replaced or removed by a higher layer.
+    /// The fields that it sets and that a higher layer replaces or removes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<Setting>,
 }
 
-/// A field and what a layer says about it.
+/// A field and its value in a layer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Setting {
-    /// Its path, from `spec` on.
+    /// Its path, starting with `spec`.
     pub path: String,
-    /// The final value, or the one that was lost.
+    /// The final value, or the value that was lost.
     pub value: Value,
-    /// Who replaced it, or the rule that made it.
+    /// The layer that replaced it, or the rule that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// All layers, lowest first; what admission fills in and what composing computes come last.
+/// Returns all layers, lowest first. The defaults of admission and the values computed by composition come last.
 pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effective) -> Vec<LayerView> {
     let view = View { scene, service, effective };
     let provenance = effective.provenance();
@@ -48,7 +48,7 @@ pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
         let because = match config.source {
             ConfigSource::Preset => {
                 let suffix = layer.name().strip_prefix(&scene.preset_names.prefix).unwrap_or(layer.name());
-                // A pinned name may have the prefix of another release.
+                // A pinned name may have another release's prefix.
                 let suffix = suffix.find("config-llm-").map_or(suffix, |at| &suffix[at..]);
                 presets::why(suffix).to_owned()
             }
@@ -90,7 +90,7 @@ pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
         put(&setter, false, Setting { path: full.clone(), value: leaf.value.clone(), by });
         let mut winner = leaf.origin.to_string();
         for old in &leaf.replaced {
-            // The same again is no loss, and neither is an empty text.
+            // Replacing a value by an equal one is no loss, and neither is replacing an empty string.
             if leaf.given.as_ref() != Some(&old.value) && old.value != "" {
                 let by = Some(winner.clone());
                 let setting = Setting { path: full.clone(), value: old.value.clone(), by };

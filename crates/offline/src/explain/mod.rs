@@ -1,4 +1,4 @@
-//! `explain`: which layer set what, what it replaced, and what made the rest.
+//! `explain`: which layer set each field, what it replaced, and where the rest comes from.
 
 mod child;
 mod field;
@@ -28,13 +28,13 @@ use crate::{
     scene::{PlanningError, Scene},
 };
 
-/// An answer.
+/// An explanation.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase", untagged)]
 pub enum Explanation {
-    /// The layers in order, and what each contributed.
+    /// The layers in order, with the fields that each one sets.
     Layers(LayersOf),
-    /// Fields of the effective spec.
+    /// Fields of the composed spec.
     Fields(FieldsOf),
     /// Fields of children.
     Children(ChildrenOf),
@@ -45,16 +45,16 @@ pub enum Explanation {
 pub struct LayersOf {
     /// `namespace/name` of the service.
     pub service: String,
-    /// Lowest first.
+    /// The layers, lowest first.
     pub layers: Vec<LayerView>,
 }
 
-/// Fields of an effective spec.
+/// Fields of a composed spec.
 #[derive(Clone, Debug, Serialize)]
 pub struct FieldsOf {
     /// `namespace/name` of the service.
     pub service: String,
-    /// By path.
+    /// The fields, by path.
     pub fields: Vec<Field>,
 }
 
@@ -63,20 +63,20 @@ pub struct FieldsOf {
 pub struct ChildrenOf {
     /// `namespace/name` of the service.
     pub service: String,
-    /// By object and path.
+    /// The fields, by object and path.
     pub fields: Vec<ChildField>,
 }
 
-/// A question without an answer.
+/// Why nothing can be explained.
 #[derive(Debug, Error)]
 pub enum ExplainError {
-    /// The service has no effective spec.
+    /// The service cannot be composed.
     #[error(transparent)]
     Planning(#[from] PlanningError),
-    /// The path cannot be read.
+    /// The path cannot be parsed.
     #[error("`{0}` is no path: a bracket is not closed")]
     Path(String),
-    /// There is such a field, but it has no value.
+    /// The field exists, but has no value.
     #[error("nothing sets `{path}` of {service}: no layer, and composing does not either")]
     Unset {
         /// The service.
@@ -84,7 +84,7 @@ pub enum ExplainError {
         /// The path as given.
         path: String,
     },
-    /// There is no such field.
+    /// The field does not exist.
     #[error("{service} has no field `{path}`{}", hint(nearest))]
     Unknown {
         /// The service.
@@ -107,11 +107,11 @@ fn hint(nearest: &[String]) -> String {
     }
 }
 
-/// Explains a service, or the fields at and below a path: of the effective spec, or of a child where the path begins with
-/// its kind (`deployment.spec…`, or `deployment/NAME.spec…` where there are several).
+/// Explains a service, or the fields at and below a path. The path leads into the composed spec, or into a child if it starts
+/// with the child's kind (`deployment.spec…`, or `deployment/NAME.spec…` if there are several).
 ///
 /// # Errors
-/// When the layers do not combine, or there is no such field.
+/// If the service cannot be composed, or the field does not exist.
 pub fn explain(
     scene: &Scene,
     service: &LLMInferenceService,
@@ -151,7 +151,8 @@ pub fn explain(
     Ok(Explanation::Fields(FieldsOf { service: name, fields }))
 }
 
-/// Who set each field of a service's effective spec, by JSON pointers into `{"spec": …}`; none where it does not compose.
+/// Returns the layer that set each field of a service's composed spec, by JSON pointer into `{"spec": …}`. Empty if the
+/// service cannot be composed.
 pub(crate) fn setters(scene: &Scene, service: &LLMInferenceService) -> BTreeMap<String, Setter> {
     let Ok(effective) = scene.compose(service) else { return BTreeMap::new() };
     let view = field::View { scene, service, effective: &effective };
@@ -166,7 +167,7 @@ pub(crate) fn full_name(service: &LLMInferenceService) -> String {
     format!("{}/{}", part(&service.metadata.namespace), part(&service.metadata.name))
 }
 
-/// The kind of children that people write so, in lower case.
+/// The kind of children for this word in lower case.
 fn kind_of_child(word: &str) -> Option<&'static str> {
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
@@ -176,14 +177,14 @@ fn kind_of_child(word: &str) -> Option<&'static str> {
     kinds!(children each).into_iter().find(|kind| kind.to_lowercase() == word)
 }
 
-/// Kind, name and the path within, of a path that begins with a kind of child.
+/// Splits a path that starts with a kind of child into kind, name and the path in the child.
 fn child_path(path: &str) -> Option<(&'static str, Option<&str>, &str)> {
     let end = path.find(['.', '[', '/']).unwrap_or(path.len());
     let head = path[..end].to_lowercase();
     let kind = kind_of_child(&head)?;
     let rest = &path[end..];
     match rest.strip_prefix('/') {
-        // Names of objects may have dots; the first that begins a member of an object ends the name.
+        // Names of objects may contain dots. The name ends before the first top-level field of an object.
         Some(named) => {
             let members = [".spec", ".metadata", ".data", ".rules", ".subjects", ".roleRef", ".type"];
             let end = members.iter().filter_map(|member| named.find(member)).min().unwrap_or(named.len());
@@ -201,7 +202,7 @@ fn effective_paths(effective: &Effective) -> Vec<String> {
     effective.provenance().iter().map(|(path, _)| path.to_owned()).collect()
 }
 
-/// The paths that resemble one: its longest part that leads somewhere, followed by the nearest name there.
+/// Returns paths that resemble an unknown path: its longest known prefix, followed by the most similar name there.
 pub(crate) fn near<'a>(
     known: &(impl Iterator<Item = &'a str> + Clone),
     path: &str,
@@ -233,10 +234,10 @@ pub(crate) fn near<'a>(
     Vec::new()
 }
 
-/// Most names that are offered in place of one that is not there.
+/// The most names to suggest for an unknown name.
 const MOST_NEAREST: usize = 8;
 
-/// The parts of a path between dots; what is in brackets may have dots.
+/// The parts of a path between dots. Dots in brackets do not separate parts.
 fn parts(path: &str) -> Vec<&str> {
     let mut depth = 0_u32;
     path.split(|c| {

@@ -1,4 +1,4 @@
-//! Explanations for people. Colours are for terminals; whoever prints to something else takes them out.
+//! Explanations as text for users, with colours for terminals. Callers that print elsewhere remove the colours.
 
 use std::fmt::Write as _;
 
@@ -12,14 +12,14 @@ use super::{
     layers::{LayerView, Setting},
 };
 
-/// Longest value that is shown on a line, in characters.
+/// The longest value that is printed on a line, in characters.
 const LONGEST: usize = 100;
-/// Characters that are shown before the first difference of two long texts.
+/// The characters that are printed before the first difference of two long texts.
 const CONTEXT: usize = 20;
-/// Most fields of one part of a spec that are listed one by one.
+/// The most fields of one part of a spec that are listed individually.
 const LISTED: usize = 4;
 
-/// The layers in order.
+/// Formats the layers in order.
 pub fn of_layers(explained: &LayersOf) -> String {
     let mut text = format!("{}: {} layers, lowest first\n", explained.service.bold(), explained.layers.len());
     for (number, layer) in explained.layers.iter().enumerate() {
@@ -35,7 +35,8 @@ fn headline(layer: &LayerView) -> String {
     format!("{}  {}", setter(&layer.layer).bold(), layer.because.dimmed())
 }
 
-/// Fields by the part of the spec that they are in: a few one by one, many as a number.
+/// Groups fields by the part of the spec that contains them. Lists a few fields individually, and prints only the number of
+/// many.
 fn groups(text: &mut String, settings: &[Setting], verb: &str) {
     let mut groups: Vec<(String, Vec<&Setting>)> = Vec::new();
     for setting in settings {
@@ -73,7 +74,7 @@ fn groups(text: &mut String, settings: &[Setting], verb: &str) {
     }
 }
 
-/// The first names of a path: what a person would call the part of the spec. A container counts as a part.
+/// The first names of a path, which identify a part of the spec. A container is a part of its own.
 fn part(path: &str) -> String {
     if let Some(at) = path.find("ontainers[") {
         let end = path[at..].find(']').map_or(path.len(), |end| at + end + 1);
@@ -82,7 +83,7 @@ fn part(path: &str) -> String {
     path.split('.').take(4).collect::<Vec<_>>().join(".")
 }
 
-/// Fields with their history.
+/// Formats fields with their history.
 pub fn of_fields(explained: &FieldsOf) -> String {
     let single = explained.fields.len() == 1;
     let mut text = String::new();
@@ -92,7 +93,7 @@ pub fn of_fields(explained: &FieldsOf) -> String {
     text
 }
 
-/// Fields of children.
+/// Formats fields of children.
 pub fn of_children(explained: &ChildrenOf) -> String {
     let single = explained.fields.len() == 1;
     let mut text = String::new();
@@ -175,7 +176,7 @@ fn history(text: &mut String, field: &Field, indent: &str, whole: bool) {
     }
 }
 
-/// A layer in words.
+/// Describes a layer.
 pub(crate) fn setter(setter: &Setter) -> String {
     let name = match (setter.kind, &setter.config) {
         (SetterKind::Preset, Some(config)) => format!("preset {config}"),
@@ -201,7 +202,7 @@ fn value(value: &Value, whole: bool) -> String {
     }
 }
 
-/// A value on one line, cut where it is long.
+/// Formats a value on one line, truncated if it is long.
 pub(crate) fn short(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= LONGEST {
@@ -211,7 +212,7 @@ pub(crate) fn short(value: &Value) -> String {
     format!("{head}…")
 }
 
-/// Two values on one line each; of long texts, the part where they begin to differ.
+/// Formats two values on one line each. Of long texts, prints the part at their first difference.
 pub(crate) fn around(before: &Value, after: &Value) -> (String, String) {
     let (Value::String(old), Value::String(new)) = (before, after) else {
         return (short(before), short(after));

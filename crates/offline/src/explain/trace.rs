@@ -1,8 +1,9 @@
-//! Where the fields of children come from.
+//! Finds the origin of the fields of children.
 //!
-//! Planning is a pure function and takes microseconds. So this module changes fields of the effective spec, plans the
-//! service again, and compares: what differs in the children depends on these fields. Where the child then has the changed
-//! value itself, the field was copied. Nothing here knows how a child is made, so nothing here can be wrong about it.
+//! Planning is a pure function that takes microseconds. So this module changes fields of the composed spec, plans the service
+//! again, and compares: the fields of children that differ depend on the changed fields. If a child then has the changed
+//! value itself, it was copied. This module has no knowledge of how children are planned, so it cannot contradict the
+//! planner.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,31 +12,32 @@ use serde_json::{Value, json};
 
 use crate::{objects::Object, paths, render, scene::Scene};
 
-/// Appended to a text to have another one.
+/// The suffix that makes a string differ.
 const CHANGE: &str = "-x";
 
-/// Into how many groups the fields of a spec are dealt. Two changes of one group can hide each other, as a switch hides
-/// what it switches off; neighbours are dealt to different groups, and then the answers are those of single changes.
+/// The number of groups into which the fields of a spec are divided. Two changes in the same group can hide each other, for
+/// instance if a field disables what another one configures. Neighbours are in different groups, and then the results equal
+/// those of single changes.
 const GROUPS: usize = 16;
 
 /// A field of a child: the object's position, and a JSON pointer.
 pub(super) type Target = (usize, String);
 
-/// What decides fields of children.
+/// The origins of fields of children.
 pub(super) type Traces = BTreeMap<Target, Trace>;
 
-/// What decides a field of a child.
+/// The origin of a field of a child.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trace {
-    /// The field of the effective spec that it is a copy of, as a JSON pointer.
+    /// The field of the composed spec from which it is copied, as a JSON pointer.
     pub(super) copied: Option<String>,
-    /// Fields that it depends on otherwise: JSON pointers into the effective spec.
+    /// Other fields on which it depends, as JSON pointers into the composed spec.
     pub(super) inputs: Vec<String>,
-    /// What else it depends on, in words.
+    /// Other inputs on which it depends, in words.
     pub(super) others: Vec<String>,
 }
 
-/// What decides each of these fields of the children of a spec.
+/// Returns the origin of each of these fields in the children of a spec.
 pub(super) fn of(
     scene: &Scene,
     service: &LLMInferenceService,
@@ -49,8 +51,8 @@ pub(super) fn of(
     let mut traces = probe.traces(fields, GROUPS);
     for (words, service, scene_changed) in surroundings(scene, service) {
         let scene = scene_changed.as_ref().unwrap_or(scene);
-        // What templates print depends on these too, so it begins with composing; where that fails (another namespace has
-        // other configs), with the spec as it is.
+        // The output of templates depends on these inputs too, so this starts with composition. If that fails (another
+        // namespace has other configs), it starts with the unchanged composed spec.
         let composed = scene.plan(&service).ok().map(|planned| render::finished(&planned.plan));
         let planned = composed.or_else(|| plan(scene, &service, &json));
         let Some(planned) = planned.filter(|planned| alike(planned, objects)) else { continue };
@@ -63,7 +65,7 @@ pub(super) fn of(
     traces
 }
 
-/// A field of the effective spec, and what it is changed to.
+/// A field of the composed spec, and its changed value.
 struct Edit {
     /// Its position among the changes.
     number: usize,
@@ -72,14 +74,14 @@ struct Edit {
     after: Value,
 }
 
-/// What a field of a child turned out to depend on, by the numbers of changes.
+/// The changes on which a field of a child was found to depend, by number.
 #[derive(Clone, Default)]
 struct Found {
     copied: Option<usize>,
     inputs: Vec<usize>,
 }
 
-/// Plans with changed specs.
+/// Plans the service with changed specs.
 struct Probe<'a> {
     scene: &'a Scene,
     service: &'a LLMInferenceService,
@@ -90,7 +92,7 @@ struct Probe<'a> {
 // === impl Probe ===
 
 impl Probe<'_> {
-    /// What decides these fields, found with changes that are dealt into so many groups.
+    /// Finds the origins of these fields with changes in this number of groups.
     fn traces(&self, fields: &[Target], groups: usize) -> Traces {
         let changes = changes(self.spec);
         let mut found: BTreeMap<Target, Found> =
@@ -103,7 +105,7 @@ impl Probe<'_> {
         let described = found.into_iter().map(|(field, mut found)| {
             found.inputs.sort_unstable();
             let inputs = match found.copied {
-                // A copy needs no further reason.
+                // For a copy, other dependencies are left out.
                 Some(_) => Vec::new(),
                 None => found.inputs.into_iter().map(pointer).collect(),
             };
@@ -112,9 +114,9 @@ impl Probe<'_> {
         described.collect()
     }
 
-    /// Finds what decides these fields among some changes. All are made at once: a field that stays as it was depends on
-    /// none of them, and one that has the value of a change is a copy of it. What is left is looked for in either half, so
-    /// that it takes a handful of plans to explain a field, and not one for each field of the spec.
+    /// Finds the origins of these fields among some changes. All changes are made at once: a field that stays the same
+    /// depends on none of them, and a field that has the value of a change is a copy. For the remaining fields, each half of
+    /// the changes is tried. So explaining a field takes a few plans instead of one for each field of the spec.
     fn within(&self, changes: &[&Edit], fields: Vec<Target>, found: &mut BTreeMap<Target, Found>) {
         if changes.is_empty() || fields.is_empty() {
             return;
@@ -128,7 +130,7 @@ impl Probe<'_> {
         let planned = plan(self.scene, self.service, &spec).filter(|planned| alike(planned, self.objects));
         let open = match planned {
             Some(planned) => self.undecided(&planned, changes, fields, found),
-            // Such a spec cannot be planned, or has other children: which change does that?
+            // The changed spec cannot be planned, or has other children. The halves will show which change causes that.
             None => fields,
         };
         if changes.len() > 1 {
@@ -138,7 +140,7 @@ impl Probe<'_> {
         }
     }
 
-    /// Notes which fields are copies of changed ones, and returns those that differ for another reason.
+    /// Records which fields are copies of changed ones. Returns the fields that differ for another reason.
     fn undecided(
         &self,
         planned: &[Object],
@@ -149,11 +151,11 @@ impl Probe<'_> {
         fields.retain(|field| {
             let before = self.objects[field.0].value.pointer(&field.1);
             let after = planned[field.0].value.pointer(&field.1);
-            // Where elements came or went, another one may be at this position.
+            // If elements were added or removed, another element may be at this position.
             let moved = changes.len() > 1
                 && !aligned(&self.objects[field.0].value, &planned[field.0].value, &field.1);
             let Some(found) = found.get_mut(field).filter(|_| moved || before != after) else { return false };
-            // There are only two booleans: of several, any may have made this one.
+            // There are only two booleans, so any of several changes may have caused this one.
             let telling = changes.len() == 1 || !(moved || before.is_some_and(Value::is_boolean));
             let copied = changes
                 .iter()
@@ -175,7 +177,7 @@ impl Probe<'_> {
     }
 }
 
-/// Whether the lists on the way to a field are as long in one object as in the other.
+/// Whether the lists on the path to a field have the same length in both objects.
 fn aligned(one: &Value, other: &Value, pointer: &str) -> bool {
     let ends = pointer.match_indices('/').map(|(at, _)| &pointer[..at]);
     ends.into_iter().all(|end| {
@@ -184,7 +186,7 @@ fn aligned(one: &Value, other: &Value, pointer: &str) -> bool {
     })
 }
 
-/// Each field of a spec with another value. Fields of the same value get different ones.
+/// Returns a changed value for each field of a spec. Fields with equal values get different changes.
 fn changes(spec: &Value) -> Vec<Edit> {
     let mut same: BTreeMap<String, i64> = BTreeMap::new();
     let mut all = Vec::new();
@@ -203,12 +205,12 @@ fn plan(scene: &Scene, service: &LLMInferenceService, spec: &Value) -> Option<Ve
     Some(render::finished(&plan))
 }
 
-/// Whether both are the same kinds of objects, one by one.
+/// Whether both lists have the same kinds of objects in the same order.
 fn alike(one: &[Object], other: &[Object]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.reference.kind == b.reference.kind)
 }
 
-/// Another value of the same type, different for each number.
+/// Returns another value of the same type. It differs for each number.
 fn another(value: &Value, number: i64) -> Option<Value> {
     Some(match value {
         Value::String(text) if number == 0 => json!(format!("{text}{CHANGE}")),
@@ -219,7 +221,7 @@ fn another(value: &Value, number: i64) -> Option<Value> {
     })
 }
 
-/// The service's metadata and the platform's settings, changed one by one.
+/// Returns the service's metadata and the platform settings, changed one by one.
 fn surroundings(
     scene: &Scene,
     service: &LLMInferenceService,
@@ -275,7 +277,7 @@ mod tests {
     use super::{GROUPS, Probe, Target, changes};
     use crate::{paths, render, scene::Scene, settings::Settings};
 
-    /// A small case, and one in which most fields hide others: matches of routes that come and go with settings.
+    /// A small case, and a case in which most fields hide others: settings add and remove matches of routes.
     const CASES: [&str; 2] = ["base-refs", "adapters-and-cache-tiers"];
 
     #[test]

@@ -1,41 +1,41 @@
-//! What validating says.
+//! The findings of a validation.
 
 use longboat_manifest::{Document, ManifestError, Position};
 use serde::Serialize;
 
-/// One thing to say about the manifests.
+/// One finding about the manifests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// File, or `-` for standard input.
     pub file: String,
-    /// From 1; none where nothing was read.
+    /// Counts from 1; `None` if nothing was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// From 1.
+    /// Counts from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// The object that it is about.
+    /// The object of the finding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectName>,
-    /// The field, as the object has it; empty for the object as a whole.
+    /// The path of the field; empty for the object as a whole.
     pub path: String,
-    /// HTTP status with which a server would refuse the object; none where no server would.
+    /// The HTTP status with which a server would refuse the object; `None` if no server would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<u16>,
     /// `FieldValueInvalid`, `UnknownField`, `ConfigNotFound`, …
     pub reason: String,
-    /// What is wrong, in the words of a server where one would say it.
+    /// What is wrong, in the words of the server if there are some.
     pub message: String,
-    /// What to do about it.
+    /// Advice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Who would say it.
+    /// The step that would report it.
     pub source: Source,
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -47,7 +47,7 @@ pub enum Severity {
     Note,
 }
 
-/// Who would say it.
+/// The step that would report a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -59,13 +59,13 @@ pub enum Source {
     Cel,
     /// The webhooks.
     Webhook,
-    /// The controller, when it puts the layers together.
+    /// The controller, during composition.
     Compose,
-    /// The controller, when it decides which objects there must be.
+    /// The controller, during planning.
     Plan,
 }
 
-/// Which object.
+/// The identity of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectName {
@@ -75,14 +75,14 @@ pub struct ObjectName {
     pub kind: String,
     /// Empty for cluster-scoped kinds.
     pub namespace: String,
-    /// Its name, or the start of it where it is to be generated.
+    /// Its name, or the prefix of a generated name.
     pub name: String,
 }
 
 // === impl Finding ===
 
 impl Finding {
-    /// An error about a field of an object; its place is that of the field's name, or of its nearest parent.
+    /// Creates an error about a field of an object. Its position is that of the field's name, or of its nearest parent.
     pub(crate) fn at(document: &Document, name: &ObjectName, path: &str, source: Source) -> Self {
         let position = document.locate(path).key;
         Self {
@@ -100,7 +100,7 @@ impl Finding {
         }
     }
 
-    /// An input that cannot be read.
+    /// Creates an error about an input that cannot be read.
     pub(crate) fn unreadable(error: &ManifestError) -> Self {
         let (file, position) = error.place();
         Self {
@@ -118,12 +118,12 @@ impl Finding {
         }
     }
 
-    /// `file:line:column: error: path: message`, as compilers print.
+    /// Formats the finding like compilers do: `file:line:column: error: path: message`.
     pub fn line(&self) -> String {
         format!("{}{}: {}", self.place(), self.severity.name(), self.what())
     }
 
-    /// The same without the severity, for where it is said before.
+    /// Like [`Self::line`], without the severity.
     pub fn sentence(&self) -> String {
         format!("{}{}", self.place(), self.what())
     }
@@ -148,7 +148,7 @@ impl Finding {
 // === impl Severity ===
 
 impl Severity {
-    /// As it is printed.
+    /// The printed form.
     pub fn name(self) -> &'static str {
         match self {
             Self::Error => "error",

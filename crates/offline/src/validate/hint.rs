@@ -1,12 +1,12 @@
-//! What to do about it: advice for mistakes that are common and have an obvious way out.
+//! Advice for common mistakes with an obvious solution.
 
 use longboat_api::v1alpha2::GROUP;
 use longboat_apiserver::kinds::Resource;
 use longboat_manifest::{Document, nearest};
 use serde_json::Value;
 
-/// Fields that documents and other tools have, and this API has elsewhere: the last names of the path, the version (none:
-/// all), and the advice. The first that fits is given.
+/// Fields from documents and other tools that this API has at another path: the last names of the path, the version (`None`
+/// for all), and the advice. The first match is used.
 const ELSEWHERE: &[(&[&str], Option<&str>, &str)] = &[
     (
         &["workerSpec"],
@@ -68,7 +68,7 @@ const ELSEWHERE: &[(&[&str], Option<&str>, &str)] = &[
     (&["conditions", "observedGeneration"], None, "conditions have none: it is `status.observedGeneration`"),
 ];
 
-/// Advice for messages that contain a text, of our own kinds.
+/// Advice about our own kinds for messages that contain a text.
 const SAID: &[(&str, &str)] = &[
     (
         "replicas and scaling are mutually exclusive",
@@ -108,7 +108,8 @@ pub(super) fn unknown_field(version: &str, resource: &Resource, path: &str) -> O
     ELSEWHERE.iter().find(fits).map(|(_, _, advice)| (*advice).to_owned())
 }
 
-/// The selector of a pool is flat in v1alpha1 and has `matchLabels` in v1alpha2.
+/// Returns advice for a selector in the form of the wrong version: the selector of a pool is flat in v1alpha1 and has
+/// `matchLabels` in v1alpha2.
 fn flat_selector(version: &str, path: &str) -> Option<String> {
     let (_, below) = path.split_once("pool.spec.selector")?;
     (version != "v1alpha1" && !below.is_empty()).then(|| {
@@ -158,7 +159,7 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
     wrong_type(value_at(document, path)?, message)
 }
 
-/// What was meant among the values that a message lists.
+/// Suggests one of the values that a message lists.
 fn one_of(value: &str, message: &str) -> Option<String> {
     let (_, listed) = message.split_once("supported values: ")?;
     let known = listed.split(", ").map(|value| value.trim_matches('"'));
@@ -172,7 +173,7 @@ fn is_quantity(path: &str, message: &str) -> bool {
         || message.contains("KMGTPE") && of_resources
 }
 
-/// Quotes make the difference between a number and a text.
+/// Advice for a wrong type: quotes distinguish a number from a string.
 fn wrong_type(value: &Value, message: &str) -> Option<String> {
     let expects = |name: &str| message.contains(&format!("must be of type {name}"));
     match value {
@@ -194,7 +195,7 @@ fn wrong_type(value: &Value, message: &str) -> Option<String> {
     }
 }
 
-/// The value at a path of the object, as far as the path has no names with dots.
+/// Returns the value at a path of the object. Does not find names with dots.
 fn value_at<'d>(document: &'d Document, path: &str) -> Option<&'d Value> {
     let mut value = &document.object;
     for part in path.split('.') {

@@ -1,4 +1,4 @@
-//! The kinds whose rules are known.
+//! The kinds with known rules.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,14 +10,14 @@ use longboat_apiserver::kinds::{Registry, Resource, custom};
 use longboat_manifest::{Document, nearest};
 use serde_json::Value;
 
-/// Our own kinds, and those that every cluster has. Definitions take time to make, so each set is made once, and only if it
-/// is used.
+/// Our own kinds, and the kinds that every cluster has. Creating definitions takes time, so each set is created once, when it
+/// is first used.
 static OWN: LazyLock<Registry> = LazyLock::new(|| registry(crd::own()));
 
-/// With those of Gateway API and of InferencePools besides.
+/// Like [`OWN`], with the kinds of Gateway API and of InferencePools.
 static ALL: LazyLock<Registry> = LazyLock::new(|| registry(crd::own().into_iter().chain(crd::foreign())));
 
-/// The kinds whose rules are known.
+/// The kinds with known rules.
 #[derive(Clone, Copy)]
 pub(crate) struct Kinds {
     registry: &'static Registry,
@@ -32,20 +32,20 @@ fn registry(definitions: impl IntoIterator<Item = Value>) -> Registry {
     registry
 }
 
-/// Whether a kind is known.
+/// The result of looking up a kind.
 pub(crate) enum Known {
-    /// It is, and this is it.
+    /// A known kind.
     Yes(Arc<Resource>),
-    /// It is one of ours, misspelt or in a version that there is not; what is wrong, and a hint.
+    /// One of our kinds, but misspelt or in an unknown version: the problem and a hint.
     Misspelt(String, String),
-    /// Its rules are not known here.
+    /// A kind without known rules.
     No,
 }
 
 // === impl Kinds ===
 
 impl Kinds {
-    /// The kinds for these documents.
+    /// The kinds for these manifests.
     pub(crate) fn of(documents: &[Document]) -> Self {
         let is_foreign = |document: &Document| {
             let group = group_of(document.api_version());
@@ -55,7 +55,7 @@ impl Kinds {
         Self { registry }
     }
 
-    /// The kind of a document.
+    /// Looks up the kind of a manifest.
     pub(crate) fn find(self, document: &Document) -> Known {
         let (api_version, kind) = (document.api_version(), document.kind());
         if let Some(resource) = self.registry.find_kind(api_version, kind) {
@@ -81,12 +81,12 @@ impl Kinds {
                 let problem = format!("no kind {kind:?} in {api_version:?}");
                 Known::Misspelt(problem, format!("did you mean `{meant}`?"))
             }
-            // KServe has kinds that are none of ours.
+            // KServe also has kinds that Longboat does not implement.
             None => Known::No,
         }
     }
 
-    /// One of our own kinds in the version in which it is stored.
+    /// One of our own kinds in its storage version.
     pub(crate) fn stored(self, kind: &str) -> Option<Arc<Resource>> {
         self.registry.find_kind(API_VERSION, kind)
     }

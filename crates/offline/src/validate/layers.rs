@@ -1,4 +1,4 @@
-//! What the controller would say when it puts the layers of a service together.
+//! Findings of the controller when it composes a service.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,25 +15,25 @@ use super::{
 };
 use crate::scene::{PlanningError, Scene};
 
-/// Where models can be.
+/// The URI schemes of models.
 const SCHEMES: &str = "hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://";
 
-/// Composes services, plans their children, and checks what comes of it.
+/// Composes services, plans their children, and checks the results.
 pub(super) struct Layers<'a> {
     pub(super) scene: &'a Scene,
     pub(super) facts: &'a Facts,
-    /// LLMInferenceService in the storage version.
+    /// The kind LLMInferenceService in the storage version.
     pub(super) resource: &'a Resource,
-    /// Configs of the manifests by namespace and name.
+    /// The configs in the manifests by namespace and name.
     pub(super) configs: BTreeMap<(String, String), &'a Document>,
-    /// Configs of the manifests that have errors of their own.
+    /// The configs in the manifests that have errors themselves.
     pub(super) broken: BTreeSet<(String, String)>,
 }
 
 // === impl Layers ===
 
 impl Layers<'_> {
-    /// Composes and plans one service that is sound by itself.
+    /// Composes and plans one service that is valid on its own.
     pub(super) fn check(
         &self,
         document: &Document,
@@ -73,7 +73,7 @@ impl Layers<'_> {
         findings
     }
 
-    /// What keeps the controller from planning the objects of a service whose layers combine.
+    /// Returns why the controller could not plan the objects of a composed service.
     fn planned(
         &self,
         document: &Document,
@@ -96,7 +96,7 @@ impl Layers<'_> {
                 _ => format!("models are brought from {SCHEMES}"),
             });
         } else if message.ends_with("not found") {
-            // What is not in the files may be in the cluster.
+            // An object that is not in the files may be in the cluster.
             finding.severity = Severity::Warning;
             finding.hint = Some("it is not in these files; on the cluster it must be there".to_owned());
         }
@@ -133,7 +133,8 @@ impl Layers<'_> {
         finding
     }
 
-    /// What the API server would say to a service with the effective spec: the controller asks it before it goes on.
+    /// Adds what the API server would report about a service with the composed spec. The controller asks it before it goes
+    /// on.
     fn rendered(
         &self,
         document: &Document,
@@ -150,7 +151,7 @@ impl Layers<'_> {
         let examination = Examination { document, name, resource: self.resource, facts: self.facts };
         let (found, _) = examination.run(object);
         for mut finding in found {
-            // Fields that are only there because a type writes them are no mistake of anybody.
+            // Some fields exist only because a type always writes them. They are nobody's mistake.
             if finding.severity != Severity::Error || finding.reason == "UnknownField" {
                 continue;
             }
@@ -200,7 +201,7 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
     let mut finding = Finding::at(document, name, path, Source::Compose);
     error.reason().clone_into(&mut finding.reason);
     finding.message = error.to_string();
-    // What is not in the files may be in the cluster.
+    // An object that is not in the files may be in the cluster.
     if matches!(
         error,
         ComposeError::ConfigNotFound { .. }
@@ -213,12 +214,12 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
     finding
 }
 
-/// The names of a path, without what is in brackets: lists are found by position here and by key there.
+/// The names of a path, without brackets, because lists are addressed by position on one side and by key on the other.
 fn names_of(path: &str) -> Vec<&str> {
     path.split('.').map(|part| part.split('[').next().unwrap_or_default()).collect()
 }
 
-/// How [`Layers`] finds a config.
+/// The key of a config in [`Layers`].
 pub(super) fn key_of(name: &ObjectName) -> (String, String) {
     (name.namespace.clone(), name.name.clone())
 }

@@ -1,4 +1,4 @@
-//! What an API server, the webhooks and the controller would say about manifests.
+//! Validates manifests like an API server, the webhooks and the controller.
 
 mod finding;
 mod hint;
@@ -23,31 +23,30 @@ use crate::{
 };
 use layers::{Layers, key_of};
 
-/// What validating came to.
+/// The result of a validation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What there is to say, in the order of the files.
+    /// The findings, in the order of the files.
     pub findings: Vec<Finding>,
-    /// Objects that were checked, in the order of the files, and whether they are without errors.
+    /// The objects that were checked, in the order of the files, and whether they have no errors.
     pub checked: Vec<(ObjectName, bool)>,
 }
 
 // === impl Report ===
 
 impl Report {
-    /// How many findings of this kind there are.
+    /// The number of findings with this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// Whether there is no error.
+    /// Whether there are no errors.
     pub fn is_clean(&self) -> bool {
         self.count(Severity::Error) == 0
     }
 }
 
-/// Validates what was read: each object by itself, all of them together, and services with the layers that they build
-/// on.
+/// Validates manifests: each object on its own, all of them together, and services with their layers.
 pub fn validate(reading: Reading, settings: &Settings) -> Report {
     let Reading { documents, problems } = reading;
     let order: HashMap<String, usize> = {
@@ -78,7 +77,7 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
     let judged = longboat_parallel::map(&documents, |document| cluster.judge(document, None));
     for (document, judged) in documents.into_iter().zip(judged) {
         report.findings.extend(judged.findings);
-        // What is not known is neither sound nor broken.
+        // An object of an unknown kind is neither valid nor invalid.
         let Some((group, name)) = judged.checked else { continue };
         let mut stored = judged.stored;
         if !document.name().is_empty() {
@@ -99,7 +98,7 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
     together(&cluster, &sound, broken, settings, report);
 }
 
-/// Services with the layers that they build on.
+/// Validates services with their layers.
 fn together(
     cluster: &Cluster,
     sound: &[Stored],
@@ -125,7 +124,7 @@ fn together(
             return;
         }
     };
-    // Of presets that were given, too, it is said what is wrong with them.
+    // Errors of given presets are reported too.
     report
         .findings
         .extend(scene.findings.iter().filter(|finding| finding.severity == Severity::Error).cloned());

@@ -1,4 +1,4 @@
-//! Validation of one object, as an API server and the webhooks do it.
+//! Validates one object like an API server and the webhooks.
 
 use longboat_admission::{Denial, Facts, Request, Subject, Version, mutate, validate};
 use longboat_apiserver::{
@@ -14,7 +14,7 @@ use super::{
     hint, template, unknown,
 };
 
-/// An object on its way through the checks.
+/// An object that is being validated.
 pub(crate) struct Examination<'a> {
     pub(crate) document: &'a Document,
     pub(crate) name: &'a ObjectName,
@@ -25,8 +25,9 @@ pub(crate) struct Examination<'a> {
 // === impl Examination ===
 
 impl Examination<'_> {
-    /// Everything that a server and the webhooks would say to the creation of `value`, and what they make of it; none if
-    /// it cannot be read. A server stops at the first step that fails; here every step that still makes sense is taken.
+    /// Returns everything that a server and the webhooks would report about the creation of `value`, and the resulting
+    /// object. The object is `None` if it cannot be decoded. A server stops at the first step that fails; here every step
+    /// that still makes sense runs.
     pub(crate) fn run(&self, mut value: Value) -> (Vec<Finding>, Option<Value>) {
         let mut findings = Vec::new();
         let Decoded { mistyped, unknown } = examine::decode(self.resource, &mut value);
@@ -82,7 +83,7 @@ impl Examination<'_> {
         findings.extend(judgement.causes.iter().filter_map(|cause| self.cause(cause, Source::Schema)));
         findings.extend(judgement.rules.iter().filter_map(|cause| self.cause(cause, Source::Cel)));
         findings.extend(judgement.warnings.into_iter().map(|text| self.warning(text, Source::Schema)));
-        // A server stops at a webhook that cannot read the object; what the schema says of it comes in better words.
+        // A server stops if a webhook cannot decode the object. The schema's messages about that are better, so they stay.
         match (unreadable, asked) {
             (Some(denial), _) => self.denied(&denial, &mut findings),
             (None, Some((subject, version))) if !mistyped => {
@@ -120,13 +121,13 @@ impl Examination<'_> {
         finding
     }
 
-    /// A cause of a refusal; none for remarks that are about no field.
+    /// Converts a cause of a refusal to a finding. Returns `None` for remarks that concern no field.
     fn cause(&self, cause: &Cause, source: Source) -> Option<Finding> {
         if cause.message.contains("some validation rules were not checked") {
             return None;
         }
         let path = match cause.field.as_str() {
-            // What is said about no field may still name one.
+            // A cause without a field may name one in its message.
             "<nil>" => cause.message.split('"').nth(3).unwrap_or_default(),
             path => path.trim_start_matches('.'),
         };
@@ -151,7 +152,8 @@ impl Examination<'_> {
         }
         for cause in causes {
             let text = |key: &str| cause[key].as_str().unwrap_or_default();
-            // An object that cannot be read has one cause. Users of the reference know the message of the refusal.
+            // An object that cannot be decoded has one cause. The message of the denial is the one that users of the
+            // reference know.
             let message = if denial.code == 400 { &denial.message } else { text("message") };
             let finding = self.finding(
                 Severity::Error,
@@ -166,7 +168,7 @@ impl Examination<'_> {
             if denial.code == 400
                 && let Some(known) = findings.iter_mut().find(says_the_same)
             {
-                // The schema found it too, and knows the advice.
+                // The schema reported the same problem, and has advice for it.
                 *known = Finding { hint: known.hint.take(), ..finding };
                 continue;
             }
@@ -178,7 +180,7 @@ impl Examination<'_> {
         }
     }
 
-    /// A warning names its field in its text, if it is about one. A finding names it once.
+    /// Converts a warning to a finding. If the warning's text starts with a field, the field becomes the path.
     fn warning(&self, text: String, source: Source) -> Finding {
         let path = field_in(&text);
         let after = text.strip_prefix(&path).filter(|_| !path.is_empty());
@@ -191,7 +193,7 @@ fn create(version: Version, object: &Value) -> Request<'_> {
     Request { version, operation: "CREATE", object: Some(object), old: None }
 }
 
-/// The path of a field that a text names; empty where it names none. Go's decoder puts the name of a type before it.
+/// Returns the path of the field that a text names, or an empty string. Go's decoder puts a type name before it.
 fn field_in(text: &str) -> String {
     let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | ',' | ';');
     let path = |word: &str| {

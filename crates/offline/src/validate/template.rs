@@ -1,14 +1,14 @@
-//! Which field a template's error is about: the reference runs one template over a whole object, and its errors name no
-//! field.
+//! Finds the field that causes a template error: the reference runs one template over a whole object, and its errors do not
+//! name a field.
 
 use longboat_compose::template_is_sound;
 use serde_json::Value;
 
-/// What begins an action.
+/// The start of a template action.
 const ACTION: &str = "{{";
 
-/// The path of the first string of `object` that explains the error, if its message is that of a template and one does: a
-/// string that is no template by itself, or that holds the expression at which it failed.
+/// If the message is that of a template error, returns the path of the first string of `object` that explains it: a string
+/// that is not a valid template on its own, or that contains the failed expression.
 pub(super) fn culprit(object: &Value, message: &str) -> Option<String> {
     if !message.contains("template: ") {
         return None;

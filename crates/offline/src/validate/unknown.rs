@@ -1,18 +1,18 @@
-//! What unknown fields were meant to be.
+//! Suggestions for unknown fields.
 
 use longboat_apiserver::kinds::Resource;
 use longboat_manifest::{Document, nearest};
 use serde_json::Value;
 
-/// The known sibling that the field at `path` most resembles.
+/// Returns the known sibling that is most similar to the field at `path`.
 pub(super) fn meant(resource: &Resource, document: &Document, path: &str) -> Option<String> {
     let schema = resource.custom()?.schema.source();
     let (siblings, name) = siblings(schema, &document.object, path)?;
     nearest(siblings.as_object()?.keys().map(String::as_str), name).map(ToOwned::to_owned)
 }
 
-/// The properties beside the field at `path`, and the field's name. Walks schema and object together: keys of maps may
-/// contain dots, and only the object says which ones there are.
+/// Returns the properties beside the field at `path`, and the field's name. Walks schema and object together, because keys of
+/// maps may contain dots and only the object shows which keys exist.
 fn siblings<'s, 'p>(schema: &'s Value, object: &Value, path: &'p str) -> Option<(&'s Value, &'p str)> {
     let path = path.trim_start_matches('.');
     if let Some(rest) = path.strip_prefix('[') {

@@ -11,7 +11,7 @@ use crate::gofmt;
 pub enum Element {
     /// A field of a struct or an entry of a map: `f:name`.
     Field(String),
-    /// An element of a list by the values of its keys, sorted by key: `k:{"name":"x"}`.
+    /// An element of a list, identified by its key fields, sorted by name: `k:{"name":"x"}`.
     Key(Vec<(String, Value)>),
     /// An element of a set: `v:"x"`.
     Value(Value),
@@ -49,7 +49,7 @@ impl Element {
         }
     }
 
-    /// The element for a field.
+    /// Creates the element for a field.
     pub fn field(name: impl Into<String>) -> Self {
         Self::Field(name.into())
     }
@@ -70,7 +70,7 @@ impl fmt::Display for Element {
     }
 }
 
-/// A value as it stands in a path: strings quoted, an object as its fields without anything between them.
+/// Formats a value in a path: strings quoted, an object as its fields without separators.
 fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => gofmt::quoted(text),
@@ -87,7 +87,7 @@ fn value_text(value: &Value) -> String {
 pub struct Path(pub Vec<Element>);
 
 impl Path {
-    /// A path of fields only.
+    /// Creates a path that has only fields.
     pub fn of_fields(names: &[&str]) -> Self {
         Self(names.iter().map(|name| Element::field(*name)).collect())
     }
@@ -134,7 +134,7 @@ fn compare(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// Equal only when the numbers are written alike, so that the order agrees with equality.
+/// Compares numbers. They are only equal if they are written alike, so that the order agrees with equality.
 fn compare_numbers(left: &Number, right: &Number) -> Ordering {
     if let (Some(left), Some(right)) = (left.as_i64(), right.as_i64()) {
         return left.cmp(&right);

@@ -1,4 +1,4 @@
-//! Sets of field paths: what `managedFields` stores as `fieldsV1`, and their algebra.
+//! Sets of field paths, which `managedFields` stores as `fieldsV1`, and the operations on them.
 
 mod element;
 mod serial;

@@ -1,25 +1,26 @@
-//! `fieldsV1`: nested objects whose keys are `f:NAME`, `k:{KEYS}`, `v:VALUE`, `i:INDEX`, and `.` for the path itself.
+//! Parses and writes `fieldsV1`: nested objects with the keys `f:NAME`, `k:{KEYS}`, `v:VALUE`, `i:INDEX`, and `.` for the
+//! path itself.
 
 use serde_json::{Map, Value};
 
 use super::{Element, Set, set::Node};
 
-/// A `fieldsV1` that cannot be read.
+/// A `fieldsV1` that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldsError {
-    /// A value that is no object.
+    /// A value that is not an object.
     #[error("a field set must be an object")]
     NotAnObject,
     /// A key without a known prefix.
     #[error("unknown path element `{0}`")]
     UnknownElement(String),
-    /// What follows `k:` or `v:` is no JSON, or `i:` no number.
+    /// The text after `k:` or `v:` is not JSON, or the text after `i:` is not a number.
     #[error("malformed path element `{0}`")]
     Malformed(String),
 }
 
 impl Set {
-    /// Reads a `fieldsV1` value. Elements of kinds that do not exist yet are an error.
+    /// Parses a `fieldsV1` value. Elements of an unknown kind are an error.
     pub fn from_fields_v1(value: &Value) -> Result<Self, FieldsError> {
         let map = value.as_object().ok_or(FieldsError::NotAnObject)?;
         let mut set = Self::default();

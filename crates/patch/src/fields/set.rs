@@ -1,21 +1,21 @@
-//! The set.
+//! The set of field paths.
 
 use std::collections::BTreeMap;
 
 use super::{Element, Path};
 
-/// A set of paths. A path may be in it without the paths that lead to it.
+/// A set of paths. It may contain a path without the prefixes of that path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Set {
     pub(super) nodes: BTreeMap<Element, Node>,
 }
 
-/// What a set holds at and below an element. Never empty inside a set.
+/// The part of a set at and below an element. Never empty inside a set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Node {
     /// Whether the path that ends here is in the set.
     pub(super) member: bool,
-    /// The paths that go on from here.
+    /// The rest of each path that continues below this element.
     pub(super) below: Set,
 }
 
@@ -26,7 +26,7 @@ impl Node {
 }
 
 impl Set {
-    /// A set of these paths.
+    /// Creates a set of these paths.
     pub fn of(paths: &[Path]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -35,17 +35,17 @@ impl Set {
         set
     }
 
-    /// Whether no path is in it.
+    /// Whether the set has no paths.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// How many paths are in it.
+    /// The number of paths.
     pub fn len(&self) -> usize {
         self.nodes.values().map(|node| usize::from(node.member) + node.below.len()).sum()
     }
 
-    /// Adds a path; the empty path is no member of any set.
+    /// Adds a path. The empty path is never a member.
     pub fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
         let node = self.nodes.entry(first.clone()).or_default();
@@ -56,7 +56,7 @@ impl Set {
         }
     }
 
-    /// Whether the path is in it.
+    /// Whether the set contains the path.
     pub fn has(&self, path: &[Element]) -> bool {
         match path.split_first() {
             None => false,
@@ -67,22 +67,23 @@ impl Set {
         }
     }
 
-    /// Whether the path of one element is in it.
+    /// Whether the set contains the path that consists of this element.
     pub(crate) fn has_element(&self, element: &Element) -> bool {
         self.nodes.get(element).is_some_and(|node| node.member)
     }
 
-    /// The paths that go on from an element, without it.
+    /// The rest of each path that continues below an element. Returns `None` if there are none.
     pub(crate) fn below(&self, element: &Element) -> Option<&Self> {
         self.nodes.get(element).map(|node| &node.below).filter(|below| !below.is_empty())
     }
 
-    /// The first elements of its paths, each with whether it is a path itself, and what goes on from it.
+    /// The first elements of the paths. For each: whether it is itself a path in the set, and the rest of the paths that
+    /// continue below it.
     pub(crate) fn elements(&self) -> impl Iterator<Item = (&Element, bool, &Self)> {
         self.nodes.iter().map(|(element, node)| (element, node.member, &node.below))
     }
 
-    /// Adds what `other` holds below an element.
+    /// Sets the part of the set at and below an element.
     pub(crate) fn put(&mut self, element: Element, member: bool, below: Self) {
         let node = Node { member, below };
         if !node.is_empty() {
@@ -90,7 +91,7 @@ impl Set {
         }
     }
 
-    /// Paths in either.
+    /// The paths that are in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let mut union = self.clone();
@@ -106,7 +107,7 @@ impl Set {
         }
     }
 
-    /// Paths in both.
+    /// The paths that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.combine(|element, node| {
@@ -117,7 +118,7 @@ impl Set {
         })
     }
 
-    /// Paths in this and not in the other.
+    /// The paths that are in this set and not in the other.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.combine(|element, node| match other.nodes.get(element) {
@@ -128,7 +129,7 @@ impl Set {
         })
     }
 
-    /// As [`Self::difference`], but a path in the other also takes away every path that goes on from it.
+    /// Like [`Self::difference`], but a path in the other set also removes every path below it.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         self.combine(|element, node| match other.nodes.get(element) {
@@ -151,7 +152,7 @@ impl Set {
         Self { nodes }
     }
 
-    /// All its paths, a path before those that go on from it.
+    /// All paths. A path precedes the paths below it.
     pub fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);

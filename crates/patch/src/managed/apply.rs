@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::{
     fields::Set,
     schema::{Node, Scalar},
+    table::Shape,
     typed::{self, with_named_members},
 };
 
@@ -17,19 +18,19 @@ use super::{
     updater::{Converted, Seen, reconcile, strip, take_over},
 };
 
-/// The manager of fields that were there before anybody tracked them.
+/// The manager of fields that existed before ownership was tracked.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// What came of an apply.
+/// The result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplyOutcome {
     /// The object in `write.api_version` with its `managedFields`; not defaulted yet.
     pub object: Value,
-    /// Whether the fields of the live object changed: if not, times are kept.
+    /// Whether a field of the live object changed. If not, entries keep their times.
     pub changed: bool,
 }
 
-/// Applies `config` to `live` (none: it does not exist yet), both in `write.api_version`.
+/// Applies `config` to `live`, both in `write.api_version`. `live` is `None` if the object does not exist yet.
 pub fn apply(
     write: &Write<'_>,
     versions: &dyn Versions,
@@ -80,7 +81,7 @@ fn check_type(write: &Write<'_>, config: &Value) -> Result<(), ManagedError> {
     Ok(())
 }
 
-/// Names an object in an error: `NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`.
+/// Formats the identity of an object for an error: `NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`.
 fn named(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let api_version = text("/apiVersion");
@@ -93,7 +94,7 @@ fn named(object: &Value) -> String {
     )
 }
 
-/// The merged object, none when nothing changed, and who owns what of it.
+/// Returns the merged object (`None` if nothing changed), and the ownership of its fields.
 fn merged(
     write: &Write<'_>,
     versions: &dyn Versions,
@@ -157,7 +158,7 @@ fn merged(
     Ok((Some(value), owners))
 }
 
-/// Nulls of built-in kinds are zero values: of fields they are not stored, in maps of texts they are empty texts.
+/// Nulls of built-in kinds are zero values: of fields they are not stored, in maps they are empty texts and no amounts.
 fn drop_nulls(value: &mut Value, node: Option<Node<'_>>) {
     let atom = node.map(Node::atom);
     match value {
@@ -166,12 +167,16 @@ fn drop_nulls(value: &mut Value, node: Option<Node<'_>>) {
             map.retain(|name, inner| {
                 let below = place.as_ref().and_then(|place| place.entry(name));
                 if inner.is_null() {
-                    let is_text = below.is_some_and(|below| below.atom().scalar == Some(Scalar::String));
                     let is_declared = place.as_ref().is_some_and(|place| place.field(name).is_some());
-                    if is_declared || !is_text {
+                    let zero = match below {
+                        Some(Node::Shape(Shape::Quantity)) => "0",
+                        Some(below) if below.atom().scalar == Some(Scalar::String) => "",
+                        _ => return false,
+                    };
+                    if is_declared {
                         return false;
                     }
-                    *inner = Value::String(String::new());
+                    *inner = Value::from(zero);
                 }
                 drop_nulls(inner, below);
                 true
@@ -187,7 +192,7 @@ fn drop_nulls(value: &mut Value, node: Option<Node<'_>>) {
     }
 }
 
-/// Removes what the manager applied last time and does not now, unless somebody else owns it.
+/// Removes the fields that the manager applied last time and no longer applies, unless somebody else owns them.
 fn prune<'a>(
     merged: &Seen<'a>,
     owners: &Ownership,
@@ -204,7 +209,7 @@ fn prune<'a>(
 
     let pruned = add_back_owned(&merged_then, pruned, &last.api_version, owners, versions)?;
 
-    // Only what this manager applied may go: what nobody owns stays.
+    // Only fields that this manager applied may be removed. Fields without an owner stay.
     let Converted::Yes(pruned) = pruned.convert(versions, &last.api_version)? else {
         return Ok(merged.clone());
     };
@@ -224,7 +229,7 @@ fn named_set(seen: &Seen<'_>) -> Set {
     with_named_members(&typed::field_set(&seen.value, seen.node), Some(seen.node))
 }
 
-/// Puts back what was removed although somebody owns it: version by version, that of the pruned object first.
+/// Restores removed fields that somebody owns, version by version. The version of the pruned object comes first.
 fn add_back_owned<'a>(
     merged: &Seen<'a>,
     pruned: Seen<'a>,

@@ -16,7 +16,7 @@ pub struct Conflict {
 }
 
 impl Conflict {
-    /// The message of the cause that the answer lists for it.
+    /// The message of this conflict in the list of causes of the response.
     pub fn message(&self) -> String {
         format!("conflict with {}", self.manager)
     }
@@ -44,7 +44,7 @@ impl fmt::Display for Conflicts {
     }
 }
 
-/// Conflicts by manager, as found.
+/// The conflicts, grouped by manager.
 pub(super) fn of(conflicts: &Ownership) -> Conflicts {
     let mut list = Vec::new();
     for (manager, owned) in conflicts {

@@ -1,4 +1,4 @@
-//! `metadata.managedFields` read and written.
+//! Reads and writes `metadata.managedFields`.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +6,33 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::Set;
 
-/// Who owns fields: the identity of an entry of `managedFields`.
+/// The identity of an entry in `managedFields`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Manager {
     pub(super) name: String,
     /// `Apply` or `Update`.
     pub(super) operation: String,
-    /// Only of updates: one manager has one apply entry, whatever the version.
+    /// Set only for updates: a manager has a single apply entry for all versions.
     pub(super) api_version: String,
     pub(super) subresource: String,
-    /// The time, where it is part of the identity: never in entries, but in conflicts.
+    /// The time, if it is part of the identity. It is never part of it in entries, but in conflicts it is.
     pub(super) time: Option<String>,
 }
 
-/// What somebody owns.
+/// The fields that a manager owns.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Owned {
     pub(super) set: Set,
-    /// Version in which the paths are meant.
+    /// The API version to which the paths refer.
     pub(super) api_version: String,
     pub(super) applied: bool,
     pub(super) time: Option<String>,
 }
 
-/// Everybody who owns something.
+/// All managers and their fields.
 pub(super) type Ownership = BTreeMap<Manager, Owned>;
 
-/// Whether a list of managed fields asks for a reset: empty, or one empty entry.
+/// Whether a list of managed fields requests a reset: it is empty, or has one empty entry.
 pub fn is_reset(managed_fields: Option<&Value>) -> bool {
     match managed_fields.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => true,
@@ -41,7 +41,7 @@ pub fn is_reset(managed_fields: Option<&Value>) -> bool {
     }
 }
 
-/// Reads the entries of an object; the error says which one is wrong.
+/// Parses the entries of an object. The error names the invalid entry.
 pub(super) fn decode(object: &Value) -> Result<Ownership, String> {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let mut owners = Ownership::new();
@@ -78,7 +78,7 @@ pub(super) fn decode(object: &Value) -> Result<Ownership, String> {
     Ok(owners)
 }
 
-/// Writes the entries into an object: applies first, then by time, then by name.
+/// Writes the entries into an object, sorted: applies first, then by time, then by name.
 pub(super) fn encode(object: &mut Value, owners: &Ownership) {
     let Some(map) = object.as_object_mut() else { return };
     if owners.is_empty() {

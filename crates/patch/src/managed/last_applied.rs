@@ -1,4 +1,4 @@
-//! Moving from client-side to server-side apply: what kubectl wrote down as last applied may be taken over.
+//! Migrates from client-side to server-side apply: an apply may take over the fields that kubectl recorded as last applied.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use crate::{fields::Set, typed};
 
 use super::{Conflicts, ManagedError, Versions, Write, updater::Seen};
 
-/// The manager that these rules are for.
+/// The manager to which these rules apply.
 pub(super) const KUBECTL: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Refuses with the conflicts that client-side apply does not explain; fine when it explains all.
+/// Succeeds if the last client-side apply explains all conflicts. Otherwise fails with those that it does not explain.
 pub(super) fn left_over(
     write: &Write<'_>,
     versions: &dyn Versions,
@@ -24,7 +24,7 @@ pub(super) fn left_over(
     if left.is_empty() { Ok(()) } else { Err(ManagedError::Conflict(Conflicts(left))) }
 }
 
-/// The fields of the last applied configuration that the live object still has as they were applied.
+/// The fields of the last applied configuration that the live object still has with the same values.
 fn unchanged_since(write: &Write<'_>, versions: &dyn Versions, live: &Value) -> Option<Set> {
     let text = annotation(live)?;
     let node = versions.schema(write.api_version)?;
@@ -46,7 +46,7 @@ fn annotation(object: &Value) -> Option<&str> {
     object.pointer("/metadata/annotations")?.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// Keeps the annotation up to date while the object still has it, so that client-side apply goes on working.
+/// Updates the annotation, if the object still has it, so that client-side apply keeps working.
 pub(super) fn refresh(object: &mut Value, config: &Value) {
     if annotation(object).is_none() {
         return;

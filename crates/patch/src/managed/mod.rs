@@ -1,7 +1,7 @@
-//! Field ownership: `metadata.managedFields` through updates and applies, as kube-apiserver keeps it.
+//! Field ownership: maintains `metadata.managedFields` through updates and applies, like kube-apiserver.
 //!
-//! Both [`update`] and [`apply`] are pure; what they need of the world is handed in: the schema of each version and
-//! conversion between versions ([`Versions`]), who writes, and the time ([`Write`]).
+//! Both [`update`] and [`apply`] are pure. The caller provides the schema of each version and the conversion between versions
+//! ([`Versions`]), and the manager and time of the write ([`Write`]).
 
 mod apply;
 mod conflict;
@@ -21,44 +21,45 @@ pub use entries::is_reset;
 pub use scale::{scale_to_parent, scale_to_subresource};
 pub use update::update;
 
-/// What a write is, as far as ownership is concerned.
+/// The properties of a write that matter for ownership.
 #[derive(Debug, Clone, Copy)]
 pub struct Write<'a> {
-    /// Version of the objects that are handed in, such as `apps/v1`.
+    /// The version of the objects that the caller provides, such as `apps/v1`.
     pub api_version: &'a str,
     /// Their kind.
     pub kind: &'a str,
-    /// Field manager. Empty stands for `unknown`.
+    /// The field manager. An empty name stands for `unknown`.
     pub manager: &'a str,
-    /// `status`, `scale`; empty for the object itself.
+    /// The subresource, such as `status` or `scale`; empty for the object itself.
     pub subresource: &'a str,
-    /// Whether an apply takes over what others own.
+    /// Whether an apply takes over fields that others own.
     pub force: bool,
     /// Time of the write: RFC 3339 with seconds, in UTC.
     pub now: &'a str,
-    /// Fields that this endpoint resets, such as `status` for the object itself: nobody comes to own them here.
+    /// Fields that this endpoint resets, such as `status` for the object itself. A write here never makes anybody their
+    /// owner.
     pub ignored: Option<&'a Set>,
 }
 
 /// The versions of a kind.
 pub trait Versions {
-    /// The schema of a version; none when it is not served any more.
+    /// Returns the schema of a version, or `None` if the version is no longer served.
     fn schema(&self, api_version: &str) -> Option<Node<'_>>;
 
-    /// Converts an object to another version. The error is a text for people.
+    /// Converts an object to another version. The error is a message for users.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String>;
 }
 
-/// Why ownership could not be worked out.
+/// Why the ownership could not be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManagedError {
-    /// The request is wrong: 400.
+    /// The request is invalid: 400.
     #[error("{0}")]
     BadRequest(String),
-    /// Others own what an apply changes: 409.
+    /// Other managers own fields that an apply changes: 409.
     #[error(transparent)]
     Conflict(Conflicts),
-    /// Anything else: kube-apiserver answers 500 with this text.
+    /// Any other error: kube-apiserver responds with 500 and this text.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,4 +1,4 @@
-//! Ownership of replicas, seen through the scale subresource.
+//! Ownership of replicas in the scale subresource.
 
 use serde_json::{Value, json};
 
@@ -6,15 +6,15 @@ use crate::fields::{Path, Set};
 
 use super::entries::{self, Manager, Owned, Ownership};
 
-/// The version of every Scale.
+/// The version of the Scale kind.
 const SCALE: &str = "autoscaling/v1";
 
 fn replicas_in_scale() -> Path {
     Path::of_fields(&["spec", "replicas"])
 }
 
-/// The `managedFields` that a Scale has: entries of the object that own its replicas, as entries about a Scale.
-/// `replicas` tells where a version of the object has them.
+/// Returns the `managedFields` of a Scale: the entries of the object that own its replicas, converted to entries about a
+/// Scale. `replicas` returns the path of the replicas in a version of the object.
 pub fn scale_to_subresource(parent: &Value, replicas: &dyn Fn(&str) -> Option<Path>) -> Value {
     let mut scale = Ownership::new();
     for (manager, owned) in entries::decode(parent).unwrap_or_default() {
@@ -28,9 +28,9 @@ pub fn scale_to_subresource(parent: &Value, replicas: &dyn Fn(&str) -> Option<Pa
     holder.pointer("/metadata/managedFields").cloned().unwrap_or(Value::Null)
 }
 
-/// Writes into `parent` who owns its replicas after a write to its Scale.
+/// Updates the ownership of the replicas in `parent` after a write to its Scale.
 ///
-/// `scale` is the Scale after the write, with `managedFields`; `api_version` the version of `parent`.
+/// `scale` is the Scale after the write, with `managedFields`. `api_version` is the version of `parent`.
 pub fn scale_to_parent(
     parent: &mut Value,
     api_version: &str,
@@ -48,7 +48,7 @@ pub fn scale_to_parent(
         let api_version = if owned.applied { String::new() } else { SCALE.to_owned() };
         let in_scale = Manager { api_version, ..manager.clone() };
         if of_scale.remove(&in_scale).is_none() {
-            // Somebody else set the replicas through the Scale.
+            // Another manager has set the replicas through the Scale.
             owned.set = owned.set.difference(&Set::of(&[path]));
         }
         if !owned.set.is_empty() {
@@ -63,7 +63,7 @@ pub fn scale_to_parent(
         if !owned.applied {
             api_version.clone_into(&mut manager.api_version);
         }
-        // Upstream takes the time from the object's entries, where a new manager has none.
+        // Upstream takes the time from the object's entries, in which a new manager has none.
         let entry = Owned { set: Set::of(&[path]), api_version: api_version.to_owned(), time: None, ..owned };
         merged.insert(manager, entry);
     }

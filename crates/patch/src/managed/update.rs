@@ -1,4 +1,4 @@
-//! Ownership after a create, update or patch that is no apply.
+//! Ownership after a create, an update or a patch other than apply.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use super::{
     updater::{Seen, reconcile, strip, take_over},
 };
 
-/// How many managers of updates an object lists; the oldest are merged into one beyond that.
+/// The most update managers of an object. Beyond that, the oldest are merged into one.
 const MAX_UPDATE_MANAGERS: usize = 10;
-/// The manager that stands for those.
+/// The manager into which they are merged.
 const ANCIENT: &str = "ancient-changes";
 
-/// Brings `managedFields` of `new` up to date: what differs from `live` becomes the manager's.
+/// Updates `managedFields` of `new`: the manager of the write becomes the owner of everything that differs from `live`.
 ///
-/// `live` is none for a create. Both are in `write.api_version`. A reset (`[]` or `[{}]`) is honoured where the request
-/// is to the object itself. When ownership cannot be worked out, the object ends up without entries rather than with
-/// wrong ones, as kube-apiserver does.
+/// For a create, `live` is `None`. Both objects are in `write.api_version`. A reset (`[]` or `[{}]`) works only in a request
+/// to the object itself. If the ownership cannot be determined, the object gets no entries rather than wrong ones, as in
+/// kube-apiserver.
 pub fn update(write: &Write<'_>, versions: &dyn Versions, live: Option<&Value>, new: &mut Value) {
     let empty = empty_object(write);
     let live = live.unwrap_or(&empty);
@@ -32,12 +32,12 @@ pub fn update(write: &Write<'_>, versions: &dyn Versions, live: Option<&Value>, 
     entries::encode(new, &owners);
 }
 
-/// An object that nothing is known of but its type.
+/// An object that has only a type.
 pub(super) fn empty_object(write: &Write<'_>) -> Value {
     json!({ "apiVersion": write.api_version, "kind": write.kind })
 }
 
-/// The entries in the request, or the live ones where the request has none, or none that can be read.
+/// The entries in the request, or the live entries if the request has none or invalid ones.
 fn entries_to_start_from(live: &Value, new: &Value, of_subresource: bool) -> Ownership {
     let of_live = || entries::decode(live).unwrap_or_default();
     if of_subresource {
@@ -59,7 +59,7 @@ fn tracked(
     new: Value,
     owners: Ownership,
 ) -> Result<Ownership, ManagedError> {
-    // An object that is not tracked, because it was reset, stays so until somebody applies to it.
+    // If the tracking of an object was reset, it is not tracked until the next apply.
     let exists = live.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| !uid.is_empty());
     if owners.is_empty() && exists {
         return Ok(owners);
@@ -69,7 +69,7 @@ fn tracked(
     Ok(owners)
 }
 
-/// Ownership after `manager` made `new` from `live`.
+/// The ownership after `manager` changed `live` into `new`.
 pub(super) fn owned_by_update(
     write: &Write<'_>,
     versions: &dyn Versions,
@@ -112,7 +112,7 @@ pub(super) fn owned_by_update(
     Ok(owners)
 }
 
-/// Merges the oldest update entries when there are too many.
+/// Merges the oldest update entries if there are too many.
 fn cap(owners: &mut Ownership) {
     let mut updaters: Vec<Manager> =
         owners.iter().filter(|(_, owned)| !owned.applied).map(|(manager, _)| manager.clone()).collect();

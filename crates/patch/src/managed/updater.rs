@@ -1,4 +1,4 @@
-//! Taking fields from those whose values were changed, and giving them to who changed them.
+//! Moves the ownership of changed fields to the manager that changed them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +15,7 @@ use super::{
     entries::{Manager, Owned, Ownership},
 };
 
-/// An object in a version, seen by its schema. Cheap to clone.
+/// An object in a version, with its schema. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Seen<'a> {
     pub(super) value: Arc<Value>,
@@ -25,12 +25,12 @@ pub(super) struct Seen<'a> {
 
 pub(super) enum Converted<'a> {
     Yes(Seen<'a>),
-    /// The version is not served any more.
+    /// The version is no longer served.
     Gone,
 }
 
 impl<'a> Seen<'a> {
-    /// Sees an object of a version; built-in kinds get the zero values that they always have.
+    /// Combines an object with its schema. Objects of built-in kinds get the zero values that Go always writes.
     pub(super) fn new(
         mut value: Value,
         api_version: &str,
@@ -59,7 +59,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Field sets written under an older schema, brought to today's; entries of versions that are gone are dropped.
+/// Migrates field sets that were recorded with an older schema. Drops entries of versions that are no longer served.
 pub(super) fn reconcile(
     live: &Seen<'_>,
     owners: Ownership,
@@ -77,7 +77,8 @@ pub(super) fn reconcile(
     Ok(result)
 }
 
-/// What a change takes from others: `Err` lists conflicts, unless `force`. Returns what changed.
+/// Removes the changed fields from other owners, and returns what changed. Returns `Err` with the conflicts unless `force` is
+/// set.
 pub(super) fn take_over(
     old: &Seen<'_>,
     new: &Seen<'_>,
@@ -141,7 +142,7 @@ pub(super) fn take_over(
     Ok(changed)
 }
 
-/// Paths that are nobody's: identity and what the server keeps.
+/// Removes the paths that nobody owns: the object's identity and the fields that the server maintains.
 pub(super) fn strip(set: &Set) -> Set {
     let mut stripped = Set::default();
     for path in [

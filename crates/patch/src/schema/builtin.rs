@@ -1,4 +1,4 @@
-//! The table as a schema.
+//! Provides the table as a schema.
 
 use crate::table::{ListKind, Shape, TypeDef, type_def};
 
@@ -14,8 +14,9 @@ pub(super) fn shape_atom<'a>(shape: &'static Shape) -> Atom<'a> {
         Shape::String | Shape::Bytes => scalar(Scalar::String),
         Shape::Integer | Shape::Float => scalar(Scalar::Numeric),
         Shape::Boolean => scalar(Scalar::Boolean),
-        Shape::Quantity | Shape::Time | Shape::MicroTime | Shape::IntOrString => scalar(Scalar::Any),
-        Shape::Raw => Node::Untyped.atom(),
+        Shape::Quantity | Shape::Time | Shape::MicroTime => scalar(Scalar::Any),
+        // the reference's schema says nothing of its type
+        Shape::IntOrString | Shape::Raw => Node::Untyped.atom(),
         Shape::Json | Shape::FieldSet => Node::Deduced.atom(),
         Shape::Message { name, atomic } => match type_def(name) {
             Some(def) => Atom {

@@ -1,4 +1,4 @@
-//! Schemas as server-side apply sees them: every place is a scalar, a list, a map, or any of them.
+//! Schemas for server-side apply: every place is a scalar, a list, a map, or may be any of them.
 
 mod builtin;
 mod structural;
@@ -14,7 +14,7 @@ pub enum Node<'a> {
     Type(&'static TypeDef),
     /// The type of a field of the table.
     Shape(&'static Shape),
-    /// The root of a CRD's `openAPIV3Schema`, whose metadata is that of every object.
+    /// The root of a CRD's `openAPIV3Schema`. Its metadata has the same schema as that of every object.
     CustomRoot {
         /// The schema.
         schema: &'a Value,
@@ -23,16 +23,16 @@ pub enum Node<'a> {
     Custom {
         /// The schema of this place.
         schema: &'a Value,
-        /// Whether a schema above keeps unknown fields.
+        /// Whether an enclosing schema preserves unknown fields.
         keeps_unknown: bool,
     },
-    /// Any JSON: maps merge entry by entry, lists are one value.
+    /// Any JSON. Maps merge by entry, and lists are atomic.
     Deduced,
-    /// Any JSON as one value.
+    /// Any JSON, which is atomic.
     Untyped,
 }
 
-/// What may be at a place.
+/// The forms that a value may have at a place.
 #[derive(Debug, Clone)]
 pub struct Atom<'a> {
     /// A scalar of this type.
@@ -59,7 +59,7 @@ pub enum Scalar {
 /// A list.
 #[derive(Debug, Clone)]
 pub struct List<'a> {
-    /// What it holds.
+    /// The schema of its elements.
     pub element: Node<'a>,
     /// How it merges.
     pub relation: Relation<'a>,
@@ -79,7 +79,7 @@ pub enum Relation<'a> {
 /// A map or struct.
 #[derive(Debug, Clone)]
 pub struct Map<'a> {
-    /// Whether it is one value.
+    /// Whether the whole map is atomic.
     pub atomic: bool,
     place: Node<'a>,
 }
@@ -87,14 +87,14 @@ pub struct Map<'a> {
 /// A field that a struct declares.
 #[derive(Debug, Clone, Copy)]
 pub struct Declared<'a> {
-    /// What it holds.
+    /// The schema of its value.
     pub node: Node<'a>,
-    /// Its value where it serves as a list key and was left out.
+    /// The default value of the field if it is a list key that was omitted.
     pub default: Option<&'a Value>,
 }
 
 impl<'a> Node<'a> {
-    /// What may be here.
+    /// The forms that a value may have at this place.
     pub fn atom(self) -> Atom<'a> {
         match self {
             Self::Type(def) => builtin::type_atom(def),
@@ -128,7 +128,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// What entries hold that are not declared; none when there may be no such entries.
+    /// The schema of entries that are not declared. Returns `None` if such entries are not allowed.
     pub fn other(&self) -> Option<Node<'a>> {
         match self.place {
             Node::Type(def) => def.open.then_some(Node::Deduced),
@@ -142,12 +142,12 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// What the entry of this name holds; none when there may be no such entry.
+    /// The schema of the entry with this name. Returns `None` if the entry is not allowed.
     pub fn entry(&self, name: &str) -> Option<Node<'a>> {
         self.field(name).map(|field| field.node).or_else(|| self.other())
     }
 
-    /// Whether nothing is known of it, so that its fields are deduced from what is there.
+    /// Whether there is no schema, so that the fields are deduced from the value.
     pub(crate) fn is_deduced(&self) -> bool {
         match self.place {
             Node::Deduced => true,

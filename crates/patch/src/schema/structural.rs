@@ -1,4 +1,4 @@
-//! A CRD's structural schema as a schema.
+//! Provides a CRD's structural schema as a schema.
 
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ fn list(schema: &Value, keeps_unknown: bool) -> List<'_> {
     List { element, relation }
 }
 
-/// A field of the root: metadata and type are those of every object, whatever the schema says of them.
+/// A field of the root. Metadata, kind and apiVersion are those of every object, whatever the schema declares.
 pub(super) fn root_field<'a>(schema: &'a Value, name: &str) -> Option<Declared<'a>> {
     match name {
         "metadata" | "apiVersion" | "kind" => object_field(name),

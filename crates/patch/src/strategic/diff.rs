@@ -1,4 +1,4 @@
-//! Computing a patch.
+//! Computes a patch.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use super::{
 
 type Object = Map<String, Value>;
 
-/// What an object must be patched with; empty when nothing differs.
+/// Returns the patch from one object to the other. It is empty if they are equal.
 pub(super) fn objects(
     original: &Object,
     modified: &Object,
@@ -43,6 +43,12 @@ pub(super) fn objects(
                     Err(_) if old == new => continue,
                     Err(error) => return Err(error),
                 };
+                if strategy.replace {
+                    if old != new {
+                        patch.insert(key.clone(), value.clone());
+                    }
+                    continue;
+                }
                 let inner = objects(old, new, inner, strategy.retain_keys)?;
                 if !inner.is_empty() {
                     patch.insert(key.clone(), Value::Object(inner));
@@ -145,7 +151,7 @@ fn lists(
     Ok(Lists { set, delete: Vec::new(), order })
 }
 
-/// Which scalars are new, with repetition, and which are gone.
+/// Returns the scalars that were added, with repetitions, and those that were removed.
 fn scalars(old: &[Value], new: &[Value]) -> (Vec<Value>, Vec<Value>) {
     let by_text = |list: &[Value]| {
         let mut sorted: Vec<(String, Value)> =
@@ -167,7 +173,7 @@ fn scalars(old: &[Value], new: &[Value]) -> (Vec<Value>, Vec<Value>) {
     (add, delete)
 }
 
-/// Patches for elements by key, and deletions.
+/// Returns patches for elements with a key, and the deletions.
 fn keyed(
     old: &[Value],
     new: &[Value],
@@ -207,7 +213,7 @@ enum Step {
     New(Value),
 }
 
-/// Walks two sorted lists side by side.
+/// Walks two sorted lists in parallel.
 fn walk(
     old: Vec<(String, Value)>,
     new: Vec<(String, Value)>,

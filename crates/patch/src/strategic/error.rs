@@ -1,18 +1,18 @@
-//! What can be wrong with a strategic merge patch, in apimachinery's words.
+//! Errors of strategic merge patches, with apimachinery's texts.
 
 use serde_json::{Map, Value};
 
 use crate::gofmt;
 
-/// A strategic merge patch that cannot be applied, or two objects whose difference cannot be computed.
+/// A strategic merge patch that cannot be applied, or two objects for which no patch can be computed.
 ///
-/// Texts are those of apimachinery, since clients print them; kube-apiserver answers most of them with 500.
+/// The texts are those of apimachinery, because clients print them. kube-apiserver responds to most of these errors with 500.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The type named is not in the table.
+    /// The table does not have this type.
     #[error("no type {0} to merge by")]
     UnknownType(String),
-    /// Patch or object is no JSON object.
+    /// The patch or the object is not a JSON object.
     #[error("invalid JSON document")]
     NotAnObject,
     /// An element of a keyed list lacks its key.
@@ -23,35 +23,35 @@ pub enum Error {
         /// The key.
         key: String,
     },
-    /// `$patch` holds something else than it may.
+    /// `$patch` has an invalid value.
     #[error("unknown patch type: {directive} in map: {map}")]
     UnknownDirective {
-        /// What it holds.
+        /// The invalid value.
         directive: String,
-        /// The object that holds it.
+        /// The object that contains it.
         map: String,
     },
     /// `$patch: merge` in a list element.
     #[error("merging lists cannot yet be specified in the patch")]
     MergeInList,
-    /// A value of another JSON type than the directive needs.
+    /// A value has another JSON type than the directive needs.
     #[error("expected a {expected}, but received a {actual}")]
     WrongType {
-        /// What was needed.
+        /// The type that is needed.
         expected: &'static str,
-        /// What was there.
+        /// The type that was found.
         actual: &'static str,
     },
     /// A list whose elements are lists.
     #[error("lists of lists are not supported")]
     ListOfLists,
-    /// A list to merge whose elements are of several JSON types.
+    /// The elements of a list to merge have different JSON types.
     #[error("list element types are not identical: {0}")]
     MixedList(String),
-    /// `$setElementOrder` for lists without elements.
+    /// `$setElementOrder` is used for lists without elements.
     #[error("no elements in any of the given slices")]
     NoElements,
-    /// A list of objects that has no key to merge by.
+    /// A list of objects to merge has no merge key.
     #[error("cannot merge lists without merge key for {0}")]
     NoKeyForList(&'static str),
     /// A malformed `$deleteFromPrimitiveList` key.
@@ -71,7 +71,7 @@ pub enum Error {
         /// The list of the directive.
         order: String,
     },
-    /// A list or object in a field that the type does not have.
+    /// A list or object is in a field that the type does not have.
     #[error("unable to find api field in struct {owner} for the json field {}", gofmt::quoted(field))]
     UnknownField {
         /// The Go name of the type.
@@ -79,13 +79,13 @@ pub enum Error {
         /// The field.
         field: String,
     },
-    /// An object to merge where the type has no struct.
+    /// An object is to be merged, but the type is not a struct.
     #[error("merging an object in json but data type is not struct, instead is: {0}")]
     NotAStruct(&'static str),
-    /// A list to merge where the type has none.
+    /// A list is to be merged, but the type is not a list.
     #[error("expected slice or array type, but got: {0}")]
     NotAList(&'static str),
-    /// `$patch` that is no string, in the objects that are compared.
+    /// In the compared objects, `$patch` is not a string.
     #[error("invalid value for special key: $patch")]
     BadDirectiveValue,
 }

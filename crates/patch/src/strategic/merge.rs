@@ -1,4 +1,4 @@
-//! Applying a patch.
+//! Applies a patch.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::{DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, Error, MergeType, RETAIN_KEYS
 
 type Object = Map<String, Value>;
 
-/// Merges `patch` into `base`, both objects of the struct at `place`.
+/// Merges `patch` into `base`. Both are objects of the struct at `place`.
 pub(super) fn objects(mut base: Object, mut patch: Object, place: MergeType) -> Result<Object, Error> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
@@ -41,8 +41,9 @@ pub(super) fn objects(mut base: Object, mut patch: Object, place: MergeType) -> 
         };
         match (current, value) {
             (Value::Object(current), Value::Object(value)) => {
-                let (inner, _) = place.object(&key)?;
-                *current = objects(std::mem::take(current), value, inner)?;
+                let (inner, strategy) = place.object(&key)?;
+                *current =
+                    if strategy.replace { value } else { objects(std::mem::take(current), value, inner)? };
             }
             (Value::Array(current), Value::Array(value)) => {
                 let (inner, strategy) = place.list(&key)?;
@@ -64,7 +65,7 @@ pub(super) fn objects(mut base: Object, mut patch: Object, place: MergeType) -> 
     Ok(base)
 }
 
-/// A value of the patch where the base has nothing to merge with: without nulls and without what carries directives.
+/// Returns a value of the patch that the base has nothing to merge with, without nulls and without elements with directives.
 fn literal(mut value: Value) -> Option<Value> {
     discard_nulls(&mut value);
     without_directives(value)
@@ -92,12 +93,13 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// `$setElementOrder/finalizers` is about `finalizers`.
+/// Returns the field to which a directive refers, such as `finalizers` for `$setElementOrder/finalizers`.
 fn directive_target<'a>(key: &'a str, prefix: &str) -> Option<&'a str> {
     key.split_once('/').filter(|(head, _)| *head == prefix).map(|(_, target)| target)
 }
 
-/// `$retainKeys`: every key of the base that it does not name goes; it must name all that the patch sets.
+/// Applies `$retainKeys`: removes every key of the base that the directive does not name. The directive must name all keys
+/// that the patch sets.
 fn retain_keys(base: &mut Object, patch: &mut Object) -> Result<(), Error> {
     let Some(keep) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(keep) = keep else { return Err(Error::BadRetainKeys) };
@@ -112,7 +114,7 @@ fn retain_keys(base: &mut Object, patch: &mut Object) -> Result<(), Error> {
     Ok(())
 }
 
-/// `$setElementOrder/NAME`: merges the lists it is about and sorts them as it says.
+/// Applies `$setElementOrder/NAME`: merges the list `NAME`, and sorts it in that order.
 fn element_orders(base: &mut Object, patch: &mut Object, place: MergeType) -> Result<(), Error> {
     let keys: Vec<String> = patch.keys().filter(|key| key.starts_with(ELEMENT_ORDER)).cloned().collect();
     for key in keys {
@@ -148,8 +150,8 @@ fn element_orders(base: &mut Object, patch: &mut Object, place: MergeType) -> Re
     Ok(())
 }
 
-/// The list of the server as upstream sees it when it sorts by it: it has deleted elements of it by then, and new ones
-/// stand in their places.
+/// Returns the server's list in the state in which upstream sorts by it: upstream has already removed the deleted elements
+/// from it, and new elements have taken their places.
 fn written_to(mut server: Vec<Value>, patch: &[Value], key: &str) -> Vec<Value> {
     let places = server.len();
     let key_in =
@@ -187,7 +189,7 @@ fn merge_or_replace(
     if strategy.merge { lists(base, patch, inner, strategy.key, false) } else { Ok(patch) }
 }
 
-/// The elements of the patch must come in the order that the directive names.
+/// Checks that the elements of the patch are in the order of the directive.
 fn check_order(patch: &[Value], wanted: &[Value], key: &str) -> Result<(), Error> {
     if patch.is_empty() || wanted.is_empty() {
         return Ok(());
@@ -205,8 +207,8 @@ fn check_order(patch: &[Value], wanted: &[Value], key: &str) -> Result<(), Error
             left.push(element);
         }
     }
-    // Elements with another directive are passed over, but not behind the last one that the order names: upstream
-    // takes one there for out of order.
+    // Elements with another directive are skipped, but not after the last element that the order names: upstream reports a
+    // wrong order for such an element.
     let (mut at, mut named) = (0, 0);
     while at < left.len() && named < wanted.len() {
         if left[at].as_object().is_some_and(|map| map.contains_key(DIRECTIVE)) {
@@ -239,7 +241,7 @@ fn key_of<'a>(element: &'a Value, key: &str) -> Result<&'a Value, Error> {
     map.get(key).ok_or_else(|| Error::no_merge_key(map, key))
 }
 
-/// Merges two lists, of scalars when `key` is empty.
+/// Merges two lists. If `key` is empty, they are lists of scalars.
 fn lists(
     base: Vec<Value>,
     patch: Vec<Value>,
@@ -268,8 +270,8 @@ fn lists(
     sort_merged(merged, &patch, &server, key, true)
 }
 
-/// Sorts a merged list: elements that the patch or the directive names in its order, with those that only the server has in
-/// between.
+/// Sorts a merged list: elements named by the patch or the directive are in its order, and elements that only the server has
+/// are in between.
 fn sort_merged(
     merged: Vec<Value>,
     named: &[Value],
@@ -293,7 +295,7 @@ fn sort_merged(
     Ok(order::interleave(server_only, of_patch, server, key))
 }
 
-/// Carries out `$patch` in elements: which elements of base and patch are left to merge.
+/// Executes `$patch` in elements. Returns the elements of base and patch that remain to be merged.
 fn list_directives(
     mut base: Vec<Value>,
     patch: Vec<Value>,
@@ -319,7 +321,7 @@ fn list_directives(
     Ok(if replace { (rest, Vec::new()) } else { (base, rest) })
 }
 
-/// Merges each element of the patch into the first of the base with its key, or appends it.
+/// Merges each element of the patch into the first element of the base with its key, or appends it.
 fn elements(mut base: Vec<Value>, patch: &[Value], inner: MergeType, key: &str) -> Result<Vec<Value>, Error> {
     for element in patch {
         let wanted = key_of(element, key)?;
@@ -334,7 +336,7 @@ fn elements(mut base: Vec<Value>, patch: &[Value], inner: MergeType, key: &str) 
     Ok(base)
 }
 
-/// Whether the lists hold objects; they must hold one JSON type, which is not a list.
+/// Whether the elements of the lists are objects. All elements must have the same JSON type, and must not be lists.
 pub(super) fn holds_objects(lists: &[&Vec<Value>]) -> Result<bool, Error> {
     let mut kind = None;
     for element in lists.iter().flat_map(|list| list.iter()) {
@@ -352,7 +354,7 @@ pub(super) fn holds_objects(lists: &[&Vec<Value>]) -> Result<bool, Error> {
     Ok(kind == Some("map[string]interface {}"))
 }
 
-/// Drops repeated scalars the way upstream does: the last one takes the place of a repeated one.
+/// Removes repeated scalars as upstream does: the last element takes the place of a repeated one.
 pub(super) fn deduplicate(list: &mut Vec<Value>) {
     let mut at = 0;
     while at + 1 < list.len() {

@@ -1,17 +1,17 @@
-//! Where in a type a merge is: which struct the keys of an object belong to.
+//! The position of a merge in a type: the struct that declares the keys of an object.
 
 use crate::table::{Shape, Strategy, TypeDef, type_def};
 
 use super::Error;
 
-/// The type that guides a merge, at some field.
+/// The type at the current position of a merge.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MergeType {
     /// A struct of the table.
     Struct(&'static TypeDef),
-    /// The type of a field that is no struct.
+    /// The type of a field that is not a struct.
     Field(&'static Shape),
-    /// Nothing is known: objects merge, lists are replaced.
+    /// An unknown type: objects merge, and lists are replaced.
     Free,
 }
 
@@ -23,7 +23,7 @@ impl MergeType {
         }
     }
 
-    /// The place of the object under `key`, and how its field merges.
+    /// The type of the object under `key`, and how its field merges.
     pub(super) fn object(self, key: &str) -> Result<(Self, Strategy), Error> {
         match self {
             Self::Free => Ok((Self::Free, Strategy::default())),
@@ -44,7 +44,7 @@ impl MergeType {
         }
     }
 
-    /// The place of the elements of the list under `key`, and how the list merges.
+    /// The type of the elements of the list under `key`, and how the list merges.
     pub(super) fn list(self, key: &str) -> Result<(Self, Strategy), Error> {
         let (place, strategy) = self.object(key)?;
         match place {
@@ -54,7 +54,7 @@ impl MergeType {
         }
     }
 
-    /// The Go kind of the type at this place.
+    /// The Go kind of this type.
     pub(super) fn kind_name(self) -> &'static str {
         match self {
             Self::Struct(_) | Self::Free => "struct",
@@ -63,7 +63,7 @@ impl MergeType {
     }
 }
 
-/// The name of a Go struct that hides its fields from JSON.
+/// The name of a Go struct whose fields are not visible in JSON.
 fn opaque(shape: &Shape) -> Option<&'static str> {
     Some(match shape {
         Shape::Raw => "RawExtension",

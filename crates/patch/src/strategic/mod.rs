@@ -18,15 +18,15 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const RETAIN_KEYS: &str = "$retainKeys";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
-/// Applies a strategic merge patch to an object of the table's type `type_name` and returns what came of it.
+/// Applies a strategic merge patch to an object of the type `type_name` in the table, and returns the result.
 ///
-/// Fields that are scalars need no type; a list or an object on both sides must be a field of the type.
+/// Scalar fields may be unknown to the type. A list or an object that both sides have must be a field of the type.
 pub fn merge(base: Value, patch: Value, type_name: &str) -> Result<Value, Error> {
     let (Value::Object(base), Value::Object(patch)) = (base, patch) else { return Err(Error::NotAnObject) };
     merge::objects(base, patch, place(type_name)?).map(Value::Object)
 }
 
-/// Computes the patch that makes `modified` from `original`: both objects of the table's type `type_name`.
+/// Computes the patch that turns `original` into `modified`. Both are objects of the type `type_name` in the table.
 pub fn two_way(original: &Value, modified: &Value, type_name: &str) -> Result<Value, Error> {
     let (Value::Object(original), Value::Object(modified)) = (original, modified) else {
         return Err(Error::NotAnObject);

@@ -1,10 +1,10 @@
-//! Sorting merged lists: the order of the patch, with what only the server has in between.
+//! Sorts merged lists: elements are in the order of the patch, with elements in between that only the server has.
 
 use serde_json::Value;
 
 use super::Error;
 
-/// Where in `list` an element stands that equals `element`, by key if there is one.
+/// The position in `list` of an element that equals `element`. Elements are compared by `key` unless it is empty.
 fn position(list: &[Value], element: &Value, key: &str) -> Option<usize> {
     if key.is_empty() {
         return list.iter().position(|other| other == element);
@@ -14,7 +14,7 @@ fn position(list: &[Value], element: &Value, key: &str) -> Option<usize> {
         .position(|other| other.as_object().and_then(|map| map.get(key)).unwrap_or(&Value::Null) == wanted)
 }
 
-/// Every element must be an object that has the key.
+/// Checks that every element is an object with the key.
 pub(super) fn check_keys(key: &str, list: &[Value]) -> Result<(), Error> {
     for element in list {
         let map = element.as_object().ok_or_else(|| Error::wrong_type("map[string]interface {}", element))?;
@@ -25,10 +25,10 @@ pub(super) fn check_keys(key: &str, list: &[Value]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sorts `list` as in `order`; elements marked for deletion go last.
+/// Sorts `list` like `order`. Elements to be deleted come last.
 ///
-/// An element that `order` lacks counts as smaller than its neighbour: upstream's comparison does that, and its
-/// insertion sort thereby moves it to the front.
+/// An element that is not in `order` counts as smaller than its neighbour. Upstream's comparison does that, so its insertion
+/// sort moves the element to the front.
 pub(super) fn sort_as(list: Vec<Value>, order: &[Value], key: &str, maps: bool) -> Result<Vec<Value>, Error> {
     let (mut sorted, deleted): (Vec<Value>, Vec<Value>) = if maps {
         check_keys(key, &list)?;
@@ -55,13 +55,13 @@ fn goes_before(left: &Value, right: &Value, order: &[Value], key: &str) -> bool 
     }
 }
 
-/// Whether an element carries `$patch: delete`.
+/// Whether an element has `$patch: delete`.
 pub(super) fn is_deletion(element: &Value) -> bool {
     element.get("$patch").is_some_and(|directive| directive == "delete")
 }
 
-/// Interleaves the elements that only the server has with those of the patch: an element of the server goes first if both
-/// heads were in the server's list and it stood before the other.
+/// Interleaves the elements that only the server has with those of the patch. When two elements are compared, the server's
+/// goes first if both are in the server's list and it precedes the other there.
 pub(super) fn interleave(
     server_only: Vec<Value>,
     patch: Vec<Value>,

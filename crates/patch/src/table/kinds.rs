@@ -1,8 +1,8 @@
-//! From `apiVersion` and `kind` to a type of the table.
+//! Finds the table's type for an `apiVersion` and `kind`.
 
 use super::{TypeDef, type_def};
 
-/// The table's type of a built-in kind; none for kinds of other groups, and for those the table does not hold.
+/// Returns the table's type of a built-in kind, or `None` for kinds of other groups and kinds that the table does not have.
 ///
 /// `rbac.authorization.k8s.io/v1` Role is `rbac.v1.Role`: the table names a group by its first label.
 pub fn type_of_kind(api_version: &str, kind: &str) -> Option<&'static TypeDef> {

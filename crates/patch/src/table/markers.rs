@@ -1,20 +1,20 @@
-//! The table's facts as the extensions of an OpenAPI schema, for CRDs that embed Kubernetes types.
+//! Provides the table's information as OpenAPI extensions, for CRDs that embed Kubernetes types.
 
 use super::{ListKind, Shape, type_def};
 
-/// What a CRD schema says of a field so that server-side apply merges it as the built-in kinds do.
+/// The extensions of a field in a CRD schema, with which server-side apply merges it like a field of built-in kinds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Markers {
     /// `x-kubernetes-list-type`: `atomic`, `set` or `map`.
     pub list_type: Option<&'static str>,
     /// `x-kubernetes-list-map-keys`; empty unless the type is `map`.
     pub list_map_keys: Vec<&'static str>,
-    /// `x-kubernetes-map-type`: `atomic` or nothing.
+    /// `x-kubernetes-map-type`: `atomic` or absent.
     pub map_type: Option<&'static str>,
 }
 
-/// Markers of a field of a type, which may be named as in OpenAPI (`io.k8s.api.core.v1.Container`).
-/// None where the table has no such type or field.
+/// Returns the markers of a field of a type. The type's name may have the form of OpenAPI (`io.k8s.api.core.v1.Container`).
+/// Returns `None` if the table does not have the type or field.
 pub fn field_markers(type_name: &str, field: &str) -> Option<Markers> {
     let shape = &type_def(type_name)?.field(field)?.shape;
     Some(match shape {
@@ -34,7 +34,7 @@ pub fn field_markers(type_name: &str, field: &str) -> Option<Markers> {
     })
 }
 
-/// Markers of a type itself: whether the whole struct is one value.
+/// Returns the markers of a type itself: whether the whole struct is atomic.
 pub fn type_markers(type_name: &str) -> Option<Markers> {
     let def = type_def(type_name)?;
     Some(Markers { map_type: def.atomic.then_some("atomic"), ..Markers::default() })

@@ -1,8 +1,8 @@
-//! The table of Kubernetes types: one line a field, shared by strategic merge, server-side apply and the CRD schemas.
+//! The table of Kubernetes types, with one line per field. Strategic merge, server-side apply and the CRD schemas use it.
 //!
-//! The data files have one block a type: `@name`, `!` behind it when the whole struct is atomic, ` ?` when fields that
-//! are not listed are allowed and untyped. Then one line a field: JSON name, protobuf number (0: none), shape, options.
-//! The name `*` stands for a type whose fields are embedded.
+//! The data files have one block per type. The block starts with `@name`, followed by `!` if the whole struct is atomic, and
+//! by ` ?` if fields that are not listed are allowed and untyped. Then comes one line per field: JSON name, protobuf number
+//! (0 for none), shape, options. The name `*` marks a type whose fields are embedded.
 //!
 //! | shape | meaning |
 //! |---|---|
@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `~key`, `~` | strategic merge merges this list by `key`, or as a set of scalars |
 //! | `+` | strategic merge honours `$retainKeys` (before `~` where both are) |
+//! | `-` | strategic merge replaces the struct instead of merging it |
 //! | `.`, `.n` | always there in the serialised form, as zero value, or as null |
 //! | `*` | a scalar whose zero value differs from an absent one (a pointer in Go) |
 //! | `=json` | default of a field that serves as a key |
@@ -35,44 +36,44 @@ pub use markers::{Markers, field_markers, type_markers};
 static TABLE: LazyLock<HashMap<&'static str, TypeDef>> =
     LazyLock::new(|| parse::parse(&[include_str!("kubernetes.txt"), include_str!("kserve.txt")]));
 
-/// What is known of a struct type.
+/// The definition of a struct type.
 #[derive(Debug)]
 pub struct TypeDef {
     /// Name in the table, such as `core.v1.Container`.
     pub name: &'static str,
     /// Whether server-side apply treats the struct as one value.
     pub atomic: bool,
-    /// Whether fields that are not listed are allowed, and then untyped.
+    /// Whether fields that are not listed are allowed; they are untyped.
     pub open: bool,
-    /// Its fields in declaration order, those of embedded structs in place.
+    /// Its fields in declaration order, including those of embedded structs.
     pub fields: Vec<Field>,
     /// Embedded structs with their protobuf numbers.
     pub embedded: Vec<(u32, &'static str)>,
     index: HashMap<&'static str, usize>,
 }
 
-/// What is known of a field.
+/// The definition of a field.
 #[derive(Debug, Clone)]
 pub struct Field {
     /// Name in JSON.
     pub name: &'static str,
-    /// Protobuf number in the struct that declares it; 0 where there is none.
+    /// Protobuf number in the struct that declares it; 0 for none.
     pub number: u32,
     /// Whether an embedded struct declares it.
     pub embedded: bool,
-    /// What it holds.
+    /// The type of its value.
     pub shape: Shape,
-    /// What strategic merge does with it.
+    /// How strategic merge handles it.
     pub patch: Strategy,
-    /// What the serialised form holds when nothing was set.
+    /// What Go writes for it if it is not set.
     pub presence: Presence,
-    /// Whether a zero scalar differs from an absent one.
+    /// Whether zero differs from an absent value, for a scalar.
     pub optional: bool,
-    /// Its value where it serves as a list key and was left out.
+    /// The default value of the field if it is a list key that was omitted.
     pub default: Option<Value>,
 }
 
-/// What a field holds.
+/// The type of a field's value.
 #[derive(Debug, Clone)]
 pub enum Shape {
     /// A string.
@@ -93,13 +94,13 @@ pub enum Shape {
     MicroTime,
     /// An integer or a string.
     IntOrString,
-    /// An embedded object of a type that is not known.
+    /// An embedded object of any type.
     Raw,
     /// Any JSON.
     Json,
     /// A serialised field set.
     FieldSet,
-    /// A struct; atomic when this field says so, whatever the struct says.
+    /// A struct. The field may make it atomic, whatever the struct's definition is.
     Message {
         /// Name in the table.
         name: &'static str,
@@ -108,14 +109,14 @@ pub enum Shape {
     },
     /// A list.
     List {
-        /// What it holds.
+        /// The type of its elements.
         element: Box<Self>,
         /// How server-side apply merges it.
         kind: ListKind,
     },
     /// A map with string keys.
     Map {
-        /// What its values are.
+        /// The type of its values.
         value: Box<Self>,
         /// Whether server-side apply treats it as one value.
         atomic: bool,
@@ -133,21 +134,23 @@ pub enum ListKind {
     Map(Vec<&'static str>),
 }
 
-/// What strategic merge does with a field.
+/// How strategic merge handles a field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Strategy {
     /// Lists only: whether they merge instead of being replaced.
     pub merge: bool,
-    /// The key that elements are matched by; empty for scalars.
+    /// The key by which elements are matched; empty for scalars.
     pub key: &'static str,
     /// Whether a computed patch names the keys to retain.
     pub retain_keys: bool,
+    /// Structs only: whether they are replaced instead of merging.
+    pub replace: bool,
 }
 
-/// What the serialised form of an object holds for a field that was not set.
+/// What Go writes for a field that is not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Nothing.
+    /// Nothing: the field is omitted.
     Omitted,
     /// The zero value: `{}`, `""`, `0`, `false`, or null for lists and maps.
     Zero,
@@ -161,18 +164,18 @@ impl TypeDef {
         self.index.get(name).map(|&at| &self.fields[at])
     }
 
-    /// The name without its group: what error texts of Kubernetes call the type.
+    /// The name without its group, as error texts of Kubernetes name the type.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
 }
 
-/// The type of this name: `core.v1.Container`, or as OpenAPI writes it, `io.k8s.api.core.v1.Container`.
+/// Returns the type of this name: `core.v1.Container`, or in the form of OpenAPI, `io.k8s.api.core.v1.Container`.
 pub fn type_def(name: &str) -> Option<&'static TypeDef> {
     TABLE.get(short(name))
 }
 
-/// Names of all types in the table, in no order.
+/// The names of all types in the table, in no particular order.
 pub fn type_names() -> impl Iterator<Item = &'static str> {
     TABLE.keys().copied()
 }

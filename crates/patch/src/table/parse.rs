@@ -1,5 +1,5 @@
-//! Reading the data files of the table. They are part of this crate, so a line that cannot be read is a broken build:
-//! the tests walk all of it.
+//! Parses the data files of the table. They are part of this crate, so an invalid line is a mistake in this build. The tests
+//! parse all lines.
 
 use std::collections::HashMap;
 
@@ -82,6 +82,7 @@ fn collect(
                 "." => field.presence = Presence::Zero,
                 ".n" => field.presence = Presence::Null,
                 "*" => field.optional = true,
+                "-" => field.patch.replace = true,
                 _ if option.starts_with('=') => field.default = serde_json::from_str(&option[1..]).ok(),
                 _ => {
                     let rest = option.strip_prefix('+');

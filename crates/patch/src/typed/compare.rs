@@ -1,4 +1,4 @@
-//! What differs between two objects.
+//! Finds the differences between two objects.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use crate::{
 
 use super::{Form, form, item::element_of, same_view};
 
-/// What differs between two objects.
+/// The differences between two objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Fields that only the old one has.
+    /// Fields that only the old object has.
     pub removed: Set,
-    /// Fields that both have, with other values.
+    /// Fields that both have, with different values.
     pub modified: Set,
-    /// Fields that only the new one has.
+    /// Fields that only the new object has.
     pub added: Set,
 }
 
 impl Comparison {
-    /// This, without the fields of a set and what goes on from them.
+    /// Returns the differences without the fields of a set and all fields below them.
     #[must_use]
     pub fn without(self, ignored: &Set) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Walker {
         }
     }
 
-    /// Returns whether the place was compared as one value.
+    /// Compares one form of the values. Returns whether the place was compared as one value.
     fn handle(&mut self, form: Form, old: Option<&Value>, new: Option<&Value>, node: Node<'_>) -> bool {
         let atom = node.atom();
         match form {
@@ -146,7 +146,7 @@ impl Walker {
         false
     }
 
-    /// Elements with one key: usually one on each side, but objects may be stored that repeat keys.
+    /// Compares the elements with one key. Usually each side has one, but stored objects may repeat keys.
     fn elements(&mut self, list: &List<'_>, element: Element, old: &[&Value], new: &[&Value]) {
         match (old, new) {
             ([] | [_], [] | [_]) => {
@@ -179,7 +179,7 @@ impl Walker {
     }
 }
 
-/// Equality of values, where 2 and 2.0 are the same.
+/// Whether two values are equal. 2 equals 2.0.
 pub(super) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {

@@ -1,8 +1,8 @@
-//! What does not fit a schema.
+//! Errors of objects that do not match a schema.
 
 use std::fmt;
 
-/// An object that does not fit its schema, in structured-merge-diff's words.
+/// An object that does not match its schema, with structured-merge-diff's texts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct SchemaError {
     problems: Vec<(String, String)>,
@@ -13,7 +13,7 @@ impl SchemaError {
         Self { problems: vec![(String::new(), message.into())] }
     }
 
-    /// This error, with the way to where it is put before its paths.
+    /// Prepends a step to the paths of this error.
     pub(super) fn below(mut self, step: &dyn fmt::Display) -> Self {
         for (path, _) in &mut self.problems {
             path.insert_str(0, &step.to_string());
@@ -45,7 +45,7 @@ impl fmt::Display for SchemaError {
     }
 }
 
-/// Collects the errors of several parts into one.
+/// Combines several errors into one.
 pub(super) fn all(results: impl IntoIterator<Item = Result<(), SchemaError>>) -> Result<(), SchemaError> {
     let mut failed: Option<SchemaError> = None;
     for error in results.into_iter().filter_map(Result::err) {

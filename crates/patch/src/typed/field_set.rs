@@ -1,4 +1,4 @@
-//! The fields that an object has.
+//! The field set of an object.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::{
 
 use super::{Form, form, item::element_of};
 
-/// The set of fields of an object that fits the schema: its leaves, and the entries of maps and keyed lists.
+/// Returns the field set of an object that matches the schema: its leaves, and the entries of maps and keyed lists.
 pub fn field_set(value: &Value, node: Node<'_>) -> Set {
     let mut set = Set::default();
     walk(value, node, &mut Vec::new(), &mut set);
@@ -48,7 +48,7 @@ fn walk_list(list: &List<'_>, value: &Value, path: &mut Vec<Element>, set: &mut 
         steps.iter().map(|(step, _)| step).filter(|step| !seen.insert(*step)).collect();
     for (step, child) in &steps {
         path.push(step.clone());
-        // Of elements that share a key only the key is owned: there is no telling them apart.
+        // Elements that share a key cannot be told apart, so only the key is owned.
         if !duplicates.contains(step) {
             walk(child, list.element, path, set);
         }
@@ -75,7 +75,7 @@ fn walk_map(map: &Map<'_>, value: &Value, path: &mut Vec<Element>, set: &mut Set
     }
 }
 
-/// The set with every declared field that leads to one of its paths added.
+/// Returns the set with every declared field added that is a prefix of one of its paths.
 pub fn with_named_members(set: &Set, node: Option<Node<'_>>) -> Set {
     let atom = node.map(Node::atom);
     let map = atom.as_ref().and_then(|atom| atom.map.as_ref());

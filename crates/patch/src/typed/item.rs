@@ -1,4 +1,4 @@
-//! Which path element identifies an element of a list.
+//! The path element that identifies an element of a list.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::{
     schema::{List, Relation},
 };
 
-/// The path element of an element of a list that is not atomic; the error is structured-merge-diff's text.
+/// Returns the path element for an element of a list that is not atomic. The error has structured-merge-diff's text.
 pub(super) fn element_of(list: &List<'_>, child: &Value) -> Result<Element, String> {
     match &list.relation {
         Relation::Atomic => Err("invalid indexing of non-associative list".to_owned()),

@@ -1,4 +1,4 @@
-//! Merging an applied object into the live one.
+//! Merges an applied object into the live one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,8 +11,8 @@ use crate::{
 
 use super::{Form, SchemaError, error::all, form, item::element_of};
 
-/// Merges `over` into `base`: leaves of `over` win, entries of maps and keyed lists are united, in an order that keeps
-/// that of both where it can.
+/// Merges `over` into `base`. Leaves of `over` win. Entries of maps and keyed lists are united, in an order that keeps the
+/// order of both as far as possible.
 pub fn merge(base: &Value, over: &Value, node: Node<'_>) -> Result<Value, SchemaError> {
     Ok(visit(Some(base), Some(over), node)?.unwrap_or(Value::Null))
 }
@@ -64,12 +64,12 @@ fn maps(map: &Map<'_>, base: Option<&Value>, over: Option<&Value>) -> Merged {
     Ok((!merged.is_empty()).then_some(Value::Object(merged)))
 }
 
-/// The elements of one list by path element, in order.
+/// The elements of a list by path element, in order.
 struct Indexed<'v> {
     order: Vec<Element>,
-    /// None where several elements share the key.
+    /// `None` if several elements share the key.
     values: BTreeMap<Element, Option<&'v Value>>,
-    /// The elements as they stand.
+    /// All elements, in order.
     all: Vec<&'v Value>,
 }
 
@@ -109,14 +109,16 @@ fn lists(list: &List<'_>, base: Option<&Value>, over: Option<&Value>) -> Merged 
     let over = index(list, over, false)?;
     let base = index(list, base, true)?;
     let item = |element: &Element, base: Option<&Value>, over: Option<&Value>| {
-        // A repeated key in the live list merges as if the element were not there: the applied one replaces all.
+        // A repeated key in the live list merges as if the list did not have it: the applied element replaces all elements
+        // with the key.
         visit(base, over, list.element).map_err(|error| error.below(element))
     };
     let lookup = |element: &Element| {
         (base.values.get(element).copied().flatten(), over.values.get(element).copied().flatten())
     };
 
-    // Elements of both lists, in the order of `over`: an element of `base` that is due later waits for its turn.
+    // The elements that both lists have, in the order of `over`. An element of `base` that comes later in that order waits
+    // for its turn.
     let mut shared: VecDeque<&Element> =
         over.order.iter().filter(|element| base.values.contains_key(*element)).collect();
     let mut next_shared = shared.pop_front();

@@ -1,4 +1,4 @@
-//! Objects seen through a schema: whether they fit it, which fields they have, how two of them differ or merge.
+//! Objects with a schema: whether they match it, which fields they have, how two of them differ or merge.
 //!
 //! The rules are those of structured-merge-diff, which kube-apiserver uses; its error texts reach users.
 
@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use crate::schema::Atom;
 
-/// Which of an atom's forms a value takes.
+/// The form in which an atom's value is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Map,
@@ -33,7 +33,7 @@ enum Form {
     List,
 }
 
-/// The form in which a value is handled: its own if the atom has it, else the first the atom has.
+/// Returns the form in which a value is handled: its own form if the atom has it, or else the first form of the atom.
 fn form(atom: &Atom<'_>, value: Option<&Value>) -> Form {
     match value {
         Some(Value::Number(_) | Value::String(_) | Value::Bool(_)) if atom.scalar.is_some() => Form::Scalar,
@@ -44,7 +44,8 @@ fn form(atom: &Atom<'_>, value: Option<&Value>) -> Form {
     }
 }
 
-/// Whether two values see the same atom: a value whose form the atom has sees only that form.
+/// Whether two values are handled by the same part of the atom: if the atom has the form of a value, the value is handled
+/// only in that form.
 fn same_view(atom: &Atom<'_>, left: Option<&Value>, right: Option<&Value>) -> bool {
     let forms = [atom.scalar.is_some(), atom.list.is_some(), atom.map.is_some()];
     if forms.iter().filter(|has| **has).count() <= 1 {

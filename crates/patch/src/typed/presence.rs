@@ -1,12 +1,12 @@
-//! Zero values that Go always writes when it serialises built-in types.
+//! Adds the zero values that Go always writes when it serializes built-in types.
 
 use serde_json::{Map, Value, json};
 
 use crate::table::{Presence, Shape, TypeDef, type_def};
 
-/// Makes an object as kube-apiserver sees it: with the fields that a Go struct cannot be without, as zero values.
+/// Adds zero values for fields that Go structs always have, so that the object is as kube-apiserver sees it.
 ///
-/// Ownership depends on it: `spec` or `status` of a Deployment is nobody's addition, since every Deployment has them.
+/// Ownership depends on this: nobody adds `spec` or `status` to a Deployment, because every Deployment has them.
 pub fn inflate(value: &mut Value, def: &'static TypeDef) {
     if let Value::Object(map) = value {
         fill(map, def);

@@ -1,11 +1,11 @@
-//! Field sets that were written under another schema: lists and maps that have become atomic since.
+//! Migrates field sets that were recorded with another schema, in which some lists and maps were not atomic yet.
 
 use crate::{
     fields::{Element, Set},
     schema::{Node, Relation},
 };
 
-/// The set as it would be under this schema; none when it is right as it is.
+/// Returns the set as it would be with this schema, or `None` if it is right already.
 pub fn reconcile(set: &Set, node: Node<'_>) -> Option<Set> {
     let mut atomics = Set::default();
     visit(Some(set), node, false, &mut Vec::new(), &mut atomics);

@@ -1,4 +1,4 @@
-//! Taking fields out of an object.
+//! Removes fields from an object.
 
 use serde_json::Value;
 
@@ -9,11 +9,12 @@ use crate::{
 
 use super::{Form, form, item::element_of};
 
-/// The object without the fields of a set. A list or map that loses all it has becomes null where its entries were taken
-/// as such, and stays, empty, where something below them was; an atomic one that the set reaches into stays empty, too.
+/// Returns the object without the fields of a set. A list or map that loses everything becomes null if its entries were
+/// removed themselves, and stays empty if only something below them was removed. An atomic value stays empty too if the set
+/// contains paths below it.
 ///
-/// The last is what Kubernetes 1.35 does. Before, `gateway: {}` came out as null for whoever had owned the last field in
-/// it, which is a Gateway less than was asked for.
+/// The last rule is that of Kubernetes 1.35. Before, `gateway: {}` became null when a manager gave up the last field that it
+/// owned in it, so the requested Gateway disappeared.
 pub fn remove(value: &Value, taken: &Set, node: Node<'_>) -> Value {
     let atom = node.atom();
     match (form(&atom, Some(value)), value) {
@@ -49,7 +50,7 @@ pub fn remove(value: &Value, taken: &Set, node: Node<'_>) -> Value {
     }
 }
 
-/// What is left of a child; none when it is taken itself.
+/// Returns what is left of a child, or `None` if the child itself is removed.
 fn rest(child: &Value, taken: &Set, element: &Element, node: Option<Node<'_>>) -> Option<Value> {
     if taken.has_element(element) {
         return None;
@@ -64,7 +65,7 @@ fn rest(child: &Value, taken: &Set, element: &Element, node: Option<Node<'_>>) -
     })
 }
 
-/// Whether a set takes something from below an element, and not the element.
+/// Whether a set removes something below an element, and not the element itself.
 fn reaches(taken: &Set, element: &Element) -> bool {
     !taken.has_element(element) && taken.below(element).is_some_and(|below| !below.is_empty())
 }

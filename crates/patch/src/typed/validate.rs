@@ -1,4 +1,4 @@
-//! Whether an object fits its schema.
+//! Checks whether an object matches its schema.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::{
 
 use super::{Form, SchemaError, error::all, form, item::element_of};
 
-/// Checks that a value fits: fields declared, scalars of their type, keys present.
+/// Checks that a value matches its schema: fields are declared, scalars have their type, keys are present.
 ///
-/// Repeated elements of sets and keyed lists are an error unless `allow_duplicates`: objects that are stored may have
-/// them, applied ones may not.
+/// Repeated elements of sets and keyed lists are an error unless `allow_duplicates` is set. Stored objects may have them, but
+/// applied objects may not.
 pub fn validate(value: &Value, node: Node<'_>, allow_duplicates: bool) -> Result<(), SchemaError> {
     let atom = node.atom();
     match form(&atom, Some(value)) {

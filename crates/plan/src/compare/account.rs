@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use super::{Compare, carry_over_metadata, metadata_differs};
 
 impl Compare for ServiceAccount {
-    /// Token controllers add secrets of their own, so ours only have to be among them.
+    /// Token controllers add secrets to the live account, so it differs only if a desired secret is missing.
     fn differs(&self, live: &Self) -> bool {
         let contained = |secret| live.secrets.iter().flatten().any(|present| present == secret);
         let pulls = |secret| live.image_pull_secrets.iter().flatten().any(|present| present == secret);

@@ -1,4 +1,4 @@
-//! What scales workloads: HorizontalPodAutoscalers and ScaledObjects.
+//! Autoscalers: HorizontalPodAutoscalers and ScaledObjects.
 
 use k8s_openapi::{
     api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec},
@@ -42,7 +42,7 @@ impl Compare for ScaledObject {
             || !same(&complete(self), &complete(live))
     }
 
-    /// KEDA's own label and finalizer are kept with all others.
+    /// Keeps all metadata that others added, KEDA's label and finalizer included.
     fn carry_over(&mut self, live: &Self) {
         carry_over_all_but_variant_keys(&mut self.metadata, &live.metadata);
     }
@@ -52,8 +52,8 @@ impl Compare for ScaledObject {
     }
 }
 
-/// Whether the Workload Variant Autoscaler would still take the live object for one of its own by something that is not
-/// wanted any more: it acts on any object that has its keys.
+/// Whether the live object has a key of the Workload Variant Autoscaler that is no longer wanted. That autoscaler acts on
+/// every object that has its keys.
 fn has_stale_variant_keys(desired: &ObjectMeta, live: &ObjectMeta) -> bool {
     let stale = |desired: Option<&Map>, live: Option<&Map>| {
         variant_keys().any(|key| {

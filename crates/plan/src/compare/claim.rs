@@ -1,4 +1,4 @@
-//! Templates of device claims.
+//! ResourceClaimTemplates.
 
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 
@@ -18,7 +18,7 @@ impl Compare for ResourceClaimTemplate {
         server_defaults::resource_claim_template(&mut self.spec);
     }
 
-    /// A template never changes; pods that have their claims keep them.
+    /// The spec of a template is immutable. Pods that have their claims keep them.
     fn is_fixed(&self, live: &Self) -> bool {
         let complete = |object: &Self| {
             let mut spec = object.spec.clone();

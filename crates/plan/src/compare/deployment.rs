@@ -9,8 +9,8 @@ use super::{Compare, carry_over_metadata, contained, metadata_differs, same};
 use crate::server_defaults;
 
 impl Compare for Deployment {
-    /// Pod specs compare exactly, so that what is removed from a template is removed from pods. The pod template's
-    /// metadata compares one way: `kubectl rollout restart` leaves its mark there.
+    /// Pod specs must be equal, so that a field that is removed from the template is also removed from the pods. The metadata
+    /// of the pod template may have additional entries: `kubectl rollout restart` adds an annotation there.
     fn differs(&self, live: &Self) -> bool {
         let mut desired = self.spec.clone().unwrap_or_default();
         server_defaults::deployment(&mut desired);
@@ -41,7 +41,7 @@ impl Compare for Deployment {
         server_defaults::deployment(self.spec.get_or_insert_default());
     }
 
-    /// Only the selector is fixed. Pods of the old Deployment serve on under the new one, whose selector they match.
+    /// Only the selector is immutable. The new Deployment adopts the pods of the old one, because its selector matches them.
     fn is_fixed(&self, live: &Self) -> bool {
         let selector = |object: &Self| object.spec.as_ref().map(|spec| spec.selector.clone());
         selector(self) != selector(live)
@@ -57,7 +57,7 @@ impl Compare for Deployment {
 
 fn same_pod(desired: Option<&PodSpec>, live: Option<&PodSpec>) -> bool {
     match (desired, live) {
-        // Equal field by field in the ordinary case, where no tree has to be made.
+        // Usually the specs are equal field by field, and no tree has to be built.
         (Some(desired), Some(live)) => desired == live || same(desired, live),
         _ => desired == live,
     }

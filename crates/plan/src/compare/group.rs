@@ -9,7 +9,7 @@ use super::{Compare, carry_over_metadata, contained, metadata_differs, same};
 use crate::server_defaults;
 
 impl Compare for LeaderWorkerSet {
-    /// As for Deployments: pod specs compare exactly, the metadata of pods one way.
+    /// As for Deployments: pod specs must be equal, and the metadata of pods may have additional entries.
     fn differs(&self, live: &Self) -> bool {
         let complete = |object: &Self| {
             let mut spec = object.spec.clone();
@@ -30,7 +30,7 @@ impl Compare for LeaderWorkerSet {
             || rollout(&desired) != rollout(&present)
     }
 
-    /// Its own webhook fills in the network.
+    /// The webhook of LeaderWorkerSets fills in the network configuration.
     fn carry_over(&mut self, live: &Self) {
         carry_over_metadata(&mut self.metadata, &live.metadata);
         if self.spec.network_config.is_none() {
@@ -42,7 +42,8 @@ impl Compare for LeaderWorkerSet {
         server_defaults::leader_worker_set(&mut self.spec);
     }
 
-    /// Its webhook lets nobody change, add or remove parts of groups. All groups go at once then: nobody inherits them.
+    /// The webhook of LeaderWorkerSets refuses to add, change or remove subgroups. The groups of the old object are deleted
+    /// with it, and no new object adopts them.
     fn is_fixed(&self, live: &Self) -> bool {
         let parts = |object: &Self| {
             let policy = object.spec.leader_worker_template.sub_group_policy.as_ref();
@@ -66,7 +67,7 @@ fn template_differs(desired: &PodTemplateSpec, live: &PodTemplateSpec) -> bool {
         || (desired.spec != live.spec && !same(&desired.spec, &live.spec))
 }
 
-/// How groups are rolled out; its webhook spells out the defaults where nothing is said.
+/// How groups are rolled out. The webhook of LeaderWorkerSets fills in the defaults.
 fn rollout(spec: &LeaderWorkerSetSpec) -> RollingUpdateConfiguration {
     let said =
         spec.rollout_strategy.as_ref().and_then(|rollout| rollout.rolling_update_configuration.clone());

@@ -1,9 +1,10 @@
 //! Whether a live child is as it should be.
 //!
-//! The reference asks the server by a dry-run before each comparison. Here the desired object gets the defaults that the
-//! server is known to fill in, and is compared with the cached live one; only a difference leads to a write.
+//! The reference sends a dry-run to the server before each comparison. Here the desired object gets the defaults that the
+//! server would fill in, and is compared with the cached live object. Only a difference leads to a write.
 //!
-//! Metadata is compared one way only: labels and annotations that others put on a child are no difference, and survive.
+//! Metadata is compared in one direction: labels and annotations that others put on a child are not a difference, and are
+//! kept.
 
 mod account;
 mod autoscaler;
@@ -29,40 +30,41 @@ use crate::labels::Map;
 
 pub(crate) use tree::same;
 
-/// Comparing and replacing a live object.
+/// Compares a desired object with the live one, and prepares to replace it.
 pub trait Compare: Sized {
-    /// Whether the live object has to be written to be like this one.
+    /// Whether the live object must be updated to match this one.
     fn differs(&self, live: &Self) -> bool;
 
-    /// Takes over from the live object what is not ours to decide, so that this one can replace it: its resource
-    /// version, the metadata of others, what the server allocated.
+    /// Copies from the live object what this controller does not decide, so that this object can replace it: the resource
+    /// version, metadata that others added, values that the server allocated.
     fn carry_over(&mut self, live: &Self);
 
-    /// Fills in what the server is known to fill in when this is written.
+    /// Fills in the defaults that the server would fill in when this object is written.
     fn fill_in_defaults(&mut self) {}
 
-    /// Whether the difference is in what the server fixes at creation: then the live object has to make way.
+    /// Whether an immutable field differs, so that the live object must be deleted and created again.
     fn is_fixed(&self, _live: &Self) -> bool {
         false
     }
 
-    /// The service accounts that its pods run under. It is written when the rights that are bound to them are.
+    /// The service accounts that the pods of this object run under. This object is written only after the roles of these
+    /// accounts are bound.
     fn accounts(&self) -> Vec<&str> {
         Vec::new()
     }
 
-    /// Whether what the live object controls stays when it makes way, for this one to take over.
+    /// Whether the dependents of the live object are orphaned when it is deleted, so that the new object can adopt them.
     const INHERITS: bool = false;
 }
 
-/// Whether two values of the field `key` mean the same to the API server: nothing, null and empty are one, quantities
-/// compare by value.
+/// Whether two values of the field `key` mean the same to the API server. A missing value, null and an empty value are equal;
+/// quantities compare by value.
 pub fn same_value(key: &str, a: Option<&serde_json::Value>, b: Option<&serde_json::Value>) -> bool {
     let null = &serde_json::Value::Null;
     tree::equal(a.unwrap_or(null), b.unwrap_or(null), key)
 }
 
-/// Whether labels, annotations or owner are missing or other than wanted.
+/// Whether a desired label, annotation or owner reference is missing on the live object or has another value.
 fn metadata_differs(desired: &ObjectMeta, live: &ObjectMeta) -> bool {
     !contained(desired.labels.as_ref(), live.labels.as_ref())
         || !contained(desired.annotations.as_ref(), live.annotations.as_ref())
@@ -78,7 +80,7 @@ fn contained(desired: Option<&Map>, live: Option<&Map>) -> bool {
     desired.into_iter().flatten().all(|(key, value)| live.is_some_and(|live| live.get(key) == Some(value)))
 }
 
-/// Whether the service asked for what stays as it is where nobody asks for anything.
+/// Whether the service set this field before. If nobody ever set the field, its live value is left alone.
 pub(crate) fn was_asked_for(live: &ObjectMeta) -> bool {
     live.annotations.as_ref().is_some_and(|all| all.contains_key(ASKED_FOR))
 }

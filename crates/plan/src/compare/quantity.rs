@@ -2,10 +2,10 @@
 
 use longboat_quantity::Quantity;
 
-/// Keys whose value is a quantity, wherever they stand; those of resource lists are names of resources.
+/// Keys whose value is a quantity, in any object. In resource lists the keys are names of resources.
 const KEYS: [&str; 7] = ["cpu", "memory", "ephemeral-storage", "storage", "sizeLimit", "divisor", "pods"];
 
-/// Whether two texts under `key` are the same amount.
+/// Whether two values of `key` are the same amount.
 pub(crate) fn same(a: &str, b: &str, key: &str) -> bool {
     let may_be_quantity = KEYS.contains(&key) || key.contains('/') || key.starts_with("hugepages-");
     may_be_quantity && Quantity::parse(a).is_some_and(|amount| Quantity::parse(b) == Some(amount))

@@ -6,8 +6,8 @@ use super::{Compare, carry_over_metadata, metadata_differs, same, was_asked_for}
 use crate::server_defaults;
 
 impl Compare for HTTPRoute {
-    /// Rules compare as a whole: a rule or match that is no longer wanted must stop routing. Host names are compared
-    /// only where the service sets some, or did; otherwise they are left to whoever adds them to the route.
+    /// Rules must be equal: a rule or match that is no longer wanted must stop routing. Host names are compared only if the
+    /// service sets some or did so before; otherwise the host names that others added to the route stay.
     fn differs(&self, live: &Self) -> bool {
         let mut desired = self.spec.clone();
         server_defaults::http_route(&mut desired);
@@ -25,7 +25,7 @@ impl Compare for HTTPRoute {
     fn carry_over(&mut self, live: &Self) {
         let grouped = self.metadata.labels.as_ref().is_some_and(|all| all.contains_key(ROUTING_GROUP));
         carry_over_metadata(&mut self.metadata, &live.metadata);
-        // This label is ours alone: who left a group must not carry its name.
+        // Only this controller sets the label of the group, so a service that left its group must lose the label.
         if let Some(labels) = self.metadata.labels.as_mut().filter(|_| !grouped) {
             labels.remove(ROUTING_GROUP);
         }

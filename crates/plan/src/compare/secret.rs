@@ -15,7 +15,7 @@ impl Compare for Secret {
 }
 
 impl Compare for ConfigMap {
-    /// Keys that others add are no difference.
+    /// Keys that others add are not a difference.
     fn differs(&self, live: &Self) -> bool {
         let present = |(key, value)| live.data.as_ref().is_some_and(|data| data.get(key) == Some(value));
         metadata_differs(&self.metadata, &live.metadata) || !self.data.iter().flatten().all(present)

@@ -19,7 +19,7 @@ impl Compare for Service {
             || desired.type_ != present.type_
     }
 
-    /// Addresses are the server's to choose, and cannot change.
+    /// The server chooses the addresses, and they are immutable.
     fn carry_over(&mut self, live: &Self) {
         carry_over_metadata(&mut self.metadata, &live.metadata);
         let (Some(desired), Some(present)) = (&mut self.spec, &live.spec) else { return };

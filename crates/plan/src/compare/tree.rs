@@ -1,13 +1,13 @@
-//! Comparing objects as the API sees them: nothing, null and, in most fields, empty are one; quantities compare by value.
+//! Compares objects as the API server sees them: a missing value, null and, in most fields, an empty value are equal;
+//! quantities compare by value.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::quantity;
 
-/// Fields in which nothing means something other than false, zero or an empty object: the server keeps those apart, and
-/// so do Kubernetes' pods, autoscalers and routes (`runAsUser: 0` is root, `idleReplicaCount: 0` an idle workload that is
-/// not there).
+/// Fields in which a missing value differs from false, zero or an empty object. Kubernetes' pods, autoscalers and routes make
+/// this distinction too: `runAsUser: 0` is root, and `idleReplicaCount: 0` scales an idle workload to zero.
 const OPTIONAL: [&str; 38] = [
     "absoluteTimeout",
     "activeDeadlineSeconds",
@@ -51,7 +51,7 @@ const OPTIONAL: [&str; 38] = [
 
 /// Whether two values mean the same to the API server.
 pub(crate) fn same<T: PartialEq + Serialize>(a: &T, b: &T) -> bool {
-    // Most are, to the letter.
+    // Most values are equal as they stand.
     a == b
         || match (serde_json::to_value(a), serde_json::to_value(b)) {
             (Ok(a), Ok(b)) => equal(&a, &b, ""),
@@ -75,12 +75,12 @@ pub(super) fn equal(a: &Value, b: &Value, key: &str) -> bool {
     }
 }
 
-/// Whether a field says as little as one that is not there.
+/// Whether the value means the same as a missing field.
 fn says_nothing(key: &str, value: &Value) -> bool {
     value.is_null() || (is_empty(value) && !OPTIONAL.contains(&key))
 }
 
-/// What the API server leaves out, or could.
+/// Whether the API server may leave out a field with this value.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

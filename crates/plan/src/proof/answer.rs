@@ -1,58 +1,58 @@
-//! Reads the answer of a proof: which part of the way it comes from, gateway, picker or engine.
+//! Reads the response to a proof request, and decides which part it comes from: gateway, picker or engine.
 
 use longboat_api::reasons::condition as reason;
 use serde_json::Value;
 
 use super::{probe::Probe, report::Verdict};
 
-/// The most bytes to read of an answer.
+/// The most bytes of a response that are read.
 pub(super) const LONGEST_ANSWER: usize = 256 << 10;
-/// Characters of somebody else's text that a condition repeats.
+/// The most characters of a response that a condition quotes.
 const LONGEST_QUOTE: usize = 200;
 
-/// An answer to the request, of whatever status.
+/// A response, with any status code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Its status code.
     pub code: u16,
-    /// Its body, or the begin of it.
+    /// Its body, or the beginning of it.
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Why there is no response. Each variant has the details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreached {
-    /// Nobody takes the connection: the reason.
+    /// The connection is refused or fails.
     Connection(String),
-    /// The certificate is not trusted: the reason.
+    /// The certificate of the server is not trusted.
     Certificate(String),
-    /// The certificates that are to be trusted cannot be read: the reason.
+    /// The configured CA certificates cannot be read.
     Trust(String),
-    /// The request was taken, and no answer came within so many seconds.
+    /// The server accepted the request and did not respond within this number of seconds.
     Silence(u64),
-    /// The connection broke before the answer was whole: the reason.
+    /// The connection broke before the response was complete.
     Broken(String),
 }
 
-/// A token that came back.
+/// A response with a token.
 pub(super) struct Received {
     pub(super) verdict: Verdict,
     pub(super) prompt_tokens: u64,
     pub(super) cached_tokens: u64,
 }
 
-/// Who answers at the pods themselves, as far as it is known.
+/// Whether the engines respond at the addresses of their pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engines {
-    /// At least one does.
+    /// At least one engine responds.
     Answer,
-    /// None of those that were asked does.
+    /// None of the engines that were asked responds.
     Silent,
-    /// None was asked.
+    /// No engine was asked.
     Unknown,
 }
 
-/// A token, or what broke.
+/// Returns the received token, or the verdict that says what broke.
 pub(super) fn judge(
     probe: &Probe,
     answer: &Result<Answer, Unreached>,
@@ -108,7 +108,7 @@ fn unreachable(probe: &Probe, why: &Unreached, engines: Engines) -> Verdict {
     }
 }
 
-/// An answer that is not 200.
+/// Judges a response with another status than 200.
 fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
     let (url, model) = (&probe.url, &probe.model);
     let text = String::from_utf8_lossy(body);
@@ -116,7 +116,7 @@ fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
         said if said.is_empty() => String::new(),
         said => format!(" ({said})"),
     };
-    // Engines answer errors as JSON objects, gateways and pickers as text or not at all.
+    // Engines respond to errors with JSON objects, gateways and pickers with text or an empty body.
     let is_engines = serde_json::from_slice::<Value>(body)
         .is_ok_and(|body| body.get("error").is_some() || body["object"] == "error");
     let is_pickers = text.starts_with("inference error:") || text.contains("picker");
@@ -172,7 +172,7 @@ fn engine(url: &str, code: u16, said: &str) -> Verdict {
     )
 }
 
-/// An answer that is 200.
+/// Judges a response with status 200.
 fn completion(probe: &Probe, body: &[u8]) -> Result<Received, Verdict> {
     let url = &probe.url;
     let Ok(Value::Object(answer)) = serde_json::from_slice(body) else {
@@ -218,7 +218,7 @@ fn completion(probe: &Probe, body: &[u8]) -> Result<Received, Verdict> {
     })
 }
 
-/// The begin of somebody else's text, in one line.
+/// The beginning of a foreign text, in one line.
 pub(super) fn quote(text: &str) -> String {
     let words: Vec<&str> =
         text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()).collect();

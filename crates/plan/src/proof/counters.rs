@@ -1,16 +1,16 @@
-//! The series of an engine's metrics that say what became of a request.
+//! The series of an engine's metrics that show what the engine did with a request.
 
-/// Bytes of a page that are read at most.
+/// The most bytes of a metrics page that are read.
 const LONGEST_PAGE: usize = 4 << 20;
 
-/// What one engine has counted since it started, over all labels.
+/// What one engine has counted since it started, summed over all labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// Prompt tokens that it worked on.
+    /// Prompt tokens that the engine processed.
     pub(crate) prompt_tokens: Option<f64>,
     /// Prompt tokens whose KV cache came from another engine.
     pub(crate) external_tokens: Option<f64>,
-    /// Bytes that NIXL brought.
+    /// Bytes that NIXL transferred.
     pub(crate) nixl_bytes: Option<f64>,
     /// Transfers by NIXL.
     pub(crate) nixl_transfers: Option<f64>,
@@ -21,7 +21,7 @@ pub struct Counters {
 // === impl Counters ===
 
 impl Counters {
-    /// Reads a page in the Prometheus text format. Lines that it does not understand do not matter.
+    /// Reads a page in the Prometheus text format. Ignores lines that it does not understand.
     pub fn read(page: &[u8]) -> Self {
         let mut counters = Self::default();
         for line in page[..page.len().min(LONGEST_PAGE)].split(|byte| *byte == b'\n') {
@@ -45,7 +45,7 @@ impl Counters {
         counters
     }
 
-    /// What was added since `before`. A counter that fell was reset by a restart: nothing is known of it.
+    /// The growth of each counter since `before`. `None` for a counter that fell: the engine restarted.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let grown = |now: Option<f64>, before: Option<f64>| {
             let grown = now? - before.unwrap_or_default();
@@ -60,13 +60,13 @@ impl Counters {
         }
     }
 
-    /// Whether the engine counts what comes from elsewhere at all.
+    /// Whether the engine counts transfers at all.
     pub(crate) fn tells_of_transfers(&self) -> bool {
         self.external_tokens.or(self.nixl_bytes).or(self.nixl_transfers).is_some()
     }
 }
 
-/// Name, labels and value of a sample.
+/// Name, labels and value of one line.
 fn series(line: &str) -> Option<(&str, &str, f64)> {
     if line.starts_with('#') {
         return None;
@@ -81,7 +81,7 @@ fn series(line: &str) -> Option<(&str, &str, f64)> {
     value.is_finite().then_some((name, labels, value))
 }
 
-/// Where the closing brace is: not one within a quoted value.
+/// The position of the closing brace. Skips braces within quoted values.
 fn end_of_labels(labels: &str) -> Option<usize> {
     let (mut quoted, mut escaped) = (false, false);
     for (at, byte) in labels.bytes().enumerate() {

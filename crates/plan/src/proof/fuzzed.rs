@@ -1,11 +1,10 @@
-//! One judgement over any bytes, for fuzzing.
+//! Judges arbitrary bytes, for fuzzing.
 
 use std::time::Duration;
 
 use super::{Answer, Counters, Id, Outcome, PodAddress, PodMetrics, Probe, Role, Seen, judge};
 
-/// What would be said of a service whose request came back with this status and body, and whose engines showed this page of metrics
-/// afterwards.
+/// Returns the outcome for a response with this status and body, and engines that show this metrics page after the request.
 pub fn probe_bytes(code: u16, body: &[u8], page: &[u8]) -> Outcome {
     let pods = [("decode", Role::Decode), ("prefill", Role::Prefill)].map(|(name, role)| PodAddress {
         name: name.to_owned(),
@@ -22,6 +21,7 @@ pub fn probe_bytes(code: u16, body: &[u8], page: &[u8]) -> Outcome {
         pod_certificate: None,
         left_out: 0,
         disaggregated: true,
+        connectors: String::new(),
         model: "llm".to_owned(),
         names: vec!["llm".to_owned()],
         words: 0,

@@ -1,4 +1,4 @@
-//! From what the controller saw to verdicts: one about the answer, one about the transfer of KV cache.
+//! Turns what the controller observed into two verdicts: one about the response, one about the transfer of KV cache.
 
 use longboat_api::reasons::condition as reason;
 
@@ -12,24 +12,24 @@ use super::{
 /// The metrics of a pod before and after the request, or why they cannot be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodMetrics {
-    /// Before the request; none where they were not read.
+    /// Before the request; `None` if they were not read.
     pub before: Option<Counters>,
     /// After the request.
     pub after: Result<Counters, String>,
 }
 
-/// Everything that the shell saw.
+/// Everything that the controller observed of one request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// What came back.
+    /// The response.
     pub answer: Result<Answer, Unreached>,
-    /// The metrics of [`Probe::pods`], in that order; empty where they were not read.
+    /// The metrics of [`Probe::pods`] in the same order; empty if they were not read.
     pub pods: Vec<PodMetrics>,
-    /// When the answer came, in seconds since 1970.
+    /// When the response came, in seconds since 1970.
     pub at: i64,
 }
 
-/// What a request came to.
+/// Judges what the controller observed.
 pub fn judge(probe: &Probe, seen: &Seen) -> Outcome {
     let verdict = answer::judge(probe, &seen.answer, engines(probe, seen));
     let transfer = probe.disaggregated.then(|| match &verdict {
@@ -43,12 +43,12 @@ pub fn judge(probe: &Probe, seen: &Seen) -> Outcome {
     Outcome { id: probe.id.clone(), at: seen.at, serving, transfer }
 }
 
-/// Whether the conditions can change by reading the metrics once more: engines count at the end of a step.
+/// Whether reading the metrics again cannot change the conditions. Engines update their counters at the end of a step.
 pub fn is_conclusive(probe: &Probe, seen: &Seen) -> bool {
     !probe.disaggregated || judge(probe, seen).transfer.is_none_or(|verdict| verdict.is_true())
 }
 
-/// Whether the pods that answer requests do so at their own addresses.
+/// Whether the pods that answer requests respond at their own addresses.
 fn engines(probe: &Probe, seen: &Seen) -> Engines {
     let asked = || of_role(probe, seen, Role::Decode);
     if asked().any(|(_, pod)| pod.after.is_ok()) {
@@ -68,7 +68,7 @@ fn of_role<'a>(
     probe.pods.iter().zip(&seen.pods).filter(move |(pod, _)| pod.role == role)
 }
 
-/// What the pods of a role counted together.
+/// The counters of all pods of a role, added up.
 #[derive(Default)]
 struct Sum {
     grown: Counters,
@@ -108,10 +108,10 @@ impl Sum {
     }
 }
 
-/// Whether the decode side took what prefill computed, and what says so.
+/// Whether the decode side used what prefill computed, and which metric shows it.
 fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
     let (prompt, cached) = (received.prompt_tokens, received.cached_tokens);
-    // The prompt is new to every cache: only a transfer can have brought most of it.
+    // No cache holds any of the prompt, so only a transfer can have brought most of it.
     if prompt > 0 && cached * 2 >= prompt {
         let message = format!(
             "the decode side had {cached} of {prompt} tokens of a new prompt (usage.prompt_tokens_details.cached_tokens)"
@@ -132,10 +132,12 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
     if decode.grown.nixl_failures.is_some_and(|grown| grown > 0.0) {
         return Verdict::no(
             reason::TRANSFER_FAILED,
-            "the decode pods counted failed transfers (metrics: vllm:nixl_num_failed_transfers grew), and computed the prompt \
-             again: look for a blocked port between the pods (VLLM_NIXL_SIDE_CHANNEL_PORT, by default 5600), and at their network \
-             devices"
-                .to_owned(),
+            format!(
+                "the decode pods counted failed transfers (metrics: vllm:nixl_num_failed_transfers grew; {}), and computed the \
+                 prompt again: look for a blocked port between the pods (VLLM_NIXL_SIDE_CHANNEL_PORT, by default 5600), and at \
+                 their network devices",
+                probe.connectors
+            ),
         );
     }
     if decode.readable == 0 || (prefill.readable == 0 && !decode.tells_of_transfers) {
@@ -167,8 +169,9 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
             reason::KV_NOT_TRANSFERRED,
             format!(
                 "prefill worked, and the decode pods computed the prompt of {prompt} tokens again (metrics: \
-                 vllm:external_prefix_cache_hits did not grow{left_out}): compare --kv-transfer-config, versions and parallelism of \
-                 both halves; `longboat doctor` does so"
+                 vllm:external_prefix_cache_hits did not grow{left_out}; {}): compare --kv-transfer-config, versions and parallelism of \
+                 both halves; `longboat doctor` does so",
+                probe.connectors
             ),
         );
     }

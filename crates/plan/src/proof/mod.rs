@@ -1,8 +1,8 @@
-//! Whether a service serves, proven by a request that goes the whole way: gateway, route, picker, engine.
+//! Proves that a service serves by a request that takes the whole path: gateway, route, picker, engine.
 //!
-//! Everything here is pure. [`next`] says which request is due, the controller sends it and gives what it saw to [`judge`], and
-//! [`status`](crate::status()) turns the outcome into conditions. What a proof was about is recorded in the status, so that
-//! neither a reconcile nor a restart repeats it.
+//! Everything here is pure. [`next`] says which request is due, the controller sends it and gives what it observed to
+//! [`judge`], and [`status`](crate::status()) turns the outcome into conditions. The status records what a proof was about,
+//! so neither a reconcile nor a restart repeats it.
 
 mod answer;
 mod counters;
@@ -24,7 +24,7 @@ pub use report::{Outcome, Verdict};
 
 pub(crate) use report::{dependents, prepare, report};
 
-/// How often one state of the world is tried before only a change of it leads to another request.
+/// The number of attempts for one state of the service. After these, only a change leads to another request.
 pub const ATTEMPTS: u32 = 5;
 
 use longboat_api::{
@@ -33,10 +33,10 @@ use longboat_api::{
 };
 use longboat_compose::Platform;
 
-/// What a service's annotation asks for, or else the platform.
+/// The mode that the service's annotation asks for, or else the platform's.
 ///
 /// # Errors
-/// When the annotation has a value that is not known.
+/// If the value of the annotation is unknown.
 pub fn mode(service: &LLMInferenceService, platform: &Platform) -> Result<ProofMode, UnknownMode> {
     let own = ProofMode::of_annotations(service.metadata.annotations.as_ref())?;
     Ok(own.unwrap_or(platform.serving_proof.mode))

@@ -1,4 +1,4 @@
-//! Which request is due.
+//! Decides which request is due.
 
 use std::time::Duration;
 
@@ -22,16 +22,16 @@ use crate::{
     status::Reconciled,
 };
 
-/// Seconds before each further attempt. A gateway may learn of a route a moment after it has accepted it.
+/// Seconds before each further attempt. A gateway may start to use a route a moment after it has accepted it.
 const BACKOFF: [i64; ATTEMPTS as usize - 1] = [2, 10, 30, 120];
-/// Seconds between two requests about the same subject: an autoscaler may add pods one after the other.
+/// Seconds between two requests about the same subject: an autoscaler may add pods one by one.
 const SPACING: i64 = 10;
 
-/// The request that is due after a reconcile with this outcome; none where the proof is off, nothing can be asked yet, or everything
-/// was asked.
+/// Returns the request that is due after a reconcile with this outcome. Returns `None` if the proof is off, if no request can
+/// be sent yet, or if every request was sent.
 ///
 /// # Errors
-/// When the service was never stored.
+/// If the service was never stored.
 pub fn next(
     service: &LLMInferenceService,
     spec: &LLMInferenceServiceSpec,
@@ -56,7 +56,7 @@ pub fn next(
     }
     let record = Record::read(&status.annotations);
     let now = snapshot.now.as_second();
-    // A clock that was set back must not put a request off for long.
+    // Limits the delay if the clock was set back.
     let left = |seconds: i64, at: i64| (seconds - (now - at)).clamp(0, seconds);
     let (attempt, delay) = match record.filter(|record| record.subject == wanted.subject) {
         None => (1, 0),

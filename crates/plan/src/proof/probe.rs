@@ -1,6 +1,6 @@
-//! A request that is due, as plain data.
+//! A proof request, as plain data.
 
-use std::{fmt::Write, time::Duration};
+use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
 use longboat_api::{
     labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, ROLE, role},
@@ -9,25 +9,30 @@ use longboat_api::{
 use serde_json::json;
 
 use super::wanted::{address, pods};
-use crate::{context::Context, names, scheduler, status::Reconciled, workload};
+use crate::{
+    context::Context,
+    kv_connector, names, scheduler,
+    status::Reconciled,
+    workload::{self, Half},
+};
 
 /// What a proof is about, and which attempt it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Id {
-    /// A digest of what serves: the model and the pods' templates.
+    /// A hash of what serves: the model and the templates of the pods.
     pub(crate) subject: String,
-    /// A digest of who serves it, and how requests get there: pods, routes, pool, address.
+    /// A hash of which replicas serve and how requests reach them: pods, routes, pool, address.
     pub(crate) reconciled: String,
     /// Counts from one.
     pub(crate) attempt: u32,
 }
 
-/// What a pod does.
+/// The role of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It computes prompts for others.
+    /// The pod computes prompts for decode pods.
     Prefill,
-    /// It answers requests.
+    /// The pod responds to requests.
     Decode,
 }
 
@@ -36,20 +41,20 @@ pub enum Role {
 pub struct PodAddress {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// Where its metrics are.
+    /// The URL of its metrics.
     pub metrics_url: String,
 }
 
-/// A request that is due.
+/// A proof request that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// What it proves.
     pub id: Id,
-    /// How long to wait before it is sent.
+    /// How long to wait before the request is sent.
     pub delay: Duration,
-    /// Where it is sent to, by POST.
+    /// The URL that gets the request, by POST.
     pub url: String,
     /// The header that names the model at this address, if the address serves several.
     pub model_header: Option<(String, String)>,
@@ -57,33 +62,35 @@ pub struct Probe {
     pub trusted: Vec<String>,
     /// The pods behind the address: at most 32 of each role.
     pub pods: Vec<PodAddress>,
-    /// The certificate that the pods show, as PEM, where they use TLS.
+    /// The certificate that the pods present, as PEM; `None` without TLS.
     pub pod_certificate: Option<String>,
-    /// Pods that were left out of `pods`.
+    /// The number of pods that were left out of `pods`.
     pub left_out: usize,
-    /// Whether prefill is apart, and a transfer of KV cache has to be seen.
+    /// Whether prefill and decode run in separate pods, so that a transfer of KV cache must be observed.
     pub disaggregated: bool,
+    /// The connectors by which the halves exchange KV cache, in words.
+    pub(crate) connectors: String,
     /// The name that the request asks for.
     pub(crate) model: String,
-    /// The names that an answer may have.
+    /// The model names that a response may have.
     pub(crate) names: Vec<String>,
-    /// Words of the prompt. Each is at least one token.
+    /// The number of words in the prompt. Each is at least one token.
     pub(crate) words: usize,
-    /// What to do where the gateway's certificate is not trusted.
+    /// What the user can do if the gateway's certificate is not trusted.
     pub(crate) trust_hint: String,
 }
 
-/// Pods of one role whose metrics are read.
+/// The most pods of one role whose metrics are read.
 pub(crate) const MOST_PODS: usize = 32;
-/// Words of a prompt that crosses from prefill to decode: several blocks of any engine's cache.
+/// The words of a prompt that is prefilled in one pod and decoded in another: several blocks of any engine's KV cache.
 pub(crate) const LONG_PROMPT: usize = 512;
-/// Words of a prompt at most: what a picker's threshold asks for beyond this is not met.
+/// The most words of a prompt. If a picker's threshold needs more, the prompt stays below it.
 pub(crate) const LONGEST_PROMPT: usize = 8192;
 
 // === impl Probe ===
 
 impl Probe {
-    /// The body of the request. The nonce stands first in the prompt, so that no cache holds any of it.
+    /// Returns the body of the request. The nonce comes first in the prompt, so that no cache holds any part of the prompt.
     pub fn body(&self, nonce: u64) -> Vec<u8> {
         let mut prompt = format!("{nonce:016x}");
         for word in 0..self.words {
@@ -94,14 +101,14 @@ impl Probe {
     }
 }
 
-/// Where a service is asked.
+/// The URL of a service.
 pub(super) struct Target {
     url: String,
-    /// Whether a header names the model there.
+    /// Whether a header names the model at this URL.
     by_header: bool,
 }
 
-/// The address to ask: the one in the status, or the workload's Service where nothing routes to it.
+/// Returns the URL to send the request to: the one in the status, or the workload's Service if the service has no route.
 pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> Option<Target> {
     let has_route = context.spec.router.as_ref().is_some_and(|router| router.route.is_some());
     if !has_route {
@@ -127,7 +134,7 @@ fn authority(host: &str, port: i32) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// The request that proves what `id` says; none where there is no address.
+/// Returns the request for `id`, or `None` if the service has no address.
 pub(super) fn make(
     reconciled: &Reconciled,
     status: &LLMInferenceServiceStatus,
@@ -157,6 +164,7 @@ pub(super) fn make(
         pod_certificate: certificate(context),
         left_out,
         disaggregated,
+        connectors: connectors(reconciled),
         model: if by_header { published.clone() } else { name.to_owned() },
         names: vec![name.to_owned(), published],
         words,
@@ -171,6 +179,33 @@ pub(super) fn make(
     })
 }
 
+/// The connectors that each half names.
+fn connectors(reconciled: &Reconciled) -> String {
+    let Reconciled { context, applied } = reconciled;
+    let named = |half: Half| {
+        let template = if half.is_group() {
+            let set = applied.leader_worker_set(&half.group_name(context.name))?;
+            let group = &set.spec.leader_worker_template;
+            Some(group.leader_template.as_ref().unwrap_or(&group.worker_template))
+        } else {
+            Some(&applied.deployment(&half.deployment_name(context.name))?.spec.as_ref()?.template)
+        };
+        let containers = template?.spec.iter().flat_map(|pod| &pod.containers);
+        Some(containers.flat_map(kv_connector::connectors).collect::<BTreeSet<_>>())
+    };
+    let list = |half: Half| {
+        let all: Vec<String> = named(half).unwrap_or_default().into_iter().collect();
+        if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+    };
+    let decode = list(Half::main(context.spec));
+    let prefill = Half::prefill(context.spec).map_or_else(|| decode.clone(), list);
+    if decode == prefill {
+        format!("connector of both halves: {decode}")
+    } else {
+        format!("connector of decode: {decode}; of prefill: {prefill}")
+    }
+}
+
 /// The certificate of the pods; none where they use no TLS.
 fn certificate(context: &Context) -> Option<String> {
     if !context.tls() {
@@ -181,7 +216,7 @@ fn certificate(context: &Context) -> Option<String> {
     Some(String::from_utf8_lossy(&pem.0).into_owned())
 }
 
-/// Where the metrics of the endpoints are, and how many endpoints were left out.
+/// The metrics URLs of the endpoints, and how many endpoints were left out.
 fn pod_addresses(reconciled: &Reconciled) -> (Vec<PodAddress>, usize) {
     let context = &reconciled.context;
     let ports = reconciled.applied.inference_pools.iter().flat_map(|pool| &pool.spec.target_ports);

@@ -1,11 +1,11 @@
-//! What the last proof was about, as the status remembers it.
+//! What the last proof was about. The status stores this record.
 
 use std::collections::BTreeMap;
 
 use longboat_api::annotations::SERVING_PROOF_RECORD;
 use serde::{Deserialize, Serialize};
 
-/// What the last proof was about, and when it was. What it came to is in the conditions.
+/// What the last proof was about, and when it ran. The conditions have its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) subject: String,
@@ -18,7 +18,7 @@ pub(super) struct Record {
 // === impl Record ===
 
 impl Record {
-    /// The record among the annotations of a status. What cannot be read counts as none.
+    /// Reads the record from the annotations of a status. Returns `None` if the record cannot be parsed.
     pub(super) fn read(annotations: &BTreeMap<String, String>) -> Option<Self> {
         serde_json::from_str(annotations.get(SERVING_PROOF_RECORD)?).ok()
     }

@@ -1,4 +1,4 @@
-//! The conditions that follow from a proof.
+//! The conditions of a proof.
 
 use longboat_api::{
     annotations::SERVING_PROOF_RECORD,
@@ -14,20 +14,20 @@ use longboat_api::{
 use super::{ATTEMPTS, mode, probe::Id, record::Record, wanted::Wanted};
 use crate::{context::Context, status::Reconciled};
 
-/// What a request came to.
+/// The outcome of a proof request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What it was about.
+    /// What the request was about.
     pub id: Id,
-    /// When the answer came, in seconds since 1970.
+    /// When the response came, in seconds since 1970.
     pub at: i64,
     /// Whether a token came back.
     pub serving: Verdict,
-    /// Whether KV cache was transferred, where prefill is apart.
+    /// Whether KV cache was transferred; `None` if prefill and decode are not separate.
     pub transfer: Option<Verdict>,
 }
 
-/// A condition in the making.
+/// The status, reason and message of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     status: ConditionStatus,
@@ -55,12 +55,12 @@ impl Verdict {
         self.status == ConditionStatus::True
     }
 
-    /// Why, in one word.
+    /// The reason of the condition.
     pub fn reason(&self) -> &'static str {
         self.reason
     }
 
-    /// Why, for people.
+    /// The message of the condition.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -81,7 +81,7 @@ fn set(type_: &str, status: ConditionStatus, reason: &str, message: &str, condit
     }
 }
 
-/// The mode of a service that runs. A word that is not known stands for none: admission refuses it.
+/// The mode of a running service. An unknown word counts as unset, because admission refuses it.
 fn mode_of(context: &Context) -> ProofMode {
     if context.stopped() {
         return ProofMode::Off;
@@ -89,7 +89,7 @@ fn mode_of(context: &Context) -> ProofMode {
     mode(context.service, &context.snapshot.platform).unwrap_or_default()
 }
 
-/// What `Ready` depends on.
+/// The conditions on which `Ready` depends.
 pub(crate) fn dependents(context: Option<&Context>) -> &'static [&'static str] {
     match context {
         Some(context) if mode_of(context) == ProofMode::Gate && context.spec.prefill.is_some() => {
@@ -100,7 +100,7 @@ pub(crate) fn dependents(context: Option<&Context>) -> &'static [&'static str] {
     }
 }
 
-/// Removes what an earlier setting left, before other conditions are worked out: `Ready` must not follow it.
+/// Removes the conditions of an earlier setting before the other conditions are set, because `Ready` must not depend on them.
 pub(crate) fn prepare(
     context: &Context,
     status: &mut LLMInferenceServiceStatus,
@@ -117,7 +117,7 @@ pub(crate) fn prepare(
     if context.spec.prefill.is_none() {
         conditions.clear(KV_TRANSFER_OBSERVED);
     }
-    // Whether `Ready` depends on a condition is part of it, and the setting may have changed.
+    // Sets the conditions again: each stores whether `Ready` depends on it, and the setting may have changed.
     for type_ in CONDITIONS {
         if let Some(Condition { status, reason, message, .. }) = conditions.get(type_).cloned() {
             set(type_, status, &reason, &message, conditions);
@@ -125,8 +125,8 @@ pub(crate) fn prepare(
     }
 }
 
-/// Sets the conditions from the outcome of a new request, if there is one. Otherwise the earlier conditions stay as long as the
-/// service is still the one that was proven.
+/// Sets the conditions from the outcome of a new request, if there is one. Otherwise the earlier conditions stay as long as
+/// the proof still applies to the service.
 pub(crate) fn report(
     reconciled: &Reconciled,
     outcome: Option<&Outcome>,
@@ -159,7 +159,7 @@ pub(crate) fn report(
     if record.is_some() && is_judged(SERVING_PROVEN) && (!disaggregated || is_judged(KV_TRANSFER_OBSERVED)) {
         return;
     }
-    // A proof without its conditions proves nothing.
+    // A record without its conditions proves nothing.
     status.annotations.remove(SERVING_PROOF_RECORD);
     let pending = match &wanted.waiting {
         Some(waiting) => Verdict::unknown(waiting.reason, waiting.message.clone()),
@@ -171,7 +171,7 @@ pub(crate) fn report(
     }
 }
 
-/// Says how often it was tried, where it did not succeed.
+/// Adds the number of attempts to a verdict that is not True.
 fn with_attempt(verdict: &Verdict, attempt: u32) -> Verdict {
     let mut verdict = verdict.clone();
     if !verdict.is_true() {
@@ -185,7 +185,7 @@ fn with_attempt(verdict: &Verdict, attempt: u32) -> Verdict {
     verdict
 }
 
-/// Whether a proof is over: there is nothing to try again.
+/// Whether the proof is complete and needs no further attempt.
 pub(super) fn is_settled(status: &LLMInferenceServiceStatus) -> bool {
     let found = |type_: &str| status.conditions.iter().find(|condition| condition.type_ == type_);
     found(SERVING_PROVEN).is_some_and(Condition::is_true)

@@ -26,6 +26,7 @@ fn probe(disaggregated: bool) -> Probe {
         pod_certificate: None,
         left_out: 0,
         disaggregated,
+        connectors: "connector of both halves: NixlConnector".into(),
         model: "llm".into(),
         names: vec!["llm".into(), "publishers/ns/models/llm".into()],
         words: if disaggregated { 512 } else { 0 },
@@ -169,6 +170,7 @@ fn a_transfer_is_observed_by_what_the_decode_side_says_and_else_the_link_is_name
             "992 of 1000 tokens of a new prompt (usage.",
         ),
         ((none, none), worked, TOKEN, "KVNotTransferred", "compare --kv-transfer-config"),
+        ((none, none), worked, TOKEN, "KVNotTransferred", "; connector of both halves: NixlConnector)"),
         (
             (none, none),
             (idle, idle),
@@ -177,6 +179,7 @@ fn a_transfer_is_observed_by_what_the_decode_side_says_and_else_the_link_is_name
             "no routing sidecar runs before the decode engine",
         ),
         (nixl, worked, TOKEN, "TransferFailed", "VLLM_NIXL_SIDE_CHANNEL_PORT"),
+        (nixl, worked, TOKEN, "TransferFailed", "; connector of both halves: NixlConnector)"),
         (("", ""), worked, TOKEN, "NoEvidence", "counts no transfers"),
     ] {
         let (outcome, conclusive) = transfer(decode, prefill, body);

@@ -1,4 +1,4 @@
-//! The subject of a proof at this moment, and what the proof has to wait for.
+//! The subject of a proof at this moment, and what the proof waits for.
 
 use crate::{
     children::{Applied, Children},
@@ -18,10 +18,10 @@ use longboat_api::{
 
 /// What a proof would be about now.
 pub(super) struct Wanted {
-    /// A digest of what serves: the model, and the templates of the pods. Another subject needs another proof.
+    /// A hash of what serves: the model and the templates of the pods. Another subject needs another proof.
     pub(super) subject: String,
-    /// A digest of who serves, and how requests get there. Where it changes, another request is due, and until it has come back
-    /// the last one counts.
+    /// A hash of which replicas serve and how requests reach them. If it changes, another request is due; the last result
+    /// counts until the response comes.
     pub(super) reconciled: String,
     /// Why no request can be sent now.
     pub(super) waiting: Option<Waiting>,
@@ -42,7 +42,7 @@ impl Waiting {
 // === impl Wanted ===
 
 impl Wanted {
-    /// `holds` says which of the service's conditions hold. The status has the addresses already.
+    /// `holds` returns whether a condition of the service is True. The addresses in `status` must be set already.
     pub(super) fn new(
         reconciled: &Reconciled,
         status: &LLMInferenceServiceStatus,
@@ -111,7 +111,7 @@ fn surroundings(
     sum.end()
 }
 
-/// The pods of the service that have an address and are not about to go, those of the picker among them.
+/// The pods of the service, the picker's included, that have an address and are not being deleted.
 pub(super) fn pods<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Pod> {
     let name = context.name;
     context.snapshot.pods.in_namespace(context.namespace).filter(move |pod| {

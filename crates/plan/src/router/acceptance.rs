@@ -1,4 +1,4 @@
-//! What Gateways say about a route.
+//! What Gateways report about a route.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_api::foreign::{
@@ -8,7 +8,7 @@ use longboat_api::foreign::{
 
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
-/// Whether two references name the same parent, with what is left out filled in.
+/// Whether two references name the same parent, after defaulting.
 pub(super) fn same_parent(a: &ParentReference, b: &ParentReference, namespace: &str) -> bool {
     fn key<'a>(parent: &'a ParentReference, namespace: &'a str) -> [&'a str; 5] {
         [
@@ -22,8 +22,8 @@ pub(super) fn same_parent(a: &ParentReference, b: &ParentReference, namespace: &
     key(a, namespace) == key(b, namespace) && a.port == b.port
 }
 
-/// Why the route does not work yet, or none: each of its parents must have accepted it and resolved its back ends, at
-/// the route's generation; a parent it no longer names must not object either.
+/// Returns why the route does not work yet, or `None` if it works. Each parent must have accepted the route and resolved its
+/// backends, at the route's generation. A parent that the route no longer names must not report a problem either.
 pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
     let namespace = route.metadata.namespace.as_deref().unwrap_or_default();
     let generation = route.metadata.generation.unwrap_or_default();
@@ -40,7 +40,7 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
             return Some(format!("waiting for Gateway {} to accept it", display(parent, namespace)));
         }
     }
-    // Entries without Accepted come from policy controllers, which have no say here.
+    // Entries without Accepted come from policy controllers, which do not decide here.
     for status in statuses {
         let Some(accepted) = find(&status.conditions, "Accepted") else { continue };
         let gateway = display(&status.parent_ref, namespace);

@@ -1,4 +1,4 @@
-//! Two services that clients reach by the same model name, though they do not share a group.
+//! Detects two services that serve the same model name without sharing a group.
 
 use longboat_api::reasons::event::MODEL_NAME_COLLISION;
 
@@ -8,7 +8,7 @@ use crate::{
     event::{EventType, PlannedEvent},
 };
 
-/// Tells of the first other service of the namespace, by name, that serves a model of the same name.
+/// Returns an event about the first other service of the namespace, by name, that serves a model of the same name.
 pub(super) fn event(context: &Context) -> Option<PlannedEvent> {
     let (namespace, name) = (context.namespace, context.name);
     let own = models_of_spec(context.spec, name);

@@ -1,4 +1,4 @@
-//! The Gateways of a service's routes: which, whether they work, where they listen.
+//! The Gateways of a service's routes: which they are, whether they work, and where they listen.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(crate) fn of_routes<'a>(
         .collect()
 }
 
-/// The namespace of a route's parent, that of the route unless it says otherwise.
+/// The namespace of a route's parent. The default is the namespace of the route.
 pub(super) fn namespace_of<'a>(
     parent: &'a ParentReference,
     route: &'a HTTPRoute,
@@ -35,13 +35,13 @@ pub(super) fn namespace_of<'a>(
     parent.namespace.as_deref().or(route.metadata.namespace.as_deref()).unwrap_or(default)
 }
 
-/// Whether the data plane runs what the Gateway says.
+/// Whether the data plane has applied the Gateway.
 pub(crate) fn is_programmed(gateway: &Gateway) -> bool {
     let conditions = gateway.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|condition| condition.type_ == "Programmed" && condition.status == "True")
 }
 
-/// The scheme that clients of a listener speak; none for listeners that do not carry HTTP.
+/// The URL scheme of a listener. Returns `None` for listeners that do not carry HTTP.
 pub(super) fn scheme(listener: &Listener) -> Option<&'static str> {
     match listener.protocol.as_str() {
         "HTTP" => Some("http"),
@@ -50,7 +50,8 @@ pub(super) fn scheme(listener: &Listener) -> Option<&'static str> {
     }
 }
 
-/// The listeners that a route uses: the one it names, or all that carry HTTP, the preferred scheme first, then https.
+/// Returns the listeners that a route uses: the one that it names, or all that carry HTTP, ordered by the preferred scheme,
+/// then https.
 pub(super) fn listeners<'a>(
     gateway: &'a Gateway,
     section: Option<&str>,

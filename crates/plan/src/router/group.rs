@@ -1,8 +1,9 @@
-//! Services that share the traffic of one model: which members, and in which shares.
+//! Services that share the traffic of one model: the members and their weights.
 //!
-//! Each member splits in its own route, so that any of them can answer for the group. Whether a member gets traffic is
-//! decided by what serves behind it, not by whether its route is acknowledged: a split changes routes, and a member that
-//! left the split because its route had just changed would change all others in turn, for ever.
+//! Each member splits the traffic in its own route, so that requests to any member reach the whole group. A member gets
+//! traffic if it has endpoints, even if its route is not accepted. Otherwise a split would change routes, each changed route
+//! would be unaccepted for a moment, its member would leave the split, and the routes of all other members would change again
+//! without end.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,12 +25,12 @@ const POOL_GROUP: &str = "inference.networking.k8s.io";
 const POOL: &str = "InferencePool";
 const PORT: i32 = 8000;
 
-/// The part of a group that serves what this service serves.
+/// The members of a group that serve the same models as this service.
 pub(crate) struct Split {
     name: String,
-    /// By name, the service itself among them.
+    /// Sorted by name; the service itself is among them.
     members: Vec<GroupMember>,
-    /// The models of members that serve something else, sorted.
+    /// The models of members that serve other models, sorted.
     divergent: Vec<String>,
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn name_of(spec: &LLMInferenceServiceSpec) -> Option<&str> {
     spec.router.as_ref()?.route.as_ref()?.group.as_deref().filter(|group| !group.is_empty())
 }
 
-/// The split of this service's route, if it shares its traffic.
+/// Returns the split of this service's route, or `None` if the service is in no group.
 pub(crate) fn split(context: &Context) -> Option<Split> {
     let name = name_of(context.spec)?;
     let own_models = models_of_spec(context.spec, context.name);
@@ -78,25 +79,25 @@ pub(crate) fn split(context: &Context) -> Option<Split> {
     Some(Split { name: name.to_owned(), members, divergent: divergent.into_iter().collect() })
 }
 
-/// The other members, by name.
+/// The other members of the group, by name.
 fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Item = (&'a Arc<str>, &'a Peer)> {
     let own = context.name;
     context.snapshot.members(context.namespace, group).filter(move |(name, _)| ***name != *own)
 }
 
-/// The share of its group's traffic that a spec asks for.
+/// The weight that a spec asks for in its group.
 pub(crate) fn weight(spec: &LLMInferenceServiceSpec) -> i32 {
     spec.router.as_ref().and_then(|router| router.route.as_ref()?.weight).unwrap_or_default()
 }
 
-/// The models that a composed or raw spec serves, without the part of the name that all of a namespace share.
+/// The models that a composed or raw spec serves, without the prefix that all models of a namespace share.
 pub fn models_of_spec<'a>(spec: &'a LLMInferenceServiceSpec, service: &'a str) -> BTreeSet<&'a str> {
     let base = spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(service);
     let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters);
     std::iter::once(base).chain(adapters.filter_map(|adapter| adapter.name.as_deref())).collect()
 }
 
-/// The models that a member says it serves; before it has said, those of its spec.
+/// The models that a member's status lists, or those of its spec while the status lists none.
 pub(crate) fn models_of<'a>(peer: &'a LLMInferenceService, namespace: &str) -> BTreeSet<&'a str> {
     let without_prefix = |name: &'a str| {
         let rest = name.strip_prefix("publishers/")?.strip_prefix(namespace)?;
@@ -121,7 +122,7 @@ fn own_backend(context: &Context) -> Backend {
     }
 }
 
-/// What a group sends traffic for this member to.
+/// The backend to which a group sends traffic for this member.
 pub(crate) fn backend_of(peer: &LLMInferenceService) -> Backend {
     let scheduler = peer.spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
     if let Some(external) = scheduler.and_then(|scheduler| scheduler.external_pool()) {
@@ -165,7 +166,7 @@ impl Backend {
 // === impl Split ===
 
 impl Split {
-    /// Divides the traffic of every rule that is not for this service alone, but for those that lead elsewhere.
+    /// Divides the traffic of every rule that leads to this service and is not for this service alone.
     pub(super) fn apply(&self, context: &Context, spec: &mut HTTPRouteSpec) {
         let own_path = format!("/{}/{}", context.namespace, context.name);
         let below = format!("{own_path}/");
@@ -192,19 +193,19 @@ impl Split {
         }
     }
 
-    /// The group as the status shows it.
+    /// The group for the status.
     pub(crate) fn status(&self) -> GroupStatus {
         GroupStatus { name: self.name.clone(), members: self.members.clone() }
     }
 
-    /// Says which models keep members apart, if some do.
+    /// Returns a message about the members that serve other models, if there are some.
     pub(crate) fn divergence(&self) -> Option<String> {
         (!self.divergent.is_empty())
             .then(|| format!("group has members with different model sets: {}", self.divergent.join(", ")))
     }
 }
 
-/// The members that still send traffic to a service which is about to go.
+/// Returns the members that still send traffic to a service that is being deleted.
 pub(crate) fn senders(context: &Context) -> Vec<String> {
     let Some(group) = name_of(context.spec) else { return Vec::new() };
     let own = own_backends(context);
@@ -219,7 +220,7 @@ pub(crate) fn senders(context: &Context) -> Vec<String> {
         .collect()
 }
 
-/// The names of everything that traffic for this service may be sent to.
+/// The names of all backends that may stand for this service.
 fn own_backends(context: &Context) -> [String; 3] {
     let now = own_backend(context).name().to_owned();
     [now, names::pool(context.name), names::workload_service(context.name)]

@@ -20,7 +20,7 @@ use crate::{
     scheduler,
 };
 
-/// Plans the router in the order in which it is written; what was planned before a problem stays planned.
+/// Plans the router in the order in which it is written. Children that were planned before a problem stay planned.
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
     references::check(context)?;
     scheduler::plan(context, draft)?;
@@ -34,7 +34,7 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
     }
 }
 
-/// Tells of members that do not serve what this service serves, and so share nothing with it.
+/// Returns an event about members that serve other models than this service, and therefore share no traffic with it.
 fn divergence(context: &Context) -> Option<PlannedEvent> {
     let message = group::split(context)?.divergence()?;
     Some(PlannedEvent { type_: EventType::Warning, reason: MEMBER_DIVERGENCE, message })

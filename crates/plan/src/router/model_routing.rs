@@ -5,10 +5,10 @@ use longboat_compose::platform::ModelRouting;
 
 use crate::context::Context;
 
-/// Lets the header choose adapters too; where routing by model name is off, takes the matches on the header out.
+/// Adds matches on the model header for adapters. If routing by model name is off, removes all matches on the header.
 ///
 /// # Errors
-/// When the names of the adapters are not known.
+/// If the names of the adapters cannot be determined.
 pub(super) fn apply(context: &Context, spec: &mut HTTPRouteSpec) -> Result<(), String> {
     let header = &context.snapshot.platform.ingress.model_header;
     if enabled(context) {
@@ -52,7 +52,7 @@ fn enabled(context: &Context) -> bool {
     }
 }
 
-/// Whether a Gateway that the service names opts out.
+/// Whether a Gateway that the service names opts out of routing by model name.
 fn vetoed(context: &Context) -> bool {
     let refs = context
         .spec

@@ -1,7 +1,8 @@
-//! From which group the route takes its pool.
+//! Decides in which API group the route refers to its pool.
 //!
-//! Gateways learned `inference.networking.k8s.io` one after the other. A route starts on the older group, and moves once
-//! its gateway says that it does not know that group. It never moves back: an annotation remembers.
+//! Gateways added `inference.networking.k8s.io` at different times. A route starts with the older group, and migrates when
+//! its gateway reports that it does not know the older group. An annotation records the migration, so the route never goes
+//! back.
 
 use longboat_api::{
     annotations::{INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},
@@ -14,7 +15,7 @@ const POOL: &str = "InferencePool";
 const GROUP: &str = "inference.networking.k8s.io";
 const OLD_GROUP: &str = "inference.networking.x-k8s.io";
 
-/// Whether the route is to use the newer group.
+/// Whether the route must refer to the newer group.
 pub(super) fn is_due(live: Option<&HTTPRoute>) -> bool {
     let Some(live) = live else { return false };
     let mark = live.metadata.annotations.as_ref().and_then(|all| all.get(INFERENCE_POOL_MIGRATED));
@@ -28,7 +29,7 @@ pub(super) fn is_due(live: Option<&HTTPRoute>) -> bool {
     }
 }
 
-/// Sets the group of the back ends that are the service's own pool.
+/// Sets the group of the backends that are the service's own pool.
 pub(super) fn apply(spec: &mut HTTPRouteSpec, pool: &str, migrated: bool) {
     let group = if migrated { GROUP } else { OLD_GROUP };
     for backend in
@@ -48,7 +49,7 @@ fn uses_group(route: &HTTPRoute, group: &str) -> bool {
         .any(|backend| backend.group.as_deref() == Some(group) && backend.kind.as_deref() == Some(POOL))
 }
 
-/// What the gateways of the route say of its back ends: known kinds, unknown kinds, or nothing.
+/// Whether the gateways of the route know the kinds of its backends. Returns `None` if they have not reported it.
 fn supports_backends(route: &HTTPRoute) -> Option<bool> {
     let namespace = route.metadata.namespace.as_deref().unwrap_or_default();
     let parents = &route.spec.parent_refs;

@@ -1,4 +1,4 @@
-//! Whether what the router refers to exists.
+//! Checks whether the objects exist that the router refers to.
 
 use longboat_api::{
     conditions::types::{GATEWAYS_READY, HTTP_ROUTES_READY},
@@ -9,8 +9,8 @@ use longboat_api::{
 use super::route;
 use crate::{context::Context, problem::Problem};
 
-/// Refuses missing Gateways and routes, each in a sentence. In order: the Gateways that the service names, the routes
-/// that it names, the Gateways of the managed route, those of the named routes.
+/// Fails with a sentence about each missing Gateway or route. Checks in this order: the Gateways that the service names, the
+/// routes that it names, the Gateways of the managed route, the Gateways of the named routes.
 pub(super) fn check(context: &Context) -> Result<(), Problem> {
     let Some(router) = &context.spec.router else { return Ok(()) };
     let gateway_refs = router.gateway.as_ref().map_or(&[][..], |gateway| &gateway.refs);

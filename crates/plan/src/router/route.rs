@@ -10,7 +10,7 @@ use longboat_api::{
 use super::{group, model_routing, pool_migration};
 use crate::{context::Context, labels, names, owner};
 
-/// The composed spec of the route that is ours to write: none where the user brings routes, or wants none.
+/// The composed spec of the managed route. Returns `None` if the user brings routes, or wants none.
 pub(crate) fn managed_spec<'a>(context: &Context<'a>) -> Option<&'a HTTPRouteSpec> {
     let route = context.spec.router.as_ref()?.route.as_ref()?;
     if context.stopped() || !route.refs().is_empty() {
@@ -19,8 +19,8 @@ pub(crate) fn managed_spec<'a>(context: &Context<'a>) -> Option<&'a HTTPRouteSpe
     route.http.as_ref()?.spec.as_deref()
 }
 
-/// The route as it should be: composed spec, routing by model name where that is on, pools in the group that the
-/// gateway understands.
+/// Returns the desired route: the composed spec, with routing by model name if that is on, and with pools in the group that
+/// the gateway understands.
 pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, String> {
     let Some(spec) = managed_spec(context) else { return Ok(None) };
     let mut spec = spec.clone();
@@ -34,7 +34,8 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, String> {
     if managed_pool {
         let live = context.snapshot.http_routes.get(context.namespace, &name);
         let migrated = pool_migration::is_due(live);
-        // Where the older group is not served there is nothing to migrate from. That is not remembered: it may be served later.
+        // If the older group is not served, the route uses the newer one. The annotation does not record that, because the
+        // older group may be served later.
         let only_newer = !context.snapshot.capabilities.inference_pool_x;
         pool_migration::apply(&mut spec, &names::pool(context.name), migrated || only_newer);
         if migrated {
@@ -42,7 +43,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, String> {
             metadata.annotations.get_or_insert_default().extend(mark);
         }
     }
-    // Members answer for each other in the newer group: it is the one that their status names.
+    // The split is computed after the migration: members refer to each other in the newer group, as their statuses do.
     if let Some(split) = group::split(context) {
         split.apply(context, &mut spec);
         let label = group::name_of(context.spec).unwrap_or_default().to_owned();
@@ -51,7 +52,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, String> {
     Ok(Some(HTTPRoute { metadata, spec, status: None }))
 }
 
-/// The routes in play: those that the user names, as observed, or else the managed one as given.
+/// The routes that count: those that the user names, as observed, or else the managed route that the caller gives.
 pub(crate) fn in_play<'a>(context: &Context<'a>, managed: Option<&'a HTTPRoute>) -> Vec<&'a HTTPRoute> {
     let refs =
         context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(RouteSpec::refs);

@@ -1,4 +1,4 @@
-//! Under which URLs a service answers, discovered from its routes and their Gateways.
+//! The URLs at which a service responds, derived from its routes and their Gateways.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -10,7 +10,7 @@ use longboat_api::foreign::{
 use super::gateway;
 use crate::context::Context;
 
-/// What stands for the star of a wildcard listener.
+/// Replaces the star of a wildcard host name.
 const WILDCARD: &str = "inference";
 
 /// A URL and the Gateway behind it.
@@ -27,7 +27,7 @@ pub(crate) struct Discovered {
 /// All URLs of the routes, sorted.
 ///
 /// # Errors
-/// Where a route names a Gateway or a listener that does not exist.
+/// If a route names a Gateway or a listener that does not exist.
 pub(crate) fn discover(context: &Context, routes: &[&HTTPRoute]) -> Result<Vec<Discovered>, String> {
     let mut found = Vec::new();
     for route in routes {
@@ -91,7 +91,8 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -
     Ok(())
 }
 
-/// Host names of the route, else of the listener, else the addresses of the Gateway; none while it has no address.
+/// The host names of the route, else of the listener, else the addresses of the Gateway. Empty while the Gateway has no
+/// address.
 fn external_hosts(route: &HTTPRoute, gateway: &Gateway, listener_host: Option<&str>) -> Vec<String> {
     let addresses: Vec<&str> = gateway
         .status
@@ -119,7 +120,7 @@ fn external_hosts(route: &HTTPRoute, gateway: &Gateway, listener_host: Option<&s
     hosts
 }
 
-/// The Service that a gateway implementation made for a Gateway, and the ports it has.
+/// The Service that a gateway implementation created for a Gateway, and its ports.
 fn backing_service(context: &Context, namespace: &str, gateway: &str) -> Option<(String, Vec<i32>)> {
     let service = context.snapshot.service_behind(namespace, gateway)?;
     let ports =
@@ -137,15 +138,15 @@ fn authority(scheme: &str, host: &str, port: i32) -> String {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// Below a path of the service's own.
+    /// By a path of the service's own.
     Path,
-    /// Below the path that all services of one model name share.
+    /// By the path that all services of one model name share.
     Publisher,
     /// By the header that names the model.
     ModelRouting,
 }
 
-/// At most one path for each way of addressing the service, the shallowest first.
+/// At most one path for each way to address the service, the shallowest first.
 fn paths(route: &HTTPRoute, header: &str) -> Vec<String> {
     let mut chosen: Vec<String> = [Purpose::Path, Purpose::Publisher, Purpose::ModelRouting]
         .into_iter()
@@ -157,7 +158,7 @@ fn paths(route: &HTTPRoute, header: &str) -> Vec<String> {
                 let paths = matches.filter(|found| classify(found, header) == Some(purpose)).map(path_of);
                 paths.min_by_key(|path| depth(path))
             };
-            // What reaches the Service reaches every endpoint of the server, not only the inference ones.
+            // A rule that leads to the Service reaches every endpoint of the server, not only the inference endpoints.
             candidates(true).or_else(|| candidates(false)).map(str::to_owned)
         })
         .collect();
@@ -198,7 +199,7 @@ fn has_service_backend(rule: &HTTPRouteRule) -> bool {
 // === impl Discovered ===
 
 impl Discovered {
-    /// Whether only the cluster, or the private network, can use it.
+    /// Whether only clients in the cluster, or in the private network, can use it.
     pub(crate) fn is_internal(&self, cluster_domain: &str) -> bool {
         if let Ok(address) = self.host.parse::<IpAddr>() {
             return match address {
@@ -211,12 +212,12 @@ impl Discovered {
         host == "localhost" || suffixes.iter().any(|suffix| host.ends_with(&suffix.to_ascii_lowercase()))
     }
 
-    /// Whether requests there say in their header which model they want.
+    /// Whether requests to this URL name the model in a header.
     pub(crate) fn is_model_routing(&self) -> bool {
         self.path.is_empty() || self.path == "/"
     }
 
-    /// What kind of address it is, as `status.addresses[].name` says it.
+    /// The kind of the address, for `status.addresses[].name`.
     pub(crate) fn kind(&self, cluster_domain: &str) -> String {
         let place = if self.host.to_ascii_lowercase().ends_with(&cluster_domain.to_ascii_lowercase()) {
             "gateway-internal"
@@ -230,7 +231,7 @@ impl Discovered {
     }
 }
 
-/// The URL for people: outside of the cluster where there is one, below the service's own path where there is one.
+/// The URL to show to users: preferably one outside of the cluster, and preferably below the service's own path.
 pub(crate) fn preferred<'a>(context: &Context, found: &'a [Discovered]) -> Option<&'a Discovered> {
     let own_path = format!("/{}/{}", context.namespace, context.name);
     let domain = &context.snapshot.cluster_domain;

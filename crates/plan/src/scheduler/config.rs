@@ -1,4 +1,4 @@
-//! Which configuration the picker gets.
+//! Decides which configuration the picker gets.
 
 use k8s_openapi::api::core::v1::Container;
 use longboat_api::v1alpha2::SchedulerSpec;
@@ -11,20 +11,20 @@ use crate::{context::Context, flags, yaml};
 /// Where a picker's configuration comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The service, inline, by reference or in its template.
+    /// The service: its inline configuration, a reference, or its template.
     Asked,
-    /// The live picker, which runs with something that is no default of this build.
+    /// The live picker, whose configuration is not a default of this build.
     Kept,
     /// The default for a service of this shape.
     Default,
 }
 
-/// Gives the picker's container its configuration, from the first of these that there is: the service's inline
-/// configuration, a configuration flag of the template, the one that the live picker runs with, the default.
+/// Gives the picker's container its configuration: the first that exists of the service's inline configuration, a
+/// configuration flag in the template, the configuration of the live picker, and the default.
 ///
-/// The live one comes before the default so that an upgrade of the controller does not change how a running service
-/// picks. A default of this build is not kept, but made anew for the shape that the service has now: a picker that knows
-/// nothing of prefill would never use it.
+/// The live configuration comes before the default, so that an upgrade of the controller does not change how a running
+/// service picks. But a live configuration that is a default of this build is replaced by the default for the service's
+/// current shape: otherwise a picker that started without prefill would never use prefill pods that are added later.
 pub(super) fn attach(
     context: &Context,
     container: &mut Container,
@@ -42,7 +42,7 @@ pub(super) fn attach(
             match live.map(|pair| (default_in(&pair[1]), pair)) {
                 Some((None, pair)) => (pair, Origin::Kept),
                 found => {
-                    // A picker that runs without it goes on as it does.
+                    // A live picker whose default does not spread conversations keeps it that way.
                     let spreads =
                         spreads && found.is_none_or(|(live, _)| live.is_some_and(|live| live.spreads));
                     let text = yaml::to_yaml(&default(Shape::of(context, spreads)));
@@ -55,10 +55,10 @@ pub(super) fn attach(
     origin
 }
 
-/// What the default depends on.
+/// The properties of a service that determine its default configuration.
 #[derive(Clone, Copy)]
 struct Shape {
-    /// Whether prefill is apart.
+    /// Whether prefill and decode run in separate pods.
     disaggregated: bool,
     /// Whether there are adapters.
     adapters: bool,
@@ -66,7 +66,7 @@ struct Shape {
     spreads: bool,
 }
 
-/// Whether the picker is ours: another one would not start with a parameter that it does not know.
+/// Whether the picker is Longboat's. Another picker would not start with a parameter that it does not know.
 fn knows_sharing(context: &Context, container: &Container) -> bool {
     match &context.snapshot.platform.images {
         Images::Ours(image) => container.image.as_ref() == Some(image),
@@ -89,7 +89,8 @@ impl Shape {
     }
 }
 
-/// The shape for which a text is the default. Plugins may have been added to it for the picker's version.
+/// Returns the shape whose default equals the text. The text may have additional plugins, which were added for the picker's
+/// version.
 fn default_in(text: &str) -> Option<Shape> {
     let live = config_text::parse(text);
     let plugins = |config: &Map<String, Value>| config.get("plugins").and_then(Value::as_array).cloned();
@@ -106,18 +107,20 @@ pub(super) const PRECISE_SCORER: &str = "precise-prefix-cache-scorer";
 const PREFIX_PRODUCER: &str = "approx-prefix-cache-producer";
 const LORA_SCORER: &str = "lora-affinity-scorer";
 
-/// The configuration of a service that does not bring one: with or without prefill apart, with or without adapters.
+/// The default configuration for a shape.
 fn default(shape: Shape) -> Value {
     let (mut plugins, mut profiles) = if shape.disaggregated { disaggregated() } else { single_profile() };
     if shape.spreads {
-        // Several questions about one document belong together; a system prompt has more than five. It stands first, so that the default without it is no beginning of this one.
+        // A prefix that more than five conversations share counts as a system prompt; up to five may be questions about one
+        // document, which stay together. This plugin comes first, so that the default without it is not a prefix of the
+        // default with it.
         let producer = json!({"type": PREFIX_PRODUCER, "parameters": {"sharedPrefixAfter": 5}});
         plugins.insert(0, producer);
     }
     if shape.adapters {
         plugins.push(json!({"type": LORA_SCORER}));
         for (_, references) in &mut profiles {
-            // Behind the filter, which stands first where there is one.
+            // After the filters, which come first if there are any.
             let at = references.iter().take_while(|(plugin, _)| plugin.ends_with("-filter")).count();
             references.insert(at, (LORA_SCORER, Some(4)));
         }
@@ -142,7 +145,7 @@ fn default(shape: Shape) -> Value {
 
 /// The plugins that a profile refers to, with their weights.
 type References = Vec<(&'static str, Option<u8>)>;
-/// Plugins, and profiles by name.
+/// A list of plugins, and profiles by name.
 type Parts = (Vec<Value>, Vec<(&'static str, References)>);
 
 fn single_profile() -> Parts {
@@ -210,7 +213,7 @@ pub(super) fn lists(scheduler: &SchedulerSpec, plugin: &str) -> bool {
     listed.into_iter().any(|found| found.get("type").and_then(Value::as_str) == Some(plugin))
 }
 
-/// The service's inline configuration as the text that the picker gets: what a ConfigMap held, or JSON.
+/// The service's inline configuration as text for the picker: the text of a ConfigMap, or JSON.
 pub(super) fn inline_text(scheduler: &SchedulerSpec) -> Option<String> {
     match scheduler.config.as_ref()?.inline.as_ref()? {
         Value::String(text) => Some(text.clone()),

@@ -24,7 +24,7 @@ use crate::{
 const MAIN: &str = "main";
 const LEADER_ELECTION: &str = "ha-enable-leader-election";
 
-/// The template with its configuration, brought to the picker's version.
+/// Plans the Deployment: the template with its configuration, migrated to the picker's version.
 pub(super) fn plan(
     context: &Context,
     scheduler: &SchedulerSpec,
@@ -78,7 +78,7 @@ pub(super) fn plan(
         spec: Some(DeploymentSpec {
             replicas: scheduler.replicas.or_else(|| live?.replicas),
             selector,
-            // Two pickers at once would each see half of the load.
+            // Two pickers at once would each see only half of the load.
             strategy: Some(DeploymentStrategy { type_: Some("Recreate".into()), rolling_update: None }),
             template: PodTemplateSpec { metadata: Some(template), spec: Some(pod) },
             ..DeploymentSpec::default()
@@ -88,7 +88,7 @@ pub(super) fn plan(
     draft.add(context, deployment)
 }
 
-/// Warns that a picker keeps its configuration, which may not be what its service needs.
+/// Returns a warning that a picker keeps its configuration, which may not suit its service.
 fn kept(context: &Context) -> PlannedEvent {
     PlannedEvent {
         type_: EventType::Warning,

@@ -1,4 +1,4 @@
-//! The endpoint picker: its account and rights, its Deployment and Service, the pool it picks from.
+//! The endpoint picker: its account and rights, its Deployment and Service, and the pool from which it picks.
 
 mod config;
 mod config_text;
@@ -27,14 +27,14 @@ use crate::{
     problem::Problem,
 };
 
-/// Plans the scheduler in the order in which it is written, if the service has one that is ours to run.
+/// Plans the scheduler in the order in which it is written, if this controller runs the scheduler.
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
     let Some(scheduler) = context.managed_scheduler() else { return Ok(()) };
     let account = service_account::plan(context, scheduler).map_err(|error| {
         Problem::scheduler(format!("failed to create expected scheduler service account: {error}"))
     })?;
     let account_name = account.name().to_owned();
-    // Credentials hang on the account that is written now, or on the user's.
+    // The storage credentials come from the managed account, or from the user's.
     let holder = match account {
         service_account::Account::Managed(account) => {
             draft.add(context, account.as_ref().clone()).map_err(Problem::scheduler)?;
@@ -56,7 +56,8 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
     pool::plan(context, scheduler, draft).map_err(Problem::scheduler)
 }
 
-/// How many tokens of a prompt a picker's configuration asks for before it uses prefill pods; 0 where it does not say.
+/// The number of prompt tokens from which the picker's configuration uses prefill pods, or 0 if the configuration has no
+/// threshold.
 pub(crate) fn prefill_threshold(picker: &Deployment) -> usize {
     let pod = picker.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let containers = pod.into_iter().flat_map(|pod| &pod.containers);
@@ -64,14 +65,15 @@ pub(crate) fn prefill_threshold(picker: &Deployment) -> usize {
     let Some(text) = args.and_then(|args| Some(&args[flags::config_text_position(args)?])) else { return 0 };
     let config = config_text::parse(text);
     let plugins = config.get("plugins").and_then(Value::as_array).into_iter().flatten();
-    // The decider, and the handler that had its threshold before there were deciders.
+    // The threshold is a parameter of the decider plugin, or of the handler in versions without deciders.
     let thresholds = ["nonCachedTokens", "promptTokens", "threshold"];
     let parameters = plugins.filter_map(|plugin| plugin.get("parameters"));
     let all = parameters.flat_map(|given| thresholds.iter().filter_map(|name| given.get(*name)?.as_u64()));
     all.max().map_or(0, |most| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
-/// The scorer that newer pickers do not have is taken apart for them; that will not go on for ever.
+/// Returns a warning about the scorer that newer pickers lack. The controller rewrites it for them, but will not support that
+/// for ever.
 fn deprecated_plugin(context: &Context, scheduler: &SchedulerSpec) -> Option<PlannedEvent> {
     let scorer = config::PRECISE_SCORER;
     config::lists(scheduler, scorer).then(|| PlannedEvent {

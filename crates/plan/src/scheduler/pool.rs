@@ -1,4 +1,4 @@
-//! The pool of endpoints, in both groups that gateways understand.
+//! The InferencePool, in both API groups that gateways understand.
 
 use longboat_api::{
     foreign::{
@@ -11,7 +11,7 @@ use longboat_api::{
 
 use crate::{context::Context, draft::Draft, labels, names, owner};
 
-/// Plans the pool in each group that the cluster serves; in none is a problem.
+/// Plans the pool in each group that the cluster serves. Fails if the cluster serves neither.
 pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Draft) -> Result<(), String> {
     let capabilities = context.snapshot.capabilities;
     let Some(spec) = scheduler.pool.as_ref().and_then(|pool| pool.spec.as_ref()) else {
@@ -42,7 +42,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec, draft: &mut Dra
     Ok(())
 }
 
-/// The same pool in the older API, which knows one port.
+/// Converts the pool to the older API, which has a single port.
 fn to_older(spec: &InferencePoolSpec) -> Result<inferencepool_x::InferencePoolSpec, String> {
     let port = spec
         .target_ports

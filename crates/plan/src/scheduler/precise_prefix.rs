@@ -1,4 +1,4 @@
-//! The scorer that knows exactly which prefixes a server holds, in the configuration of older and of newer pickers.
+//! Rewrites the configuration of the precise prefix cache scorer for older and newer pickers.
 
 use serde_json::{Map, Value, json};
 
@@ -11,10 +11,11 @@ use super::{
 const PRODUCER: &str = "precise-prefix-cache-producer";
 const SCORER: &str = "prefix-cache-scorer";
 const TOKEN_PRODUCER: &str = "token-producer";
-/// The tokenizer beside an older picker listens here.
+/// The socket of the tokenizer beside an older picker.
 const SOCKET: &str = "/tmp/tokenizer/tokenizer-uds.socket";
 
-/// For a picker with the tokenizer in its own pod: where that listens, and sizes under the names that it reads.
+/// Configures a picker that has the tokenizer in its own pod: the tokenizer's socket, and sizes under the names that this
+/// picker reads.
 pub(super) fn use_socket(config: &mut Map<String, Value>) {
     for plugin in plugins(config) {
         if is_type(plugin, PRECISE_SCORER) {
@@ -35,7 +36,7 @@ pub(super) fn use_socket(config: &mut Map<String, Value>) {
     }
 }
 
-/// Splits the one scorer into three plugins: one produces tokens, one finds prefixes, one scores.
+/// Splits the scorer into three plugins: one produces tokens, one finds prefixes, and one scores.
 pub(super) fn decompose(config: &mut Map<String, Value>) {
     let Some(list) = config.get_mut("plugins").and_then(Value::as_array_mut) else { return };
     let is = |plugin: &Value, name: &str| plugin.get("type").and_then(Value::as_str) == Some(name);
@@ -80,7 +81,7 @@ fn producer(old: Option<&Value>) -> Value {
     }
 }
 
-/// Tells what produces tokens where the tokenizer is, unless it knows.
+/// Sets the URL of the tokenizer in the token producer, unless it is set.
 pub(super) fn point_to_tokenizer(config: &mut Map<String, Value>, url: &str) {
     for plugin in plugins(config).filter(|plugin| is_type(plugin, TOKEN_PRODUCER)) {
         let parameters = object(plugin, "parameters");
@@ -89,7 +90,7 @@ pub(super) fn point_to_tokenizer(config: &mut Map<String, Value>, url: &str) {
     }
 }
 
-/// The object under a key, made where there is none.
+/// Returns the object under a key. Creates it if it is missing.
 fn object<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let value = map.entry(key).or_insert_with(|| json!({}));
     if !value.is_object() {

@@ -1,4 +1,4 @@
-//! What the picker may do.
+//! The rights of the picker.
 
 use k8s_openapi::{
     api::rbac::v1::{ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
@@ -12,7 +12,7 @@ const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const POOL_GROUP: &str = "inference.networking.k8s.io";
 const OLD_POOL_GROUP: &str = "inference.networking.x-k8s.io";
 
-/// Reads of what it routes by, and leases for leader election.
+/// Allows to read the objects by which the picker routes, and to use leases for leader election.
 pub(super) fn role(context: &Context) -> Role {
     let read = ["get", "list", "watch"];
     Role {
@@ -36,7 +36,7 @@ pub(super) fn role(context: &Context) -> Role {
     }
 }
 
-/// Gives the account that role.
+/// Binds the role to the account.
 pub(super) fn role_binding(context: &Context, account: &str) -> RoleBinding {
     RoleBinding {
         metadata: metadata(context, names::scheduler_role_binding(context.name)),
@@ -45,7 +45,8 @@ pub(super) fn role_binding(context: &Context, account: &str) -> RoleBinding {
     }
 }
 
-/// Lets the picker check the tokens of who scrapes its metrics. Cluster-scoped: no owner, removed by the finalizer.
+/// Lets the picker check the tokens of clients that scrape its metrics. Cluster-scoped, so without an owner: the finalizer
+/// removes it.
 pub(super) fn auth_binding(context: &Context, account: &str) -> ClusterRoleBinding {
     ClusterRoleBinding {
         metadata: ObjectMeta {

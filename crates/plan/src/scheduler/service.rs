@@ -10,7 +10,7 @@ use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
 
 use crate::{context::Context, labels, names, owner};
 
-/// The ports that are published, where a container has one of that name.
+/// The names of container ports that the Service publishes.
 const PORTS: [&str; 4] = ["grpc", "grpc-health", "metrics", "zmq"];
 
 /// Publishes the named ports of the picker's containers, sorted by name.
@@ -42,7 +42,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Service {
     }
 }
 
-/// Its name: what the managed pool calls its picker, or ours.
+/// The name of the Service: the one in the managed pool's spec, or the default name.
 pub(crate) fn name(context: &Context) -> String {
     let in_pool = || {
         let scheduler = context.scheduler().filter(|scheduler| scheduler.external_pool().is_none())?;
@@ -52,7 +52,8 @@ pub(crate) fn name(context: &Context) -> String {
     in_pool().unwrap_or_else(|| names::scheduler_service(context.name))
 }
 
-/// The picker's name in the certificate, which it shares with the model server: of the managed pool, or of the user's.
+/// The picker's DNS name for the certificate, which the picker shares with the model server. The picker may be the one of the
+/// managed pool or of the user's pool.
 pub(crate) fn dns_name(context: &Context) -> Option<String> {
     let scheduler = context.scheduler()?;
     let service = if let Some(pool) = scheduler.external_pool() {

@@ -1,15 +1,15 @@
-//! The account that the picker runs with.
+//! The service account of the picker.
 
 use k8s_openapi::{api::core::v1::ServiceAccount, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
 
 use crate::{context::Context, labels, names, owner};
 
-/// Whose account it is.
+/// Who manages the account.
 pub(super) enum Account {
-    /// Ours to write.
+    /// The controller.
     Managed(Box<ServiceAccount>),
-    /// The user's.
+    /// The user.
     Existing(String),
 }
 
@@ -24,10 +24,10 @@ impl Account {
     }
 }
 
-/// The managed account, unless the template names another one, which must exist.
+/// Returns the managed account, unless the template names another one, which must exist.
 ///
-/// Pull secrets come from the account of the model server, or from `default`: whoever can pull one image of the service
-/// should be able to pull the other.
+/// Pull secrets come from the account of the model server, or from `default`: if the pods can pull one image of the service,
+/// they should be able to pull the other.
 pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Account, String> {
     let accounts = &context.snapshot.service_accounts;
     let managed = names::scheduler_account(context.name);

@@ -1,4 +1,4 @@
-//! The service that turns prompts into tokens for the picker.
+//! The tokenizer: a Deployment and a Service that turn prompts into tokens for the picker.
 
 use k8s_openapi::{
     api::{
@@ -21,32 +21,32 @@ use crate::{
     },
 };
 
-/// Plugins that ask a tokenizer.
+/// Plugins that need a tokenizer.
 const PLUGINS: [&str; 2] = ["token-producer", config::PRECISE_SCORER];
-/// The tokenizer of older pickers, a container beside them.
+/// The name of the tokenizer container beside an older picker.
 const SIDECAR: &str = "tokenizer";
-/// Where a tokenizer finds the model, and by which name the picker asks for it.
+/// The path of the model in the tokenizer, which is also the model name that the picker uses.
 pub(super) const MODEL: &str = "/mnt/models/base";
 const PORT: i32 = 8000;
 const PORT_NAME: &str = "render-http";
-/// The files that a tokenizer reads: no weights.
+/// The files that a tokenizer reads. Weights are not among them.
 const PATTERNS: &str = r#"["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt", "config.json", "generation_config.json"]"#;
 
-/// Whether the service has a tokenizer of its own.
+/// Whether the service needs its own tokenizer.
 pub(crate) fn is_wanted(context: &Context) -> bool {
     context.managed_scheduler().is_some_and(|scheduler| {
         scheduler.tokenizer.is_some() || PLUGINS.iter().any(|plugin| config::lists(scheduler, plugin))
     })
 }
 
-/// Where the picker reaches it.
+/// The URL at which the picker reaches the tokenizer.
 pub(super) fn url(context: &Context) -> String {
     let scheme = if context.tls() { "https" } else { "http" };
     let service = names::tokenizer(context.name);
     format!("{scheme}://{service}.{}.svc.{}:{PORT}", context.namespace, context.snapshot.cluster_domain)
 }
 
-/// Adds its Deployment and Service, where the service has one.
+/// Adds the Deployment and Service of the tokenizer, if the service needs one.
 pub(super) fn plan(
     context: &Context,
     scheduler: &SchedulerSpec,
@@ -78,7 +78,7 @@ pub(super) fn plan(
     let deployment = Deployment {
         metadata: owner::child(context, name.clone(), own_labels.clone()),
         spec: Some(DeploymentSpec {
-            // A cache that is not shared is worth little: there is one.
+            // One replica: each replica would have its own cache, which is worth little unless it is shared.
             replicas: Some(1),
             selector: selector::plan(own_labels.clone(), &own_labels, live),
             template: PodTemplateSpec { metadata: Some(template), spec: Some(pod) },
@@ -106,7 +106,7 @@ pub(super) fn plan(
     draft.add(context, service)
 }
 
-/// Gives the model to a tokenizer in the picker's own pod, as older pickers have it.
+/// Mounts the model in the tokenizer container of an older picker's pod.
 pub(super) fn attach_sidecar(
     context: &Context,
     pod: &mut PodSpec,

@@ -1,4 +1,4 @@
-//! Brings an older picker configuration to what the picker's version understands.
+//! Migrates an older picker configuration to what the picker's version understands.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::{Map, Value, json};
@@ -11,13 +11,13 @@ use super::{
 };
 use crate::{flags, yaml};
 
-/// Why a picker's pod cannot be brought up to its version.
+/// Why a picker's pod cannot be migrated to its version.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TransformError {
     /// The version annotation does not parse.
     #[error(transparent)]
     Version(#[from] VersionError),
-    /// Flags that became configuration, on a picker whose configuration we cannot edit.
+    /// Flags that have to move into the configuration, on a picker whose configuration is not inline text.
     #[error(
         "flags {flags} are no longer supported by the scheduler version: move them into the configuration, which must be \
          inline text to be rewritten"
@@ -26,7 +26,7 @@ pub enum TransformError {
         /// The flags, sorted and comma-separated.
         flags: String,
     },
-    /// A boolean flag with a value that is none.
+    /// A boolean flag with another value than true or false.
     #[error("invalid boolean value \"{value}\" for --{flag}")]
     NotABoolean {
         /// The flag's name.
@@ -36,7 +36,7 @@ pub enum TransformError {
     },
 }
 
-/// Metric flags that 0.7 dropped, with the key of the engine configuration that took over.
+/// Metric flags that 0.7 removed, with the key of the engine configuration that replaces each.
 const METRIC_FLAGS: [(&str, &str); 5] = [
     ("total-queued-requests-metric", "queuedRequestsSpec"),
     ("total-running-requests-metric", "runningRequestsSpec"),
@@ -47,18 +47,18 @@ const METRIC_FLAGS: [(&str, &str); 5] = [
 
 const SKIP_VERIFY: &str = "model-server-metrics-https-insecure-skip-verify";
 
-/// Scraping flags that 0.10 dropped.
+/// Scraping flags that 0.10 removed.
 const SCRAPE_FLAGS: [&str; 4] =
     [SKIP_VERIFY, "model-server-metrics-path", "model-server-metrics-port", "model-server-metrics-scheme"];
 
-/// Rewrites flags and configuration text of a picker's pod for the version its template declares.
+/// Rewrites flags and configuration text of a picker's pod for the version that its template declares.
 ///
-/// `tokenizer` is where the service's tokenizer is, if it has one.
+/// `tokenizer` is the URL of the service's tokenizer, if it has one.
 ///
-/// Text that is no mapping with a `kind` is left as it is: it is not a configuration we know.
+/// A text that is not a mapping with a `kind` stays as it is, because it is not a known configuration.
 ///
 /// # Errors
-/// When the version does not parse, or flags have to move into a configuration that is not inline text.
+/// If the version does not parse, or if flags have to move into a configuration that is not inline text.
 pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -> Result<(), TransformError> {
     let version = Version::parse(version)?;
     if version < Version::new(0, 7, 0) {
@@ -95,7 +95,7 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -
         move_scrape_flags(pod, &mut config)?;
     }
 
-    // Flags may have been taken out before the text, and the tokenizer container may be gone: look the place up again.
+    // Flags before the text may have been removed, and the tokenizer container too, so the text may be at another position.
     let text = yaml::to_yaml(&Value::Object(config));
     let place =
         pod.containers.iter_mut().find(|candidate| candidate.name == container).and_then(|container| {
@@ -109,7 +109,7 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -
     Ok(())
 }
 
-/// Where a tokenizer stands in the picker's own pod, tells the picker so.
+/// If the picker's own pod has a tokenizer, configures the picker to use it.
 pub(super) fn use_sidecar(pod: &mut PodSpec) {
     let Some((container, arg, mut config)) = find_config(pod) else { return };
     let precise = plugins(&mut config).any(|plugin| is_type(plugin, PRECISE_SCORER));
@@ -124,7 +124,7 @@ pub(super) fn use_sidecar(pod: &mut PodSpec) {
     }
 }
 
-/// The container with configuration text, the text's position, and the parsed text.
+/// Returns the container with the configuration text, the position of the text in its arguments, and the parsed text.
 fn find_config(pod: &PodSpec) -> Option<(String, usize, Map<String, Value>)> {
     pod.containers.iter().find_map(|container| {
         let args = container.args.as_deref()?;
@@ -179,7 +179,7 @@ fn push_plugin(config: &mut Map<String, Value>, plugin: Value) {
     }
 }
 
-/// Renames a plugin type, its name where that repeats the type, and the references of the profiles to it.
+/// Renames a plugin type, the plugin's name if it repeats the type, and the references of profiles to it.
 fn rename_plugin(config: &mut Map<String, Value>, from: &str, to: &str) {
     let mut renamed_name = false;
     let mut found = false;
@@ -220,7 +220,7 @@ fn drop_parameter(plugin: &mut Map<String, Value>, name: &str) {
     }
 }
 
-/// The prefill decision moved from a threshold of the handler into a decider plugin of its own.
+/// Moves the prefill decision from a threshold of the handler into a decider plugin.
 fn restructure_disagg_handlers(config: &mut Map<String, Value>) {
     let mut missing: Vec<Value> = Vec::new();
     for plugin in plugins(config) {
@@ -239,7 +239,7 @@ fn restructure_disagg_handlers(config: &mut Map<String, Value>) {
                         "always-disagg-pd-decider".to_owned()
                     }
                     Some(threshold) => {
-                        // Four characters make about one token: the threshold was in characters.
+                        // The threshold was in characters, and four characters are about one token.
                         let tokens =
                             json!((threshold / 4.0).ceil().max(1.0)).as_f64().map_or(json!(1), whole_number);
                         missing.push(json!({"type": "prefix-based-pd-decider", "parameters": {"nonCachedTokens": tokens}}));
@@ -263,7 +263,7 @@ fn restructure_disagg_handlers(config: &mut Map<String, Value>) {
     }
 }
 
-/// A whole number without the fraction that a float would be printed with.
+/// A whole number without a fraction. A float would be printed with one.
 fn whole_number(value: f64) -> Value {
     format!("{value:.0}").parse::<i64>().map_or(json!(value), Value::from)
 }
@@ -331,7 +331,7 @@ fn move_scrape_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) -> Resu
             "model-server-metrics-scheme" => ("scheme", Value::from(value)),
             "model-server-metrics-path" => ("path", Value::from(value)),
             SKIP_VERIFY => ("insecureSkipVerify", Value::from(boolean(SKIP_VERIFY, value)?)),
-            // The port: metrics are scraped where the pool points since 0.10.
+            // The port is dropped: since 0.10, metrics are scraped at the port of the pool.
             _ => continue,
         };
         parameters.insert(name.into(), value);

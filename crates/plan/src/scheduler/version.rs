@@ -1,11 +1,11 @@
-//! The picker's version, as its pod template declares it.
+//! The picker's version, as declared by its pod template.
 
 use thiserror::Error;
 
 /// The annotation on the pod template that says which release of the picker the image is.
 pub(super) const ANNOTATION: &str = "app.kubernetes.io/version";
 
-/// Major, minor and patch of a picker, and whether it is the release: what comes before it is older.
+/// Major, minor and patch of a picker, and whether it is the release itself: a pre-release is older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(u64, u64, u64, bool);
 
@@ -20,10 +20,10 @@ impl Version {
         Self(major, minor, patch, true)
     }
 
-    /// Reads an annotation; absent or empty counts as older than everything.
+    /// Parses an annotation. An absent or empty text counts as version 0.0.0.
     ///
     /// # Errors
-    /// When the text is not three numbers, with or without a pre-release; a leading `v` is an error too.
+    /// If the text is not three numbers, with or without a pre-release suffix. A leading `v` is an error too.
     pub(super) fn parse(text: &str) -> Result<Self, VersionError> {
         if text.is_empty() {
             return Ok(Self::new(0, 0, 0));

@@ -1,9 +1,9 @@
-//! What scales workloads.
+//! Autoscalers.
 
 use k8s_openapi::api::autoscaling::v2::{HPAScalingPolicy, HPAScalingRules, HorizontalPodAutoscalerSpec};
 use longboat_api::foreign::scaledobject::ScaledObjectSpec;
 
-/// `autoscaling/v2` HorizontalPodAutoscalers. Saying something of one direction spells out both.
+/// `autoscaling/v2` HorizontalPodAutoscalers. If one scaling direction is set, the server fills in both.
 pub(crate) fn autoscaler(spec: &mut HorizontalPodAutoscalerSpec) {
     spec.min_replicas.get_or_insert(1);
     let Some(behavior) = &mut spec.behavior else { return };

@@ -100,8 +100,8 @@ pub(crate) fn inference_pool_x(spec: &mut inferencepool_x::InferencePoolSpec) {
     text(&mut picker.failure_mode, "FailClose");
 }
 
-/// `leaderworkerset.x-k8s.io/v1` LeaderWorkerSets. Pods get their defaults only when they are made: of theirs, the CRD knows
-/// one.
+/// `leaderworkerset.x-k8s.io/v1` LeaderWorkerSets. Their pods get defaults only when they are created; the CRD itself has few
+/// defaults for pod templates.
 pub(crate) fn leader_worker_set(spec: &mut LeaderWorkerSetSpec) {
     spec.replicas.get_or_insert(1);
     text(&mut spec.startup_policy, "LeaderCreated");
@@ -128,7 +128,7 @@ pub(crate) fn rolling_update(update: &mut RollingUpdateConfiguration) {
     update.max_surge.get_or_insert(IntOrString::Int(0));
 }
 
-/// Ports are a list by number and protocol, so that CRDs need the protocol's default; probes of gRPC have one too.
+/// Ports are a list with the keys number and protocol, so CRDs must default the protocol. Probes of gRPC have a default too.
 fn container(container: &mut Container) {
     for port in container.ports.iter_mut().flatten() {
         text(&mut port.protocol, "TCP");

@@ -1,4 +1,4 @@
-//! What the API server fills into the objects that we write.
+//! The defaults that the API server fills into the objects that we write.
 
 mod autoscaler;
 mod foreign;
@@ -43,7 +43,7 @@ pub(crate) fn resource_claim_template(spec: &mut ResourceClaimTemplateSpec) {
     }
 }
 
-/// `v1` Services, but for addresses.
+/// `v1` Services, except addresses.
 pub(crate) fn service(spec: &mut ServiceSpec) {
     spec.type_.get_or_insert_with(|| "ClusterIP".into());
     spec.session_affinity.get_or_insert_with(|| "None".into());

@@ -14,7 +14,7 @@ pub(super) fn defaults(pod: &mut PodSpec) {
     text(&mut pod.scheduler_name, "default-scheduler");
     pod.termination_grace_period_seconds.get_or_insert(30);
     pod.security_context.get_or_insert_default();
-    // Two names of one field, the older one for old clients.
+    // Two names of one field: the API server keeps the older one for old clients.
     if pod.service_account_name.as_ref().is_none_or(String::is_empty) {
         pod.service_account_name = pod.service_account.take();
     }

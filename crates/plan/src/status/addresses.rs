@@ -12,8 +12,8 @@ use crate::{
     router::url::{self, Discovered},
 };
 
-/// Writes where the service answers. Without a route that is the workload Service, which is for
-/// inside of the cluster: there is no URL for others.
+/// Writes the addresses of the service. Without a route, the only address is the workload Service, which is reachable only in
+/// the cluster, so `status.url` stays empty.
 pub(super) fn report(
     reconciled: &Reconciled,
     routes: &[&HTTPRoute],
@@ -54,7 +54,7 @@ fn address(context: &Context, entry: &Discovered) -> ServiceAddress {
     }
 }
 
-/// Where the header chooses the model only the full names are unambiguous; elsewhere the server knows the short ones too.
+/// If a header chooses the model, only the full names are unambiguous. Otherwise the server knows the short names too.
 fn models(context: &Context, full_names_only: bool) -> Vec<ModelReference> {
     let adapters = context.spec.model.lora.iter().flat_map(|lora| &lora.adapters);
     let adapters = adapters.filter_map(|adapter| adapter.name.as_deref());

@@ -1,20 +1,21 @@
-//! How far the download of the model is, where somebody knows.
+//! The progress of the model's download, if it is known.
 
 use longboat_api::{
     conditions::{Conditions, types::MODEL_FETCHED},
     reasons::condition::{DOWNLOADING, PROGRESS_UNKNOWN},
 };
 
-/// What is known of a download that runs.
+/// The state of a running download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Download {
-    /// How far it is.
+    /// The progress.
     Progress(String),
-    /// Why that is not known.
+    /// The reason why the progress is unknown.
     Silent(String),
 }
 
-/// The condition is there while a download runs. `Ready` does not depend on it: the workload's own condition says that it waits.
+/// Sets the condition while a download runs. `Ready` does not depend on it, because the workload's condition says that the
+/// workload waits.
 pub(super) fn report(download: Option<&Download>, conditions: &mut Conditions) {
     match download {
         None => conditions.clear(MODEL_FETCHED),

@@ -1,4 +1,4 @@
-//! Whether the Gateways that the service names work.
+//! Reports whether the Gateways work that the service names.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use longboat_api::{
 use super::Reconciled;
 use crate::router::gateway::is_programmed;
 
-/// Absent where the service names none: the default Gateway is the platform's affair.
+/// Clears the condition if the service names no Gateway. The default Gateway belongs to the platform.
 pub(super) fn report(
     reconciled: &Reconciled,
     gateways: &BTreeMap<(String, String), &Gateway>,
@@ -34,7 +34,7 @@ pub(super) fn report(
     }
 }
 
-/// Nothing is known of them in this reconcile.
+/// Clears the condition, because this reconcile knows nothing about the Gateways.
 pub(super) fn forget(conditions: &mut Conditions) {
     conditions.clear(types::GATEWAYS_READY);
 }

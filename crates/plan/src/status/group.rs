@@ -9,7 +9,7 @@ use longboat_api::{
 use super::Reconciled;
 use crate::router::group;
 
-/// Reports the group that the route was written for; without one there is nothing to say.
+/// Reports the group that the route was written for. Clears it if there is no group.
 pub(super) fn report(
     reconciled: &Reconciled,
     status: &mut LLMInferenceServiceStatus,
@@ -24,7 +24,7 @@ pub(super) fn report(
     };
     conditions.mark_true(types::GROUP_READY);
     match split.divergence() {
-        // True is bad here.
+        // For this condition, True is the bad state.
         Some(message) => conditions.mark_true_with_reason(types::GROUP_DEGRADED, MEMBER_DIVERGENCE, &message),
         None => conditions.clear(types::GROUP_DEGRADED),
     }

@@ -1,4 +1,4 @@
-//! A warning about clusters that cannot mount images as volumes. It does not affect readiness.
+//! Warns about clusters that cannot mount images as volumes. The warning does not affect readiness.
 
 use longboat_api::{
     conditions::{Conditions, types},
@@ -8,7 +8,7 @@ use longboat_compose::platform::OciMode;
 
 use crate::context::Context;
 
-/// Reports only where the platform mounts model images as volumes, and the cluster's version says that it cannot.
+/// Reports only if the platform mounts model images as volumes, and the cluster's version cannot do that.
 pub(super) fn report(context: &Context, conditions: &mut Conditions) {
     let native = context.snapshot.platform.storage.oci_mode == Some(OciMode::Native);
     let version = context.snapshot.capabilities.kubernetes.filter(|_| native);

@@ -1,4 +1,4 @@
-//! What is reported about a service, from what was read back.
+//! The status of a service, computed from what the server returned.
 
 mod addresses;
 mod download;
@@ -37,41 +37,41 @@ use crate::{
     snapshot::Snapshot,
 };
 
-/// How far one reconcile of a service got.
+/// The outcome of one reconcile of a service.
 #[derive(Clone, Copy, Debug)]
-pub struct Pass<'a> {
+pub struct Progress<'a> {
     /// The outcome of composing and of checking the result.
     pub presets: &'a compose::Outcome,
     /// The preset names that the service keeps across upgrades of the platform, for `status.annotations`.
     pub pins: &'a BTreeMap<String, String>,
-    /// The spec that was planned, unless composing left nothing to plan.
+    /// The spec that was planned, or `None` if composition failed.
     pub spec: Option<&'a LLMInferenceServiceSpec>,
-    /// What planning or applying stopped at.
+    /// The problem at which planning or applying stopped.
     pub problem: Option<&'a Problem>,
-    /// What a request that proves serving came to, since the status was last written.
+    /// The outcome of a proof request since the status was last written.
     pub proof: Option<&'a proof::Outcome>,
-    /// How far the download of the model is, while one runs.
+    /// The progress of the model's download, while one runs.
     pub download: Option<&'a Download>,
 }
 
-/// The status to report. The shell writes it if it differs from the stored one.
+/// Computes the status to report. The controller writes it if it differs from the stored one.
 ///
-/// Conditions that say what they said before keep their time; all others get `now`.
+/// A condition that did not change keeps its time; all others get `now`.
 ///
 /// # Errors
-/// When the service was never stored, or an object that was asked for cannot be read.
+/// If the service was never stored, or an object that was looked up cannot be decoded.
 pub fn status(
     service: &LLMInferenceService,
-    pass: Pass,
+    progress: Progress,
     applied: &Children<Applied>,
     snapshot: &Snapshot,
     now: Timestamp,
 ) -> Result<LLMInferenceServiceStatus, PlanError> {
     let before = service.status.clone().unwrap_or_default();
     let mut status = before.clone();
-    status.annotations.extend(pass.pins.clone());
+    status.annotations.extend(progress.pins.clone());
     let mut list = std::mem::take(&mut status.conditions);
-    let context = pass.spec.map(|spec| Context::new(service, spec, snapshot)).transpose()?;
+    let context = progress.spec.map(|spec| Context::new(service, spec, snapshot)).transpose()?;
     let mut conditions = Conditions::new(proof::dependents(context.as_ref()), &mut list, now);
     conditions.initialize();
     if let Some(context) = &context {
@@ -84,17 +84,17 @@ pub fn status(
         conditions.mark_unknown(types::READY, NEW_OBSERVED_GENERATION_FAILURE, message);
     }
 
-    presets(pass.presets, &mut status, &mut conditions);
-    download::report(pass.download, &mut conditions);
+    presets(progress.presets, &mut status, &mut conditions);
+    download::report(progress.download, &mut conditions);
     if let Some(context) = context {
         image_volume::report(&context, &mut conditions);
         if context.stopped() {
             stopped::report(&mut status, &mut conditions);
         } else {
             let reconciled = Reconciled { context, applied };
-            report(&reconciled, pass.problem, &mut status, &mut conditions);
+            report(&reconciled, progress.problem, &mut status, &mut conditions);
             pairing::report(&reconciled, &mut conditions);
-            proof::report(&reconciled, pass.proof, &mut status, &mut conditions);
+            proof::report(&reconciled, progress.proof, &mut status, &mut conditions);
         }
     }
     check_readable(snapshot)?;
@@ -117,7 +117,7 @@ fn presets(outcome: &compose::Outcome, status: &mut LLMInferenceServiceStatus, c
     }
 }
 
-/// The status of a service that is to go and cannot yet, because members of its group still send it traffic.
+/// The status of a service that is being deleted and has to wait, because members of its group still send traffic to it.
 pub fn leaving(service: &LLMInferenceService, message: &str, now: Timestamp) -> LLMInferenceServiceStatus {
     let mut status = service.status.clone().unwrap_or_default();
     let before = status.conditions.clone();
@@ -130,7 +130,7 @@ pub fn leaving(service: &LLMInferenceService, message: &str, now: Timestamp) -> 
     status
 }
 
-/// The service and what was read back of it.
+/// The service and the children that the server returned.
 pub(crate) struct Reconciled<'a> {
     pub(crate) context: Context<'a>,
     pub(crate) applied: &'a Children<Applied>,
@@ -168,7 +168,7 @@ fn report(
     }
 }
 
-/// Reports everything about the router; false where something could not be read.
+/// Reports everything about the router. Returns false if an object could not be read.
 fn router(
     reconciled: &Reconciled,
     status: &mut LLMInferenceServiceStatus,

@@ -1,4 +1,4 @@
-//! Whether prefill and decode can exchange KV cache whoever is picked, and what is being waited for where they cannot.
+//! Reports whether any prefill pod can exchange KV cache with any decode pod, and otherwise what the service waits for.
 
 use longboat_api::{
     conditions::{Conditions, types::KV_PAIRED},
@@ -11,14 +11,14 @@ use crate::{
     workload::{Half, revision},
 };
 
-/// Removes what an earlier setting left.
+/// Removes the condition if pairing is off now.
 pub(super) fn prepare(context: &Context, conditions: &mut Conditions) {
     if context.stopped() || !revision::is_wanted(context) {
         conditions.clear(KV_PAIRED);
     }
 }
 
-/// Reports it, where pods of different revisions are kept apart. `Ready` does not depend on it.
+/// Reports pairing, if pods of different revisions are kept apart. `Ready` does not depend on it.
 pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
     let Reconciled { context, applied } = reconciled;
     if !revision::is_wanted(context) {

@@ -1,4 +1,4 @@
-//! Whether Gateways accept the pool.
+//! Reports whether Gateways accept the pool.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::{names, scheduler};
 
 type Gateways<'a> = BTreeMap<(String, String), &'a Gateway>;
 
-/// What one pool's gateways say, whichever API it is of.
+/// What gateways report about one pool, of either API group.
 struct Pool<'a> {
     metadata: &'a ObjectMeta,
     parents: Vec<(String, &'a str, &'a [Condition])>,
 }
 
-/// Reports the pool, managed or named by the user; false where the named one is missing.
+/// Reports the pool, which may be managed or the user's. Returns false if the user's pool is missing.
 pub(super) fn report(
     reconciled: &Reconciled,
     gateways: &Gateways,
@@ -78,7 +78,8 @@ fn no_managed_pool(namespace: &str, name: &str) -> String {
     format!("Inference Pool {namespace}/{name} not found (checked v1 and v1alpha2)")
 }
 
-/// While something else keeps the router from being planned: what was said of a pool holds as long as there is one.
+/// Updates the condition when a problem elsewhere kept the router from being planned: the earlier condition stays as long as
+/// the pool exists.
 pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
     let context = &reconciled.context;
     let Some(scheduler) = context.scheduler() else {
@@ -102,7 +103,7 @@ pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
     }
 }
 
-/// The managed pool is ready in either API; where it is in neither, the newer one says why.
+/// The managed pool is ready if it is ready in either API group. Otherwise the reason comes from the newer group.
 fn managed(reconciled: &Reconciled, name: &str, gateways: &Gateways) -> Option<(&'static str, String)> {
     let newer = reconciled
         .applied
@@ -142,7 +143,8 @@ impl<'a> Pool<'a> {
         Self { metadata: &pool.metadata, parents: parents.collect() }
     }
 
-    /// Why the pool gets no traffic from these Gateways, or none. Without Gateways there is nobody to accept it.
+    /// Returns why these Gateways send no traffic to the pool, or `None` if they do. Without Gateways, nobody has to accept
+    /// the pool.
     fn objection(&self, gateways: &Gateways) -> Option<(&'static str, String)> {
         let own_namespace = self.metadata.namespace.clone().unwrap_or_default();
         let pool = format!("{own_namespace}/{}", self.metadata.name.as_deref().unwrap_or_default());

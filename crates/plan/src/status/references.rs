@@ -1,4 +1,4 @@
-//! `status.router` and `status.workloads`: what the service consists of.
+//! `status.router` and `status.workloads`: the objects of the service.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use crate::{names, workload::Half};
 
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
-/// What attaches to one Gateway.
+/// What is attached to one Gateway.
 #[derive(Default)]
 struct Attached {
     listeners: BTreeSet<String>,
     routes: BTreeMap<String, ObjectReference>,
 }
 
-/// The Gateways that the routes name, whether they exist or not.
+/// Reports the Gateways that the routes name, whether they exist or not.
 pub(super) fn router(reconciled: &Reconciled, routes: &[&HTTPRoute], status: &mut LLMInferenceServiceStatus) {
     let context = &reconciled.context;
     if context.spec.router.as_ref().is_none_or(|router| router.route.is_none()) {
@@ -57,7 +57,7 @@ pub(super) fn router(reconciled: &Reconciled, routes: &[&HTTPRoute], status: &mu
     });
 }
 
-/// The workloads and the Service, with how many replicas can serve.
+/// Reports the workloads with their ready replicas, and the Service.
 pub(super) fn workloads(reconciled: &Reconciled, status: &mut LLMInferenceServiceStatus) {
     let context = &reconciled.context;
     let deployment = |name: String| {
@@ -96,7 +96,7 @@ pub(super) fn workloads(reconciled: &Reconciled, status: &mut LLMInferenceServic
     });
 }
 
-/// The listeners that a route attaches to where it names none: those for HTTP.
+/// The listeners of a route that names none: all listeners for HTTP.
 fn listeners(gateway: Option<&Gateway>) -> Vec<String> {
     let all = gateway.into_iter().flat_map(|gateway| &gateway.spec.listeners);
     let for_http = all.filter(|listener| matches!(listener.protocol.as_str(), "HTTP" | "HTTPS" | "TLS"));

@@ -1,4 +1,4 @@
-//! What is missing until all pods are of the newest revision and serve.
+//! What is missing until all pods have the newest revision and serve.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::{
     workload::Half,
 };
 
-/// What is missing of a half, and how many replicas are wanted; none: it is not there.
+/// Returns what is missing for a half, and how many replicas are wanted. Returns `None` if the half does not exist.
 pub(crate) fn of_half(
     context: &Context,
     applied: &Children<Applied>,
@@ -29,7 +29,7 @@ fn wanted_replicas(deployment: &Deployment) -> i32 {
     deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-/// What is missing until all pods of a Deployment are of its newest revision and serve.
+/// Returns what is missing until all pods of a Deployment have its newest revision and serve.
 pub(crate) fn of_deployment(deployment: &Deployment) -> Option<String> {
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
     let replicas = wanted_replicas(deployment);
@@ -52,7 +52,7 @@ pub(crate) fn of_deployment(deployment: &Deployment) -> Option<String> {
     Some(progress)
 }
 
-/// The same of a LeaderWorkerSet, whose status does not say which generation it is about.
+/// Like [`of_deployment`], for a LeaderWorkerSet, whose status does not say which generation it describes.
 fn of_group(set: &LeaderWorkerSet) -> Option<String> {
     let name = set.metadata.name.as_deref().unwrap_or_default();
     let replicas = set.spec.replicas.unwrap_or(1);

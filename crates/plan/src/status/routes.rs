@@ -1,4 +1,4 @@
-//! Whether Gateways accept the routes.
+//! Reports whether Gateways accept the routes.
 
 use longboat_api::{
     conditions::{Conditions, types},
@@ -13,7 +13,7 @@ use crate::{
     router::{acceptance, route},
 };
 
-/// The routes that the user names, and the managed one as it was read back.
+/// The routes that the user names, and the managed route as the server returned it.
 pub(super) fn in_play<'a>(reconciled: &Reconciled<'a>) -> Vec<&'a HTTPRoute> {
     let name = names::route(reconciled.context.name);
     let applied: &'a [HTTPRoute] = &reconciled.applied.http_routes;
@@ -21,7 +21,7 @@ pub(super) fn in_play<'a>(reconciled: &Reconciled<'a>) -> Vec<&'a HTTPRoute> {
     route::in_play(&reconciled.context, managed)
 }
 
-/// Says which route waits for what.
+/// Reports which route waits for what.
 pub(super) fn report(reconciled: &Reconciled, routes: &[&HTTPRoute], conditions: &mut Conditions) {
     if !has_route(reconciled) {
         conditions.clear(types::HTTP_ROUTES_READY);
@@ -43,7 +43,7 @@ pub(super) fn report(reconciled: &Reconciled, routes: &[&HTTPRoute], conditions:
     }
 }
 
-/// Nothing is known of them in this reconcile.
+/// Clears the condition if this reconcile knows nothing about the routes.
 pub(super) fn forget(reconciled: &Reconciled, conditions: &mut Conditions) {
     let refs = reconciled
         .context
@@ -52,7 +52,8 @@ pub(super) fn forget(reconciled: &Reconciled, conditions: &mut Conditions) {
         .iter()
         .filter_map(|router| router.route.as_ref())
         .flat_map(RouteSpec::refs);
-    // The reconcile that found a reference missing has reported it; this one found them all, or reports it again.
+    // A missing reference was reported by an earlier reconcile. This reconcile found every reference, or reports the missing
+    // one again.
     let is_reference =
         conditions.get(types::HTTP_ROUTES_READY).is_some_and(|found| found.reason == REFS_INVALID);
     if refs.count() > 0 || !has_route(reconciled) || is_reference {

@@ -1,4 +1,4 @@
-//! Whether the workload is scaled.
+//! Reports whether the workload is scaled.
 
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use longboat_api::{
@@ -15,7 +15,7 @@ use crate::{
 
 type Objection = (String, String);
 
-/// Reports both halves; what is not scaled has no condition.
+/// Reports both halves. A half that is not scaled has no condition.
 pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
     let spec = reconciled.context.spec;
     let halves =
@@ -45,7 +45,7 @@ pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
     }
 }
 
-/// Why the autoscaler does not scale. What it does not know yet is no objection.
+/// Returns why the HorizontalPodAutoscaler does not scale. An unknown state is no reason.
 fn autoscaler(live: Option<&HorizontalPodAutoscaler>) -> Option<Objection> {
     let waiting = |message: &str| Some((HPA_PROGRESSING.to_owned(), message.to_owned()));
     let Some(live) = live else { return waiting("HPA not yet visible in cache") };
@@ -60,7 +60,7 @@ fn autoscaler(live: Option<&HorizontalPodAutoscaler>) -> Option<Objection> {
     Some((bad.reason.clone().unwrap_or_default(), bad.message.clone().unwrap_or_default()))
 }
 
-/// Why KEDA does not scale.
+/// Returns why KEDA does not scale.
 fn scaled_object(live: Option<&ScaledObject>) -> Option<Objection> {
     let waiting = |message: &str| Some((SCALED_OBJECT_PROGRESSING.to_owned(), message.to_owned()));
     let Some(live) = live else { return waiting("ScaledObject not yet visible in cache") };

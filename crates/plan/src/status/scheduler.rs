@@ -1,4 +1,4 @@
-//! Whether the picker picks.
+//! Reports whether the picker and the tokenizer work.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{
@@ -9,7 +9,7 @@ use longboat_api::{
 use super::Reconciled;
 use crate::{names, scheduler::tokenizer};
 
-/// One available picker is enough, and one tokenizer.
+/// One available picker is enough, and one available tokenizer.
 pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
     let context = &reconciled.context;
     let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));
@@ -26,8 +26,8 @@ pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
     }
 }
 
-/// Reports the running scheduler although something else keeps it from being planned: the condition of an earlier reconcile may
-/// no longer be true.
+/// Reports the running scheduler although a problem elsewhere kept it from being planned, because the condition of an earlier
+/// reconcile may be out of date.
 pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
     let context = &reconciled.context;
     let tokenizer = tokenizer::is_wanted(context).then(|| names::tokenizer(context.name));

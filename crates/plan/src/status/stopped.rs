@@ -1,4 +1,4 @@
-//! A service that its annotation stops.
+//! The status of a service that an annotation stops.
 
 use longboat_api::{
     conditions::{ALL, Conditions, ROUTER, WORKLOADS, WhenStopped},

@@ -1,4 +1,4 @@
-//! Whether the model server serves.
+//! Reports whether the model server serves.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{
@@ -10,7 +10,7 @@ use longboat_api::{
 use super::Reconciled;
 use crate::workload::Half;
 
-/// Reports the Deployments and LeaderWorkerSets; what belongs to other topologies is absent.
+/// Reports the Deployments and LeaderWorkerSets. Clears the conditions of other topologies.
 pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
     let context = &reconciled.context;
     let present: Vec<&str> = Half::all(context.spec).map(|half| half.condition()).collect();
@@ -30,7 +30,7 @@ pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
             reconciled.applied.deployment(&half.deployment_name(context.name)).map(objection)
         };
         match verdict {
-            // Not written: a problem says why.
+            // Not written; the problem has set the condition.
             None => {}
             Some(None) => conditions.mark_true(half.condition()),
             Some(Some((reason, message))) => conditions.mark_false(half.condition(), &reason, &message),
@@ -48,7 +48,7 @@ pub(crate) fn is_available(deployment: &Deployment) -> bool {
     objection(deployment).is_none()
 }
 
-/// Why the LeaderWorkerSet does not serve.
+/// Returns why the LeaderWorkerSet does not serve.
 fn group_objection(set: &LeaderWorkerSet) -> Option<(String, String)> {
     let conditions = set.status.iter().flat_map(|status| &status.conditions);
     match conditions.into_iter().find(|condition| condition.type_ == "Available") {
@@ -58,8 +58,8 @@ fn group_objection(set: &LeaderWorkerSet) -> Option<(String, String)> {
     }
 }
 
-/// Why the Deployment does not serve, by its own words. `Available` decides; before it is reported, a rollout that
-/// stopped progressing says why.
+/// Returns why the Deployment does not serve, in the words of its conditions. `Available` decides; until it is reported, a
+/// stopped rollout gives the reason.
 fn objection(deployment: &Deployment) -> Option<(String, String)> {
     let mut objection = (PROGRESSING.to_owned(), String::new());
     for condition in deployment.status.iter().flat_map(|status| status.conditions.iter().flatten()) {

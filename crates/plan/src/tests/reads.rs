@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{composing, world::World};
 use crate::{
-    Applied, Child, Children, Key, Kind, ObjectKey, Objects, Pass, Plan, Snapshot, kinds, owner, types,
+    Applied, Child, Children, Key, Kind, ObjectKey, Objects, Plan, Progress, Snapshot, kinds, owner, types,
 };
 
 /// One service of a world, and what a reconcile of it is about.
@@ -68,7 +68,7 @@ impl Subject<'_> {
         let snapshot = snapshot.clone();
         let spec = self.composed.spec.as_ref().unwrap();
         let mut plan = crate::children(self.service, spec, &snapshot).unwrap();
-        let pass = Pass {
+        let progress = Progress {
             presets: &self.composed.outcome,
             pins: &composing::pins(self.service),
             spec: Some(spec),
@@ -76,7 +76,7 @@ impl Subject<'_> {
             proof: None,
             download: None,
         };
-        let status = crate::status(self.service, pass, &self.applied, &snapshot, snapshot.now).unwrap();
+        let status = crate::status(self.service, progress, &self.applied, &snapshot, snapshot.now).unwrap();
         let mut reads = std::mem::take(&mut plan.reads);
         reads.extend(snapshot.reads(self.uid()));
         // What is said once is no reason to say it again.

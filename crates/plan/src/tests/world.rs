@@ -21,8 +21,8 @@ use serde_json::Value;
 
 use super::composing;
 use crate::{
-    Applied, CertificateRequest, Child, ChildKind, Children, ObjectRef, Objects, Pass, Peers, Plan, Snapshot,
-    add_peers, server_defaults, types,
+    Applied, CertificateRequest, Child, ChildKind, Children, ObjectRef, Objects, Peers, Plan, Progress,
+    Snapshot, add_peers, server_defaults, types,
 };
 
 /// The cluster, and what happened in it.
@@ -36,7 +36,7 @@ pub(super) struct World {
     pub(super) writes: Vec<String>,
     /// What a request that proves serving came to, for the next reconcile.
     pub(super) proof: Option<crate::proof::Outcome>,
-    /// What the next pass is told of a download.
+    /// What the next reconcile is told of a download.
     pub(super) download: Option<crate::Download>,
     serial: u32,
 }
@@ -175,7 +175,7 @@ impl World {
             let writes = self.writes.len();
             let before: Vec<_> = self.services.values().map(|service| service.status.clone()).collect();
             for key in self.services.keys().cloned().collect::<Vec<_>>() {
-                self.pass(&key);
+                self.reconcile(&key);
             }
             let after: Vec<_> = self.services.values().map(|service| service.status.clone()).collect();
             if writes == self.writes.len() && before == after {
@@ -186,7 +186,7 @@ impl World {
     }
 
     /// One reconcile of one service, as the controller does it.
-    fn pass(&mut self, key: &(String, String)) {
+    fn reconcile(&mut self, key: &(String, String)) {
         let mut service = self.services[key].clone();
         self.snapshot.peers = Peers::default();
         add_peers(&mut self.snapshot.peers, self.services.values());
@@ -198,7 +198,7 @@ impl World {
         let problem = planned.as_ref().and_then(|(plan, _)| plan.problem.as_ref());
         let nothing = Children::<Applied>::default();
         let applied = planned.as_ref().map_or(&nothing, |(_, applied)| applied);
-        let pass = Pass {
+        let progress = Progress {
             presets: &composed.outcome,
             pins: &pins,
             spec,
@@ -206,7 +206,7 @@ impl World {
             proof: self.proof.as_ref(),
             download: self.download.as_ref(),
         };
-        let status = crate::status(&service, pass, applied, &self.snapshot, now);
+        let status = crate::status(&service, progress, applied, &self.snapshot, now);
         service.status = Some(status.unwrap());
         self.services.insert(key.clone(), service);
     }

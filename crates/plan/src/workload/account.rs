@@ -1,5 +1,4 @@
-//! The account that the model server's pods run with: for the credentials that hang on it, and for the rights of a routing
-//! sidecar.
+//! The service account of the model server's pods. It holds credentials, and the rights of a routing sidecar.
 
 use k8s_openapi::api::{
     core::v1::{EnvVar, PodSpec, ServiceAccount},
@@ -11,12 +10,12 @@ use crate::{context::Context, draft::Draft, labels::Map, names, owner};
 /// The container that chooses a prefill server for each request.
 pub(super) const ROUTING_SIDECAR: &str = "llm-d-routing-sidecar";
 
-/// Whether a pod routes requests to prefill servers.
+/// Whether the pod has a routing sidecar, which sends requests to prefill servers.
 pub(super) fn has_routing_sidecar(pod: &PodSpec) -> bool {
     pod.init_containers.iter().flatten().any(|container| container.name == ROUTING_SIDECAR)
 }
 
-/// Tells the routing sidecar which pool it may route into, where there is one.
+/// Tells the routing sidecar into which pool it may route, if the service has a pool.
 pub(super) fn name_pool(context: &Context, pod: &mut PodSpec) {
     if context.spec.router.is_none() {
         return;
@@ -32,7 +31,8 @@ pub(super) fn name_pool(context: &Context, pod: &mut PodSpec) {
     }
 }
 
-/// The account named by the pod, which must exist; otherwise `default`, if that exists.
+/// Returns the account that the pod names, which must exist. Without a name, returns the account `default`, or `None` if that
+/// does not exist.
 pub(super) fn of_pod(context: &Context, pod: &PodSpec) -> Result<Option<ServiceAccount>, String> {
     match pod.service_account_name.as_deref().filter(|name| !name.is_empty()) {
         None => Ok(context.snapshot.service_accounts.get(context.namespace, "default").cloned()),
@@ -40,8 +40,8 @@ pub(super) fn of_pod(context: &Context, pod: &PodSpec) -> Result<Option<ServiceA
     }
 }
 
-/// The account that a pod names, unless it is the `managed` one; otherwise that, with what hangs on `default`, added to the
-/// plan with these labels.
+/// Returns the account that a pod names, unless that is the `managed` one. Otherwise adds the managed account to the plan,
+/// with these labels and the secrets of the account `default`, and returns it.
 pub(super) fn managed_or_named(
     context: &Context,
     draft: &mut Draft,
@@ -72,7 +72,7 @@ fn existing(context: &Context, name: &str) -> Result<ServiceAccount, String> {
     })
 }
 
-/// Lets an account read what the routing sidecar routes by.
+/// Gives an account the right to read the objects by which the routing sidecar routes.
 pub(super) fn let_route(
     context: &Context,
     draft: &mut Draft,

@@ -1,4 +1,4 @@
-//! What a live certificate covers, and until when.
+//! The names, addresses and expiry of a live certificate.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -8,7 +8,7 @@ use x509_parser::{
     pem::Pem,
 };
 
-/// The facts of a certificate that decide whether it is still good.
+/// The facts that decide whether a certificate is still valid for its service.
 pub(super) struct Certificate {
     dns_names: BTreeSet<String>,
     addresses: BTreeSet<IpAddr>,
@@ -48,7 +48,8 @@ impl Certificate {
         Some(facts)
     }
 
-    /// Why the certificate will not do, or none. Covering more than is asked for is fine.
+    /// Returns why the certificate must be replaced, or `None` if it need not be. A certificate may cover more than is asked
+    /// for.
     pub(super) fn objection(
         &self,
         dns_names: &[String],

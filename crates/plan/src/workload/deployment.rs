@@ -16,7 +16,7 @@ use crate::{context::Context, draft::Draft, labels, names, owner, selector};
 pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<(), String> {
     let workload = half.spec;
     let name = half.deployment_name(context.name);
-    // That of a service of the same name that was deleted says nothing about this one.
+    // A Deployment of a deleted service with the same name says nothing about this service.
     let live = context.snapshot.deployments.get(context.namespace, &name);
     let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
     let live_spec = live.and_then(|deployment| deployment.spec.as_ref());
@@ -58,7 +58,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     let deployment = Deployment {
         metadata: object,
         spec: Some(DeploymentSpec {
-            // Unset replicas belong to whoever scales the workload.
+            // If replicas are unset, an autoscaler or a user sets them on the live object.
             replicas: workload.replicas.or_else(|| live_spec?.replicas),
             selector,
             strategy: strategy(workload),

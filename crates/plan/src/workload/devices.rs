@@ -1,4 +1,4 @@
-//! Accelerators by dynamic resource allocation, asked for by annotations of the service.
+//! Accelerators by dynamic resource allocation, which annotations of the service ask for.
 
 use std::fmt::Write as _;
 
@@ -22,10 +22,10 @@ use crate::{compare::Compare, context::Context, draft::Draft, labels::Map, names
 /// The claim's name within a pod.
 const CLAIM: &str = "managed-device";
 
-/// The template from which each pod gets a claim, where the service asks for devices.
+/// Returns the template from which each pod gets a claim, or `None` if the service asks for no devices.
 ///
 /// # Errors
-/// When the cluster does not serve claims, or the number of devices is none.
+/// If the cluster does not serve resource claims, or the number of devices is zero.
 pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, String> {
     let Some(class) = annotation(context, DRA_DEVICE_CLASS) else { return Ok(None) };
     if !context.snapshot.capabilities.resource_claim_template {
@@ -58,7 +58,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
         first_available: None,
     };
     let devices = DeviceClaim { requests: Some(vec![request]), ..DeviceClaim::default() };
-    // Without labels, as the reference has it: watched and removed by its owner.
+    // Without labels, as in the reference: its owner reference is enough to watch and remove it.
     let mut metadata = owner::child(context, names::device_claims(context.name), Map::new());
     metadata.labels = None;
     let mut template = ResourceClaimTemplate {
@@ -71,7 +71,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
     let live =
         context.snapshot.resource_claim_templates.get(context.namespace, &names::device_claims(context.name));
     let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
-    // Pods of the reference's run on where nothing changes: theirs are not marked.
+    // A template that the reference created has no mark. It gets one only if the devices change, so that its pods run on.
     if live.is_none_or(|live| mark(&live.metadata).is_some() || template.is_fixed(live)) {
         let digest = digest(&template.spec);
         template.metadata.annotations.get_or_insert_default().insert(DRA_DEVICES.into(), digest);
@@ -79,7 +79,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
     Ok(Some(template))
 }
 
-/// Marks pods as made for the planned devices: a pod keeps its claim for life, so other devices need other pods.
+/// Marks pods with a hash of the planned devices. A pod keeps its claim for life, so other devices need other pods.
 pub(super) fn mark_pods(draft: &Draft, pods: &mut ObjectMeta) {
     let mark = draft.children.resource_claim_templates.iter().find_map(|template| mark(&template.metadata));
     if let Some(mark) = mark {
@@ -99,7 +99,7 @@ fn digest(spec: &ResourceClaimTemplateSpec) -> String {
     })
 }
 
-/// Gives the devices to a container of the pod: the one that an annotation names, or else the first.
+/// Gives the devices to a container of the pod: the one that an annotation names, or the first.
 pub(super) fn claim(context: &Context, pod: &mut PodSpec) {
     if annotation(context, DRA_DEVICE_CLASS).is_none() {
         return;

@@ -8,8 +8,8 @@ use k8s_openapi::{
 use super::half::Half;
 use crate::{context::Context, draft::Draft, owner};
 
-/// Adds the budget of a half with several replicas, where the platform asks for budgets. Groups of pods have none: what evicts one pod of
-/// a group restarts the group, and a budget counts pods.
+/// Adds a PodDisruptionBudget for a half with several replicas, if the platform asks for budgets. Groups of pods have none: a
+/// budget counts pods, but the eviction of one pod restarts its whole group.
 pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<(), String> {
     let has_several = half.spec.scaling.is_some() || half.spec.replicas.is_some_and(|replicas| replicas > 1);
     let name = half.deployment_name(context.name);

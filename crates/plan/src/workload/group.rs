@@ -36,7 +36,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
             half.field()
         ));
     }
-    // That of a service of the same name that was deleted says nothing about this one.
+    // A LeaderWorkerSet of a deleted service with the same name says nothing about this service.
     let live = context.snapshot.leader_worker_sets.get(context.namespace, &name);
     let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
     let live_pods = live.map(|live| &live.spec.leader_worker_template);
@@ -78,7 +78,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     let set = LeaderWorkerSet {
         metadata: object,
         spec: LeaderWorkerSetSpec {
-            // Unset replicas belong to whoever scales the workload.
+            // If replicas are unset, an autoscaler or a user sets them on the live object.
             replicas: workload.replicas.or_else(|| live?.spec.replicas),
             leader_worker_template: LeaderWorkerTemplate {
                 leader_template: leader.map(|pod| template(leader_labels(context, half), pod)),
@@ -98,8 +98,8 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     draft.add(context, set)
 }
 
-/// The account of the pods: the one that the leader names, or else the workers, or a managed one. A routing sidecar among
-/// them needs rights.
+/// Returns the account of the pods: the one that the leader names, else the one that the workers name, else a managed
+/// account. If one of the pods has a routing sidecar, the account also gets its rights.
 fn account(context: &Context, half: &Half, draft: &mut Draft) -> Result<ServiceAccount, String> {
     let workload = half.spec;
     let pods = || workload.template.iter().chain(&workload.worker).map(Box::as_ref);
@@ -122,7 +122,7 @@ fn propagate(context: &Context, target: &mut ObjectMeta) {
     metadata::propagate_annotations(context, &[LEADER_WORKER_SET_PREFIX], target);
 }
 
-/// Only the pods that requests go to are endpoints: the leaders, where there are any.
+/// The labels of leaders. Only the pods that receive requests are endpoints: the leaders, if the group has them.
 fn leader_labels(context: &Context, half: &Half) -> Map {
     let name = if half.prefill { component::WORKLOAD_LEADER_PREFILL } else { component::WORKLOAD_LEADER };
     endpoint(labels::of(name, context.name), half.role)

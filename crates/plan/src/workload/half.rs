@@ -1,4 +1,4 @@
-//! The two halves of a workload: the one that decodes, or does everything, and the one that only prefills.
+//! The two halves of a workload. The main half decodes, or does everything; the other half only prefills.
 
 use longboat_api::{
     conditions::types,
@@ -16,7 +16,7 @@ use crate::{
 pub(crate) struct Half<'a> {
     pub(crate) spec: &'a WorkloadSpec,
     pub(crate) prefill: bool,
-    /// What its pods do for the picker.
+    /// The role of its pods, for the picker.
     pub(crate) role: &'static str,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Half<'a> {
         spec.prefill.as_ref().map(|spec| Self { spec, prefill: true, role: role::PREFILL })
     }
 
-    /// All that the service has.
+    /// All halves of the service.
     pub(crate) fn all(spec: &'a LLMInferenceServiceSpec) -> impl Iterator<Item = Self> {
         std::iter::once(Self::main(spec)).chain(Self::prefill(spec))
     }
@@ -49,7 +49,7 @@ impl<'a> Half<'a> {
         if self.prefill { names::prefill_group(service) } else { names::workload_group(service) }
     }
 
-    /// The condition that says whether it serves.
+    /// The condition that reports whether the half serves.
     pub(crate) fn condition(&self) -> &'static str {
         match (self.prefill, self.is_group()) {
             (false, false) => types::MAIN_WORKLOAD_READY,
@@ -59,12 +59,12 @@ impl<'a> Half<'a> {
         }
     }
 
-    /// The field that describes it.
+    /// The field that describes the half.
     pub(crate) fn field(&self) -> &'static str {
         if self.prefill { "spec.prefill" } else { "spec" }
     }
 
-    /// Its name in messages.
+    /// The name of the half in messages.
     pub(crate) fn label(&self) -> &'static str {
         if self.prefill { "prefill" } else { "main" }
     }
@@ -74,15 +74,15 @@ impl<'a> Half<'a> {
         if self.prefill { names::prefill(service) } else { names::workload(service) }
     }
 
-    /// The labels of its Deployment: [`Self::identity`], and what its pods do.
+    /// The labels of the half's Deployment: [`Self::identity`], and the role of its pods.
     pub(crate) fn deployment_labels(&self, service: &str) -> Map {
         let mut labels = self.identity(service);
         labels.insert(ROLE.into(), self.role.into());
         labels
     }
 
-    /// The labels that identify the pods of its Deployment, as long as they live. What they do is not part of it: that
-    /// changes when prefill comes and goes, and a selector cannot.
+    /// The labels that identify the pods of the half's Deployment for their lifetime. The role is not among them: it changes
+    /// when prefill is added or removed, and a selector is immutable.
     pub(crate) fn identity(&self, service: &str) -> Map {
         let name = if self.prefill { component::WORKLOAD_PREFILL } else { component::WORKLOAD };
         let mut labels = labels::of(name, service);
@@ -90,7 +90,7 @@ impl<'a> Half<'a> {
         labels
     }
 
-    /// Who it is in traces.
+    /// The name of the half in traces.
     pub(crate) fn traced_as(&self) -> &'static str {
         if self.prefill { "inference-server-prefill" } else { "inference-server-decode" }
     }

@@ -1,4 +1,5 @@
-//! From single pods to groups of pods and back, without a break: what serves is removed when its successor serves.
+//! Switches from single pods to groups of pods and back without an interruption: the old workload is removed when the new one
+//! serves.
 
 use longboat_api::labels::COMPONENT;
 
@@ -11,8 +12,8 @@ use crate::{
     status::workload::{is_available, is_group_available},
 };
 
-/// Takes out of what is to be removed the workload that serves while the one that replaces it does not yet, with the
-/// account and rights that its pods use. The reference removes it at once.
+/// Removes from the list of removals the workload that still serves because its successor does not serve yet, with the
+/// account and rights of its pods. The reference deletes that workload at once.
 pub(crate) fn spare(context: &Context, remove: &mut Vec<ObjectRef>) {
     if context.stopped() {
         return;
@@ -29,7 +30,7 @@ pub(crate) fn spare(context: &Context, remove: &mut Vec<ObjectRef>) {
     remove.retain(|object| !needed(object));
 }
 
-/// The workload of the other kind, if it is the one that serves.
+/// Returns the workload of the other kind, if only that one serves.
 fn serving_predecessor(context: &Context, half: &Half) -> Option<ObjectRef> {
     let deployment = context.snapshot.deployments.get(context.namespace, &half.deployment_name(context.name));
     let group = context.snapshot.leader_worker_sets.get(context.namespace, &half.group_name(context.name));
@@ -43,7 +44,7 @@ fn serving_predecessor(context: &Context, half: &Half) -> Option<ObjectRef> {
     }
 }
 
-/// Whether an account or right is for model servers, and not for the picker.
+/// Whether an account, role or binding is for model servers, and not for the picker.
 fn is_of_workload(context: &Context, object: &ObjectRef) -> bool {
     fn labelled<K: Child>(context: &Context, object: &ObjectRef) -> bool {
         let live = K::observed(context.snapshot).get(&object.namespace, &object.name);

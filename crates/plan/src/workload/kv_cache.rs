@@ -1,4 +1,4 @@
-//! Volumes for the tiers to which the KV cache moves. Main memory is the preset's affair.
+//! Volumes for the tiers to which KV cache is offloaded. The presets handle main memory.
 
 use k8s_openapi::{
     api::core::v1::{
@@ -13,10 +13,10 @@ use super::storage::{MAIN, container_mut};
 
 const STORAGE: &str = "ephemeral-storage";
 
-/// Mounts a volume for each tier, and asks for the scratch space that tiers take from the node.
+/// Mounts a volume for each tier, and requests the ephemeral storage that tiers use on the node.
 ///
 /// # Errors
-/// When sizes cannot be added up.
+/// If sizes cannot be added.
 pub(super) fn attach(workload: &WorkloadSpec, pod: &mut PodSpec) -> Result<(), String> {
     let Some(offloading) = &workload.kv_cache_offloading else { return Ok(()) };
     for (position, tier) in offloading.secondary.iter().enumerate() {
@@ -48,13 +48,13 @@ pub(super) fn attach(workload: &WorkloadSpec, pod: &mut PodSpec) -> Result<(), S
     Ok(())
 }
 
-/// Two amounts as one.
+/// Adds two quantities. Returns `None` if one does not parse or the sum overflows.
 fn sum(a: &str, b: &str) -> Option<String> {
     let sum = longboat_quantity::Quantity::parse(a)? + longboat_quantity::Quantity::parse(b)?;
     Some(sum?.to_string())
 }
 
-/// The volume of a tier, and the folder in it; none for a tier that says nothing.
+/// The volume of a tier, and the folder in it. Returns `None` for an empty tier.
 fn volume(tier: &FileSystemTier, name: &str) -> Option<(Volume, Option<String>)> {
     let volume = Volume { name: name.to_owned(), ..Volume::default() };
     if let Some(empty) = &tier.empty_dir {

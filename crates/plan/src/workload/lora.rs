@@ -1,4 +1,4 @@
-//! LoRA adapters: the arguments that name them to the server, and the claims that hold them.
+//! LoRA adapters: the arguments that name them to the server, and the volumes that hold them.
 
 use k8s_openapi::api::core::v1::{
     Container, PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount,
@@ -10,12 +10,12 @@ use super::storage::{MAIN, add_mount, add_volume, container_mut};
 use crate::context::Context;
 
 const MODULES: &str = "--lora-modules";
-/// Where users put arguments that the presets do not have.
+/// The variable with additional server arguments of the user.
 const ADDITIONAL_ARGS: &str = "VLLM_ADDITIONAL_ARGS";
-/// Longest name of a volume.
+/// The longest name of a volume.
 const MAX_NAME: usize = 63;
 
-/// Mounts the adapters that lie on claims.
+/// Mounts the adapters that are on persistent volume claims.
 pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter]) {
     for adapter in adapters.iter().filter(|adapter| adapter.source == AdapterSource::Claim) {
         let location = adapter.uri.split_once("://").map_or("", |(_, rest)| rest);
@@ -35,7 +35,7 @@ pub(super) fn mount_claims(pod: &mut PodSpec, adapters: &[Adapter]) {
     }
 }
 
-/// The volume of an adapter. Names that no volume can have are hashed, which keeps them apart.
+/// The volume name for an adapter. Names that are invalid for a volume are replaced by their hash, which keeps them distinct.
 fn volume_name(adapter: &str) -> String {
     const PREFIX: &str = "lora-pvc-";
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -43,7 +43,7 @@ fn volume_name(adapter: &str) -> String {
     if valid || PREFIX.len() + adapter.len() > MAX_NAME && adapter.chars().all(plain) {
         return child_name(PREFIX, adapter);
     }
-    // A parent too long to be kept whole is what makes the hash.
+    // `child_name` only hashes a parent that is too long, so the name is padded.
     let hashed = child_name(&format!("{adapter:/<64}"), "");
     let hash: String = hashed.chars().skip(hashed.len() - 32).collect();
     format!("{PREFIX}{hash}")
@@ -63,7 +63,7 @@ pub(super) fn enable(context: &Context, main: &mut Container, adapters: &[Adapte
     args.push(MODULES.to_owned());
     for adapter in adapters {
         for name in [adapter.name.clone(), context.published_name(&adapter.name)] {
-            // The presets pass arguments through a shell once more, which takes the single quotes off.
+            // The presets run arguments through a shell once more, which removes the single quotes.
             let module = format!(
                 "{{\"name\":{},\"path\":{}}}",
                 serde_json::Value::from(name),

@@ -1,4 +1,4 @@
-//! Which labels and annotations travel from the service to its pods.
+//! The labels and annotations that are copied from the service to its pods.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::{annotations, labels};
@@ -12,12 +12,12 @@ pub(super) fn propagate_from_service(context: &Context, target: &mut ObjectMeta)
     copy(metadata.annotations.as_ref(), &annotations::PROPAGATED_PREFIXES, &mut target.annotations);
 }
 
-/// Copies annotations of the service whose keys begin in a certain way.
+/// Copies annotations of the service whose keys start with one of these prefixes.
 pub(super) fn propagate_annotations(context: &Context, prefixes: &[&str], target: &mut ObjectMeta) {
     copy(context.service.metadata.annotations.as_ref(), prefixes, &mut target.annotations);
 }
 
-/// Copies what the workload's spec asks for onto its pods.
+/// Copies the labels and annotations of the workload's spec to its pods.
 pub(super) fn propagate_from_spec(labels: &Map, annotations: &Map, target: &mut ObjectMeta) {
     if !labels.is_empty() {
         target.labels.get_or_insert_default().extend(labels.clone());
@@ -28,7 +28,8 @@ pub(super) fn propagate_from_spec(labels: &Map, annotations: &Map, target: &mut 
     }
 }
 
-/// The mark by which presets say that they understand routing by model name is for the route, not for pods.
+/// Removes the annotation by which presets declare that they support routing by model name. It is for the route, not for
+/// pods.
 pub(super) fn without_routing_mark(annotations: &Map) -> Map {
     annotations
         .iter()

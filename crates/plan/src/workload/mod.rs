@@ -26,7 +26,7 @@ pub use tls_secret::CertificateRequest;
 
 use crate::{context::Context, draft::Draft, problem::Problem};
 
-/// Plans the workload in the order in which it is written; what was planned before a problem stays planned.
+/// Plans the workload in the order in which it is written. Children that were planned before a problem stay planned.
 pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> {
     if let Some(bundle) = storage::ca_bundle_copy(context).map_err(Problem::certificates)? {
         draft.children.config_maps.push(bundle);
@@ -45,7 +45,7 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
             deployment::plan(context, &half, draft).map_err(Problem::single_node)
         };
         match planned {
-            // Without prefill apart, the other half does it all.
+            // If prefill cannot be planned, the main half still serves everything.
             Err(error) if half.prefill => problem = Some(error),
             planned => planned?,
         }

@@ -1,4 +1,4 @@
-//! What every model server's pod gets, whatever it is part of: devices, the model and its adapters, cache tiers, tracing.
+//! What every model server's pod gets in any topology: devices, the model and its adapters, cache tiers, tracing.
 
 use k8s_openapi::api::core::v1::{PodSpec, ServiceAccount};
 

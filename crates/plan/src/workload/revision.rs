@@ -1,5 +1,5 @@
-//! Which prefill and decode pods can exchange KV cache: a label with a digest of what both must agree about. Opt-in, since a
-//! label more is another template, and so other pods.
+//! A label that shows which prefill and decode pods can exchange KV cache: a hash of the settings that both must agree on. It
+//! is opt-in, because an additional label changes the pod template and so replaces the pods.
 
 use k8s_openapi::{
     api::core::v1::{Container, PodSpec},
@@ -10,7 +10,7 @@ use longboat_api::{labels::KV_REVISION, pairing};
 use super::{account, half::Half, storage};
 use crate::{context::Context, sum::Sum};
 
-/// Arguments that say how a cache is laid out and how it gets from one engine to another: those of engines, and those of
+/// Arguments that determine the layout of a KV cache and its transfer between engines. They are arguments of engines and of
 /// the routing sidecar.
 const AGREED: [&str; 16] = [
     "attention-backend",
@@ -31,27 +31,27 @@ const AGREED: [&str; 16] = [
     "tokenizer",
 ];
 
-/// The same in short.
+/// Short forms of such arguments.
 const SHORT: [&str; 3] = ["-tp", "-pp", "-dp"];
 
-/// Variables that say so.
+/// Environment variables with the same effect.
 const VARIABLES: [&str; 3] = ["VLLM_KV_CACHE_LAYOUT", "VLLM_MOONCAKE_BOOTSTRAP_PORT", "PYTHONHASHSEED"];
 
-/// Whether pods of different revisions are to be kept apart: the service's annotation says so, or else the platform. A word
-/// that is not known stands for none: admission refuses it.
+/// Whether pods of different revisions are kept apart: as the service's annotation says, or else the platform. An unknown
+/// word counts as unset, because admission refuses it.
 pub(crate) fn is_wanted(context: &Context) -> bool {
     let own = pairing::of_annotations(context.service.metadata.annotations.as_ref()).ok().flatten();
     context.spec.prefill.is_some() && own.unwrap_or(context.snapshot.platform.kv_pairing)
 }
 
-/// Labels the pods of a template.
+/// Adds the label to the pods of a template.
 pub(super) fn mark_pods(context: &Context, pods: &mut ObjectMeta) {
     if is_wanted(context) {
         pods.labels.get_or_insert_default().insert(KV_REVISION.into(), of(context));
     }
 }
 
-/// The revision of both halves: what changes in one of them concerns the other.
+/// The revision, which is a hash of both halves: a change of one half concerns the other.
 pub(crate) fn of(context: &Context) -> String {
     let mut sum = Sum::default();
     sum.add(&context.spec.model.uri.to_string());
@@ -70,7 +70,7 @@ pub(crate) fn of(context: &Context) -> String {
     sum.end()
 }
 
-/// The engine, and the sidecar before it.
+/// The container of the engine, and the routing sidecar.
 fn engines(pod: &PodSpec) -> impl Iterator<Item = &Container> {
     let all = pod.containers.iter().chain(pod.init_containers.iter().flatten());
     all.filter(|container| container.name == storage::MAIN || container.name == account::ROUTING_SIDECAR)
@@ -87,7 +87,7 @@ fn add(sum: &mut Sum, container: &Container) {
         if VARIABLES.contains(&variable.name.as_str()) {
             found.push(format!("{}={value}", variable.name));
         }
-        // Such as VLLM_ADDITIONAL_ARGS, which scripts append.
+        // For variables such as VLLM_ADDITIONAL_ARGS, which scripts append to the command line.
         found.extend(agreed(value));
     }
     found.sort_unstable();
@@ -96,7 +96,7 @@ fn add(sum: &mut Sum, container: &Container) {
     }
 }
 
-/// The arguments in a command line, or a script, that both sides must agree about, with their values.
+/// Returns the arguments in a command line or script that both sides must agree on, with their values.
 fn agreed(text: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "\\").collect();
     let is_agreed = |word: &str| {

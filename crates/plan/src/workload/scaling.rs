@@ -1,4 +1,4 @@
-//! What scales a half of the workload: a HorizontalPodAutoscaler, or a ScaledObject of KEDA.
+//! Scales a half of the workload by a HorizontalPodAutoscaler, or by a ScaledObject of KEDA.
 
 use k8s_openapi::{
     api::autoscaling::v2::{
@@ -28,21 +28,21 @@ use crate::{
     labels, names, owner,
 };
 
-/// Names the accelerator of a variant, as a label of workloads and of what scales them.
+/// A label with the name of a variant's accelerator, on workloads and their autoscalers.
 const ACCELERATOR: &str = "inference.optimization/acceleratorName";
 const MANAGED: &str = "llm-d.ai/managed";
 const MODEL_ID: &str = "llm-d.ai/model-id";
 const VARIANT_COST: &str = "llm-d.ai/variant-cost";
-/// What the Workload Variant Autoscaler wants.
+/// The metric with the number of replicas that the Workload Variant Autoscaler wants.
 const DESIRED: &str = "wva_desired_replicas";
 
-/// Why a half cannot be scaled as it asks, although everything else of it can be made.
+/// Why a half cannot be scaled as requested. Everything else of the half can be created.
 pub(crate) struct Obstacle {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-/// What keeps a half from being scaled, if something does.
+/// Returns what prevents a half from being scaled, if something does.
 pub(crate) fn obstacle(context: &Context, half: &Half) -> Option<Obstacle> {
     let scaling = half.spec.scaling.as_ref()?;
     let by_wva = scaling.wva.as_ref().is_some_and(|wva| wva.keda.is_some());
@@ -75,7 +75,7 @@ pub(crate) fn obstacle(context: &Context, half: &Half) -> Option<Obstacle> {
     Some(Obstacle { reason: RECONCILE_SCALING_ERROR, message })
 }
 
-/// Adds what scales the half, unless something keeps it from being scaled: the condition says so then.
+/// Adds the autoscaler of the half, unless an obstacle prevents it. The condition reports the obstacle.
 pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<(), String> {
     let Some(scaling) = &half.spec.scaling else { return Ok(()) };
     if let Some(obstacle) = obstacle(context, half) {
@@ -109,7 +109,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     }
 }
 
-/// What is scaled: API version, kind and name.
+/// The object to scale: API version, kind and name.
 fn target(context: &Context, half: &Half) -> [String; 3] {
     if half.is_group() {
         ["leaderworkerset.x-k8s.io/v1".into(), "LeaderWorkerSet".into(), half.group_name(context.name)]
@@ -118,12 +118,12 @@ fn target(context: &Context, half: &Half) -> [String; 3] {
     }
 }
 
-/// The labels and annotations by which the Workload Variant Autoscaler finds what it scales.
+/// The labels and annotations by which the Workload Variant Autoscaler finds its objects.
 pub(crate) fn variant_keys() -> impl Iterator<Item = &'static str> {
     [ACCELERATOR, MANAGED, MODEL_ID, VARIANT_COST].into_iter()
 }
 
-/// Metadata by which the Workload Variant Autoscaler finds what it scales.
+/// Metadata for an object of the Workload Variant Autoscaler.
 fn variant(context: &Context, half: &Half, wva: &WvaSpec, name: String) -> ObjectMeta {
     let accelerator = half.spec.labels.get(ACCELERATOR).filter(|name| !name.is_empty());
     let mut own_labels = labels::of(component::WORKLOAD, context.name);
@@ -203,7 +203,7 @@ fn scaled_object(
     }
 }
 
-/// The trigger that reads from Prometheus what the Workload Variant Autoscaler wants.
+/// The trigger that reads from Prometheus how many replicas the Workload Variant Autoscaler wants.
 fn desired_replicas(context: &Context, name: &str) -> KedaTrigger {
     let settings = context.snapshot.platform.autoscaling.clone().unwrap_or_default().prometheus;
     let query = format!("{DESIRED}{{variant_name=\"{name}\",exported_namespace=\"{}\"}}", context.namespace);

@@ -1,18 +1,18 @@
-//! What the profile "restricted" of Pod Security asks of pods.
+//! What the profile "restricted" of Pod Security requires of pods.
 
 use k8s_openapi::api::core::v1::{Capabilities, Container, PodSpec, SeccompProfile, SecurityContext};
 use longboat_compose::platform::PodSecurity;
 
 use crate::context::Context;
 
-/// The one capability that the profile lets containers add.
+/// The only capability that the profile allows containers to add.
 const ALLOWED: &str = "NET_BIND_SERVICE";
 
-/// Gives a container that the controller adds to a pod no rights that it does not need.
+/// Limits the rights of a container that the controller adds to a pod to those that it needs.
 ///
-/// `non_root`: whether its image runs as a user other than root. A pod whose own context asks for root decides for itself.
-/// `live`: the pod that runs now. One that was made without these settings keeps running without them: an upgrade restarts no
-/// pods.
+/// `non_root`: whether the image runs as a user other than root. If the pod's own security context asks for root, it stays
+/// root. `live`: the pod that runs now. If it was created without these settings, it keeps running without them, because an
+/// upgrade must not restart pods.
 pub(super) fn confine(container: &mut Container, pod: &PodSpec, non_root: bool, live: Option<&PodSpec>) {
     let runs_without = |live: &PodSpec| {
         let all = live.init_containers.iter().flatten().chain(&live.containers);
@@ -29,7 +29,7 @@ pub(super) fn confine(container: &mut Container, pod: &PodSpec, non_root: bool, 
         .as_ref()
         .is_some_and(|context| context.run_as_user == Some(0) || context.run_as_non_root == Some(false));
     let context = container.security_context.get_or_insert_default();
-    // Whoever describes the rights of this container knows why.
+    // A user who sets the rights of this container decides about them.
     if context.privileged == Some(true) || context.capabilities.is_some() {
         return;
     }
@@ -41,7 +41,7 @@ pub(super) fn confine(container: &mut Container, pod: &PodSpec, non_root: bool, 
     }
 }
 
-/// Brings all containers of a pod to the profile, where the platform asks for it.
+/// Makes all containers of a pod comply with the profile, if the platform asks for that.
 pub(crate) fn restrict(context: &Context, pod: &mut PodSpec) {
     if context.snapshot.platform.pod_security != PodSecurity::Restricted {
         return;
@@ -68,7 +68,7 @@ pub(crate) fn restrict(context: &Context, pod: &mut PodSpec) {
     }
 }
 
-/// Not as root: the image's user, or the one that is named.
+/// Runs the container as a user other than root: the image's user, or the named one.
 fn as_somebody_else(context: &mut SecurityContext) {
     context.run_as_non_root = Some(true);
     context.run_as_user = context.run_as_user.filter(|user| *user != 0);

@@ -9,10 +9,10 @@ use longboat_api::labels::component;
 use super::metadata;
 use crate::{context::Context, labels, names, owner};
 
-/// What the presets' servers, or the sidecars before them, listen on.
+/// The port on which the presets' servers listen, or the sidecars before them.
 pub(crate) const PORT: i32 = 8000;
 
-/// One port, named for the protocol that is spoken on it.
+/// Plans the Service. Its only port is named for the protocol that the pods speak.
 pub(super) fn plan(context: &Context) -> Service {
     let workload = &context.spec.workload;
     let mut own_labels = labels::of(component::WORKLOAD, context.name);

@@ -1,6 +1,6 @@
-//! The secret with the certificate that model server and scheduler present.
+//! The secret with the certificate of the model server and the scheduler.
 //!
-//! Keys need randomness, so planning only says which certificate is wanted and why; the controller issues it and hands it in.
+//! Keys need randomness, so planning only says which certificate is wanted and why. The controller issues it and fills it in.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -17,27 +17,27 @@ use crate::{context::Context, labels, names, owner, scheduler};
 const DAYS_PER_YEAR: i64 = 365;
 /// How long an issued certificate is valid.
 const VALID_DAYS: u32 = 12 * 365;
-/// When it is replaced: two years before a decade is over.
+/// The age at which a certificate is replaced: two years before a decade is over.
 const REPLACE_AFTER: SignedDuration = SignedDuration::from_hours(8 * DAYS_PER_YEAR * 24);
 
-/// A certificate that the shell has to issue before the planned secret can be written.
+/// A certificate that the controller must issue before it can write the planned secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateRequest {
-    /// Name of the planned secret that gets it.
+    /// The name of the planned secret.
     pub secret: String,
-    /// Organization of the subject, and common name for issuers that want one.
+    /// The organization of the subject. Also its common name, for issuers that need one.
     pub organization: &'static str,
     /// Names the certificate must cover, sorted.
     pub dns_names: Vec<String>,
     /// Addresses the certificate must cover, sorted.
     pub addresses: Vec<IpAddr>,
-    /// Days from now for which it is valid.
+    /// For how many days from now it is valid.
     pub valid_days: u32,
-    /// Why the live one will not do.
+    /// Why the live certificate must be replaced.
     pub reason: String,
 }
 
-/// The secret, and the request for its content unless the live content will do.
+/// Returns the secret, and a request for its content unless the live content is still valid.
 pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
     let name = names::tls_secret(context.name);
     let live = context.snapshot.secrets.get(context.namespace, &name);
@@ -76,7 +76,7 @@ pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
 }
 
 impl CertificateRequest {
-    /// Whether it is this planned secret that gets the certificate.
+    /// Whether this planned secret gets the certificate.
     pub fn is_for(&self, secret: &Secret) -> bool {
         secret.metadata.name.as_deref() == Some(self.secret.as_str())
     }
@@ -132,8 +132,8 @@ fn dns_names(context: &Context) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// Loopback, and the addresses of the service's pods and Services except the scheduler's pods. Pending pods have none,
-/// and headless Services have `None`: neither can be in a certificate.
+/// Loopback, and the addresses of the service's Services and pods except the scheduler's pods. Pending pods have no address
+/// and headless Services have `None`, so the certificate cannot contain them.
 fn addresses(context: &Context) -> Vec<IpAddr> {
     let snapshot = context.snapshot;
     let ours = |labels: Option<&labels::Map>| {
@@ -147,7 +147,8 @@ fn addresses(context: &Context) -> Vec<IpAddr> {
         let several = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
         status.pod_ip.as_deref().into_iter().chain(several)
     });
-    // Its own, and those that no service controls: the others are kept as text, which need not be read.
+    // Reads the service's own Services and those without a controller. The others are stored as text, and need not be
+    // decoded.
     let services = snapshot
         .services
         .controlled(context.namespace, context.uid)

@@ -1,4 +1,5 @@
-//! Values of any type to YAML, without a tree in between: a thousand services have ten thousand children.
+//! Serializes values of any type as YAML without an intermediate tree, because a thousand services have ten thousand
+//! children.
 
 use std::{
     fmt::{self, Write as _},
@@ -16,7 +17,7 @@ use super::{
     text::{Position, Writer, format_number},
 };
 
-/// A value that has no place in a document of this kind: an enum with content, a key that is no string.
+/// A value that this YAML cannot represent: an enum with data, or a key that is not a string.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot be written as YAML: {0}")]
 pub struct NotYaml(String);
@@ -27,7 +28,7 @@ impl ser::Error for NotYaml {
     }
 }
 
-/// Writes a document; of an object, what says nothing is left out.
+/// Writes a document. If it is an object, leaves out null and empty members as [`Omit`] says.
 pub(super) fn document<T: Serialize + ?Sized>(value: &T, is_object: bool) -> Result<String, NotYaml> {
     let mut emitter = Emitter::default();
     let omit = if is_object { Omit::Object } else { Omit::Nothing };
@@ -38,11 +39,11 @@ pub(super) fn document<T: Serialize + ?Sized>(value: &T, is_object: bool) -> Res
 #[derive(Default)]
 struct Emitter {
     writer: Writer,
-    /// The texts of the keys of the mappings that are open.
+    /// The keys of the open mappings, one after the other.
     keys: String,
-    /// The entries of the mappings that are open.
+    /// The entries of the open mappings.
     entries: Vec<Entry>,
-    /// What the last value was.
+    /// The kind of the last value.
     last: Kind,
 }
 
@@ -51,11 +52,11 @@ struct Emitter {
 struct Entry {
     /// Where its key starts in the output.
     start: usize,
-    /// Its key among the keys.
+    /// The range of its key in the keys.
     key: Range<usize>,
 }
 
-/// What decides whether a member is left out.
+/// The kind of a value, which decides whether its member is left out.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Kind {
     #[default]
@@ -68,20 +69,20 @@ enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Omit {
     Nothing,
-    /// Null ones, of an object.
+    /// Null members, in an object.
     Object,
-    /// Null and empty ones, of metadata.
+    /// Null and empty members, in metadata.
     Metadata,
 }
 
-/// What stands before a value.
+/// What precedes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     /// Nothing.
     Document,
-    /// The colon of a key at the indentation.
+    /// The colon of a key.
     Member,
-    /// The dash of an item at the indentation.
+    /// The dash of an item.
     Item,
 }
 
@@ -110,7 +111,7 @@ impl<'w> Node<'w> {
         self.scalar(Kind::Other, |writer, _| writer.text(text));
     }
 
-    /// A sequence or mapping whose entries are at an indentation.
+    /// Starts a sequence or mapping whose entries are at this indentation.
     fn collection(self, indent: usize) -> Collection<'w> {
         let before = self.emitter.writer.out.len();
         let Self { emitter, at, omit, .. } = self;
@@ -285,11 +286,11 @@ struct Collection<'w> {
     indent: usize,
     /// Entries so far.
     count: usize,
-    /// Where it begins in the output,
+    /// The length of the output when the collection began,
     before: usize,
-    /// among the keys,
+    /// the length of the keys,
     key: usize,
-    /// and among the entries.
+    /// and the number of entries.
     entry: usize,
 }
 
@@ -318,7 +319,7 @@ impl Collection<'_> {
         })
     }
 
-    /// Starts an entry whose key is the last among the keys.
+    /// Starts an entry whose key begins at `from` in the keys and is their last.
     fn key(&mut self, from: usize) {
         self.open();
         let Emitter { writer, keys, entries, .. } = &mut *self.emitter;
@@ -347,12 +348,12 @@ impl Collection<'_> {
         Ok(())
     }
 
-    /// Takes the last entry back, as if it had not been there.
+    /// Removes the last entry and its output.
     fn take_back(&mut self, entry: &Entry) {
         let Emitter { writer, keys, entries, .. } = &mut *self.emitter;
         self.count -= 1;
         if self.count == 0 {
-            // What leads to the first entry stays, for the next one.
+            // The output before the first entry stays, for the next entry.
             writer.out.truncate(entry.start);
             writer.column = self.indent;
         } else {
@@ -363,7 +364,7 @@ impl Collection<'_> {
         entries.pop();
     }
 
-    /// Ends the collection; `empty` stands for it where it has no entries.
+    /// Ends the collection. Writes `empty` if it has no entries.
     fn close(self, empty: &str) {
         let Self { emitter, at, indent, count, before, key, entry, .. } = self;
         if count > 0 {
@@ -371,7 +372,7 @@ impl Collection<'_> {
             emitter.last = Kind::Other;
         } else {
             let writer = &mut emitter.writer;
-            // Entries that were taken back may have left the beginning of a line.
+            // Removed entries may have left the beginning of a line.
             writer.out.truncate(before);
             if at == At::Member {
                 writer.put(' ');
@@ -388,7 +389,7 @@ impl Collection<'_> {
 // === impl Emitter ===
 
 impl Emitter {
-    /// Sorts the entries of the mapping whose first entry is `first`. Types have their members in order nearly always.
+    /// Sorts the entries of the mapping whose first entry is `first`. Usually the members of a type are already in order.
     fn sort(&mut self, first: usize, indent: usize) {
         let entries = &self.entries[first..];
         let key = |entry: &Entry| &self.keys[entry.key.clone()];

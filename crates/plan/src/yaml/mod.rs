@@ -1,9 +1,9 @@
 //! Writes YAML byte for byte as the reference writes the picker's configuration, which is how kubectl prints too.
 //!
-//! The text is an argument of the picker's container, and pod specs are compared exactly: another layout of the same
-//! configuration would restart every picker once when a cluster is taken over. Hence the details:
-//! block style, keys in natural order (`s2` before `s10`), sequences not indented below their key, plain scalars folded
-//! after column 80, strings that would read as another type double-quoted, others single-quoted only where needed.
+//! The text is an argument of the picker's container, and pod specs must be equal. Another layout of the same configuration
+//! would restart every picker when Longboat takes over a cluster. Hence the details: block style, keys in natural order (`s2`
+//! before `s10`), sequences not indented below their key, plain scalars folded after column 80, double quotes for strings
+//! that would read as another type, single quotes only if they are needed.
 
 mod emit;
 mod order;
@@ -16,15 +16,15 @@ pub use emit::NotYaml;
 
 /// Renders a JSON value as a YAML document that ends with a newline.
 pub fn to_yaml(value: &Value) -> String {
-    // A JSON value has none of the shapes that are refused.
+    // A JSON value has no keys or enums that could be refused.
     emit::document(value, false).unwrap_or_default()
 }
 
-/// Renders a Kubernetes object as a YAML document that ends with a newline. What says nothing is left out: members
-/// that are null, and members of the metadata that are null or empty.
+/// Renders a Kubernetes object as a YAML document that ends with a newline. Leaves out null members, and in metadata also
+/// empty members.
 ///
 /// # Errors
-/// [`NotYaml`] for types that no Kubernetes object is made of.
+/// [`NotYaml`] for types that no Kubernetes object has.
 pub fn object<T: Serialize>(object: &T) -> Result<String, NotYaml> {
     emit::document(object, true)
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// Runs of digits compare as numbers, letters after everything else.
+/// Compares two keys. Runs of digits compare as numbers, and letters come after everything else.
 pub(super) fn natural(a: &str, b: &str) -> Ordering {
     let shared: usize =
         a.chars().zip(b.chars()).take_while(|(left, right)| left == right).map(|(c, _)| c.len_utf8()).sum();
@@ -16,7 +16,7 @@ pub(super) fn natural(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // A digit that differs deep inside a number: both numbers share the digits before it.
+    // The keys differ within a number: both numbers share the digits before that position.
     let shared_nonzero = (l == '0' || r == '0')
         && a[..shared].bytes().rev().take_while(u8::is_ascii_digit).any(|digit| digit != b'0');
     let number = |text: &str| {

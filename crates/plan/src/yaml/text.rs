@@ -1,4 +1,4 @@
-//! Scalars: which style a string needs, and where it is folded.
+//! Scalars: the style of a string, and where its lines are folded.
 
 use std::{borrow::Cow, fmt::Write as _, iter};
 
@@ -7,7 +7,7 @@ use serde_json::Number;
 /// A line is folded at the first single space after this column.
 const FOLD_AFTER: usize = 80;
 
-/// What was written so far.
+/// The output so far.
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) out: String,
@@ -43,7 +43,7 @@ impl Writer {
         self.spaces(indent);
     }
 
-    /// A string; what continues on another line is indented.
+    /// Writes a string. Continuation lines are indented.
     pub(super) fn string(&mut self, text: &str, indent: usize, place: Position) {
         if is_word(text) {
             return self.text(text);
@@ -68,9 +68,9 @@ impl Writer {
         }
     }
 
-    /// Plain text, or the inside of single quotes, in which a quote is doubled.
+    /// Writes plain text, or the content of a single-quoted string, in which quotes are doubled.
     fn folded(&mut self, text: &str, indent: usize, place: Position, quote: &str) {
-        // Most strings are short words: nothing in them asks for a decision.
+        // Most strings are short words without a space or quote.
         if !text.contains([' ', '\'']) {
             return self.text(text);
         }
@@ -151,7 +151,7 @@ impl Writer {
         self.put('"');
     }
 
-    /// `|`, with the marks for leading blanks and for the line breaks at the end.
+    /// Writes a block scalar: `|` with the indicators for leading blanks and for trailing line breaks.
     fn literal(&mut self, text: &str, indent: usize) {
         self.put('|');
         if text.starts_with([' ', '\n']) {
@@ -173,14 +173,14 @@ impl Writer {
     }
 }
 
-/// What a string is.
+/// The place of a string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Position {
     Key,
     Value,
 }
 
-/// Which ways of writing a string are open to it in block context.
+/// The styles in which a string may be written in block context.
 struct Shape {
     plain: bool,
     single: bool,
@@ -197,12 +197,12 @@ impl Shape {
         if text.starts_with("---") || text.starts_with("...") {
             shape.plain = false;
         }
-        // The ends of the text count as blank.
+        // The start and the end of the text count as blank.
         let is_blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
         let (mut first, mut after_blank) = (true, true);
         let mut rest = text;
         loop {
-            // Scripts are long, and most of them is letters.
+            // Most characters of a long script are letters, which need no closer look.
             let plain = rest.bytes().take_while(|byte| decides_nothing(*byte)).count();
             if plain > 0 {
                 (first, after_blank) = (false, false);
@@ -248,7 +248,7 @@ impl Shape {
     }
 }
 
-/// Whether a byte is a character that may stand anywhere in a plain scalar.
+/// Whether this byte may stand anywhere in a plain scalar.
 fn decides_nothing(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
@@ -257,7 +257,8 @@ fn decides_nothing(byte: u8) -> bool {
         )
 }
 
-/// Whether a text is made of what never needs quotes: most keys and values are, and are written without a closer look.
+/// Whether a text has only characters that never need quotes. Most keys and values do, so they are written without a closer
+/// look.
 fn is_word(text: &str) -> bool {
     let harmless = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/');
     text.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -271,7 +272,7 @@ fn is_printable(character: char) -> bool {
         || character == '\u{85}'
 }
 
-/// Whether a text without quotes would read as null, a truth value or a special number.
+/// Whether a text without quotes would read as null, a boolean or a special number.
 fn is_keyword(text: &str) -> bool {
     matches!(
         text,
@@ -317,7 +318,7 @@ fn is_keyword(text: &str) -> bool {
 }
 
 fn reads_as_another_type(text: &str) -> bool {
-    // What is not a keyword starts with a digit, or with what may stand before one.
+    // A number or date starts with a digit, or with a character that may precede one.
     let may_be_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | '_');
     is_keyword(text)
         || text == "<<"
@@ -350,7 +351,7 @@ fn is_number(text: &str) -> bool {
     mantissa_fits && exponent_fits
 }
 
-/// `2026-1-2`, alone or followed by a time.
+/// Whether a text is a date such as `2026-1-2`, alone or followed by a time.
 fn is_date(text: &str) -> bool {
     let mut parts = text.splitn(3, '-');
     let (Some(year), Some(month), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
@@ -371,7 +372,7 @@ fn is_date(text: &str) -> bool {
             .is_none_or(|time| time.split(':').count() == 3 && time.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// `1:30`, which older YAML reads as sixties.
+/// Whether a text is a number such as `1:30`, which older YAML reads in base 60.
 fn is_base60(text: &str) -> bool {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let mut parts = digits.split(':');
@@ -387,7 +388,7 @@ fn is_base60(text: &str) -> bool {
         })
 }
 
-/// A number as Go prints it.
+/// Formats a number as Go does.
 pub(super) fn format_number(number: &Number) -> String {
     let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
     let exponential = format!("{float:e}");

@@ -283,6 +283,14 @@ pub(super) const PLUGINS: &[Told] = &[
             ("prefixPluginName", IGNORED),
         ],
     ),
+    told(
+        "mm-embeddings-cache-scorer",
+        "Prefers pods that were sent most of the request's images, audio and videos, and have them encoded already.",
+        &[(
+            "producerName",
+            "Name of the `mm-embeddings-cache-producer` to read. Default: the only one, made if none is declared.",
+        )],
+    ),
     grouped(
         "context-length-aware",
         "-scorer",
@@ -367,6 +375,18 @@ pub(super) const PLUGINS: &[Told] = &[
         "approx-prefix-cache-producer",
         "Remembers which pod was sent which prompt.",
         &[AUTO_TUNE, BLOCK_SIZE, BLOCK_TOKENS, MAX_TOKENS, MAX_BLOCKS, CAPACITY, SHARED],
+    ),
+    told(
+        "mm-embeddings-cache-producer",
+        "Remembers which pods were sent which images, audio and videos: by the hashes of a `token-producer` that asks a tokenizer, \
+         else by their addresses or data.",
+        &[
+            (
+                "cacheSizeInMBPerServer",
+                "MiB of a model server's encoder cache. An item is taken to need 2. Default 4096; up to 1048576.",
+            ),
+            ("cacheSizeInMB", "Former name of `cacheSizeInMBPerServer`."),
+        ],
     ),
     told(
         "burst-prefix-cache-producer",
@@ -481,6 +501,16 @@ pub(super) const PLUGINS: &[Told] = &[
         "destination-endpoint-served-verifier",
         "For tests: header `x-conformance-test-served-endpoint` of the response says which pod served, as the proxy reports it.",
         &[],
+    ),
+    told(
+        "request-attribute-reporter",
+        "Tells the proxy a number about each response, as dynamic metadata at its end: what a CEL expression makes of the usage in it.",
+        &[(
+            "attributes",
+            "One entry: `key` (`name`, and `namespace`, which is `envoy.lb` by default), `expression`, and `condition`, which must hold \
+             where it is given. Both may read `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens` and \
+             `usage.prompt_tokens_details.cached_tokens`. 0 is not reported.",
+        )],
     ),
     told(
         "latency-slo-admitter",

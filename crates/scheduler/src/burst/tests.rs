@@ -55,6 +55,7 @@ fn request<'a>(prompts: &'a [Prompt], salt: &'a str, together: Option<Slot>) -> 
         priority: 0,
         predictions: &[],
         together,
+        media: &[],
         headers: &NoHeaders,
     }
 }

@@ -45,9 +45,13 @@ const LIMITS: &[&str] =
 
 /// The plugin types that `dataLayer.sources` may name.
 const SOURCES: &[&str] = &["metrics-data-source", "endpoint-notification-source", "k8s-notification-source"];
-/// The plugin types that may extract from these sources.
-const EXTRACTORS: &[&str] =
-    &["core-metrics-extractor", "topology-extractor", "precise-prefix-cache-producer"];
+/// Types that may extract from them.
+const EXTRACTORS: &[&str] = &[
+    "core-metrics-extractor",
+    "topology-extractor",
+    "precise-prefix-cache-producer",
+    "mm-embeddings-cache-producer",
+];
 
 impl EndpointPickerConfig {
     /// Returns the parsers, in the order in which they are tried.

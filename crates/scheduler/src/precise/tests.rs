@@ -42,6 +42,7 @@ fn request(prompts: &[Prompt], exact: bool) -> Request<'_> {
         priority: 0,
         predictions: &[],
         together: None,
+        media: &[],
         headers: &NoHeaders,
     }
 }

@@ -1,4 +1,4 @@
-//! The prefixes of one endpoint, with least-recently-used eviction.
+//! What one endpoint holds (prefixes, encoded images), by hash, least recently used first forgotten.
 
 use std::collections::hash_map::Entry;
 
@@ -6,8 +6,8 @@ use ahash::AHashMap;
 
 /// One endpoint's prefixes in order of use: a table, and a linked list through its entries. Each use needs one table lookup.
 #[derive(Debug, Clone)]
-pub(super) struct Cache {
-    /// The place of each prefix in the list.
+pub(crate) struct Cache {
+    /// Where each prefix is in the list.
     places: AHashMap<u64, u32>,
     list: Vec<Link>,
     /// The ends of the list. [`NOBODY`] if the list is empty.
@@ -33,16 +33,20 @@ impl Default for Cache {
 }
 
 impl Cache {
-    pub(super) fn into_prefixes(self) -> impl Iterator<Item = u64> {
+    pub(crate) fn into_prefixes(self) -> impl Iterator<Item = u64> {
         self.places.into_keys()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Makes a prefix the most recently used. Returns whether it was added.
-    pub(super) fn touch(&mut self, hash: u64) -> bool {
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        self.places.contains_key(&hash)
+    }
+
+    /// Makes a prefix the newest; whether it is new here.
+    pub(crate) fn touch(&mut self, hash: u64) -> bool {
         match self.places.entry(hash) {
             Entry::Occupied(known) => {
                 let place = *known.get();
@@ -72,8 +76,8 @@ impl Cache {
         }
     }
 
-    /// Removes and returns the least recently used prefix.
-    pub(super) fn evict(&mut self) -> Option<u64> {
+    /// Forgets the oldest.
+    pub(crate) fn evict(&mut self) -> Option<u64> {
         let place = self.oldest;
         let hash = self.list.get(place as usize)?.hash;
         self.unlink(place);

@@ -21,7 +21,7 @@ use std::collections::hash_map::Entry;
 use ahash::AHashMap;
 use xxhash_rust::xxh64::xxh64;
 
-mod cache;
+pub(crate) mod cache;
 
 use cache::Cache;
 

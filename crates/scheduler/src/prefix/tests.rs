@@ -32,6 +32,7 @@ fn request<'a>(prompts: &'a [Prompt], salt: &'a str) -> Request<'a> {
         priority: 0,
         predictions: &[],
         together: None,
+        media: &[],
         headers: &NoHeaders,
     }
 }

@@ -9,7 +9,9 @@ use crate::{
 
 pub(crate) mod agent_identity;
 pub(crate) mod approx_prefix;
+pub(crate) mod attribute_reporter;
 pub(crate) mod burst_prefix;
+pub(crate) mod encoder_cache;
 pub(crate) mod inflight_load;
 pub(crate) mod notifications;
 pub(crate) mod p2p_source;

@@ -16,7 +16,7 @@ use crate::{
     plugin::{Decider, Plugin},
     prefix::Settings,
     prefixes::PrefixSource,
-    producers::{self, tokens::TokenizerSettings},
+    producers::{self, attribute_reporter::Report, tokens::TokenizerSettings},
     scorers,
     sessions::{Agents, SessionSource},
     topology::{self, Topology},
@@ -52,9 +52,11 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("approx-prefix-cache-producer", Beta, Producer, producers::approx_prefix::build),
     ("burst-prefix-cache-producer", Alpha, Producer, producers::burst_prefix::build),
     ("inflight-load-producer", Beta, Producer, producers::inflight_load::build),
+    ("mm-embeddings-cache-producer", Beta, Producer, producers::encoder_cache::build),
     ("precise-prefix-cache-producer", Beta, Producer, producers::precise_prefix::build),
     ("token-producer", Beta, Producer, producers::tokens::build),
     ("tokenizer", Beta, Producer, producers::tokens::build),
+    ("request-attribute-reporter", Beta, Producer, producers::attribute_reporter::build),
     ("predicted-latency-producer", Beta, Producer, producers::predicted_latency::build),
     ("topology-extractor", Alpha, Producer, topology::build),
     ("latency-slo-admitter", Beta, Scheduling, admitters::latency_slo::build),
@@ -85,6 +87,7 @@ const TYPES: &[(&str, Stability, Stage, Build)] = &[
     ("token-load-scorer", Beta, Scheduling, scorers::token_load::build),
     ("prefix-cache-scorer", Beta, Scheduling, scorers::prefix_cache::build),
     ("precise-prefix-cache-scorer", Beta, Producer, scorers::precise_prefix::build),
+    ("mm-embeddings-cache-scorer", Beta, Scheduling, scorers::encoder_cache::build),
     ("no-hit-lru-scorer", Beta, Scheduling, scorers::no_hit_lru::build),
     ("context-length-aware", Beta, Scheduling, scorers::context_length::build),
     ("session-affinity-scorer", Alpha, Scheduling, scorers::session_affinity::build),
@@ -148,7 +151,11 @@ pub(crate) struct Builder {
     /// cold.
     pub(crate) idle: Vec<(String, usize, usize)>,
     pub(crate) sessions: usize,
-    /// The sources of sessions, by the name of the producer.
+    /// The producers of encoder caches, and how many items each remembers of an endpoint.
+    pub(crate) encoder_caches: Vec<(Arc<str>, usize)>,
+    /// What is told to the proxy about responses.
+    pub(crate) reports: Vec<Report>,
+    /// Where sessions stand, by the name of the producer that says so.
     pub(crate) session_ids: Vec<(String, SessionSource)>,
     /// Whether responses name the endpoint that served.
     pub(crate) tells_served: bool,
@@ -171,6 +178,8 @@ pub(crate) struct Builder {
 const DEFAULT_PREFIX: &str = "approx-prefix-cache-producer";
 /// The name of the default load producer.
 const DEFAULT_LOAD: &str = "inflight-load-producer";
+/// The name of the default producer of encoder caches.
+const DEFAULT_ENCODER_CACHE: &str = "mm-embeddings-cache-producer";
 /// The name of the default predictor.
 const DEFAULT_LATENCY: &str = "predicted-latency-producer";
 
@@ -231,7 +240,33 @@ impl Builder {
         })
     }
 
-    /// Checks a reference to a load producer. Without a name, the default producer is used, which needs no declaration.
+    /// The index of the producer of encoder caches that a plugin reads: the named one, else the first, which is made when none is
+    /// declared.
+    pub(crate) fn encoder_cache(
+        &mut self,
+        parameters: &Parameters<'_>,
+        producer: Option<&str>,
+    ) -> Result<usize, ConfigError> {
+        let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_ENCODER_CACHE);
+        if let Some(index) = self.encoder_caches.iter().position(|(name, _)| **name == *wanted) {
+            return Ok(index);
+        }
+        if wanted != DEFAULT_ENCODER_CACHE {
+            return Err(ConfigError::reference(
+                format!("producerName of plugin \"{}\"", parameters.name),
+                wanted,
+                "a declared mm-embeddings-cache-producer",
+                self.encoder_caches.iter().map(|(name, _)| &**name),
+            ));
+        }
+        // A declared producer under another name serves those that name none.
+        if self.encoder_caches.is_empty() {
+            self.encoder_caches.push((Arc::from(wanted), producers::encoder_cache::items(0)));
+        }
+        Ok(0)
+    }
+
+    /// Checks a reference to a load producer; without a name it is the default one, which needs no declaration.
     pub(crate) fn load_producer(
         &self,
         parameters: &Parameters<'_>,

@@ -4,16 +4,26 @@
 
 /// The type, and the feature that it would need.
 pub const REFUSED: &[(&str, &str)] = &[
-    ("cross-replica-publisher", "state that replicas of the picker share"),
+    (
+        "cross-replica-publisher",
+        "a transport between replicas of the picker, of which the reference has none",
+    ),
     ("dcgm-data-source", "NVIDIA's DCGM exporter beside each model server"),
     ("dcgm-extractor", "NVIDIA's DCGM exporter beside each model server"),
     ("disaggregatedset-rollout-pod-extractor", "the DisaggregatedSet resource"),
     ("disaggregatedset-rollout-screener", "the DisaggregatedSet resource"),
-    ("local-syncer", "state that replicas of the picker share"),
-    ("mm-embeddings-cache-producer", "hashes of the images in a request"),
-    ("mm-embeddings-cache-scorer", "hashes of the images in a request"),
-    ("models-data-extractor", "attributes of endpoints from their list of models"),
-    ("models-data-source", "attributes of endpoints from their list of models"),
+    (
+        "local-syncer",
+        "a transport between replicas of the picker: the reference's shares with its own process only",
+    ),
+    (
+        "models-data-extractor",
+        "a filter or scorer that reads the list of models, of which the reference has none",
+    ),
+    (
+        "models-data-source",
+        "a filter or scorer that reads the list of models, of which the reference has none",
+    ),
     ("multicluster-approx-prefix-cache-producer", "pools of other clusters"),
     ("multicluster-file-discovery", "pools of other clusters"),
     ("multicluster-kv-cache-utilization-scorer", "pools of other clusters"),
@@ -22,7 +32,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("multicluster-prefix-cache-scorer", "pools of other clusters"),
     ("multicluster-queue-scorer", "pools of other clusters"),
     ("multicluster-session-affinity-filter", "pools of other clusters"),
-    ("request-attribute-reporter", "expressions over the usage in a response"),
 ];
 
 /// Returns what a refused type would need. Returns `None` for any other type.

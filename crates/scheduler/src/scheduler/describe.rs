@@ -16,6 +16,7 @@ const LISTED: usize = 100;
 pub(super) fn describe(
     prefixes: &[(String, PrefixSource)],
     idle: &[(String, usize, usize)],
+    encoder_caches: &[(Arc<str>, usize)],
     state: &State,
     endpoints: &[&Arc<Endpoint>],
     now: u64,
@@ -41,11 +42,11 @@ pub(super) fn describe(
         let order: Vec<_> = order.order.iter().take(LISTED).filter_map(|slot| name(*slot)).collect();
         plugins.insert(plugin.clone(), json!({"longestUnusedFirst": order, "capacity": capacity}));
     }
-    let sessions: Vec<_> = state
-        .sessions
-        .iter()
-        .map(|sessions| sessions.by_id.values().filter(|session| session.expires > now).count())
-        .collect();
+    for ((plugin, capacity), caches) in encoder_caches.iter().zip(&state.encoder_caches) {
+        let items = counts(&|slot| caches.held(slot).into());
+        plugins.insert(plugin.to_string(), json!({"items": items, "capacityPerEndpoint": capacity}));
+    }
+    let sessions: Vec<_> = state.sessions.iter().map(|sessions| sessions.live(now)).collect();
     if !sessions.is_empty() {
         plugins.insert("sessions".into(), json!(sessions));
     }

@@ -20,12 +20,14 @@ use crate::{
     handlers,
     inflight::Reservation,
     latency::{Features, LatencySettings, Wanted},
+    media::{Encoded, EncoderLookup, Sent},
     pairing,
     pickers::max_score::MaxScore,
     plugin::{Admitter, Affinity, Filter, Picker, Plugin, ProfileHandler, Scorer},
     prefix::Matches,
     prefixes::PrefixSource,
     producers::{
+        attribute_reporter::Report,
         p2p_source::{self, PeerSource},
         tokens::TokenizerSettings,
     },
@@ -69,9 +71,11 @@ pub struct Scheduler {
     tokenizer: Option<TokenizerSettings>,
     idle: Vec<(String, usize, usize)>,
     sessions: usize,
+    encoder_caches: Vec<(Arc<str>, usize)>,
     latency: Option<LatencySettings>,
     agents: Option<Agents>,
     tells_served: bool,
+    reports: Vec<Report>,
 }
 
 struct Profile {
@@ -150,8 +154,10 @@ impl Scheduler {
             tokenizer: builder.tokenizer,
             idle: builder.idle,
             sessions: builder.sessions,
+            encoder_caches: builder.encoder_caches,
             agents: builder.agents,
             tells_served: builder.tells_served,
+            reports: builder.reports,
             latency: builder.latency.map(|(settings, _)| settings),
         })
     }
@@ -182,7 +188,8 @@ impl Scheduler {
     pub fn state(&self) -> State {
         let idle: Vec<usize> = self.idle.iter().map(|&(_, capacity, _)| capacity).collect();
         let prefixes: Vec<_> = self.prefixes.iter().map(|(_, settings)| settings.clone()).collect();
-        State::new(&prefixes, &idle, self.sessions)
+        let encoder_caches: Vec<usize> = self.encoder_caches.iter().map(|&(_, items)| items).collect();
+        State::new(&prefixes, &idle, self.sessions, &encoder_caches)
     }
 
     /// The most bytes of a prompt's text that are read, from its start. For tokens there is no limit.
@@ -190,7 +197,12 @@ impl Scheduler {
         self.prefixes.iter().map(|(_, source)| source.text_limit()).max().unwrap_or(0)
     }
 
-    /// The tokenizer that must be called for the tokens of prompts before a request is scheduled, if there is one.
+    /// Whether a plugin looks at images, audio and videos.
+    pub fn looks_at_media(&self) -> bool {
+        !self.encoder_caches.is_empty()
+    }
+
+    /// The tokenizer that is to be asked for the tokens of prompts, before a request is scheduled.
     pub fn tokenizer(&self) -> Option<&TokenizerSettings> {
         self.tokenizer.as_ref()
     }
@@ -205,7 +217,12 @@ impl Scheduler {
         self.tells_served
     }
 
-    /// The headers in which agents name their sessions, if agent sessions are used as flows.
+    /// What is told to the proxy about each response.
+    pub fn reports(&self) -> &[Report] {
+        &self.reports
+    }
+
+    /// How agents name their sessions, where requests of one session belong together.
     pub fn agents(&self) -> Option<&Agents> {
         self.agents.as_ref()
     }
@@ -241,7 +258,7 @@ impl Scheduler {
     /// Describes the state of the plugins for people, by the plugin's name: how many prompt prefixes each endpoint holds, the
     /// order in which endpoints took cold requests, the number of sessions per endpoint, and the load in flight.
     pub fn describe(&self, state: &State, endpoints: &[&Arc<Endpoint>], now: u64) -> serde_json::Value {
-        describe::describe(&self.prefixes, &self.idle, state, endpoints, now)
+        describe::describe(&self.prefixes, &self.idle, &self.encoder_caches, state, endpoints, now)
     }
 }
 
@@ -359,11 +376,14 @@ impl Scheduler {
             Some(latency) if !request.predictions.is_empty() => latency.outlooks(state, request, candidates),
             _ => Vec::new(),
         };
+        let encoded: Vec<Encoded> =
+            state.encoder_caches.iter().map(|caches| caches.look(request.media, candidates)).collect();
         let context = Context {
             request,
             candidates,
             state,
             prefixes: &prefixes,
+            encoded: &encoded,
             outlooks: &outlooks,
             peer: Cell::new(None),
             now,
@@ -414,6 +434,8 @@ impl Scheduler {
             set_headers: picked.set,
             remove_headers: picked.remove,
             response_headers,
+            encoder_lookups: self.encoder_lookups(request, encoded),
+            sent: self.sent_media(request, candidates, &runs[picked.primary]),
             runs,
             remember,
             prefixes,
@@ -422,6 +444,22 @@ impl Scheduler {
             reserve,
             tpot_ms: if self.latency.is_some() { Wanted::of(request.headers).tpot_ms } else { 0.0 },
         })
+    }
+
+    fn encoder_lookups(&self, request: &Request<'_>, encoded: Vec<Encoded>) -> Vec<EncoderLookup> {
+        if request.media.is_empty() {
+            return Vec::new();
+        }
+        let lookups = self.encoder_caches.iter().zip(encoded);
+        lookups.map(|((name, _), encoded)| EncoderLookup { plugin: Arc::clone(name), encoded }).collect()
+    }
+
+    fn sent_media(&self, request: &Request<'_>, candidates: &[Snapshot], primary: &ProfileRun) -> Sent {
+        if !self.looks_at_media() || request.media.is_empty() {
+            return Sent::default();
+        }
+        let slots = primary.targets.iter().map(|&target| candidates[target].endpoint.slot).collect();
+        Sent { media: request.media.to_vec(), slots }
     }
 
     fn affinities(
@@ -474,6 +512,11 @@ impl Scheduler {
                 if decision.prefixes[prefix].is_cold() {
                     order.touch(learner.slot);
                 }
+            }
+        }
+        for caches in &mut state.encoder_caches {
+            for &slot in &decision.sent.slots {
+                caches.learn(slot, &decision.sent.media);
             }
         }
         for session in &decision.remember {

@@ -2,6 +2,7 @@
 
 pub(crate) mod active_request;
 pub(crate) mod context_length;
+pub(crate) mod encoder_cache;
 pub(crate) mod endpoint_attribute;
 pub(crate) mod header_label;
 pub(crate) mod kv_cache;

@@ -5,7 +5,7 @@ use rand::{SeedableRng, rngs::StdRng};
 
 use super::plugins::{Sent, pool};
 use crate::{
-    LoraAdapters, Metrics, Options, Prediction, Prompt, Request, Scheduler, Slot, Snapshot,
+    LoraAdapters, Media, Metrics, Modality, Options, Prediction, Prompt, Request, Scheduler, Slot, Snapshot,
     config::EndpointPickerConfig, known_types,
 };
 
@@ -163,8 +163,10 @@ proptest! {
             .enumerate()
             .map(|(slot, (ttft_ms, tpot_ms))| (Slot(u32::try_from(slot).unwrap()), Prediction { ttft_ms, tpot_ms }))
             .collect();
+        let media = [Media::new(Modality::Image, b"a"), Media::new(Modality::Audio, b"b")];
+        let media = if multimodal { &media[..] } else { &[] };
         let request = Request {
-            id: "r", model: "m", cache_salt: "", prompts: &prompts, exact: false, multimodal, priority, predictions: &predictions, together: None, headers: &headers,
+            id: "r", model: "m", cache_salt: "", prompts: &prompts, exact: false, multimodal, priority, predictions: &predictions, together: None, media, headers: &headers,
         };
         for (_, scheduler) in schedulers() {
             let mut state = scheduler.state();

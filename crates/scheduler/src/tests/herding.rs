@@ -129,6 +129,7 @@ fn simulate(plugins: &str, profile: &str, system_bytes: usize, seed: u64) -> Out
                     priority: 0,
                     predictions: &[],
                     together: None,
+                    media: &[],
                     headers: &Sent::default(),
                 };
                 let decision = scheduler.schedule(&state, &request, &pool, now, &mut random).unwrap();

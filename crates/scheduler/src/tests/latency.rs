@@ -36,6 +36,7 @@ fn schedule(
         priority,
         predictions,
         together: None,
+        media: &[],
         headers,
     };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(1))
@@ -193,6 +194,7 @@ fn the_predictor_is_told_what_it_learned_from() {
         priority: 0,
         predictions: &[],
         together: None,
+        media: &[],
         headers: &headers,
     };
     let expected = [

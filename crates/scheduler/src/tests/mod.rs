@@ -2,6 +2,7 @@
 
 mod any_pool;
 mod config;
+mod encoder_cache;
 mod herding;
 mod latency;
 mod p2p;

@@ -26,6 +26,7 @@ fn a_pod_that_has_more_of_the_prompt_is_named() {
             priority: 0,
             predictions: &[],
             together: None,
+            media: &[],
             headers: &headers,
         };
         let mut random = StdRng::seed_from_u64(1);

@@ -55,6 +55,7 @@ fn pick(
         priority: 0,
         predictions: &[],
         together: None,
+        media: &[],
         headers: &NoHeaders,
     };
     scheduler.schedule(state, &request, at, 0, &mut StdRng::seed_from_u64(7))

@@ -73,6 +73,7 @@ pub(super) fn pick_as(
         priority,
         predictions: &[],
         together: None,
+        media: &[],
         headers,
     };
     scheduler.schedule(state, &request, pool, 0, &mut StdRng::seed_from_u64(seed))

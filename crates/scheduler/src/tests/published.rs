@@ -48,20 +48,19 @@ const PUBLISHED: &[Published] = &[
         "schedulingProfiles: [{name: default, plugins: [{pluginRef: decode-filter}, {pluginRef: prefix-cache-scorer, \
          weight: 1.0}, {pluginRef: load-aware-scorer, weight: 1.0}, {pluginRef: max-score-picker}]}]",
     ),
-    // The reference does not load this configuration either: its producer has no parameter cacheSizeInMB.
-    Published {
-        file: "epp-mm-embeddings-cache-config",
-        plugins: "TOKENS, {type: endpoint-notification-source}, {type: metrics-data-source}, {type: core-metrics-extractor}, \
-             {type: mm-embeddings-cache-producer, parameters: {cacheSizeInMB: 2048}}, {type: mm-embeddings-cache-scorer}, \
-             {type: precise-prefix-cache-producer, parameters: {tokenProcessorConfig: {blockSize: 64}, indexerConfig: \
-             {kvBlockIndexConfig: {enableMetrics: true}}}}, {type: prefix-cache-scorer, parameters: \
-             {prefixMatchInfoProducerName: precise-prefix-cache-producer}}, {type: queue-scorer}, {type: max-score-picker}, \
-             {type: single-profile-handler}, {type: decode-filter}",
-        rest: "dataLayer: {sources: [{pluginRef: metrics-data-source, extractors: [{pluginRef: core-metrics-extractor}]}, \
-             {pluginRef: endpoint-notification-source, extractors: [{pluginRef: mm-embeddings-cache-producer}, \
-             {pluginRef: precise-prefix-cache-producer}]}]}",
-        refused: Some(&["mm-embeddings-cache-producer", "mm-embeddings-cache-scorer"]),
-    },
+    // The reference does not load it: its producer has no parameter cacheSizeInMB any more.
+    loads(
+        "epp-mm-embeddings-cache-config",
+        "TOKENS, {type: endpoint-notification-source}, {type: metrics-data-source}, {type: core-metrics-extractor}, \
+         {type: mm-embeddings-cache-producer, parameters: {cacheSizeInMB: 2048}}, {type: mm-embeddings-cache-scorer}, \
+         {type: precise-prefix-cache-producer, parameters: {tokenProcessorConfig: {blockSize: 64}, indexerConfig: \
+         {kvBlockIndexConfig: {enableMetrics: true}}}}, {type: prefix-cache-scorer, parameters: \
+         {prefixMatchInfoProducerName: precise-prefix-cache-producer}}, {type: queue-scorer}, {type: max-score-picker}, \
+         {type: single-profile-handler}, {type: decode-filter}",
+        "dataLayer: {sources: [{pluginRef: metrics-data-source, extractors: [{pluginRef: core-metrics-extractor}]}, \
+         {pluginRef: endpoint-notification-source, extractors: [{pluginRef: mm-embeddings-cache-producer}, \
+         {pluginRef: precise-prefix-cache-producer}]}]}",
+    ),
     loads(
         "epp-precise-prefix-cache-config",
         "TOKENS, {type: endpoint-notification-source}, {type: metrics-data-source}, {type: core-metrics-extractor}, \

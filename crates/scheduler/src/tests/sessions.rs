@@ -19,6 +19,7 @@ fn sent(scheduler: &Scheduler, state: &mut State, headers: &Sent, seed: u64) -> 
         priority: 0,
         predictions: &[],
         together: None,
+        media: &[],
         headers,
     };
     let decision = scheduler.schedule(state, &request, &pool, 0, &mut StdRng::seed_from_u64(seed)).unwrap();

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions as objects: defaults, validation, accepted names.
+//! CustomResourceDefinitions: defaulting, validation, accepted names.
 
 mod names;
 mod schema;

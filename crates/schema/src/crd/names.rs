@@ -1,16 +1,16 @@
-//! Which names a definition may use, and the conditions that say so.
+//! Determines which names a definition may use, and sets the conditions that report it.
 
 use serde_json::{Map, Value, json};
 
-/// Names taken in a group.
+/// Names that are in use in a group.
 #[derive(Default)]
 struct Taken {
     resources: Vec<String>,
     kinds: Vec<String>,
 }
 
-/// The status that `crd` should have, given the `others` (all definitions; those of other groups and `crd` itself are
-/// ignored); none if it has it. `now` is an RFC 3339 time.
+/// Returns the status that `crd` should have, or `None` if it has that status already. `others` are all definitions; those of
+/// other groups and `crd` itself are ignored. `now` is an RFC 3339 time.
 pub fn names_status(crd: &Value, others: &[&Value], now: &str) -> Option<Value> {
     let spec = &crd["spec"];
     let own = &crd["metadata"]["name"];
@@ -77,8 +77,8 @@ pub fn names_status(crd: &Value, others: &[&Value], now: &str) -> Option<Value> 
     (status != crd["status"]).then_some(status)
 }
 
-/// Sets the `Terminating` condition: pending when a definition is marked for deletion, in progress while its objects
-/// are deleted. Whether that changed anything.
+/// Sets the `Terminating` condition: pending when a definition is marked for deletion, in progress while its objects are
+/// deleted. Returns whether the conditions changed.
 pub fn terminating(crd: &mut Value, in_progress: bool, now: &str) -> bool {
     let before = crd["status"]["conditions"].clone();
     let mut conditions = before.as_array().cloned().unwrap_or_default();
@@ -123,7 +123,7 @@ fn copy(accepted: &mut Map<String, Value>, names: &Value, field: &str) {
     };
 }
 
-/// A text, or the texts of a list; empty ones are left out.
+/// The strings in a value, which is a string or a list of strings. Empty strings are left out.
 fn texts(value: &Value) -> impl Iterator<Item = String> + '_ {
     let one = std::iter::once(value);
     let many = value.as_array().into_iter().flatten();

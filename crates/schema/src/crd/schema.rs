@@ -1,4 +1,4 @@
-//! Rules for the schemas of definitions: they must be structural, and what they say must make sense.
+//! Validates the schemas of definitions: they must be structural and consistent.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::Cause;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-/// Appends everything wrong with the `openAPIV3Schema` at `path`.
+/// Appends the errors of the `openAPIV3Schema` at `path`.
 pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let mut walk = Walk { causes, costs: cel_types::Costs::default() };
     let compiled = StructuralSchema::of(schema, false);
@@ -25,14 +25,14 @@ pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Where a schema stands.
+/// The position of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     Root,
-    /// Value of a property or of additional properties.
+    /// The value of a property or of additional properties.
     Field,
     Item,
-    /// Below allOf, anyOf, oneOf or not.
+    /// Below `allOf`, `anyOf`, `oneOf` or `not`.
     Junctor,
 }
 
@@ -44,7 +44,7 @@ struct Walk<'a> {
 // === impl Walk ===
 
 impl Walk<'_> {
-    /// `times` is how often the node can occur in one object.
+    /// Checks a node that may occur `times` times in one object.
     fn node(&mut self, schema: &Value, node: &Node, path: &mut String, place: Position, times: u64) {
         let Some(map) = schema.as_object() else { return };
         self.typed(map, path, place);
@@ -227,7 +227,7 @@ impl Walk<'_> {
         let field = format!("{path}.default");
         let mut pruned = value.clone();
         default::default(&mut pruned, node);
-        // As a plain value: pruning spares apiVersion, kind and metadata only at the root of a resource.
+        // The default is wrapped in an object: at the root of a resource, pruning would keep apiVersion, kind and metadata.
         if !node.embedded
             && (pruned.is_object() || pruned.is_array())
             && !prune::prune(&mut serde_json::json!({ "value": pruned }), &wrapped(schema)).is_empty()
@@ -361,7 +361,7 @@ impl Walk<'_> {
         let int_or_string = node.int_or_string;
         for (key, branches) in [("allOf", &logic.all_of), ("anyOf", &logic.any_of), ("oneOf", &logic.one_of)]
         {
-            // The one junctor that may name types: the two of an int-or-string.
+            // Only the `oneOf` of an int-or-string may declare types.
             if int_or_string && key != "oneOf" {
                 continue;
             }
@@ -380,7 +380,7 @@ fn wrapped(schema: &Value) -> Arc<Node> {
     Node::compile(&serde_json::json!({"type": "object", "properties": {"value": schema}}).to_string())
 }
 
-/// Whether a schema of `metadata` restricts nothing but names.
+/// Whether a schema of `metadata` restricts only names.
 fn only_names(metadata: &Value) -> bool {
     metadata.as_object().is_some_and(|map| {
         map.iter().all(|(key, value)| match key.as_str() {
@@ -393,7 +393,7 @@ fn only_names(metadata: &Value) -> bool {
     })
 }
 
-/// A rule as the reference prints its internal form.
+/// A rule in the reference's internal form.
 fn shown(rule: &Value) -> String {
     let text = |key: &str| {
         Value::from(rule[key].as_str().unwrap_or_default())
@@ -413,7 +413,7 @@ fn shown(rule: &Value) -> String {
     )
 }
 
-/// Go's words for the most common mistakes in regular expressions.
+/// Go's messages for the most common mistakes in regular expressions.
 fn regex_error(pattern: &str, error: &regex::Error) -> String {
     let text = error.to_string();
     let (what, part) = if text.contains("unclosed character class") {

@@ -1,4 +1,4 @@
-//! Validation of a definition's spec, except the schemas.
+//! Validates a definition's spec, except its schemas.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::Cause;
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
-/// Everything wrong with a CustomResourceDefinition; `old` on updates.
+/// Returns all errors of a CustomResourceDefinition. `old` is the stored one on updates.
 pub fn validate_crd(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &crd["spec"];
@@ -42,7 +42,7 @@ pub fn validate_crd(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         ));
     }
-    // Schemas that did not change were judged when they came; a later, stricter server must not lock them in.
+    // Unchanged schemas were validated when they were written. A later, stricter server must still accept them.
     if changed("versions") {
         per_version(spec, old.map(|old| &old["spec"]), &mut causes);
     }
@@ -145,7 +145,7 @@ fn versions(crd: &Value, causes: &mut Vec<Cause>) {
             ));
         }
     }
-    // Printed as the reference prints its internal form, where what all versions share has been moved out.
+    // The reference prints its internal form, in which fields that all versions share are moved out of the versions.
     let shown = || {
         let shown: Vec<String> = versions
             .iter()
@@ -273,8 +273,8 @@ fn conversion(conversion: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Checks what each version says. Values that all versions share are reported once, where the reference's internal form
-/// has them: directly below spec.
+/// Checks the fields of each version. A value that all versions share is reported once, directly below spec, where the
+/// reference's internal form has it.
 fn per_version(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let versions = list(&spec["versions"]);
     let shared = |key: &str| versions.iter().all(|version| version.get(key) == versions[0].get(key));

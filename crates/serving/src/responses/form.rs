@@ -10,7 +10,7 @@ use crate::{
     reply::{now, unique},
 };
 
-/// What all forms of one response repeat.
+/// The common fields of all forms of one response.
 pub(super) struct Form {
     pub(super) object: Value,
     pub(super) with_logprobs: bool,
@@ -47,7 +47,7 @@ impl Form {
         Self { object, with_logprobs: job.sampling.logprobs.is_some() }
     }
 
-    /// The whole response to an answer.
+    /// Returns the whole response for an answer.
     pub(super) fn whole(&self, answer: &Answer, usage: Usage) -> Value {
         let status = status(answer.reason);
         let mut output = Vec::new();
@@ -61,7 +61,7 @@ impl Form {
         self.finished(output, answer.reason, usage)
     }
 
-    /// The response at its end.
+    /// Returns the response at its end.
     pub(super) fn finished(&self, output: Vec<Value>, reason: &str, usage: Usage) -> Value {
         let mut object = self.object.clone();
         object["status"] = status(reason).into();
@@ -79,14 +79,14 @@ impl Form {
         object
     }
 
-    /// The content of a message.
+    /// Returns the content of a message.
     pub(super) fn text_part(&self, text: &str, tokens: &[Token]) -> Value {
         let logprobs = if self.with_logprobs { logprobs::list(tokens) } else { Vec::new() };
         json!({"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs})
     }
 }
 
-/// `incomplete` where the limit cut an answer off.
+/// Returns `incomplete` if the limit cut the answer off.
 pub(super) fn status(reason: &str) -> &'static str {
     if reason == "length" { "incomplete" } else { "completed" }
 }

@@ -1,5 +1,5 @@
-//! `POST /v1/responses`: OpenAI's newer API. Nothing is stored, so a response can be neither read again nor gone on from
-//! by its id.
+//! `POST /v1/responses`: OpenAI's newer API. Nothing is stored, so a response cannot be read again, and a request cannot
+//! continue it by its id.
 
 mod form;
 mod request;
@@ -47,12 +47,12 @@ pub(crate) async fn create(
     Ok(with_headers(Json(body), started.headers))
 }
 
-/// A response that was made earlier.
+/// Refuses to return an earlier response.
 pub(crate) async fn unknown(Path(id): Path<String>) -> Refusal {
     request::not_stored(&id)
 }
 
-/// The job that a body becomes.
+/// Returns the job for a body.
 pub(crate) fn job_of(model: &Arc<dyn Model>, body: &[u8]) -> Result<Job, Refusal> {
     request::read(model, &body::decode::<Fields>(body)?)
 }

@@ -1,4 +1,4 @@
-//! The fields of a request for a response.
+//! The fields of a request to `/v1/responses`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     sampling, shape, tools,
 };
 
-/// What clients send.
+/// The fields of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Fields {
@@ -37,7 +37,7 @@ pub(crate) struct Fields {
     conversation: Option<Value>,
 }
 
-/// Output that clients may ask for beside the text: probabilities.
+/// The additional output that clients may request: token probabilities.
 const LOGPROBS: &str = "message.output_text.logprobs";
 
 /// Checks a request.
@@ -59,7 +59,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refus
     if include.iter().any(|item| item != LOGPROBS && item != "reasoning.encrypted_content") {
         return Err(Refusal::field("include", format!("include: only `{LOGPROBS}` is supported.")));
     }
-    // Sampling is checked as in chat, under the names that it has there.
+    // The sampling fields are checked as in chat, under the names that they have in chat.
     let wants_logprobs = include.iter().any(|item| item == LOGPROBS);
     let as_chat = fields::Fields {
         messages: Some(Vec::new()),
@@ -98,7 +98,7 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refus
     converse(model, name, conversation)
 }
 
-/// A response that nobody has kept.
+/// Returns the error for a response that is not stored.
 pub(super) fn not_stored(id: &str) -> Refusal {
     let id: String = id.chars().take(100).collect();
     Refusal::not_found(format!("Response with id '{id}' not found: this server stores no responses."))
@@ -137,7 +137,7 @@ fn message(item: &Value, place: &str, reader: &mut Reader<'_>) -> Result<Option<
             let text = reader.content(&item["output"], &format!("{place}.output"))?;
             Ok(Some(Message { role: Role::Tool, text, calls: Vec::new() }))
         }
-        // What another model thought is no part of the conversation.
+        // The reasoning of another model is not part of the conversation.
         "reasoning" => Ok(None),
         kind => Err(Refusal::field(
             place,

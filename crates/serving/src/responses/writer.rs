@@ -9,7 +9,7 @@ use crate::{
     logprobs,
 };
 
-/// Writes what happens as events.
+/// Converts events of the model to events of the API.
 pub(super) struct Writer {
     form: Form,
     usage: Usage,
@@ -29,7 +29,7 @@ impl Writer {
         Self { form, usage, number: 0, done: Vec::new(), open: None }
     }
 
-    /// What comes before the first token.
+    /// Returns the events before the first token.
     pub(super) fn opening(&mut self) -> Vec<Value> {
         ["response.created", "response.in_progress"]
             .map(|kind| {
@@ -39,7 +39,7 @@ impl Writer {
             .into()
     }
 
-    /// What one event of the model becomes.
+    /// Returns the API's events for one event of the model.
     pub(super) fn events(&mut self, event: Event) -> Vec<Value> {
         self.usage.completion += tokens(&event);
         let mut out = Vec::new();
@@ -123,7 +123,7 @@ impl Writer {
         self.done.push(item);
     }
 
-    /// An event about the open item, or about the one to open.
+    /// Returns an event about the open item, or about the item that is opened next.
     fn at_item(&mut self, kind: &str, mut fields: Value) -> Value {
         fields["output_index"] = self.done.len().into();
         self.event(kind, fields)

@@ -77,6 +77,9 @@ pub struct Args {
     /// How long to wait before that.
     #[arg(long, default_value = "200ms", value_parser = duration::parse)]
     pub prefill_retry_backoff: Duration,
+    /// How long a prefill with all of its attempts, or the encoding of one item, may take; 0s: as long as the client waits.
+    #[arg(long, default_value = "10m", value_parser = duration::parse)]
+    pub prefill_timeout: Duration,
     /// When a prefill fails for the prefiller's own reasons, let the decoder do both, as releases up to 0.7 did.
     #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub decode_on_prefill_failure: bool,

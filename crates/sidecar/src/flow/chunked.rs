@@ -9,7 +9,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Collected, StreamBody};
 use serde_json::{Value, json};
 
-use super::{Head, prefill::LONGEST_ANSWER, unreachable_decoder};
+use super::{Head, chain, prefill::LONGEST_ANSWER, unreachable_decoder};
 use crate::{
     answer,
     body::{ProxyBody, full, passed, read},
@@ -73,7 +73,7 @@ impl Chunked {
         let bad = |status, why: &str| Box::new(answer::error(status, &format!("the engine's answer {why}")));
         let body = read(body, LONGEST_ANSWER)
             .await
-            .map_err(|error| bad(StatusCode::BAD_GATEWAY, &format!("is unusable: {error}")))?;
+            .map_err(|error| bad(StatusCode::BAD_GATEWAY, &format!("is unusable: {}", chain(&error))))?;
         if !head.status.is_success() {
             headers::for_client(&mut head.headers);
             head.headers.remove(header::CONTENT_LENGTH);

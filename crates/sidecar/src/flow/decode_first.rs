@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::{Flow, Head, Route, prefill::LONGEST_ANSWER, unreachable_decoder};
+use super::{Flow, Head, Route, chain, prefill::LONGEST_ANSWER, unreachable_decoder};
 use crate::{
     answer,
     body::{BodyError, ProxyBody, full, passed, read},
@@ -52,7 +52,7 @@ impl Flow<'_> {
                 None => break reader.finish(),
                 Some(Ok(frame)) => frame.into_data(),
                 Some(Err(error)) => {
-                    let message = format!("the engine's answer ended early: {error}");
+                    let message = format!("the engine's answer ended early: {}", chain(&error));
                     return Some(answer::error(StatusCode::BAD_GATEWAY, &message));
                 }
             };
@@ -88,7 +88,8 @@ async fn refused(answer: Response<Incoming>) -> Response<ProxyBody> {
             response
         }
         Err(error) => {
-            answer::error(StatusCode::BAD_GATEWAY, &format!("the engine's answer is unusable: {error}"))
+            let message = format!("the engine's answer is unusable: {}", chain(&error));
+            answer::error(StatusCode::BAD_GATEWAY, &message)
         }
     }
 }

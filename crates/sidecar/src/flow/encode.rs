@@ -42,7 +42,8 @@ impl Flow<'_> {
                 && let Some(((index, item), target)) = waiting.next()
             {
                 let id = format!("{id}-enc-{index}");
-                running.push(self.encoded(encoder, request, (index, item), target, id).boxed());
+                let asking = self.encoded(encoder, request, (index, item), target, id);
+                running.push(self.in_time(asking, target).boxed());
             }
             match running.next().await {
                 Some(Ok(one)) => found.push(one),
@@ -55,6 +56,18 @@ impl Flow<'_> {
         }
         found.sort_by_key(|(index, _)| *index);
         Ok(found.into_iter().flat_map(|(_, found)| found).collect())
+    }
+
+    async fn in_time<T>(
+        &self,
+        asking: impl Future<Output = Result<T, String>>,
+        target: &Target,
+    ) -> Result<T, String> {
+        let Some(patience) = self.settings.patience else { return asking.await };
+        tokio::time::timeout(patience, asking).await.unwrap_or_else(|_| {
+            let (endpoint, patience) = (target.authority(), patience.as_secs_f64());
+            Err(format!("encoder {endpoint} did not answer within {patience} s (--prefill-timeout)"))
+        })
     }
 
     async fn encoded(

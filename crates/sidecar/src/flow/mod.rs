@@ -10,7 +10,6 @@ mod prefill;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header, uri::Authority};
-use hyper_util::client::legacy::Error as SendError;
 use uuid::Uuid;
 
 use crate::{
@@ -25,7 +24,7 @@ use crate::{
     rewrite,
     settings::Settings,
     target::Target,
-    upstream::Upstream,
+    upstream::{SendError, Upstream},
 };
 
 use chunked::Chunked;
@@ -163,6 +162,7 @@ impl Flow<'_> {
             upstream: self.prefiller.clone(),
             retries: self.settings.retries,
             backoff: self.settings.backoff,
+            patience: self.settings.patience,
         }
     }
 

@@ -5,16 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Error as SendError;
 
 use super::{Head, chain};
 use crate::{
     answer,
-    body::{ProxyBody, ReadError, full, read},
+    body::{ProxyBody, full, read},
     connectors::Part,
     headers,
     target::Target,
-    upstream::Upstream,
+    upstream::{SendError, Upstream},
 };
 
 /// The longest response of a prefiller or an encoder. A prefill's response contains only one token and the location of the
@@ -36,6 +35,8 @@ pub(super) struct Prefiller {
     pub(super) retries: u32,
     /// The time between two attempts.
     pub(super) backoff: Duration,
+    /// How long all attempts may take together; none: as long as the client waits.
+    pub(super) patience: Option<Duration>,
 }
 
 /// A prefill that failed.
@@ -51,6 +52,12 @@ pub(super) struct Failure {
 impl Prefiller {
     /// Returns the body of the prefiller's response.
     pub(super) async fn ask(&self, head: &Head, part: &Part, target: &Target) -> Result<Bytes, Box<Failure>> {
+        let asking = self.attempts(head, part, target);
+        let Some(patience) = self.patience else { return asking.await };
+        tokio::time::timeout(patience, asking).await.unwrap_or_else(|_| Err(late(target, patience)))
+    }
+
+    async fn attempts(&self, head: &Head, part: &Part, target: &Target) -> Result<Bytes, Box<Failure>> {
         let mut attempt = 0;
         loop {
             let mut request = head.request(part.clone());
@@ -77,13 +84,7 @@ async fn understood(answer: Response<Incoming>, target: &Target) -> Result<Bytes
     let (mut head, body) = answer.into_parts();
     let body = match read(body, LONGEST_ANSWER).await {
         Ok(body) => body,
-        Err(error) => {
-            let why = match &error {
-                ReadError::TooLong(_) => error.to_string(),
-                ReadError::Cut(source) => format!("{error}: {source}"),
-            };
-            return Err(unusable(target, &format!("is unusable: {why}")));
-        }
+        Err(error) => return Err(unusable(target, &format!("is unusable: {}", chain(&error)))),
     };
     if head.status.is_success() {
         return Ok(body);
@@ -103,6 +104,15 @@ pub(super) fn unusable(target: &Target, why: &str) -> Box<Failure> {
 /// A failure that the request did not cause.
 pub(super) fn failure(message: &str) -> Box<Failure> {
     Box::new(Failure { answer: answer::error(StatusCode::BAD_GATEWAY, message), is_request_error: false })
+}
+
+fn late(target: &Target, patience: Duration) -> Box<Failure> {
+    tracing::warn!(target = %target.authority(), "A prefill took longer than --prefill-timeout.");
+    let (endpoint, patience) = (target.authority(), patience.as_secs_f64());
+    let message =
+        format!("prefill endpoint {endpoint} did not answer within {patience} s (--prefill-timeout)");
+    let answer = answer::error(StatusCode::GATEWAY_TIMEOUT, &message);
+    Box::new(Failure { answer, is_request_error: false })
 }
 
 fn unreachable(target: &Target, error: &SendError) -> Box<Failure> {

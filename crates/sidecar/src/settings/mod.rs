@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) sampling: bool,
     pub(crate) retries: u32,
     pub(crate) backoff: Duration,
+    /// How long a prefill, or an item's encoding, may take, if not as long as the client waits.
+    pub(crate) patience: Option<Duration>,
     pub(crate) fall_back: bool,
     pub(crate) idle_connections: usize,
     pub(crate) body_limit: usize,
@@ -143,6 +145,7 @@ impl TryFrom<Args> for Settings {
             sampling: args.enable_prefiller_sampling,
             retries: args.prefill_max_retries,
             backoff: args.prefill_retry_backoff,
+            patience: (!args.prefill_timeout.is_zero()).then_some(args.prefill_timeout),
             fall_back: args.decode_on_prefill_failure,
             idle_connections: args.max_idle_conns_per_host,
             body_limit: args.max_request_body_mib.saturating_mul(1 << 20),

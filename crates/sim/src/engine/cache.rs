@@ -41,8 +41,19 @@ pub(crate) struct KvCache {
 pub(crate) struct Held {
     pub(crate) blocks: Vec<BlockHash>,
     private: usize,
+    /// Prompt tokens that were found in this engine's cache.
+    pub(crate) own_tokens: usize,
+    /// Prompt tokens beyond these that were found elsewhere.
+    pub(crate) stored_tokens: usize,
+}
+
+// === impl Held ===
+
+impl Held {
     /// Prompt tokens that were found in a cache.
-    pub(crate) cached_tokens: usize,
+    pub(crate) fn cached_tokens(&self) -> usize {
+        self.own_tokens + self.stored_tokens
+    }
 }
 
 // === impl KvCache ===
@@ -75,7 +86,9 @@ impl KvCache {
             return None;
         }
         // vLLM always computes at least the last token itself.
-        let cached_tokens = (hits.max(stored) * self.block_size).min(prompt.len().saturating_sub(1));
+        let tokens = |blocks: usize| (blocks * self.block_size).min(prompt.len().saturating_sub(1));
+        let own_tokens = tokens(hits);
+        let stored_tokens = tokens(stored).saturating_sub(own_tokens);
         self.announce(&hashes, prompt);
         for hash in &hashes {
             self.clock += 1;
@@ -88,7 +101,7 @@ impl KvCache {
         }
         self.private += private;
         self.evict();
-        Some(Held { blocks: hashes, private, cached_tokens })
+        Some(Held { blocks: hashes, private, own_tokens, stored_tokens })
     }
 
     /// Returns the number of leading blocks of a prompt that are in the cache.
@@ -189,13 +202,13 @@ mod tests {
     fn a_repeated_prefix_is_found_and_a_different_one_is_not() {
         let mut cache = KvCache::new(100, 16, None);
         let first = cache.take(&prompt(0, 64), 0, 0).unwrap();
-        assert_eq!(first.cached_tokens, 0);
+        assert_eq!(first.cached_tokens(), 0);
         cache.release(&first);
         assert_eq!(cache.usage().to_bits(), 0f64.to_bits());
         let longer = cache.take(&prompt(0, 100), 0, 0).unwrap();
-        assert_eq!(longer.cached_tokens, 64);
-        assert_eq!(cache.take(&prompt(1, 64), 0, 0).unwrap().cached_tokens, 0);
-        assert_eq!(cache.take(&prompt(0, 64), 0, 0).unwrap().cached_tokens, 63);
+        assert_eq!(longer.cached_tokens(), 64);
+        assert_eq!(cache.take(&prompt(1, 64), 0, 0).unwrap().cached_tokens(), 0);
+        assert_eq!(cache.take(&prompt(0, 64), 0, 0).unwrap().cached_tokens(), 63);
     }
 
     #[test]
@@ -219,7 +232,7 @@ mod tests {
         cache.release(&again);
         let newcomer = cache.take(&prompt(2000, 32), 0, 0).unwrap();
         cache.release(&newcomer);
-        assert_eq!(cache.take(&prompt(0, 32), 0, 0).unwrap().cached_tokens, 31);
-        assert_eq!(cache.take(&prompt(1000, 32), 0, 0).unwrap().cached_tokens, 0);
+        assert_eq!(cache.take(&prompt(0, 32), 0, 0).unwrap().cached_tokens(), 31);
+        assert_eq!(cache.take(&prompt(1000, 32), 0, 0).unwrap().cached_tokens(), 0);
     }
 }

@@ -25,7 +25,7 @@ use self::{
 };
 use longboat_serving::{Metrics, kv_events::Publisher};
 
-use crate::{args::Args, media::Side};
+use crate::{args::Args, handover::Caches, media::Side};
 
 /// The simulated engine. There is one per process.
 pub(crate) struct Engine {
@@ -75,16 +75,16 @@ impl Engine {
         }
     }
 
-    /// Waits for a place in the batch and for memory. Blocks of the prompt that are in `storage` need not be computed.
+    /// Waits for a place in the batch and for memory. Blocks of the prompt that are in a storage need not be computed.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         prompt: &[u32],
         generated: usize,
-        storage: Option<&Storage>,
+        caches: Caches<'_>,
     ) -> Result<Running, Overloaded> {
         let arrived = Instant::now();
         let waiting = Waiting::join(self)?;
-        let stored = self.stored(prompt, storage).await;
+        let stored = self.stored(prompt, caches.storage).await;
         // The semaphore is never closed.
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Overloaded)?;
         let held = loop {
@@ -98,7 +98,14 @@ impl Engine {
         drop(waiting);
         self.running.fetch_add(1, Ordering::Relaxed);
         self.metrics.queue_time.observe(arrived.elapsed().as_secs_f64());
-        self.metrics.prefix(prompt.len(), held.cached_tokens);
+        self.metrics.prefix(prompt.len(), held.own_tokens);
+        // As vLLM counts: others are asked for what is not here.
+        let missing = prompt.len() - held.own_tokens;
+        if caches.has_come {
+            self.metrics.external(missing, missing);
+        } else if caches.storage.is_some() {
+            self.metrics.external(missing, held.stored_tokens);
+        }
         Ok(Running {
             engine: self.clone(),
             held,
@@ -160,7 +167,7 @@ impl Drop for Waiting<'_> {
 impl Running {
     /// The prompt tokens that did not have to be computed.
     pub(crate) fn cached_tokens(&self) -> usize {
-        self.held.cached_tokens
+        self.held.cached_tokens()
     }
 
     /// Spends the time for computing the prompt, without its cached part. An engine that only encodes computes no prompts.
@@ -169,7 +176,7 @@ impl Running {
             return;
         }
         let latency = self.engine.args.latency;
-        let uncached = u32::try_from(self.prompt_tokens - self.held.cached_tokens).unwrap_or(u32::MAX);
+        let uncached = u32::try_from(self.prompt_tokens - self.held.cached_tokens()).unwrap_or(u32::MAX);
         self.spend(latency.first_token + latency.prefill_per_token.saturating_mul(uncached)).await;
         self.engine.metrics.first_token.observe(self.admitted.elapsed().as_secs_f64());
         if let Some(storage) = &self.engine.args.storage {
@@ -232,7 +239,7 @@ mod tests {
         let prompt: Vec<u32> = (0..160).collect();
         for expected in [170, 11] {
             let before = Instant::now();
-            let running = engine.admit(&prompt, 1, None).await.unwrap();
+            let running = engine.admit(&prompt, 1, Caches::default()).await.unwrap();
             running.prefill().await;
             assert_eq!(before.elapsed().as_millis(), expected);
         }
@@ -241,7 +248,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_cache_from_elsewhere_comes_token_by_token() {
         let latency = ["--kv-cache-transfer-latency", "10ms", "--kv-cache-transfer-time-per-token", "1ms"];
-        let running = engine(&latency).admit(&[7; 160], 1, None).await.unwrap();
+        let running = engine(&latency).admit(&[7; 160], 1, Caches::default()).await.unwrap();
         let before = Instant::now();
         running.receive().await;
         assert_eq!(before.elapsed().as_millis(), 170);
@@ -250,14 +257,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_beyond_the_batch_wait_and_beyond_the_queue_are_refused() {
         let engine = engine(&["--max-num-seqs", "1", "--max-waiting-queue-length", "1"]);
-        let first = engine.admit(&[1], 1, None).await.unwrap();
+        let first = engine.admit(&[1], 1, Caches::default()).await.unwrap();
         let second = tokio::spawn({
             let engine = engine.clone();
-            async move { engine.admit(&[2], 1, None).await.map(drop) }
+            async move { engine.admit(&[2], 1, Caches::default()).await.map(drop) }
         });
         tokio::task::yield_now().await;
         assert!(engine.page().contains("vllm:num_requests_waiting{model_name=\"model\",engine=\"0\"} 1"));
-        assert_eq!(engine.admit(&[3], 1, None).await.map(drop), Err(Overloaded));
+        assert_eq!(engine.admit(&[3], 1, Caches::default()).await.map(drop), Err(Overloaded));
         drop(first);
         assert_eq!(second.await.unwrap(), Ok(()));
     }
@@ -265,8 +272,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_abandoned_request_frees_its_memory() {
         let engine = engine(&["--kv-cache-size", "4"]);
-        drop(engine.admit(&[0; 64], 0, None).await.unwrap());
+        drop(engine.admit(&[0; 64], 0, Caches::default()).await.unwrap());
         assert!(engine.page().contains("vllm:kv_cache_usage_perc{model_name=\"model\",engine=\"0\"} 0.0"));
-        assert!(engine.admit(&[9; 64], 0, None).await.is_ok());
+        assert!(engine.admit(&[9; 64], 0, Caches::default()).await.is_ok());
     }
 }

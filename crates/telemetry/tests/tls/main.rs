@@ -1,4 +1,4 @@
-//! Traces over TLS, to a collector that wants to know who sends.
+//! Tests of traces over TLS, to a collector that requires client certificates.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 #[path = "../traces/collector.rs"]
@@ -15,7 +15,7 @@ use longboat_telemetry::{
 use longboat_tls::{CertificateAuthority, KeyPair, LeafRequest};
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
-/// Sends one span where the environment says: variables are those of a process.
+/// Sends one span to the collector that the environment names. Variables belong to a process, so this test runs in its own.
 #[tokio::test]
 #[ignore = "run by the test below, in a process of its own"]
 async fn one_span() {
@@ -42,7 +42,7 @@ fn identity(pair: &KeyPair) -> Identity {
     Identity::from_pem(&pair.certificate_pem, &pair.key_pem)
 }
 
-/// Whether the span was taken, with these variables; and what was said.
+/// Whether the collector accepted the span with these variables. Also returns the output.
 fn sends(url: &str, folder: &Path, files: &[(&str, &str)]) -> (bool, String) {
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["--exact", "one_span", "--ignored", "--nocapture"]);

@@ -1,4 +1,4 @@
-//! A collector of traces: the other end of OTLP/gRPC.
+//! A collector of traces for tests: the server side of OTLP/gRPC.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use tonic::{
     transport::{Server, ServerTlsConfig},
 };
 
-/// A span as it arrived.
+/// A span that has arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {
     pub(crate) service: String,
     pub(crate) span: Span,
 }
 
-/// Takes whatever is sent, as long as its runtime runs.
+/// A collector that accepts every span until its runtime ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Collector {
     pub(crate) url: String,
@@ -35,12 +35,12 @@ pub(crate) struct Collector {
 // === impl Collector ===
 
 impl Collector {
-    /// Over plain text. To be called in a runtime.
+    /// Starts a plaintext collector. Must be called in a tokio runtime.
     pub(crate) async fn start() -> Self {
         Self::on(Server::builder(), "http://127.0.0.1").await
     }
 
-    /// Over TLS, as `localhost`.
+    /// Starts a collector with TLS, as `localhost`.
     pub(crate) async fn with_tls(tls: ServerTlsConfig) -> Self {
         Self::on(Server::builder().tls_config(tls).unwrap(), "https://localhost").await
     }
@@ -54,7 +54,7 @@ impl Collector {
         this
     }
 
-    /// What has arrived so far.
+    /// Returns the spans that have arrived so far.
     pub(crate) fn arrived(&self) -> Vec<Arrived> {
         self.arrived.lock().clone()
     }
@@ -79,7 +79,7 @@ impl TraceService for Collector {
 // === impl Arrived ===
 
 impl Arrived {
-    /// An attribute, as text.
+    /// Returns an attribute as text.
     pub(crate) fn attribute(&self, key: &str) -> Option<String> {
         text(&self.span.attributes, key)
     }

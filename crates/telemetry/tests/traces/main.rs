@@ -1,4 +1,4 @@
-//! Traces, as a collector gets them.
+//! Tests of traces with a collector.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 #[expect(dead_code, reason = "shared with the test over TLS")]
@@ -10,7 +10,7 @@ use longboat_telemetry::{
     traces::{Counts, Exporter, Otlp, SPANS, counts},
 };
 
-/// One test, since there is one place in a process that spans go to.
+/// There is only one test, because a process has only one destination of spans.
 #[tokio::test]
 async fn spans_arrive_with_their_parents_and_what_there_is_no_room_for_is_counted() {
     let collector = Collector::start().await;
@@ -24,7 +24,7 @@ async fn spans_arrive_with_their_parents_and_what_there_is_no_room_for_is_counte
     parent.in_scope(|| drop(tracing::trace_span!(target: SPANS, "child")));
     parent.in_scope(|| drop(tracing::error_span!("of others")));
     drop(parent);
-    // More than the queue holds, before anybody sends.
+    // More spans than the queue holds, before sending starts.
     for _ in 0..5000 {
         drop(tracing::trace_span!(target: SPANS, "flood"));
     }

@@ -1,4 +1,4 @@
-//! Fields: the value of `.A.B`, and Go's error where there is none.
+//! Fields: the value of `.A.B`, or Go's error if it does not exist.
 
 use super::{State, Step};
 use crate::{
@@ -36,7 +36,7 @@ impl<'a> State<'a> {
     ) -> Step<Value<'a>> {
         let mut value = receiver;
         let end = path.len() - 1;
-        // What comes out of a map of interfaces is one, whatever is inside.
+        // An entry of a map of interfaces is an interface, whatever it contains.
         let mut interface = false;
         for (i, name) in path.iter().enumerate() {
             let (args, last) = if i == end { (args, last) } else { (&[][..], None) };
@@ -55,7 +55,7 @@ impl<'a> State<'a> {
         Ok(value)
     }
 
-    /// Calls a method, as Go calls it by reflection.
+    /// Calls a method, as Go does by reflection.
     fn invoke(
         &mut self,
         dot: &Value<'a>,
@@ -111,7 +111,7 @@ impl<'a> State<'a> {
                 self.error(format!("nil data; no entry for key {}", quote(name)))
             };
         }
-        // Printing a type costs more than looking up the field: only for messages.
+        // Formatting a type is slower than looking up the field, so it is only done for messages.
         let named = receiver.clone();
         let type_name = || if interface { Ty::Any.to_string() } else { named.type_name() };
         let (value, nil) = receiver.indirect();

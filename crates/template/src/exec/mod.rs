@@ -13,17 +13,17 @@ use crate::{
     reflect::{Kind, Ty, Value},
 };
 
-/// Bytes that one step may read or write.
+/// The bytes that one step may read or write.
 const BYTES_A_STEP: usize = 64;
 
-/// Variables that are passed over within one step.
+/// The variables that one step may search.
 const VARIABLES_A_STEP: usize = 32;
 
-/// Blocks within blocks, those of called templates included. Each takes the stack of a few calls here, and threads of a
-/// server have 2 MiB.
+/// The deepest nesting of blocks, including those of called templates. Each block needs the stack of several calls here, and
+/// the threads of a server have 2 MiB.
 const MAX_BLOCKS: usize = 400;
 
-/// Why a walk ended early.
+/// Why an evaluation ended early.
 pub(crate) enum Stop {
     /// An error, with its full text.
     Error(String),
@@ -35,7 +35,7 @@ pub(crate) enum Stop {
 
 pub(crate) type Step<T> = Result<T, Stop>;
 
-/// Renders `template` over `data`; `Err` is Go's whole message.
+/// Renders `template` with `data`. `Err` has Go's complete message.
 pub(crate) fn execute<'a>(
     template: &'a Template,
     data: &Value<'a>,
@@ -60,7 +60,7 @@ pub(crate) fn execute<'a>(
     }
 }
 
-/// What is being evaluated, for messages.
+/// The current node, for messages.
 #[derive(Clone, Copy)]
 struct At<'a> {
     pos: Pos,
@@ -79,15 +79,15 @@ pub(crate) struct State<'a> {
     pub(crate) template: &'a Template,
     out: String,
     vars: Vec<(&'a str, Value<'a>)>,
-    /// The name of the body that runs.
+    /// The name of the template body that is being executed.
     body: &'a str,
     at: At<'a>,
     depth: usize,
-    /// Lists of nodes inside of each other: what takes the stack of the process.
+    /// The nesting of node lists, which determines how much stack is used.
     blocks: usize,
     steps: usize,
     pub(crate) limits: Limits,
-    /// Where the next value that a method makes is stored.
+    /// The slot for the next value that a method creates.
     pub(crate) made: &'a Slot,
 }
 
@@ -125,7 +125,7 @@ impl<'a> State<'a> {
         self.at = At { pos: command.pos, node: Some(Quoted::Command(command)) };
     }
 
-    /// Counts work, so that no template can hang the process.
+    /// Counts one step, so that no template can run forever.
     pub(crate) fn tick(&mut self) -> Step<()> {
         self.spend(1)
     }
@@ -138,7 +138,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Counts the bytes of values that a step reads or makes, so that a step is a bounded piece of work.
+    /// Counts the bytes of values that a step reads or creates, so that the cost of a step is limited.
     pub(crate) fn charge(&mut self, bytes: usize) -> Step<()> {
         self.spend(bytes / BYTES_A_STEP)
     }
@@ -175,7 +175,7 @@ impl<'a> State<'a> {
                 }
                 self.at_node(node);
                 let (mut value, nil) = value.indirect();
-                // A nil *apis.URL has a String method that answers with nothing.
+                // A nil *apis.URL has a String method that returns an empty string.
                 if nil && matches!(value, Value::Typed(Ty::Ptr(Ty::Url), _)) {
                     value = Value::Str("".into());
                 }
@@ -290,7 +290,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// One iteration of a range's body; false after `{{break}}`.
+    /// Executes one iteration of a range's body. Returns false after `{{break}}`.
     fn iteration(
         &mut self,
         branch: &'a Branch,
@@ -377,7 +377,7 @@ impl<'a> State<'a> {
         self.literal(dot, first)
     }
 
-    /// Constants and dot.
+    /// Evaluates constants and dot.
     pub(crate) fn literal(&mut self, dot: &Value<'a>, expr: &'a Expr) -> Step<Value<'a>> {
         match expr {
             Expr::Bool(_, value) => Ok(Value::Bool(*value)),
@@ -389,7 +389,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// An untyped number gets the type that its notation suggests.
+    /// Returns an untyped number with the type that its notation implies.
     fn constant(&mut self, number: &Number) -> Step<Value<'a>> {
         let text = &number.text;
         let hex = text.to_ascii_lowercase().contains("0x");

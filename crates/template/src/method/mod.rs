@@ -1,7 +1,7 @@
-//! Methods of Go types, as templates call them.
+//! Methods of Go types that templates can call.
 //!
-//! Go looks for a method before it looks for a field, and calls it on nil pointers too: some answer then, others panic, which
-//! a template reports as an error.
+//! Go looks up a method before a field, and also calls methods on nil pointers. Some methods then return a value. Others
+//! panic, which a template reports as an error.
 
 mod scalar;
 
@@ -17,51 +17,51 @@ use crate::{
 pub struct Method {
     /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// The types of its parameters.
     pub params: &'static [Param],
-    /// What it does.
+    /// The implementation.
     pub call: Call,
 }
 
-/// What a method does.
+/// The implementation of a method.
 #[derive(Debug, Clone, Copy)]
 pub enum Call {
-    /// It gives a value, or fails with a message.
+    /// Returns a value, or fails with a message.
     Gives(for<'a> fn(Receiver<'a>, &[Value<'a>]) -> Result<Answer<'a>, String>),
-    /// It gives nothing, so that no template can call it.
+    /// Returns nothing, so templates cannot call it.
     Nothing,
-    /// It gives a second value of this type, so that no template can call it.
+    /// Returns a second value of this type, so templates cannot call it.
     And(&'static str),
 }
 
-/// What a method is called on.
+/// The receiver of a method call.
 #[derive(Debug, Clone, Copy)]
 pub enum Receiver<'a> {
     /// A nil pointer.
     Nil,
-    /// The value of this type; without JSON the zero value.
+    /// A value of this type; without JSON the zero value.
     At(Ty, Option<&'a Json>),
 }
 
-/// What a method gives.
+/// The result of a method.
 #[derive(Debug)]
 pub enum Answer<'a> {
-    /// Something that is there.
+    /// An existing value.
     Value(Value<'a>),
-    /// Something new of this type.
+    /// A new value of this type.
     Made(Ty, Json),
 }
 
-/// What Go says of a method that looks into its nil receiver.
+/// Go's error for a method that dereferences its nil receiver.
 const NIL: &str = "runtime error: invalid memory address or nil pointer dereference";
 
 // === impl Receiver ===
 
 impl<'a> Receiver<'a> {
-    /// The JSON of the value; none for its zero value.
+    /// The JSON of the receiver; `None` for the zero value.
     ///
     /// # Errors
-    /// What Go says where the receiver is nil.
+    /// Go's message if the receiver is nil.
     pub fn json(self) -> Result<Option<&'a Json>, String> {
         match self {
             Self::Nil => Err(NIL.to_owned()),
@@ -69,7 +69,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// A field of the value by its JSON key; none on a nil receiver.
+    /// A field of the receiver by its JSON key. Returns `None` if the receiver is nil.
     pub fn get(self, key: &str) -> Option<&'a Json> {
         match self {
             Self::Nil => None,
@@ -77,10 +77,10 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// A field of the value by its Go name.
+    /// A field of the receiver by its Go name.
     ///
     /// # Errors
-    /// What Go says where the receiver is nil.
+    /// Go's message if the receiver is nil.
     pub fn field(self, name: &str) -> Result<Answer<'a>, String> {
         let Self::At(Ty::Struct(of), json) = self else { return Err(NIL.to_owned()) };
         match Value::field(of, json, name) {
@@ -98,7 +98,7 @@ impl Answer<'_> {
         Ok(Self::Value(Value::Bool(value)))
     }
 
-    /// A text.
+    /// A string.
     pub fn text(value: impl Into<String>) -> Result<Self, String> {
         Ok(Self::Value(Value::Str(value.into().into())))
     }
@@ -107,7 +107,7 @@ impl Answer<'_> {
 // === impl Method ===
 
 impl Method {
-    /// `DeepCopy`, which every type of the Kubernetes API has: in a template, the value itself.
+    /// `DeepCopy`, which every type of the Kubernetes API has. In a template, it returns the value itself.
     pub const COPY: Self = Self {
         name: "DeepCopy",
         params: &[],
@@ -120,7 +120,8 @@ impl Method {
         }),
     };
 
-    /// Finds the method `name` of a value, of its pointee, or of a struct that is embedded in it, and the receiver.
+    /// Finds the method `name` of a value, of the value that it points to, or of an embedded struct. Returns the method and
+    /// its receiver.
     pub(crate) fn of<'a>(value: &Value<'a>, name: &str) -> Option<(&'static Self, Receiver<'a>)> {
         let Value::Typed(ty, json) = value else { return None };
         let (ty, json, nil) = match ty {
@@ -146,7 +147,7 @@ impl Method {
             let receiver = if nil { Receiver::Nil } else { Receiver::At(Ty::Struct(of), json) };
             return Some((method, receiver));
         }
-        // A field of that name hides what is embedded.
+        // A field of that name hides methods of embedded structs.
         if of.fields.iter().any(|field| field.go == name) {
             return None;
         }

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use super::{Answer, Call, Method, Receiver};
 use crate::{format::print, reflect::Ty, reflect::Value};
 
-/// The methods of a type that is no struct of the tables.
+/// The methods of a type that is not a struct in the tables.
 pub(super) fn methods(ty: Ty) -> &'static [Method] {
     match ty {
         Ty::Quantity => QUANTITY,
@@ -78,7 +78,7 @@ const RESOURCE_LIST: &[Method] = &[
     gives("StorageEphemeral", |receiver, _| amount(receiver, "ephemeral-storage")),
 ];
 
-/// An amount of a list, which is 0 where the list has none.
+/// A quantity in a resource list; 0 if the list does not have it.
 fn amount<'a>(receiver: Receiver<'a>, name: &str) -> Result<Answer<'a>, String> {
     let found = receiver.json()?.and_then(|list| list.get(name)).filter(|value| !value.is_null());
     Ok(match found {
@@ -106,18 +106,18 @@ fn unavailable<'a>(_: Receiver<'a>, _: &[Value<'a>]) -> Result<Answer<'a>, Strin
     Err("its result is of no use in a template".to_owned())
 }
 
-/// An `int64`.
+/// Creates an `int64`.
 fn whole<'a>(value: i128) -> Answer<'a> {
     let value = i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX });
     Answer::Made(Ty::Int("int64"), json!(value))
 }
 
-/// Rounded away from zero.
+/// Divides and rounds away from zero.
 fn up(value: i128, by: i128) -> i128 {
     value / by + (value % by).signum()
 }
 
-/// A quantity in thousandths, rounded away from zero; 0 for what is none.
+/// A quantity in thousandths, rounded away from zero. Returns 0 if the value is not a quantity.
 fn thousandths(receiver: Receiver<'_>) -> Result<i128, String> {
     let text = match receiver.json()? {
         Some(Json::String(text)) => text.clone(),

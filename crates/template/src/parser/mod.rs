@@ -1,4 +1,4 @@
-//! Tokens to nodes, with the grammar and the error texts of Go's text/template.
+//! Parses tokens into nodes, with the grammar and the error texts of Go's text/template.
 
 mod pipeline;
 
@@ -10,17 +10,17 @@ use crate::{
     quote::unquote,
 };
 
-/// Blocks and parentheses may nest this deep: far beyond any sensible template, far within a thread's stack.
+/// The deepest nesting of blocks and parentheses: far more than useful templates need, and safe for a thread's stack.
 const MAX_NESTING: usize = 100;
 
-/// The bodies that a text defines: the template itself and its `{{define}}`s.
+/// The bodies in a text: the template itself and its `{{define}}`s.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) root: Vec<Node>,
     pub(crate) defines: BTreeMap<Box<str>, Vec<Node>>,
 }
 
-/// Parses `text`; `Err` is the message with its `template: NAME:LINE:` prefix.
+/// Parses `text`. `Err` has the message with its `template: NAME:LINE:` prefix.
 pub(crate) fn parse(name: &str, text: &str, is_function: &dyn Fn(&str) -> bool) -> Result<Parsed, String> {
     let mut parser = Parser {
         name,
@@ -38,7 +38,7 @@ pub(crate) fn parse(name: &str, text: &str, is_function: &dyn Fn(&str) -> bool) 
     Ok(Parsed { root, defines: parser.defines })
 }
 
-/// What ended a list of nodes.
+/// The next element of a node list: a node, or the `{{end}}` or `{{else}}` that ends the list.
 enum Item {
     Node(Node),
     End,
@@ -50,9 +50,9 @@ struct Parser<'s, 'f> {
     lexer: Lexer<'s>,
     /// Tokens that were read ahead.
     queue: VecDeque<Token<'s>>,
-    /// Line of the latest token, for messages.
+    /// The line of the last token, for messages.
     line: usize,
-    /// Line on which the current action began, 0 outside of actions.
+    /// The line on which the current action starts; 0 outside of actions.
     action_line: usize,
     vars: Vec<Box<str>>,
     range_depth: usize,
@@ -165,7 +165,7 @@ impl<'s> Parser<'s, '_> {
         Ok(())
     }
 
-    /// A body with variables of its own, up to its `{{end}}`.
+    /// Parses a body with its own variables, up to its `{{end}}`.
     fn separate_body(&mut self, context: &str) -> Result<Vec<Node>, String> {
         let vars = std::mem::replace(&mut self.vars, vec!["$".into()]);
         let depth = std::mem::take(&mut self.range_depth);
@@ -178,7 +178,7 @@ impl<'s> Parser<'s, '_> {
         }
     }
 
-    /// A definition replaces an earlier one unless it is blank.
+    /// Adds a definition. It replaces an earlier one unless it is blank.
     fn define(&mut self, name: Box<str>, body: Vec<Node>) {
         let blank = body.iter().all(|n| matches!(n, Node::Text { text, .. } if text.trim().is_empty()));
         if !blank || !self.defines.contains_key(&name) {
@@ -275,7 +275,7 @@ impl<'s> Parser<'s, '_> {
         self.range_depth -= looping;
         let mut otherwise = None;
         if matches!(end, Item::Else) {
-            // "else if" and "else with" share the end of the outer block.
+            // "else if" and "else with" have no end of their own: the end of the outer block closes them.
             let next = self.peek().kind;
             if context == "if" && next == Kind::If {
                 self.next();

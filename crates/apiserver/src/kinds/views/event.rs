@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::rename;
 
-/// Field names, core first.
+/// Pairs of field names: in core/v1, in events.k8s.io/v1.
 const FIELDS: &[(&str, &str)] = &[
     ("metadata", "metadata"),
     ("eventTime", "eventTime"),
@@ -26,7 +26,7 @@ const FIELDS: &[(&str, &str)] = &[
 pub(super) fn from_core(stored: &Value) -> Value {
     let mut event = json!({"kind": "Event", "apiVersion": "events.k8s.io/v1"});
     rename(stored, &mut event, FIELDS);
-    // core always writes these two, the newer form only when they say something
+    // core/v1 always writes these two fields; events.k8s.io/v1 only writes them when they are not empty
     if let Some(fields) = event.as_object_mut() {
         fields.retain(|name, value| {
             !(matches!(name.as_str(), "reportingController" | "reportingInstance") && value == "")

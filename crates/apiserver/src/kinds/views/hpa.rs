@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::rename;
 
-/// Where v1 keeps what it cannot say.
+/// The annotations where v1 keeps the fields that it does not have.
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 

@@ -1,4 +1,4 @@
-//! Built-in kinds that are served in more than one version: one is stored (the hub), the others are views of it.
+//! Built-in kinds that are served in more than one version: one version is stored (the hub), the others are views of it.
 
 mod event;
 mod hpa;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Resource;
 
-/// Whether objects of this resource are stored as they are.
+/// Whether this resource is the stored version.
 pub(crate) fn is_hub(resource: &Resource) -> bool {
     !matches!(
         (resource.group.as_str(), resource.version.as_str(), resource.plural.as_str()),
@@ -15,7 +15,7 @@ pub(crate) fn is_hub(resource: &Resource) -> bool {
     )
 }
 
-/// The stored object as this resource shows it.
+/// Converts a stored object to the version of this resource.
 pub(crate) fn from_hub(resource: &Resource, stored: &Value) -> Value {
     match resource.group.as_str() {
         "events.k8s.io" => event::from_core(stored),
@@ -24,7 +24,7 @@ pub(crate) fn from_hub(resource: &Resource, stored: &Value) -> Value {
     }
 }
 
-/// An object of this resource as it is stored.
+/// Converts an object of this resource to the stored version.
 pub(crate) fn to_hub(resource: &Resource, value: Value) -> Value {
     if is_hub(resource) {
         return value;
@@ -36,7 +36,7 @@ pub(crate) fn to_hub(resource: &Resource, value: Value) -> Value {
     }
 }
 
-/// Copies fields under other names, those that are there.
+/// Copies the fields that exist in `from` to `to` under their other names.
 fn rename(from: &Value, to: &mut Value, names: &[(&str, &str)]) {
     for (old, new) in names {
         if let Some(value) = from.get(*old) {

@@ -1,4 +1,4 @@
-//! Schemas of the built-in kinds, made from the types of k8s-openapi when first asked for.
+//! Schemas of the built-in kinds, generated from the types of k8s-openapi on first use.
 
 use k8s_openapi::{
     api::{
@@ -15,10 +15,10 @@ use k8s_openapi::{
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-/// Where definitions are referred to.
+/// The prefix of references to definitions.
 pub(crate) const DEFINITIONS: &str = "#/$defs/";
 
-/// The definitions that a kind needs, by type name, and the name of its own.
+/// The definitions that a kind needs, by type name, and the type name of the kind itself.
 pub(crate) struct Definitions {
     pub(crate) root: String,
     pub(crate) all: Map<String, Value>,
@@ -32,7 +32,7 @@ fn of<T: JsonSchema>() -> Definitions {
 
 macro_rules! kinds {
     ($($group:literal $version:literal $module:ident { $($kind:ident)+ })+) => {
-        /// The definitions of a built-in kind.
+        /// Returns the definitions of a built-in kind.
         pub(crate) fn definitions(group: &str, version: &str, kind: &str) -> Option<Definitions> {
             match (group, version, kind) {
                 $($(($group, $version, stringify!($kind)) => Some(of::<$module::$kind>()),)+)+

@@ -1,4 +1,4 @@
-//! The built-in kinds as the reference's decoder sees them: which fields they have, and of which type.
+//! The fields of the built-in kinds and their types, as kube-apiserver's decoder sees them.
 
 pub(super) mod kinds;
 mod named;
@@ -22,13 +22,14 @@ static QUANTITY: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the pattern is a literal that tests compile")
 });
 
-/// Dotted paths of fields in `object` that the built-in kind of `resource` does not have.
+/// Returns the dotted paths of the fields in `object` that the built-in kind of `resource` does not have.
 pub fn unknown_builtin_fields(resource: &Resource, object: &Value) -> Vec<String> {
     prune_builtin(resource, &mut object.clone())
 }
 
-/// Drops from `object` the fields that the built-in kind of `resource` does not have, and nulls, which mean the same as
-/// absence there (in lists and maps: the zero value). The dotted paths of the unknown fields.
+/// Removes from `object` the fields that the built-in kind of `resource` does not have. Also removes nulls, which mean the
+/// same as a missing field; in lists and maps, a null becomes the zero value. Returns the dotted paths of the unknown
+/// fields.
 pub fn prune_builtin(resource: &Resource, object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
     if let (Some(kind), Value::Object(map)) =
@@ -92,7 +93,7 @@ fn prune_value(value: &mut Value, shape: &Shape, path: &mut String, dropped: &mu
     }
 }
 
-/// A null in a list or map is the zero value of what is in there.
+/// Replaces a null in a list or map by the zero value of the element type.
 fn set_zero(value: &mut Value, shape: &Shape) {
     if value.is_null() {
         *value = match shape {
@@ -106,7 +107,7 @@ fn set_zero(value: &mut Value, shape: &Shape) {
     }
 }
 
-/// Bytes that are given as a list of numbers instead of a text.
+/// Decodes bytes that are given as a list of numbers instead of a text.
 fn listed_bytes(value: &Value) -> Option<Vec<u8>> {
     let byte = |item: &Value| match item {
         Value::Null => Some(0),
@@ -126,8 +127,8 @@ fn prune_items(items: &mut [Value], shape: &Shape, path: &mut String, dropped: &
     }
 }
 
-/// Why `object` cannot be read as the built-in kind of `resource` (a wrong JSON type somewhere), in the words of the
-/// reference's decoder, without its `… in version … cannot be handled as a …: ` prefix.
+/// Returns why `object` cannot be decoded as the built-in kind of `resource` (a wrong JSON type somewhere), in the words of
+/// kube-apiserver's decoder, without its prefix `… in version … cannot be handled as a …: `.
 pub fn mistyped_builtin_field(resource: &Resource, object: &Value) -> Option<String> {
     let kind = root(&resource.group, &resource.version, &resource.kind)?;
     match object {
@@ -208,14 +209,37 @@ fn mistyped_value(value: &Value, shape: &Shape, kind: &Type, path: &str) -> Opti
                 .is_err()
                 .then(|| format!("illegal base64 data at input byte {bad}"))
         }
-        (Shape::Time, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05Z07:00", false),
-        (Shape::MicroTime, Value::String(text)) => unparsed(text, "2006-01-02T15:04:05.000000Z07:00", true),
-        (Shape::Quantity, value) => value.as_str().is_none_or(|text| !QUANTITY.is_match(text)).then(|| {
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                .to_owned()
-        }),
+        (Shape::Time, Value::String(text)) => unread_time(text, false),
+        (Shape::MicroTime, Value::String(text)) => unread_time(text, true),
+        (Shape::Quantity, value) => unread_quantity(value),
         _ => other(),
     }
+}
+
+/// Why a value is no quantity.
+pub(crate) fn unread_quantity(value: &Value) -> Option<String> {
+    if value.is_number() || value.as_str().is_some_and(|text| QUANTITY.is_match(text)) {
+        return None;
+    }
+    let why = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    Some(why.to_owned())
+}
+
+/// Why a text is no time, one with microseconds or without.
+pub(crate) fn unread_time(text: &str, micro: bool) -> Option<String> {
+    let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
+    unparsed(text, layout, micro)
+}
+
+/// Why a value is neither a number of 32 bits nor a text.
+pub(crate) fn unread_int_or_string(value: &Value) -> Option<String> {
+    let got = match value {
+        Value::Null | Value::String(_) => return None,
+        Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => return None,
+        Value::Number(number) => format!("number {number}"),
+        other => go_type(other).to_owned(),
+    };
+    Some(format!("json: cannot unmarshal {got} into Go value of type int32"))
 }
 
 /// What Go's time parser says about a text that is no time.
@@ -234,7 +258,7 @@ fn unparsed(text: &str, layout: &str, micro: bool) -> Option<String> {
     Some(format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"))
 }
 
-/// Whether a time has exactly six digits after the second, as MicroTime demands.
+/// Whether a time has exactly six fractional digits, as MicroTime demands.
 fn six_digits(text: &str) -> bool {
     let Some((_, fraction)) = text.split_once('.') else { return false };
     fraction.bytes().take_while(u8::is_ascii_digit).count() == 6
@@ -247,7 +271,7 @@ mod tests {
 
     use super::{mistyped_builtin_field, prune_builtin, unknown_builtin_fields};
 
-    /// Values like those of objects, and any others.
+    /// Generates values like those of objects, and arbitrary values.
     fn value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),

@@ -1,4 +1,5 @@
-//! Text fields whose Go type has a name of its own, which the reference's decoder says when it finds something else there.
+//! Text fields with a named Go type. kube-apiserver's decoder names that type in the error when the field holds something
+//! else.
 
 /// Type, field, and the type of the field.
 const NAMED: [(&str, &str, &str); 51] = [
@@ -55,7 +56,7 @@ const NAMED: [(&str, &str, &str); 51] = [
     ("TopologySpreadConstraint", "whenUnsatisfiable", "v1.UnsatisfiableConstraintAction"),
 ];
 
-/// The name of the type of texts in a field; none where it is `string`.
+/// Returns the name of the Go type of a text field, or `None` if it is `string`.
 pub(super) fn text_type(kind: &str, field: &str) -> Option<&'static str> {
     NAMED.iter().find(|(of, name, _)| *of == kind && *name == field).map(|(_, _, named)| *named)
 }

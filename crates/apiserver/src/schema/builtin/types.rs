@@ -1,4 +1,4 @@
-//! The fields of Kubernetes' own types, as little of them as decoding needs.
+//! The fields of the Kubernetes types, as far as decoding needs them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,14 +18,14 @@ pub(super) struct Type {
     pub(super) fields: BTreeMap<Box<str>, Shape>,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug, Clone)]
 pub(super) enum Shape {
     /// A type by its full name.
     Struct(Arc<str>),
     List(Box<Self>),
     Map(Box<Self>),
-    /// A schema or something else, as in the definition of definitions.
+    /// A schema or another value, as in the schema of a CustomResourceDefinition.
     StructOr(Arc<str>),
     Text,
     Bytes,
@@ -48,10 +48,11 @@ struct Cache {
 
 static CACHE: LazyLock<RwLock<Cache>> = LazyLock::new(RwLock::default);
 
-/// The type of a built-in kind.
+/// Returns the type of a built-in kind.
 pub(super) fn root(group: &str, version: &str, kind: &str) -> Option<Arc<Type>> {
     let key = (group.to_owned(), version.to_owned(), kind.to_owned());
-    // The lock is not held while it is taken again: with a writer waiting in between, that would wait for ever.
+    // The read lock must be released before the function takes a lock again: with a writer waiting in between, two nested
+    // locks would deadlock.
     let known = CACHE.read().roots.get(&key).cloned();
     if let Some(root) = known {
         return named(root.as_ref()?);
@@ -72,7 +73,7 @@ pub(super) fn root(group: &str, version: &str, kind: &str) -> Option<Arc<Type>> 
     root
 }
 
-/// A type met while reading a root.
+/// Returns a type that an earlier call of `root` has read.
 pub(super) fn named(name: &Arc<str>) -> Option<Arc<Type>> {
     CACHE.read().types.get(name).cloned()
 }

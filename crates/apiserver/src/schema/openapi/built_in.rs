@@ -16,12 +16,12 @@ pub(super) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.De
 pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
-/// Adds the kind of `resource` and all types below it; the component's name.
+/// Adds the kind of `resource` and all types that it uses. Returns the name of its component.
 pub(super) fn add(resource: &Resource, schemas: &mut Map<String, Value>) -> Option<String> {
     let found = definitions(&resource.group, &resource.version, &resource.kind)?;
     add_all(found.all, schemas);
     if let Some(Value::Object(schema)) = schemas.get_mut(&found.root) {
-        // The types here always have metadata; objects on the wire need not.
+        // The Rust types always have metadata, but objects on the wire may omit it.
         if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
             required.retain(|field| field != "metadata");
             if required.is_empty() {
@@ -34,7 +34,7 @@ pub(super) fn add(resource: &Resource, schemas: &mut Map<String, Value>) -> Opti
     Some(found.root)
 }
 
-/// Adds the types that all documents use.
+/// Adds the types that every document uses.
 pub(super) fn add_meta(schemas: &mut Map<String, Value>) {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ListMeta, ObjectMeta, Status};
     fn one<T: JsonSchema>(generator: &mut SchemaGenerator) {
@@ -63,7 +63,7 @@ fn add_all(definitions: Map<String, Value>, schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Turns references into those of OpenAPI 3.0, where nothing may stand beside one.
+/// Turns references into those of OpenAPI 3.0, where a reference must not have siblings.
 fn refer(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -86,7 +86,7 @@ fn refer(schema: &mut Value) {
     }
 }
 
-/// Adds how lists and maps merge, by strategic merge and by server-side apply.
+/// Adds the extensions that say how lists and maps merge, in strategic merge and in server-side apply.
 fn mark(name: &str, schema: &mut Value) {
     if type_markers(name).is_some_and(|markers| markers.map_type.is_some()) {
         schema["x-kubernetes-map-type"] = "atomic".into();
@@ -104,7 +104,7 @@ fn mark(name: &str, schema: &mut Value) {
             if !markers.list_map_keys.is_empty() {
                 put("x-kubernetes-list-map-keys", json!(markers.list_map_keys));
             }
-            // A type that is atomic says so itself.
+            // An atomic type carries the marker itself.
             if let Some(kind) = markers.map_type.filter(|_| !refers) {
                 put("x-kubernetes-map-type", kind.into());
             }
@@ -113,6 +113,7 @@ fn mark(name: &str, schema: &mut Value) {
             continue;
         };
         let how = match (strategy.merge, strategy.retain_keys) {
+            _ if strategy.replace => "replace",
             (true, true) => "merge,retainKeys",
             (true, false) => "merge",
             (false, true) => "retainKeys",

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{built_in::OBJECT_META, kind_of, reference};
 use crate::kinds::{Custom, Resource};
 
-/// Adds the kind of `resource`; the component's name: the group backwards, the version, the kind.
+/// Adds the kind of `resource`. Returns the name of its component: the reversed group, the version, the kind.
 pub(super) fn add(resource: &Resource, custom: &Custom, schemas: &mut Map<String, Value>) -> String {
     let group: Vec<&str> = resource.group.rsplit('.').collect();
     let name = format!("{}.{}.{}", group.join("."), resource.version, resource.kind);
@@ -24,7 +24,7 @@ pub(super) fn add(resource: &Resource, custom: &Custom, schemas: &mut Map<String
     name
 }
 
-/// Says in plain OpenAPI what extensions mean.
+/// Expresses extensions in plain OpenAPI.
 fn expand(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
     if map.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true))
@@ -53,7 +53,7 @@ fn head(schema: &mut Value, embedded: bool) {
     let mut put = |field: &str, value: Value| {
         let known = schema["properties"][field].clone();
         let mut value = value;
-        // A description of the author's is kept.
+        // The author's own description is kept.
         if let Some(description) = known.get("description") {
             value["description"] = description.clone();
         }

@@ -1,9 +1,9 @@
 //! OpenAPI v3: the index of group versions, and one document for each.
 //!
-//! Documents are large and asked for rarely (by `kubectl explain`, `apply`, `create`), so each is made when first
-//! asked for and cached as bytes under its hash; the hash comes from what the document is made from, so that the index
-//! needs no document. It is made for kubectl: paths say which verbs exist and that `fieldValidation` is understood,
-//! components describe the kinds.
+//! Documents are large and rarely requested (by `kubectl explain`, `apply`, `create`). So the server builds each document on
+//! the first request and caches its bytes by a hash. The hash covers the inputs of the document, so the index does not need
+//! the documents. The documents contain what kubectl needs: the paths say which verbs exist and that `fieldValidation` is
+//! supported, and the components describe the kinds.
 
 mod built_in;
 mod custom;
@@ -21,10 +21,11 @@ use serde_json::{Map, Value, json};
 
 use crate::kinds::{Origin, Registry, Resource};
 
-/// The most documents to cache: all of a server with a few dozen definitions. Beyond that, old ones are made again.
+/// The most documents to cache: enough for a server with a few dozen definitions. Beyond that, older documents are built
+/// again.
 const KEPT: usize = 128;
 
-/// Documents by their hash. One cache serves all servers of a process: equal hashes mean equal documents.
+/// Documents by their hash. All servers of a process share the cache: equal hashes mean equal documents.
 static DOCUMENTS: LazyLock<Mutex<HashMap<String, Bytes>>> = LazyLock::new(Mutex::default);
 
 /// The index at `/openapi/v3`: each group version with the address of its document.
@@ -40,13 +41,13 @@ pub fn openapi_index(registry: &Registry) -> Value {
     json!({"paths": paths})
 }
 
-/// The document of `/openapi/v3/<path>` (`api/v1`, `apis/apps/v1`), or none if nothing is served there.
+/// Returns the document of `/openapi/v3/<path>` (`api/v1`, `apis/apps/v1`), or `None` if nothing is served there.
 pub fn openapi_document(registry: &Registry, path: &str) -> Option<Value> {
     let (group, version, resources) = served(registry, path)?;
     Some(document(&group, &version, &resources))
 }
 
-/// As [`openapi_document`], with the hash that the index names it by (for the `ETag`), as JSON.
+/// Like [`openapi_document`], as JSON, with the hash that the index contains (for the `ETag`).
 pub fn openapi_bytes(registry: &Registry, path: &str) -> Option<(String, Bytes)> {
     let (group, version, resources) = served(registry, path)?;
     let hash = hash(path, &resources);
@@ -77,7 +78,7 @@ fn served(registry: &Registry, path: &str) -> Option<(String, String, Vec<Arc<Re
     Some((group.to_owned(), version.to_owned(), resources))
 }
 
-/// A hash of everything that the document is made from.
+/// Hashes everything from which the document is built.
 fn hash(path: &str, resources: &[Arc<Resource>]) -> String {
     let mut hasher = DefaultHasher::new();
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
@@ -116,12 +117,12 @@ fn document(group: &str, version: &str, resources: &[Arc<Resource>]) -> Value {
     })
 }
 
-/// A reference to a component.
+/// Returns a reference to a component.
 fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// What names the kind of a schema or of an operation.
+/// Returns the group, version and kind of a schema or of an operation.
 fn kind_of(resource: &Resource, kind: &str) -> Value {
     json!({"group": resource.group, "version": resource.version, "kind": kind})
 }

@@ -267,7 +267,7 @@ fn answer(description: &str, component: &str, built_in: bool) -> Value {
     json!({"description": description, "content": content(media, component)})
 }
 
-/// `Apps`, `ExampleTest`, `Core`: how operations name a group.
+/// Returns the name of a group in operation ids: `Apps`, `ExampleTest`, `Core`.
 fn group_name(group: &str) -> String {
     if group.is_empty() {
         return "Core".to_owned();

@@ -1,4 +1,4 @@
-//! Pods, and the pod templates of all workloads: defaults, what admission adds, deletion.
+//! Pods, and the pod templates of all workloads: defaults, additions of built-in admission plugins, deletion.
 
 mod placement;
 mod validate;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use self::validate::validate;
 pub(super) use self::validate::{validate_spec, warnings};
-use super::{Strategy, drop_empty, fill, quantity::Quantity};
+use super::{Strategy, drop_empty, fill, names, quantity::Quantity};
 use crate::status::Cause;
 
 /// Pods.
@@ -37,7 +37,9 @@ impl Strategy for Pod {
     }
 
     fn warnings(&self, value: &Value) -> Vec<String> {
-        warnings(&value["spec"], "spec")
+        let mut all = Vec::from_iter(names::host_warning(value, "the Pod's hostname"));
+        all.extend(warnings(&value["spec"], "spec"));
+        all
     }
 
     fn grace(&self, stored: &Value, asked: Option<i64>) -> i64 {
@@ -67,7 +69,7 @@ impl Strategy for Pod {
     }
 }
 
-/// Fills in a Pod.
+/// Fills in the defaults of a Pod.
 fn default(value: &mut Value) {
     default_spec(&mut value["spec"], true);
     let spec = &mut value["spec"];
@@ -85,7 +87,7 @@ fn default(value: &mut Value) {
     }
 }
 
-/// A pod asks for what it is limited to, where it does not say otherwise.
+/// Sets the missing requests of a container to its limits.
 fn requests_from_limits(container: &mut Value) {
     let Some(limits) = container["resources"]["limits"].as_object().cloned() else {
         return;
@@ -99,7 +101,7 @@ fn requests_from_limits(container: &mut Value) {
     }
 }
 
-/// Fills in the spec of a Pod or of a template.
+/// Fills in the defaults of the spec of a Pod or of a template.
 pub(super) fn default_spec(spec: &mut Value, pod: bool) {
     if !spec.is_object() {
         *spec = json!({});
@@ -232,7 +234,7 @@ fn default_container(container: &mut Value) {
 
 fn pull_policy(image: &str) -> &'static str {
     let last = image.rsplit('/').next().unwrap_or_default();
-    // what is no image at all has no tag `latest`, either
+    // an invalid image reference has no tag `latest` either
     let is_image = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
     let is_nonsense = !last.split([':', '@']).next().unwrap_or_default().chars().all(is_image);
     if last.contains('@') || is_nonsense {
@@ -245,7 +247,7 @@ fn pull_policy(image: &str) -> &'static str {
 }
 
 fn default_probe(probe: &mut Value) {
-    // zero means unset for these four
+    // zero means unset for these five fields
     drop_empty(
         probe,
         &["timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold", "initialDelaySeconds"],
@@ -310,7 +312,7 @@ fn default_volume(volume: &mut Value) {
     }
 }
 
-/// What admission adds to a new pod, and its first status.
+/// Adds what kube-apiserver's admission plugins add to a new pod, and sets its first status.
 fn prepare_create(value: &mut Value) {
     let spec = &mut value["spec"];
     tolerate_lost_nodes(spec);
@@ -320,7 +322,7 @@ fn prepare_create(value: &mut Value) {
     value["status"] = json!({"phase": "Pending", "qosClass": class});
 }
 
-/// A pod stays five minutes on a node that is not there.
+/// Adds the default tolerations: a pod stays for five minutes on a node that is not ready or unreachable.
 fn tolerate_lost_nodes(spec: &mut Value) {
     if !spec["tolerations"].is_array() {
         spec["tolerations"] = json!([]);
@@ -340,7 +342,7 @@ fn tolerate_lost_nodes(spec: &mut Value) {
     }
 }
 
-/// The quality-of-service class that requests and limits make.
+/// Returns the quality-of-service class that follows from requests and limits.
 pub(super) fn quality(spec: &Value) -> &'static str {
     let mut any = false;
     let mut guaranteed = true;
@@ -368,7 +370,7 @@ pub(super) fn quality(spec: &Value) -> &'static str {
     }
 }
 
-/// What a resize cannot change: everything but the resources of containers.
+/// Restores everything that a resize cannot change: all but the resources of containers.
 pub(super) fn prepare_resize(value: &mut Value, live: &Value) {
     let asked = std::mem::replace(value, live.clone());
     for list in ["containers", "initContainers"] {
@@ -382,7 +384,7 @@ pub(super) fn prepare_resize(value: &mut Value, live: &Value) {
     }
 }
 
-/// What a status update cannot change.
+/// Restores what a status update cannot change.
 fn prepare_status(value: &mut Value, live: &Value) {
     for key in ["deletionTimestamp", "ownerReferences"] {
         super::put(&mut value["metadata"], key, live["metadata"].get(key).cloned());
@@ -402,7 +404,7 @@ fn prepare_status(value: &mut Value, live: &Value) {
     }
 }
 
-/// Seconds that a pod gets to stop: none if it never got a node or is done.
+/// Returns the grace period in seconds. It is 0 if the pod never got a node or has ended.
 fn grace(stored: &Value, asked: Option<i64>) -> i64 {
     let period = match asked {
         Some(asked) => asked,

@@ -1,4 +1,4 @@
-//! Rules for where a pod may run, and as whom.
+//! Validation of a pod's spec outside its containers: scheduling, identity, network settings.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Everything wrong with the parts of a pod's spec that are about more than its containers.
+/// Validates the parts of a pod's spec that concern more than its containers.
 pub(super) fn validate(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     for (key, rule) in [
         ("serviceAccountName", NameRule::Subdomain),
@@ -228,7 +228,7 @@ fn spread(constraints: &[Value], path: &str, causes: &mut Vec<Cause>) {
         let known = ["DoNotSchedule", "ScheduleAnyway"];
         one_of(&Value::from(action), &format!("{own}.whenUnsatisfiable"), &known, causes);
         if !seen.insert((key, action)) {
-            // the reference names the first of them
+            // the error names the first of the two constraints
             let first = constraints.iter().position(|other| {
                 (text(other, "topologyKey"), text(other, "whenUnsatisfiable")) == (key, action)
             });
@@ -254,7 +254,7 @@ fn security(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     profile(context, &own, causes);
 }
 
-/// Users and groups of a security context.
+/// Validates the users and groups of a security context.
 pub(super) fn ids(context: &Value, path: &str, causes: &mut Vec<Cause>) {
     for key in ["runAsUser", "runAsGroup", "fsGroup"] {
         if context[key].as_i64().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
@@ -267,7 +267,7 @@ pub(super) fn ids(context: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The system calls that a security context allows.
+/// Validates the seccomp profile of a security context.
 pub(super) fn profile(context: &Value, path: &str, causes: &mut Vec<Cause>) {
     one_of(
         &context["seccompProfile"]["type"],
@@ -311,7 +311,7 @@ fn claims(claims: &[Value], path: &str, causes: &mut Vec<Cause>) {
             (false, false) => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
             _ => continue,
         };
-        // Shown as Go shows the type.
+        // The error shows the value in Go's field order.
         let shown = format!(
             "{{\"Name\":{},\"ResourceClaimName\":{},\"ResourceClaimTemplateName\":{}}}",
             claim["name"], claim["resourceClaimName"], claim["resourceClaimTemplateName"]

@@ -1,4 +1,4 @@
-//! Rules for pods and pod templates.
+//! Validation of pods and pod templates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Everything wrong with a Pod.
+/// Returns all validation errors of a Pod.
 pub(in crate::strategy) fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = validate_spec(&value["spec"], "spec");
     if let Some(live) = live {
@@ -22,7 +22,7 @@ pub(in crate::strategy) fn validate(value: &Value, live: Option<&Value>) -> Vec<
             causes.push(cause);
             return causes;
         }
-        // updates look at images twice, and say so twice
+        // an update validates images twice, and reports each error twice
         let images: Vec<Cause> =
             causes.iter().filter(|cause| cause.field.ends_with("].image")).cloned().collect();
         causes.extend(images);
@@ -32,7 +32,7 @@ pub(in crate::strategy) fn validate(value: &Value, live: Option<&Value>) -> Vec<
     causes
 }
 
-/// Containers neither come nor go.
+/// Refuses an update that adds or removes containers.
 fn other_containers(value: &Value, live: &Value) -> Option<Cause> {
     let count = |object: &Value, list: &str| object["spec"][list].as_array().map_or(0, Vec::len);
     let list =
@@ -40,7 +40,7 @@ fn other_containers(value: &Value, live: &Value) -> Option<Cause> {
     Some(Cause::forbidden(format!("spec.{list}"), format!("pod updates may not add or remove {list}")))
 }
 
-/// Tolerations may be added, and their seconds may change; none may go.
+/// Refuses an update that removes tolerations. An update may add tolerations and change their seconds.
 fn fewer_tolerations(value: &Value, live: &Value) -> Option<Cause> {
     let bare = |object: &Value| -> Vec<Value> {
         let mut all = object["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
@@ -55,7 +55,7 @@ fn fewer_tolerations(value: &Value, live: &Value) -> Option<Cause> {
         .then(|| Cause::forbidden("spec.tolerations", detail))
 }
 
-/// A pod's spec is what it was, but for images, tolerations, deadlines and a few others.
+/// Refuses an update that changes the spec of a pod, except for images, tolerations, deadlines and a few other fields.
 fn changes(value: &Value, live: &Value) -> Vec<Cause> {
     let strip = |spec: &Value| {
         let mut spec = spec.clone();
@@ -86,7 +86,7 @@ fn changes(value: &Value, live: &Value) -> Vec<Cause> {
     )]
 }
 
-/// Where volumes come from, in the order in which the reference looks for them.
+/// The volume sources, in the order in which kube-apiserver checks them.
 const VOLUME_TYPES: [&str; 29] = [
     "emptyDir",
     "hostPath",
@@ -118,10 +118,10 @@ const VOLUME_TYPES: [&str; 29] = [
     "ephemeral",
     "image",
 ];
-/// What probes ask, in that order, too.
+/// The probe handlers, in the order in which kube-apiserver checks them.
 const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 
-/// Refuses every alternative but the first: merging layers brings several together.
+/// Refuses every alternative but the first. A merge of several layers can produce more than one.
 fn one_of(object: &Value, path: &str, alternatives: &[&str], what: &str, causes: &mut Vec<Cause>) {
     let given = alternatives.iter().filter(|alternative| object[**alternative].is_object());
     for other in given.skip(1) {
@@ -130,7 +130,7 @@ fn one_of(object: &Value, path: &str, alternatives: &[&str], what: &str, causes:
     }
 }
 
-/// Everything wrong with the spec of a Pod or of a template.
+/// Returns all validation errors of the spec of a Pod or of a template.
 pub(in crate::strategy) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mounted: BTreeSet<&str> =
@@ -181,7 +181,7 @@ pub(in crate::strategy) fn validate_spec(spec: &Value, path: &str) -> Vec<Cause>
     causes
 }
 
-/// What a container cannot have that runs to its end before others begin.
+/// Refuses fields that an init container cannot have if it runs to completion before others start.
 fn once_only(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     for key in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
         if container[key].is_object() {
@@ -191,7 +191,7 @@ fn once_only(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// On the network of the host, a container's port is the host's.
+/// Refuses a container port that differs from its host port when the pod uses the host's network.
 fn same_ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
         if port["hostPort"].as_i64().is_some_and(|host| host != 0 && port["containerPort"] != host) {
@@ -323,7 +323,7 @@ fn validate_container(
     validate_resources(&container["resources"], &format!("{path}.resources"), claims, causes);
 }
 
-/// Names of ports are names of ports, and no two of a container are alike; nor are its ports of the host.
+/// Validates port names. Port names and host ports must be unique within a container.
 fn port_names(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     let (mut names, mut hosts) = (BTreeSet::new(), BTreeSet::new());
     for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
@@ -452,7 +452,7 @@ fn validate_resources(resources: &Value, path: &str, claims: &BTreeSet<&str>, ca
     }
 }
 
-/// Things in a pod spec that work, but not as one may think.
+/// Returns warnings about settings of a pod spec that are valid but may surprise the user.
 pub(in crate::strategy) fn warnings(spec: &Value, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for list in ["initContainers", "containers"] {

@@ -1,4 +1,4 @@
-//! Rules for the volumes of pods.
+//! Validation of the volumes of pods.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::{
 const HOST_PATHS: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// Everything wrong with where a volume comes from.
+/// Validates the source of a volume.
 pub(super) fn validate(volume: &Value, path: &str, causes: &mut Vec<Cause>) {
     let at = |kind: &str| (volume[kind].is_object()).then(|| format!("{path}.{kind}"));
     for (kind, field) in [
@@ -107,14 +107,14 @@ fn mode(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Refuses a path that leaves the folder that it is in.
+/// Refuses a path that contains `..`.
 pub(super) fn no_way_up(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     if value.as_str().is_some_and(|text| text.split('/').any(|part| part == "..")) {
         causes.push(Cause::invalid(path, value, "must not contain '..'"));
     }
 }
 
-/// Everything wrong with how a container mounts volumes, once each mount is known to name one.
+/// Validates the volume mounts of a container. The caller has checked that each mount names a volume.
 pub(super) fn validate_mounts(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     let mut seen = BTreeSet::new();
     for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
@@ -123,7 +123,7 @@ pub(super) fn validate_mounts(container: &Value, path: &str, causes: &mut Vec<Ca
         if !seen.insert(place) && !place.is_empty() {
             causes.push(Cause::invalid(format!("{own}.mountPath"), &mount["mountPath"], "must be unique"));
         }
-        // The reference leaves the index out here.
+        // kube-apiserver omits the index here.
         let within = format!("{path}.volumeMounts");
         if text(mount, "subPath").starts_with('/') {
             causes.push(Cause::invalid(
@@ -145,7 +145,7 @@ pub(super) fn validate_mounts(container: &Value, path: &str, causes: &mut Vec<Ca
     }
 }
 
-/// Everything wrong with where variables come from.
+/// Validates the sources of environment variables.
 pub(super) fn validate_environment(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     const SOURCES: [&str; 5] =
         ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];

@@ -21,7 +21,7 @@ use crate::{
     strategy,
 };
 
-/// How often a deletion is tried again when another write comes between.
+/// How many times to try a deletion when other writes interfere.
 const TRIES: usize = 10;
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -74,7 +74,7 @@ pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> 
             }
         }
     }
-    // the answer shows the objects as they were found, and where to go on
+    // the answer shows the objects as they were before, with a continue token
     let last = chosen.last().filter(|_| remaining.is_some()).map(|(key, _)| key.clone());
     let stored = chosen.into_iter().map(|(_, stored)| stored).collect();
     let listing = Listing {
@@ -86,11 +86,11 @@ pub(crate) async fn collection(call: &mut Call<'_>) -> Result<Answer, ApiError> 
     respond::list(call.request, &call.resource, &listing)
 }
 
-/// What came of a deletion.
+/// The result of a deletion.
 pub(crate) enum Done {
-    /// The object, still there or gone with its last state.
+    /// The object: either it still exists, or this is its last state.
     Shown(Shown),
-    /// It is gone, and only its name is answered.
+    /// The object is gone, and the answer only names it.
     Gone { name: String, uid: Value },
 }
 
@@ -115,7 +115,7 @@ pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) ->
             } else {
                 Some(key.namespace.clone())
             },
-            // none when a collection is deleted
+            // empty if a collection is deleted
             name: call.path.name.clone().unwrap_or_default(),
             old: Some(&live),
             options: &review_options,
@@ -165,7 +165,7 @@ pub(crate) async fn object(call: &mut Call<'_>, key: &Key, options: &Options) ->
     ))
 }
 
-/// Removes an object; a last change of it is written first, so that watches see both.
+/// Removes an object. If `last` differs from the stored object, writes `last` first, so that watches see both changes.
 fn remove(call: &Call<'_>, key: &Key, stored: &Arc<Stored>, last: &Value) -> Result<Arc<Stored>, WriteError> {
     let table = &call.resource.table;
     let store = &call.state.store;
@@ -177,9 +177,9 @@ fn remove(call: &Call<'_>, key: &Key, stored: &Arc<Stored>, last: &Value) -> Res
 }
 
 enum Plan {
-    /// The object stays, marked.
+    /// The object is marked for deletion and stays.
     Keep(Value),
-    /// The object goes.
+    /// The object is removed.
     Remove(Value),
 }
 
@@ -218,7 +218,7 @@ async fn finish(
     }
 }
 
-/// What the options and the object's finalizers come to.
+/// Decides what the options and the object's finalizers mean for the deletion.
 fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
     let resource = &call.resource;
     let mut value = stored.clone();
@@ -253,7 +253,7 @@ fn plan(call: &Call<'_>, stored: &Value, options: &Options) -> Plan {
             return Plan::Keep(value);
         }
         if grace > 0 {
-            // a shorter period counts from the moment deletion began
+            // a shorter period counts from the start of the deletion
             shorten(&mut value, old, grace);
             return Plan::Keep(value);
         }
@@ -301,7 +301,8 @@ fn shorten(value: &mut Value, old: i64, new: i64) {
     value["metadata"]["deletionGracePeriodSeconds"] = Value::from(new);
 }
 
-/// What a refused precondition is about: the kind, where other refusals have the resource.
+/// Names an object in an error about a precondition. Unlike other errors, this one has the kind in the place of the
+/// resource.
 fn about_kind<'a>(resource: &'a Resource, name: &'a str) -> About<'a> {
     About { group: &resource.group, kind: &resource.kind, name }
 }

@@ -1,4 +1,4 @@
-//! `DeleteOptions`: where they come from, and what they say.
+//! Reading of `DeleteOptions`.
 
 use serde_json::{Value, json};
 
@@ -26,12 +26,12 @@ pub(crate) struct Options {
 // === impl Options ===
 
 impl Options {
-    /// Deletion by the server itself, in the background.
+    /// Options for a deletion by the server itself, in the background.
     pub(crate) fn background() -> Self {
         Self { policy: Some("Background".to_owned()), ..Self::default() }
     }
 
-    /// What an eviction says.
+    /// Reads the options of an eviction.
     pub(crate) fn of_eviction(given: &Value, dry_run: bool) -> Result<Self, ApiError> {
         let directives: Vec<&str> =
             given["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -46,13 +46,13 @@ impl Options {
         })
     }
 
-    /// Only the object with this uid.
+    /// Restricts the deletion to the object with this uid.
     pub(crate) fn only(mut self, uid: &str) -> Self {
         self.uid = Some(uid.to_owned());
         self
     }
 
-    /// Whether dependents are orphaned, and whether they go first.
+    /// Returns whether dependents are orphaned, and whether they are deleted first.
     pub(super) fn propagation(&self, finalizers: &[String]) -> (bool, bool) {
         if let Some(orphan) = self.orphan {
             return (orphan, false);
@@ -168,7 +168,7 @@ fn body_options(call: &Call<'_>) -> Result<Value, ApiError> {
     Ok(value)
 }
 
-/// Why options cannot be read, in the words of Go's decoder.
+/// Returns why options cannot be decoded, in the words of Go's decoder.
 fn mistyped(options: &Value) -> Option<String> {
     let wrong = |key: &str, value: &Value, expected: &str| {
         Some(format!(
@@ -198,7 +198,7 @@ fn mistyped(options: &Value) -> Option<String> {
     None
 }
 
-/// The options as reviews show them.
+/// Returns the options in the form that admission reviews show.
 pub(super) fn for_review(call: &Call<'_>, options: &Options) -> Value {
     let mut shown = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
     if let Some(grace) = options.grace {

@@ -1,4 +1,4 @@
-//! Whether a changed object is still the object of the path, at the revision that the caller knows.
+//! Checks that a changed object is still the object of the path, at the revision that the client expects.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::{
     verbs::{Call, create, incoming},
 };
 
-/// The object must be the one that the path names.
+/// Checks that the object is the one that the path names.
 pub(super) fn check_identity(call: &Call<'_>, how: &Change, value: &mut Value) -> Result<(), ApiError> {
     let expected = call.path.name.as_deref().unwrap_or_default();
     if matches!(how, Change::Patch(_)) {
@@ -30,14 +30,14 @@ pub(super) fn check_identity(call: &Call<'_>, how: &Change, value: &mut Value) -
     create::check_namespace(call, value)
 }
 
-/// A patch may not make another kind of an object. Another version of a built-in kind is read as this one.
+/// Refuses a patch that changes the kind. For a built-in kind, a patch may name another version of the group.
 fn identify_patched(call: &Call<'_>, how: &Change, value: &mut Value) -> Result<(), ApiError> {
     let resource = &call.resource;
     if resource.custom().is_none() {
         let kind = value["kind"].as_str().unwrap_or_default().to_owned();
         let strategic = matches!(how, Change::Patch(PatchKind::Strategic));
         if strategic {
-            // it is made on the typed object, which knows what it is
+            // a strategic merge patch works on the typed object, whose kind cannot change
             value["kind"] = Value::from(resource.kind.as_str());
             value["apiVersion"] = Value::from(resource.api_version());
             return Ok(());
@@ -72,7 +72,7 @@ fn identify_patched(call: &Call<'_>, how: &Change, value: &mut Value) -> Result<
     Ok(())
 }
 
-/// Whether a group has, or had, this version.
+/// Whether a group has, or once had, this version.
 fn is_version_of(group: &str, version: &str) -> bool {
     match group {
         "" => version == "v1",
@@ -89,7 +89,7 @@ pub(in crate::verbs) fn refuse_patch(shown: &str, why: &str) -> ApiError {
     )
 }
 
-/// The revision and uid that the object names must be the stored ones; whether it names a revision.
+/// Checks that the revision and the uid in the object are the stored ones. Returns whether the client named a revision.
 pub(super) fn check_revision(
     call: &Call<'_>,
     how: &Change,
@@ -127,11 +127,11 @@ pub(super) fn check_revision(
     if live["metadata"]["resourceVersion"] != given {
         return Err(ApiError::conflict(resource.about(name), MODIFIED));
     }
-    // a patch that does not touch the revision carries the live one along
+    // a patch that does not set the revision carries the stored one
     Ok(matches!(how, Change::Replace(_)))
 }
 
-/// What clients cannot change.
+/// Restores the metadata that clients cannot change.
 pub(super) fn carry_over(value: &mut Value, live: &Value) {
     let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) else {
         return;
@@ -144,7 +144,7 @@ pub(super) fn carry_over(value: &mut Value, live: &Value) {
         "generation",
         "resourceVersion",
     ] {
-        // a uid or time of deletion that differs stays, to be refused as immutable
+        // a different uid or deletion time stays in place, so that validation refuses the change as immutable
         let given = metadata
             .get(key)
             .is_some_and(|value| value.is_number() || value.as_str().is_some_and(|text| !text.is_empty()));

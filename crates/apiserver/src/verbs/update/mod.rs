@@ -24,21 +24,21 @@ use crate::{
     strategy,
 };
 
-/// How often a change that names no revision is tried again when another write comes between.
+/// How many times to try a change without a revision when other writes interfere.
 const TRIES: usize = 10;
 
-/// What the stored object said.
+/// The message of a conflict.
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// How the object is changed.
+/// The kind of change.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
-    /// By this object, decoded.
+    /// Replaces the object by this decoded one.
     Replace(Value),
-    /// By the body of the request.
+    /// Patches the object with the body of the request.
     Patch(PatchKind),
-    /// By a function of the server itself (scale, binding).
+    /// Edits the object with a function of the server itself (scale, binding).
     Edit(fn(&mut Value, &Value) -> Result<(), ApiError>, Value),
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn patch(
     respond::object(call.request, &call.resource, code, &shown)
 }
 
-/// The kind of patch that the media type names.
+/// Returns the kind of patch that the media type names.
 pub(crate) fn patch_kind(call: &Call<'_>) -> Result<PatchKind, ApiError> {
     let custom = call.resource.custom().is_some();
     let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
@@ -105,7 +105,7 @@ pub(crate) fn check_patch_options(call: &Call<'_>, kind: PatchKind) -> Result<()
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(about, &causes)) }
 }
 
-/// Changes the object of the path; the HTTP code and what came of it.
+/// Changes the object of the path. Returns the HTTP code and the result.
 pub(crate) async fn change(
     call: &mut Call<'_>,
     subresource: Option<&'static str>,
@@ -131,7 +131,7 @@ pub(crate) async fn change(
 }
 
 enum Failed {
-    /// Another write came between; the change can be tried on the new state.
+    /// Another write interfered; the change can be tried again on the new state.
     Raced,
     Refused(ApiError),
 }
@@ -186,11 +186,11 @@ async fn attempt(
         Change::Replace(_) => false,
     };
     if !owned_by_apply {
-        // what webhooks change on the way belongs to nobody
+        // fields that webhooks change afterwards have no owner
         patching::track(&write, Some(&live), &mut value);
     }
     let user = call.request.user.info();
-    // also for patches, as in the reference
+    // kube-apiserver sends UpdateOptions for patches as well
     let options = admit::options(
         json!({"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}),
         &call.request.query,
@@ -262,7 +262,7 @@ async fn attempt(
     Ok((200, form::show(call.state, &resource, written).await?))
 }
 
-/// PUT and apply of what does not exist: applying creates, and so does PUT of a few kinds.
+/// Handles PUT and apply for an object that does not exist. An apply creates it; a PUT creates it for a few kinds.
 async fn create_instead(
     call: &mut Call<'_>,
     write: &patching::Write<'_>,
@@ -315,6 +315,7 @@ fn patched(
     let resource = write.resource;
     create::refuse_deep(resource, &value)?;
     let mistyped = match resource.custom() {
+        Some(custom) if kind == PatchKind::Apply => custom.schema.coerce_applied_metadata(&mut value),
         Some(custom) => custom.schema.coerce_metadata(&mut value),
         None => crate::schema::mistyped_builtin_field(resource, &value),
     };
@@ -337,14 +338,14 @@ fn patched(
         }
     }
     match resource.custom() {
-        // what is applied keeps its nulls, for validation to see them
+        // an applied object keeps its nulls, so that validation sees them
         Some(custom) if kind == PatchKind::Apply => custom.schema.fill_in(&mut value),
         _ => incoming::default(resource, &mut value),
     }
     Ok(value)
 }
 
-/// Whether a deletion that was waiting for finalizers is complete.
+/// Whether an object that is marked for deletion has no finalizers left.
 fn is_finished(value: &Value) -> bool {
     let metadata = &value["metadata"];
     metadata["deletionTimestamp"].is_string()
@@ -353,7 +354,8 @@ fn is_finished(value: &Value) -> bool {
         && (value["kind"] != "Namespace" || value["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty))
 }
 
-/// Writes a change that the server itself makes, past admission and validation; tried until no other write interferes.
+/// Writes a change by the server itself, without admission and validation. Repeats the write until no other write
+/// interferes.
 pub(crate) fn edit_stored(
     state: &crate::server::State,
     resource: &Resource,

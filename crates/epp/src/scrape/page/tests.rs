@@ -113,3 +113,13 @@ fn a_value_that_is_no_number_or_endless_counts_as_missing() {
         assert_eq!((metrics.waiting, metrics.running, metrics.kv_usage), (3.0, 2.0, 0.5), "{value}");
     }
 }
+
+#[test]
+fn a_list_of_adapters_without_end_is_cut() {
+    let names: Vec<_> = (0..5000).map(|number| format!("a{number}")).collect();
+    let page = format!(
+        "vllm:lora_requests_info{{max_lora=\"4\",running_lora_adapters=\"{}\"}} 1\n",
+        names.join(",")
+    );
+    assert_eq!(read("vllm", &page).lora.unwrap().active.len(), 1024);
+}

@@ -5,16 +5,17 @@ use std::{fmt, sync::Arc};
 use http::{Method, Request, header};
 use http_body_util::Full;
 use longboat_accept::Budget;
-use longboat_scheduler::{Prompt, TokenizerSettings};
+use longboat_scheduler::{Media, Prompt, TokenizerSettings};
 use serde::{
     Deserialize, Deserializer,
     de::{SeqAccess, Visitor},
 };
+use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
 use super::{Lookup, Question, TokenError, TokenSource, Tokens};
 use crate::{
-    body::Api,
+    body::{self, Api},
     companion::{self, AnswerError, CompanionClient, Health},
     error::Error,
     exchange::rewrite,
@@ -120,25 +121,31 @@ async fn read(
         Ok::<_, TokenError>(())
     });
     let answer = answer.await?;
-    let prompts = parse(&answer).map_err(|error| TokenError::Malformed(error.to_string()))?;
+    let (prompts, media) = parse(&answer).map_err(|error| TokenError::Malformed(error.to_string()))?;
     let length = prompts.iter().map(|prompt| prompt.bytes.len()).sum();
     let held = bodies.hold(length).ok_or(TokenError::Full(bodies.limit()))?;
-    Ok(Tokens { prompts, held })
+    Ok(Tokens { prompts, media, held })
 }
 
-/// Reads an answer. The answer to a chat is one prompt, and the answer to a completion a list of prompts.
-pub(crate) fn parse(answer: &[u8]) -> serde_json::Result<Vec<Prompt>> {
-    let prompts: Vec<Rendered> = if answer.trim_ascii_start().first() == Some(&b'[') {
+/// A chat is one prompt; completions are a list of them. With them, what is no text in a chat.
+pub(crate) fn parse(answer: &[u8]) -> serde_json::Result<(Vec<Prompt>, Vec<Media>)> {
+    let prompts: Vec<Rendered<'_>> = if answer.trim_ascii_start().first() == Some(&b'[') {
         serde_json::from_slice(answer)?
     } else {
         vec![serde_json::from_slice(answer)?]
     };
-    Ok(prompts.into_iter().map(|rendered| Prompt::from(rendered.token_ids.0)).collect())
+    let media = match prompts.as_slice() {
+        [chat] => body::rendered(chat.features),
+        _ => Vec::new(),
+    };
+    Ok((prompts.into_iter().map(|rendered| Prompt::from(rendered.token_ids.0)).collect(), media))
 }
 
 #[derive(Deserialize)]
-struct Rendered {
+struct Rendered<'a> {
     token_ids: TokenBytes,
+    #[serde(borrow)]
+    features: Option<&'a RawValue>,
 }
 
 /// Tokens as little-endian bytes.

@@ -82,7 +82,10 @@ async fn tokens_are_read_and_their_memory_is_counted() {
     let tokens =
         answer(r#"[{"model":"other","token_ids":[1,258]},{"token_ids":[]}]"#, 200, 1000).await.unwrap();
     assert_eq!(tokens.prompts, [Prompt::from(vec![1, 0, 0, 0, 2, 1, 0, 0]), Prompt::from(Vec::new())]);
-    assert!(answer(r#"{"token_ids":[7]}"#, 200, 1000).await.is_ok());
+    assert!(tokens.media.is_empty());
+    let chat = r#"{"token_ids":[7],"features":{"mm_hashes":{"image":["h","h"]},"mm_placeholders":{}}}"#;
+    let chat = answer(chat, 200, 1000).await.unwrap();
+    assert_eq!(chat.media, [longboat_scheduler::Media::new(longboat_scheduler::Modality::Image, b"\"h\"")]);
     assert!(matches!(answer(r#"[{"token_ids":[-1]}]"#, 200, 1000).await, Err(TokenError::Malformed(_))));
     assert!(matches!(answer("{}", 404, 1000).await, Err(TokenError::Companion(AnswerError::Status(404)))));
     let long: &'static str = Box::leak(" ".repeat(1 << 17).into_boxed_str());

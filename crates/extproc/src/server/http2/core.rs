@@ -1,4 +1,4 @@
-//! One HTTP/2 connection of gRPC calls, without its socket: bytes in, bytes out.
+//! The state machine of one HTTP/2 connection with gRPC calls. It has no socket: it takes bytes and returns bytes.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,28 +18,29 @@ use crate::{
     server::{Exchange, MAX_STREAMS, PATH, Processor, Shared},
 };
 
-/// The window that every peer begins with.
+/// The initial window of every peer.
 const FIRST_WINDOW: u32 = 65_535;
-/// The largest window there is.
+/// The largest window that HTTP/2 allows.
 const LARGEST_WINDOW: i64 = 0x7fff_ffff;
-/// Bytes that wait to be written, from which on no more messages are made into bytes.
+/// With this many bytes in the output, no further messages are encoded.
 const ENOUGH: usize = 128 << 10;
-/// Bytes that wait to be written, from which on a peer asks for too much: only answers to its frames can be so many.
+/// With this many bytes in the output, the peer has exceeded its limit: only answers to its own frames can add up to so
+/// many.
 const TOO_MUCH: usize = 4 << 20;
-/// Answers of a call that wait, from which on its caller may send no more.
+/// With this many answers waiting in a call, its caller gets no more window.
 const BACKLOG: usize = 16;
-/// A block of headers in several frames.
+/// The largest header block that spans several frames.
 const MAX_BLOCK: usize = 64 << 10;
 
-/// The connection cannot go on.
+/// A connection error, with the code for the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failed(pub(super) Code);
 
-/// How far the end of the connection is.
+/// The progress of the connection's shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leaving {
     No,
-    /// The peer was told, and what is on its way still comes.
+    /// The peer was told, but calls that it has already sent are still accepted.
     Told,
     /// New calls are refused.
     Refusing,
@@ -50,27 +51,27 @@ pub(super) struct Core<P: Processor> {
     shared: Arc<Shared<P>>,
     decoder: Decoder,
     calls: BTreeMap<u32, Call<P::Exchange>>,
-    /// Calls that have something to send, in the order in which they send.
+    /// Calls that have something to send, in sending order.
     ready: VecDeque<u32>,
-    /// Calls that wait for something other than their caller.
+    /// The wakers of calls that wait for something other than their caller.
     waiting: BTreeMap<u32, Waker>,
     woken: Arc<Woken>,
-    /// Bytes to be written.
+    /// The bytes to write.
     output: Vec<u8>,
     preface: bool,
-    /// Headers of which more is to come: the call, whether it ends with them, and the block so far.
+    /// A header block that continues in further frames: the stream, whether the stream ends with it, and the block so far.
     block: Option<(u32, bool, Vec<u8>)>,
     last: u32,
-    /// What the peer lets us send, on the connection and on a new call.
+    /// The send windows: of the connection, and of a new call.
     window: i64,
     call_window: i64,
     frame_limit: usize,
-    /// Bytes received that the peer may not send anew yet.
+    /// Received bytes for which the peer has not got new window yet.
     owed: u32,
     leaving: Leaving,
 }
 
-/// Calls whose wait is over.
+/// The calls whose wait is over.
 #[derive(Default)]
 struct Woken {
     calls: Mutex<Vec<u32>>,
@@ -92,7 +93,7 @@ impl Wake for CallWaker {
 impl<P: Processor> Core<P> {
     pub(super) fn new(shared: Arc<Shared<P>>) -> Self {
         let mut output = Vec::new();
-        // Streams at once, their window, and the longest list of fields.
+        // The settings: concurrent streams, their window, and the longest list of fields.
         let list = u32::try_from(hpack::MAX_LIST).unwrap_or(u32::MAX);
         frame::settings(&[(3, MAX_STREAMS), (4, STREAM_WINDOW), (6, list)], &mut output);
         frame::window_update(0, CONNECTION_WINDOW - FIRST_WINDOW, &mut output);
@@ -115,7 +116,7 @@ impl<P: Processor> Core<P> {
         }
     }
 
-    /// Takes in what was received, as far as it is complete frames; how much that is.
+    /// Processes the complete frames at the start of the input. Returns the number of bytes that were processed.
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, Failed> {
         let mut taken = 0;
         if !self.preface {
@@ -172,7 +173,8 @@ impl<P: Processor> Core<P> {
             }
             frame::WINDOW_UPDATE => self.window_update(head, payload),
             frame::PUSH_PROMISE => Err(Failed(Code::Protocol)),
-            // Priorities are advice, and a peer that leaves closes. The standard asks to ignore what is not known.
+            // Priorities are only hints, and a peer that goes away closes the connection. The standard says to ignore
+            // unknown frames.
             _ => Ok(()),
         }
     }
@@ -184,9 +186,9 @@ impl<P: Processor> Core<P> {
         let received = u32::try_from(head.length).unwrap_or_default();
         let bytes = unpadded(head, payload)?;
         let longest = self.shared.options.max_receive_bytes;
-        // A call whose answers wait holds up its own caller, and no other.
+        // The connection's window is always restored: a call whose answers wait blocks its own caller, but no other call.
         self.owe(received);
-        // Without a call, it has ended here, which the peer does not know yet.
+        // Without a call, the stream has ended on this side, which the peer does not know yet.
         let Some(call) = self.calls.get_mut(&head.stream) else { return Ok(()) };
         if call.remote_closed {
             return Err(Failed(Code::Protocol));
@@ -196,7 +198,7 @@ impl<P: Processor> Core<P> {
             return Err(Failed(Code::FlowControl));
         }
         call.remote_closed = head.has(frame::END_STREAM);
-        call.receive(bytes, longest);
+        call.receive(bytes, longest, &self.shared.partial);
         self.after(head.stream);
         Ok(())
     }
@@ -206,7 +208,7 @@ impl<P: Processor> Core<P> {
         if head.has(frame::WITH_PRIORITY) {
             block = block.get(5..).ok_or(Failed(Code::Protocol))?;
         }
-        // Clients' streams have odd numbers.
+        // Streams that clients open have odd numbers.
         if head.stream.is_multiple_of(2) {
             return Err(Failed(Code::Protocol));
         }
@@ -234,7 +236,7 @@ impl<P: Processor> Core<P> {
         Ok(())
     }
 
-    /// The headers of a call, or trailers.
+    /// Handles the headers of a new call, or trailers.
     fn open(&mut self, stream: u32, ends: bool, block: &[u8]) -> Result<(), Failed> {
         let (mut process, mut gzip) = (false, false);
         let fields = self.decoder.decode(block, |name, value| match name {
@@ -270,7 +272,7 @@ impl<P: Processor> Core<P> {
         Ok(())
     }
 
-    /// Answers a call that is not one.
+    /// Answers a request that is not a valid call.
     fn refuse(&mut self, stream: u32, remote_closed: bool, status: &Status) {
         self.end(stream, false, remote_closed, status);
     }
@@ -282,12 +284,13 @@ impl<P: Processor> Core<P> {
         frame::head(block.len(), frame::HEADERS, flags, stream, &mut self.output);
         self.output.extend_from_slice(&block);
         if !remote_closed {
-            // The caller need not go on.
+            // Tells the caller that it need not send the rest.
             frame::reset(stream, Code::None, &mut self.output);
         }
     }
 
-    /// After something was received for a call: it may have something to send, or to wait for.
+    /// Called after input for a call: polls the exchange if it waits for something, and lists the call if it has something
+    /// to send.
     fn after(&mut self, stream: u32) {
         let Some(call) = self.calls.get_mut(&stream) else { return };
         if call.end.is_none() && call.exchange.waits() {
@@ -307,7 +310,7 @@ impl<P: Processor> Core<P> {
         self.give_back(stream);
     }
 
-    /// Polls the calls whose wait is over. The connection is woken for the next ones.
+    /// Polls the calls whose wait is over, and registers the connection's waker for the next ones.
     pub(super) fn poll(&mut self, context: &Context<'_>) {
         self.woken.connection.register(context.waker());
         let woken = std::mem::take(&mut *self.woken.calls.lock());
@@ -316,10 +319,10 @@ impl<P: Processor> Core<P> {
         }
     }
 
-    /// Lets the peer send anew what a call has taken in, unless its answers wait.
+    /// Restores a call's receive window, unless too many of its answers wait.
     fn give_back(&mut self, stream: u32) {
         let Some(call) = self.calls.get_mut(&stream) else { return };
-        // Small requests end before that: for them no frame is sent at all.
+        // Small requests end before half of the window is used, so they need no such frame at all.
         if call.owed > STREAM_WINDOW / 2 && !call.remote_closed && call.out.queue.len() <= BACKLOG {
             frame::window_update(stream, call.owed, &mut self.output);
             call.owed = 0;
@@ -366,7 +369,7 @@ impl<P: Processor> Core<P> {
                 }
                 5 if (MAX_FRAME..1 << 24).contains(&(value as usize)) => self.frame_limit = value as usize,
                 5 => return Err(Failed(Code::Protocol)),
-                // We put nothing into the peer's table, push nothing, and send few fields.
+                // The server never adds entries to the peer's HPACK table, never pushes, and sends few fields.
                 _ => {}
             }
         }
@@ -394,7 +397,7 @@ impl<P: Processor> Core<P> {
         Ok(())
     }
 
-    /// Makes bytes of what calls have to send, as far as windows and what waits to be written allow.
+    /// Encodes messages of the calls, as far as windows and the size of the output allow.
     pub(super) fn fill(&mut self) {
         let longest = self.shared.options.max_send_bytes;
         let mut turns = self.ready.len();
@@ -437,7 +440,7 @@ impl<P: Processor> Core<P> {
                 continue;
             }
             if !done {
-                // Its turn comes again: after the others, or once there is room.
+                // The call gets its next turn after the others, or when its window allows.
                 call.listed = true;
                 self.ready.push_back(stream);
             } else if call.sending.capacity() > MAX_FRAME {
@@ -448,22 +451,22 @@ impl<P: Processor> Core<P> {
         }
     }
 
-    /// Whether more bytes can be made once those that wait are written.
+    /// Whether more messages can be encoded once the output is written.
     pub(super) fn can_fill(&self) -> bool {
         self.window > 0
             && self.ready.iter().any(|stream| self.calls.get(stream).is_some_and(|call| call.window > 0))
     }
 
-    /// What is to be written.
+    /// Returns the bytes to write.
     pub(super) fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
 
-    /// Tells the peer to open no more calls.
+    /// Tells the peer not to open new calls.
     pub(super) fn leave(&mut self) {
         if self.leaving == Leaving::No {
             self.leaving = Leaving::Told;
-            // Calls on their way are still taken: whatever the peer sent before it answers the ping.
+            // Calls that the peer sends before it answers the ping are still accepted.
             frame::goaway(0x7fff_ffff, Code::None, &mut self.output);
             frame::head(8, frame::PING, 0, 0, &mut self.output);
             self.output.extend_from_slice(&[0; 8]);
@@ -477,12 +480,12 @@ impl<P: Processor> Core<P> {
         }
     }
 
-    /// Whether nothing more will happen.
+    /// Whether the shutdown is complete.
     pub(super) fn is_done(&self) -> bool {
         self.leaving == Leaving::Refusing && self.calls.is_empty()
     }
 
-    /// Tells the peer why the connection ends.
+    /// Tells the peer the error that ends the connection.
     pub(super) fn fail(&mut self, Failed(code): Failed) {
         frame::goaway(self.last, code, &mut self.output);
         self.calls.clear();
@@ -490,7 +493,7 @@ impl<P: Processor> Core<P> {
     }
 }
 
-/// A payload without its padding.
+/// Returns a payload without its padding.
 fn unpadded(head: Head, payload: &[u8]) -> Result<&[u8], Failed> {
     if !head.has(frame::PADDED) {
         return Ok(payload);

@@ -1,9 +1,9 @@
-//! Frames (RFC 9113, section 4 and 6): reading their heads, writing them.
+//! Frames (RFC 9113, sections 4 and 6): parsing and writing of their headers.
 
-/// What a client says first.
+/// The first bytes of every client.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(super) const HEAD: usize = 9;
-/// The longest frame that we take: every peer's default.
+/// The largest frame that the server accepts, which is the default of every peer.
 pub(super) const MAX_FRAME: usize = 16 << 10;
 
 pub(super) const DATA: u8 = 0;
@@ -34,7 +34,7 @@ pub(super) enum Code {
     EnhanceYourCalm = 11,
 }
 
-/// The head of a frame.
+/// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) length: usize,
@@ -59,7 +59,7 @@ impl Head {
     }
 }
 
-/// Writes a frame's head; what it is of must follow.
+/// Writes a frame's header; the caller writes the payload.
 pub(super) fn head(length: usize, kind: u8, flags: u8, stream: u32, into: &mut Vec<u8>) {
     let length = u32::try_from(length).unwrap_or_default().to_be_bytes();
     into.extend_from_slice(&length[1..]);

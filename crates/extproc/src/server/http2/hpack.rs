@@ -1,17 +1,17 @@
-//! Header compression (RFC 7541): a decoder, and the few blocks that we send.
+//! Header compression (RFC 7541): a decoder, and an encoder for the few blocks that the server sends.
 
 use std::collections::VecDeque;
 
 use super::huffman;
 
-/// The bytes of the table that we allow the other side, as counted by the standard: its default.
+/// The size of the decoder's table in bytes, counted as in the standard, which has this default.
 const TABLE: usize = 4096;
-/// What the standard adds for each entry.
+/// The overhead of each entry in the standard's count.
 const ENTRY: usize = 32;
-/// The bytes of the fields of one block, counted alike. A proxy's call has a few hundred.
+/// The most bytes of fields in one block, counted in the same way. A proxy's call has a few hundred.
 pub(super) const MAX_LIST: usize = 64 << 10;
 
-/// The block is not one; the connection cannot go on, as both sides would have different tables.
+/// The block is invalid. The connection must end, because the tables of both sides may now differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Broken;
 
@@ -21,7 +21,7 @@ type Field = (Box<[u8]>, Box<[u8]>);
 /// The decoder of one connection.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    /// The newest first.
+    /// Entries of the dynamic table, newest first.
     table: VecDeque<Field>,
     size: usize,
     limit: usize,
@@ -35,7 +35,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Decodes a block, field by field.
+    /// Decodes a block and calls `field` for each field.
     pub(super) fn decode(
         &mut self,
         mut block: &[u8],
@@ -53,7 +53,7 @@ impl Decoder {
                 count(name, value)?;
                 field(name, value);
             } else if byte & 0xe0 == 0x20 {
-                // The table may change its size before the first field only.
+                // A change of the table's size is only valid before the first field.
                 let limit = integer(&mut block, 5)?;
                 if !first || limit > TABLE {
                     return Err(Broken);
@@ -96,7 +96,7 @@ impl Decoder {
 
     fn insert(&mut self, name: &[u8], value: &[u8]) {
         let size = name.len() + value.len() + ENTRY;
-        // What is too large for the table empties it.
+        // A field that is larger than the table empties the table.
         self.shrink(self.limit.saturating_sub(size));
         if size <= self.limit {
             self.size += size;
@@ -112,13 +112,13 @@ impl Decoder {
     }
 }
 
-/// An integer in the last `bits` of the first byte, and, where it does not fit, in those that follow.
+/// Decodes an integer from the last `bits` of the first byte and, if it does not fit there, from the following bytes.
 fn integer(block: &mut &[u8], bits: u32) -> Result<usize, Broken> {
     let (first, mut rest) = block.split_first().ok_or(Broken)?;
     let most = (1_usize << bits) - 1;
     let mut value = usize::from(*first) & most;
     if value == most {
-        // Four more bytes say more than anything here may be long.
+        // Four more bytes suffice for every length that can be valid here.
         for shift in [0, 7, 14, 21] {
             let (byte, after) = rest.split_first().ok_or(Broken)?;
             rest = after;
@@ -150,14 +150,14 @@ fn string(block: &mut &[u8], into: &mut Vec<u8>) -> Result<(), Broken> {
     }
 }
 
-/// A response that goes on with messages: `:status: 200`, `content-type: application/grpc`. Nothing is put into the table.
+/// The headers of a response with messages: `:status: 200`, `content-type: application/grpc`. They add nothing to the table.
 pub(super) const RESPONSE: &[u8] = b"\x88\x0f\x10\x10application/grpc";
 
-/// The end of a stream: `grpc-status`, and `grpc-message` where there is one.
+/// Writes the trailers of a stream: `grpc-status`, and `grpc-message` if there is a message.
 pub(super) fn trailers(status: u8, message: &str, into: &mut Vec<u8>) {
     literal("grpc-status", status.to_string().as_bytes(), into);
     if !message.is_empty() {
-        // gRPC's own escapes; a long message says no more than its beginning.
+        // Uses gRPC's percent-encoding. A long message is truncated.
         let mut escaped = Vec::new();
         for byte in message.bytes().take(512) {
             match byte {
@@ -191,7 +191,7 @@ fn length(length: usize, into: &mut Vec<u8>) {
     into.push(u8::try_from(rest).unwrap_or_default());
 }
 
-/// The entries that every table has (RFC 7541, appendix A).
+/// The static table (RFC 7541, appendix A).
 const STATIC: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),

@@ -1,10 +1,10 @@
 //! HPACK's Huffman code (RFC 7541, appendix B).
 //!
-//! The code is canonical: the lengths of the codes say what they are.
+//! The code is canonical, so the lengths of the codes determine the codes.
 
 use std::sync::LazyLock;
 
-/// The bits of each byte's code, and of the end of a string.
+/// The code length in bits of each byte, and of the end-of-string symbol.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28,
     28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6,
@@ -22,8 +22,8 @@ const SHORTEST: usize = 5;
 const LONGEST: usize = 30;
 const END: usize = 256;
 
-/// For each length: the first code after those of this length, aligned to the left of 32 bits, and what to add to a code of this
-/// length to find its symbol in `symbols`.
+/// Two values for each code length. `after` is the first code after those of this length, aligned to the left of 32 bits. A
+/// code of this length plus `offset` is the position of its symbol in `symbols`.
 struct Codes {
     after: [u64; LONGEST + 1],
     offset: [i64; LONGEST + 1],
@@ -48,10 +48,10 @@ static CODES: LazyLock<Codes> = LazyLock::new(|| {
     codes
 });
 
-/// Decodes a string; `None`: it is not one.
+/// Decodes a string. Returns `None` if it is invalid.
 pub(super) fn decode(coded: &[u8], into: &mut Vec<u8>) -> Option<()> {
     let table = &*CODES;
-    // The next bits, from the left of 64.
+    // The next bits, aligned to the left of 64 bits.
     let (mut bits, mut have) = (0_u64, 0_usize);
     let mut rest = coded.iter();
     loop {
@@ -60,7 +60,7 @@ pub(super) fn decode(coded: &[u8], into: &mut Vec<u8>) -> Option<()> {
             bits |= u64::from(*byte) << (56 - have);
             have += 8;
         }
-        // What fills the last byte up are the first bits of the end of a string: ones, and fewer than eight.
+        // The padding of the last byte is the start of the end-of-string code: fewer than eight bits, all ones.
         let window = bits >> 32;
         let Some(length) = (SHORTEST..=LONGEST).find(|length| window < table.after[*length]) else {
             return (have < 8 && is_padding(bits, have)).then_some(());
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn padding_that_is_too_long_or_not_of_ones_and_an_end_within_a_string_are_errors() {
-        // `a` is 00011, and three ones fill it up.
+        // `a` is 00011; three ones are the padding.
         assert_eq!(decoded(&[0b0001_1111]).as_deref(), Some("a"));
         assert_eq!(decoded(&[0b0001_1000]), None);
         assert_eq!(decoded(&[0b0001_1111, 0xff]), None);

@@ -1,8 +1,9 @@
-//! Our own HTTP/2 for ext_proc: what a general one does for each message costs more than the message.
+//! Longboat's own HTTP/2 server for ext_proc. A general-purpose one costs more per message than the message itself.
 //!
-//! One future serves all calls of a connection: what a wake-up brings is read at once, answered where it was read, and written
-//! at once. There is no task, channel or timer for a call. `core` is the protocol without the socket, `stream` a gRPC call,
-//! `hpack`, `huffman` and `frame` are the forms. tonic serves the same traits; the tests hold one against the other.
+//! One future serves all calls of a connection. Whenever it runs, it reads the available bytes, answers them in place, and
+//! writes the answers at once. Calls have no task, channel or timer of their own. `core` is the protocol without the socket,
+//! `stream` a gRPC call; `hpack`, `huffman` and `frame` are the encodings. tonic serves the same traits, and the tests
+//! compare both.
 
 use std::{
     future::{Future, poll_fn},
@@ -25,11 +26,11 @@ mod stream;
 
 use self::core::Core;
 
-/// Bytes that are read at once. It holds the longest frame several times.
+/// The size of the read buffer. It holds several frames of the largest size.
 const INPUT: usize = 64 << 10;
-/// Reads before what is due is written: others must not wait for one long body.
+/// How many reads may precede a write, so that one long body does not delay the answers to others.
 const READS: usize = 16;
-/// Capacity that the buffer for writing keeps.
+/// The capacity that the write buffer keeps.
 const KEPT: usize = 64 << 10;
 
 /// Serves a connection until it ends.
@@ -54,13 +55,14 @@ pub(super) async fn connection<P: Processor>(
     }
 }
 
-/// Bytes as a proxy may send them on one connection; what is written is bounded, whatever they are.
+/// Feeds bytes to a connection, as a proxy might send them. Checks that the output is bounded.
 ///
 /// # Panics
-/// When more is to be written than can be meant by so few bytes.
+///
+/// If the output is larger than so few bytes can cause.
 pub fn connection_of<P: Processor>(bytes: &[u8], processor: P) {
     let options = ServerOptions { max_receive_bytes: 1 << 16, ..ServerOptions::default() };
-    let mut core = Core::new(Arc::new(Shared { processor: Arc::new(processor), options }));
+    let mut core = Core::new(Arc::new(Shared::new(Arc::new(processor), options)));
     let mut rest = bytes;
     while let Ok(taken @ 1..) = core.receive(rest) {
         core.poll(&Context::from_waker(Waker::noop()));
@@ -75,11 +77,11 @@ struct Connection<P: Processor, S> {
     io: S,
     core: Core<P>,
     input: Vec<u8>,
-    /// Bytes of the input that are no complete frame yet.
+    /// The number of input bytes that do not form a complete frame yet.
     have: usize,
-    /// Bytes of the output that were written.
+    /// The number of output bytes that are already written.
     written: usize,
-    /// Nothing more is read: the peer is told why, and that is all.
+    /// Whether the connection ends with an error: it reads no more, and only tells the peer why.
     ending: bool,
 }
 
@@ -106,7 +108,7 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         }
     }
 
-    /// Takes in what has come.
+    /// Reads and processes the available bytes.
     fn read(&mut self, context: &mut Context<'_>) -> io::Result<Read> {
         for _ in 0..READS {
             let mut room = ReadBuf::new(&mut self.input[self.have..]);
@@ -133,7 +135,7 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
         Ok(Read::Some)
     }
 
-    /// Writes what is due; whether that is all of it.
+    /// Writes the output. Returns whether all of it was written.
     fn write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
         let output = self.core.output();
         while self.written < output.len() {
@@ -154,9 +156,9 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
 }
 
 enum Read {
-    /// There is no more for now.
+    /// All available bytes were read.
     All,
-    /// There may be more.
+    /// There may be more bytes.
     Some,
     /// The peer has closed the connection.
     End,

@@ -1,8 +1,9 @@
-//! One gRPC call: its messages in, its messages out.
+//! One gRPC call with its incoming and outgoing messages.
 
-use std::io::Read;
+use std::{io::Read, sync::Arc};
 
 use bytes::Bytes;
+use longboat_accept::{Budget, Held};
 use prost::Message;
 
 use crate::{
@@ -11,13 +12,13 @@ use crate::{
     wire::ProcessingRequest,
 };
 
-/// What stands before each message: whether it is compressed, and its length.
+/// The length of a message's prefix: whether the message is compressed, and its length.
 const PREFIX: usize = 5;
 
-/// Room that is made for a message because its prefix says so. Proxies send bodies in pieces that are shorter.
+/// The most bytes to allocate for a message before they arrive. Proxies send bodies in smaller pieces.
 const TRUSTED: usize = 128 << 10;
 
-/// How a call ends that cannot go on.
+/// The gRPC status with which a call ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) code: u8,
@@ -36,25 +37,25 @@ const OUT_OF_RANGE: u8 = 11;
 pub(super) const UNIMPLEMENTED: u8 = 12;
 pub(super) const UNAVAILABLE: u8 = 14;
 
-/// A call under way.
+/// A call in progress.
 pub(super) struct Call<E> {
     pub(super) exchange: E,
     pub(super) out: Outbox,
     pub(super) input: Input,
-    /// The caller sends nothing more.
+    /// Whether the caller sends nothing more.
     pub(super) remote_closed: bool,
-    /// How it ends, once what is queued was sent.
+    /// The final status, which is sent after the queued messages.
     pub(super) end: Option<Status>,
     /// Whether the response's headers were sent.
     pub(super) answered: bool,
-    /// What of the message that is being sent was not sent yet.
+    /// The encoded message that is being sent.
     pub(super) sending: Vec<u8>,
     pub(super) sent: usize,
-    /// What the peer lets us send on this stream.
+    /// The send window of this stream.
     pub(super) window: i64,
-    /// Bytes received that the peer may not send anew yet.
+    /// Received bytes for which the peer has not got new window yet.
     pub(super) owed: u32,
-    /// Whether it is in the list of those that have something to send.
+    /// Whether the call is in the list of calls that have something to send.
     pub(super) listed: bool,
 }
 
@@ -76,9 +77,9 @@ impl<E: Exchange> Call<E> {
     }
 
     /// Takes bytes in, and hands each message that is complete to the exchange.
-    pub(super) fn receive(&mut self, bytes: &[u8], longest: usize) {
+    pub(super) fn receive(&mut self, bytes: &[u8], longest: usize, partial: &Arc<Budget>) {
         let Self { input, exchange, out, end, .. } = self;
-        let received = input.push(bytes, longest, |message| {
+        let received = input.push(bytes, longest, partial, |message| {
             // What comes after the end is of no interest.
             if !out.is_finished()
                 && let Some(incoming) = Incoming::from_wire(message)
@@ -94,14 +95,15 @@ impl<E: Exchange> Call<E> {
         self.settle();
     }
 
-    /// Notices that the exchange has finished.
+    /// Sets the final status if the exchange has finished.
     pub(super) fn settle(&mut self) {
         if self.end.is_none() && (self.out.is_finished() || self.remote_closed) {
             self.end = Some(Status::new(OK, ""));
         }
     }
 
-    /// Encodes the next message, where none is being sent. Whether there is one. A message that is too long ends the call.
+    /// Encodes the next message if no message is being sent. Returns whether there is a message to send. A message that is
+    /// too long ends the call.
     pub(super) fn load(&mut self, longest: usize) -> bool {
         if self.sent < self.sending.len() {
             return true;
@@ -126,22 +128,25 @@ impl<E: Exchange> Call<E> {
     }
 }
 
-/// The messages of a call as they come.
+/// The partly received message of a call.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     prefix: [u8; PREFIX],
     have: usize,
-    /// The message whose prefix is complete.
+    /// The payload so far, after the prefix is complete.
     message: Vec<u8>,
+    /// The memory of a message of which more is to come.
+    held: Option<Held>,
     gzip: bool,
 }
 
 impl Input {
-    /// Takes bytes in; whatever follows an error is not read.
+    /// Processes received bytes. After an error, the rest is not read.
     fn push(
         &mut self,
         mut bytes: &[u8],
         longest: usize,
+        partial: &Arc<Budget>,
         mut take: impl FnMut(ProcessingRequest),
     ) -> Result<(), String> {
         loop {
@@ -158,14 +163,24 @@ impl Input {
                     return Err(format!("a message of {length} bytes is longer than {longest}"));
                 }
                 self.message = Vec::with_capacity(length.min(TRUSTED));
+                if bytes.len() < length {
+                    self.held = Some(hold(partial, self.message.capacity())?);
+                }
             }
             let part = bytes.len().min(self.length() - self.message.len());
+            if self.message.len() + part > self.message.capacity() {
+                // More has come than was believed at first, so the rest will come too.
+                self.held = None;
+                self.held = Some(hold(partial, self.length())?);
+                self.message.reserve_exact(self.length() - self.message.len());
+            }
             self.message.extend_from_slice(&bytes[..part]);
             bytes = &bytes[part..];
             if self.message.len() < self.length() {
                 return Ok(());
             }
             self.have = 0;
+            self.held = None;
             let message = std::mem::take(&mut self.message);
             let message = match self.prefix[0] {
                 0 => message,
@@ -187,6 +202,11 @@ impl Input {
     }
 }
 
+fn hold(partial: &Arc<Budget>, bytes: usize) -> Result<Held, String> {
+    let limit = partial.limit();
+    partial.hold(bytes).ok_or_else(|| format!("more than {limit} bytes of messages are on their way at once"))
+}
+
 fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
     let mut whole = Vec::new();
     let most = u64::try_from(longest).unwrap_or(u64::MAX).saturating_add(1);
@@ -198,4 +218,39 @@ fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
         return Err(format!("a message is longer than {longest} bytes when it is unpacked"));
     }
     Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONGEST: usize = 1 << 20;
+
+    /// Takes the first bytes of a message of this length.
+    fn begin(partial: &Arc<Budget>, length: usize, came: usize) -> Result<Input, String> {
+        let mut input = Input::default();
+        let prefix = [&[0][..], &u32::try_from(length).unwrap().to_be_bytes()].concat();
+        input.push(&prefix, LONGEST, partial, |_| panic!("nothing is complete"))?;
+        input.push(&vec![0; came], LONGEST, partial, |_| panic!("nothing is complete"))?;
+        Ok(input)
+    }
+
+    #[test]
+    fn messages_that_never_end_do_not_fill_memory() {
+        let partial = Budget::new(LONGEST + 3 * TRUSTED);
+        let announced: Vec<_> = (0..3).map(|_| begin(&partial, LONGEST, 1).unwrap()).collect();
+        assert_eq!(partial.held(), 3 * TRUSTED, "what is announced is believed in part");
+        let long = begin(&partial, LONGEST, TRUSTED + 1).unwrap();
+        assert_eq!(partial.held(), LONGEST + 3 * TRUSTED);
+        assert!(begin(&partial, 100, 1).unwrap_err().contains("at once"));
+        drop(announced);
+        drop(long);
+        // A field of which nobody knows, in two parts.
+        let mut short = Input::default();
+        let mut complete = 0;
+        short.push(&[0, 0, 0, 0, 4, 0x7a], LONGEST, &partial, |_| panic!("nothing is complete")).unwrap();
+        assert_eq!(partial.held(), 4);
+        short.push(&[2, 0, 0], LONGEST, &partial, |_| complete += 1).unwrap();
+        assert_eq!((complete, partial.held()), (1, 0), "what is complete is held by its reader");
+    }
 }

@@ -1,4 +1,4 @@
-//! Connections without a socket.
+//! Tests of connections without a socket.
 
 use std::task::{Context, Waker};
 
@@ -18,7 +18,7 @@ use crate::{
     wire::ProcessingResponse,
 };
 
-/// Sends bodies back.
+/// A processor that sends bodies back.
 struct Echo;
 struct Body;
 
@@ -43,13 +43,10 @@ impl ProcessorExchange for Body {
 }
 
 fn core() -> Core<Echo> {
-    Core::new(std::sync::Arc::new(Shared {
-        processor: std::sync::Arc::new(Echo),
-        options: ServerOptions::default(),
-    }))
+    Core::new(std::sync::Arc::new(Shared::new(std::sync::Arc::new(Echo), ServerOptions::default())))
 }
 
-/// The frames of what was written so far.
+/// Returns the frames of the output so far.
 fn frames(core: &mut Core<Echo>) -> Vec<(Head, Vec<u8>)> {
     core.fill();
     let mut output = std::mem::take(core.output());
@@ -75,7 +72,7 @@ fn framed(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The headers of a call, as Envoy compresses them on a new connection, roughly.
+/// Returns the headers of a call, compressed much as Envoy does on a new connection.
 fn block() -> Vec<u8> {
     let path = crate::server::PATH;
     let mut block = vec![0x83, 0x87, 0x44, u8::try_from(path.len()).unwrap()];
@@ -106,7 +103,7 @@ fn greeting() -> Vec<u8> {
     bytes
 }
 
-/// Takes all of it in.
+/// Feeds bytes and checks that all of them are processed.
 fn take(core: &mut Core<Echo>, bytes: &[u8]) {
     assert_eq!(core.receive(bytes), Ok(bytes.len()));
 }
@@ -169,7 +166,7 @@ fn a_call_that_we_end_is_reset_and_what_still_comes_for_it_is_ignored() {
 fn no_more_is_sent_than_the_windows_allow() {
     let mut core = core();
     let mut bytes = frame::PREFACE.to_vec();
-    // Seven bytes for each call.
+    // A window of seven bytes for each call.
     bytes.extend(framed(frame::SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 7]));
     take(&mut core, &bytes);
     for stream in [1, 3] {
@@ -188,7 +185,7 @@ fn no_more_is_sent_than_the_windows_allow() {
     take(&mut core, &framed(frame::WINDOW_UPDATE, 0, 3, &[0, 0, 1, 0]));
     sent.extend(frames(&mut core));
     assert_eq!((length(&sent, 1), replies(&sent, 3)), (7, echoed(b"hello")));
-    // Larger windows for all that are open.
+    // Larger windows for all open calls.
     take(&mut core, &framed(frame::SETTINGS, 0, 0, &[0, 4, 0, 0, 1, 0]));
     sent.extend(frames(&mut core));
     assert_eq!(replies(&sent, 1), echoed(b"hello"));
@@ -200,7 +197,7 @@ fn what_is_taken_in_may_be_sent_anew() {
     take(&mut core, &greeting());
     take(&mut core, &opening(1));
     frames(&mut core);
-    // A peer that keeps to its windows can send without end.
+    // A peer that respects its windows can send without end.
     let (mut call, mut connection) = (i64::from(STREAM_WINDOW), i64::from(CONNECTION_WINDOW));
     let part = framed(frame::DATA, 0, 1, &body(&[7; 16_000]));
     for _ in 0..1000 {
@@ -209,7 +206,7 @@ fn what_is_taken_in_may_be_sent_anew() {
         take(&mut core, &part);
         call -= length;
         connection -= length;
-        // What we send is taken as well.
+        // The peer also restores the windows for what the server sends.
         take(&mut core, &framed(frame::WINDOW_UPDATE, 0, 0, &[0, 1, 0, 0]));
         take(&mut core, &framed(frame::WINDOW_UPDATE, 0, 1, &[0, 1, 0, 0]));
         for (head, payload) in frames(&mut core) {
@@ -257,7 +254,7 @@ fn pings_are_answered_and_leaving_lets_calls_end() {
     core.leave();
     let sent = frames(&mut core);
     assert_eq!(kinds(&sent), [(frame::GOAWAY, 0), (frame::PING, 0)], "said once");
-    // One that was on its way is still taken.
+    // A call that was already on its way is still accepted.
     take(&mut core, &opening(3));
     take(&mut core, &framed(frame::PING, frame::ACK, 0, &[0; 8]));
     let sent = frames(&mut core);
@@ -322,7 +319,7 @@ fn a_peer_that_asks_and_never_reads_is_cut_off() {
 }
 
 proptest! {
-    /// However the bytes of a connection are cut, the answers are the same; so are those of calls that take turns.
+    /// The answers do not depend on how the bytes of a connection are split, nor on how calls take turns.
     #[test]
     fn where_bytes_are_cut_makes_no_difference(
         texts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 1..6),
@@ -333,7 +330,7 @@ proptest! {
         for stream in &streams {
             bytes.extend(opening(*stream));
         }
-        // Messages of all calls, in parts of a few bytes that alternate.
+        // Messages of all calls, split into parts of a few bytes that alternate.
         let messages: Vec<Vec<u8>> = texts.iter().map(|text| body(text)).collect();
         let longest = messages.iter().map(Vec::len).max().unwrap_or_default();
         for part in 0..longest.div_ceil(11) {

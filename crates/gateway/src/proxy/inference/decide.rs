@@ -1,4 +1,4 @@
-//! Sends a request to a picker until the picker says where it goes.
+//! Sends a request to a picker, until the picker has decided where the request goes.
 
 use std::{net::SocketAddr, pin::pin};
 
@@ -12,10 +12,10 @@ use super::{
 };
 use crate::proxy::upload::{Part, Upload};
 
-/// What the picker has said so far.
+/// The picker's replies so far.
 #[derive(Default)]
 struct Heard {
-    /// There is no body to wait for.
+    /// Whether the request has no body.
     bodiless: bool,
     changes: Option<HeaderChanges>,
     endpoints: Vec<SocketAddr>,
@@ -24,8 +24,8 @@ struct Heard {
     refusal: Option<ImmediateResponse>,
 }
 
-/// Sends the request to the picker while it reads the replies, until the whole body has come back. What is read of the
-/// client's body stays in `upload`.
+/// Sends the request to the picker and reads its replies at the same time, until the whole body has come back. The part of
+/// the client's body that was read stays in `upload`.
 pub(super) async fn decide(
     sender: Sender,
     mut receiver: Receiver,
@@ -67,8 +67,8 @@ pub(super) async fn decide(
     Ok(Decision::Forward(Box::new(Forward { changes, body, endpoints, exchange: Some((sender, receiver)) })))
 }
 
-/// Shows the picker the head, then what was read of the body already, then the rest as it comes. A picker that takes no more
-/// is no error here: what it answers says why.
+/// Sends the picker the head, then the buffered part of the body, then the rest as it arrives. It is not an error if the
+/// picker stops reading: its reply says why.
 async fn show(mut sender: Sender, head: &Parts, upload: &mut Upload) -> Result<Sender, PickError> {
     let bodiless = upload.is_absent();
     let event = Event::RequestHeaders { headers: request_headers(head), end_of_stream: bodiless };
@@ -125,10 +125,10 @@ impl Heard {
     }
 }
 
-/// What the client sent, up to where it has come back from the picker.
+/// The client's body from the position up to which the picker has returned it.
 struct Sent<'a> {
     chunks: &'a [Bytes],
-    /// How much of the first chunk has come back.
+    /// How many bytes of the first chunk have come back.
     at: usize,
 }
 
@@ -139,7 +139,7 @@ impl<'a> Sent<'a> {
         Self { chunks, at: 0 }
     }
 
-    /// Where a chunk came back as it was sent, takes the client's copy of it, so that a long body is in memory once.
+    /// If a chunk came back unchanged, uses the client's copy of it, so that a long body is in memory only once.
     fn share(&mut self, chunk: &mut Bytes) {
         let Some(first) = self.chunks.first() else { return };
         let end = self.at + chunk.len();

@@ -1,7 +1,7 @@
-//! Requests to InferencePools: the picker sees everything and says where to go, as behind Envoy.
+//! Requests to InferencePools: as behind Envoy, the picker sees the whole request and decides where it goes.
 //!
-//! A picker may die at any moment. While it decides, the request is shown to another one, or goes to any ready endpoint
-//! where the pool fails open; once an endpoint answers, the answer goes on without the picker.
+//! A picker may die at any moment. If it dies while it decides, the request goes to another picker, or to any ready endpoint
+//! if the pool fails open. If it dies after an endpoint has answered, the response continues without the picker.
 
 mod decide;
 mod respond;
@@ -24,46 +24,46 @@ use super::{
 };
 use crate::route::Pool;
 
-/// The gRPC status of a picker that cannot decide yet, or any more.
+/// The gRPC status of a picker that cannot decide yet, or no longer can.
 const UNAVAILABLE: i32 = 14;
 
-/// Connections to pickers, one each.
+/// One connection to each picker.
 pub(crate) struct Pickers {
     clients: Mutex<HashMap<SocketAddr, Client>>,
     tls: Arc<rustls::ClientConfig>,
 }
 
-/// What the picker decided about a request.
+/// The picker's decision about a request.
 enum Decision {
-    /// Send it on.
+    /// Forward the request.
     Forward(Box<Forward>),
     /// Answer without a back end.
     Answer(ImmediateResponse),
 }
 
-/// A request on its way to an endpoint.
+/// A request that is forwarded to an endpoint.
 #[derive(Default)]
 struct Forward {
     changes: HeaderChanges,
     body: Vec<Bytes>,
-    /// The picker's choice, best first.
+    /// The endpoints that the picker chose, best first.
     endpoints: Vec<SocketAddr>,
-    /// Where the response is shown to the picker.
+    /// The stream on which the picker sees the response.
     exchange: Option<(Sender, Receiver)>,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum PickError {
-    /// There is no picker.
+    /// There is no ready picker.
     #[error("the pool has no endpoint picker that is ready")]
     None,
-    /// A picker could not be asked.
+    /// A picker cannot be reached.
     #[error("the endpoint picker cannot be reached")]
     Unreachable(#[source] ClientError),
-    /// A picker failed in the middle.
+    /// A picker failed during the exchange.
     #[error("the endpoint picker failed: {0}")]
     Failed(#[source] ClientError),
-    /// A picker ended its stream without saying where to go.
+    /// A picker ended its stream without a decision.
     #[error("the endpoint picker gave no answer")]
     Silent,
     /// The client's body cannot be used.
@@ -78,7 +78,7 @@ impl Pickers {
         Self { clients: Mutex::default(), tls: longboat_tls::insecure_client_config(&[b"h2"]) }
     }
 
-    /// Carries one request to an endpoint of the pool, and its response back, both through the picker.
+    /// Forwards one request to an endpoint of the pool, and returns its response. Both pass through the picker.
     pub(crate) async fn exchange(
         &self,
         upstream: &Upstream,
@@ -109,13 +109,13 @@ impl Pickers {
         };
         drop(upload);
         let Forward { changes, body, mut endpoints, mut exchange } = forward;
-        // Where the picker's choice cannot be reached, any other ready endpoint is better than an error.
+        // If the picker's choice cannot be reached, any other ready endpoint is better than an error.
         let mut others: Vec<_> =
             pool.endpoints.iter().filter(|other| !endpoints.contains(other)).copied().collect();
         others.shuffle(&mut rand::rng());
         endpoints.extend(others);
         wire::change(&mut head.headers, &changes);
-        // The length is that of the picker's body, which hyper knows.
+        // The picker may have changed the body's length; hyper sets the new one.
         head.headers.remove(header::CONTENT_LENGTH);
         let sent = upstream.send_replayable(&head, &body, &endpoints, timeout);
         let answered = match &mut exchange {
@@ -139,13 +139,13 @@ impl Pickers {
         clients.entry(address).or_insert_with(|| Client::new(address, Some(self.tls.clone()))).clone()
     }
 
-    /// Forgets a picker that cannot be reached: it may be behind no pool's Service any more.
+    /// Removes the connection to an unreachable picker, which may no longer belong to any pool.
     fn forget(&self, address: SocketAddr) {
         self.clients.lock().remove(&address);
     }
 
-    /// Asks one picker after the other until one decides. A picker that is alone is asked twice, the second time on a new
-    /// connection: it may have been replaced at its address.
+    /// Calls one picker after the other until one decides. A single picker is called twice, the second time on a new
+    /// connection: another picker may have taken over its address.
     async fn ask(&self, pool: &Pool, head: &Parts, upload: &mut Upload) -> Result<Decision, PickError> {
         let mut pickers = pool.pickers.clone();
         pickers.shuffle(&mut rand::rng());
@@ -181,7 +181,7 @@ impl PickError {
             Self::None
             | Self::Unreachable(_)
             | Self::Failed(ClientError::Status { code: UNAVAILABLE, .. }) => StatusCode::SERVICE_UNAVAILABLE,
-            // Envoy's answer when its processor fails under a request.
+            // Envoy answers with this status when its processor fails during a request.
             Self::Failed(_) | Self::Silent => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Upload(_) => StatusCode::BAD_REQUEST,
         };

@@ -1,4 +1,4 @@
-//! Messages of HTTP as a picker sees them.
+//! Converts HTTP messages to the form that a picker sees.
 
 use bytes::Bytes;
 use http::{
@@ -38,7 +38,7 @@ pub(super) fn listed(headers: &HeaderMap) -> Headers {
     list
 }
 
-/// Applies a picker's changes; as in Envoy, pseudo-headers and the host stay.
+/// Applies a picker's changes. Like Envoy, this ignores changes of pseudo-headers and of the host.
 pub(super) fn change(headers: &mut HeaderMap, changes: &HeaderChanges) {
     for field in &changes.set {
         if field.name.starts_with(b":") || field.name.eq_ignore_ascii_case(b"host") {
@@ -55,7 +55,7 @@ pub(super) fn change(headers: &mut HeaderMap, changes: &HeaderChanges) {
     }
 }
 
-/// The answer that a picker makes itself.
+/// Converts a response that the picker itself creates.
 pub(super) fn answered(immediate: ImmediateResponse) -> Response<ProxyBody> {
     let mut response = Response::new(ProxyBody::full(immediate.body));
     *response.status_mut() =

@@ -1,4 +1,4 @@
-//! Requests that the picker ends while they are at an endpoint, to make room for others.
+//! Tests of requests that the picker evicts while an endpoint processes them, to make room for others.
 
 use std::{
     pin::Pin,
@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{bench, picker, simulator};
 
-/// Ends every request with 429 once it is told to.
+/// A picker that ends every request with 429 on command.
 struct Evicting {
     destination: String,
     evict: CancellationToken,
@@ -72,7 +72,7 @@ impl ProcessorExchange for Evicted {
     }
 }
 
-/// Waits until the simulator computes so many requests.
+/// Waits until the simulator processes this many requests.
 async fn running(client: &reqwest::Client, simulator: std::net::SocketAddr, count: &str) {
     for _ in 0..1000 {
         let page = client.get(format!("http://{simulator}/metrics")).send().await.unwrap();

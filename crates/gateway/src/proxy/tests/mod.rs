@@ -1,4 +1,4 @@
-//! The proxy over real sockets: simulators behind it, and an ext_proc server that says what the test wants.
+//! Tests of the proxy over real sockets, with simulators as back ends and scripted ext_proc servers as pickers.
 
 mod eviction;
 
@@ -23,18 +23,18 @@ use tokio_util::sync::CancellationToken;
 use super::Proxy;
 use crate::{Access, Observed, ports::Ports, route::Tables, server};
 
-/// What the picker of a test does.
+/// The behaviour of a test's picker.
 #[derive(Clone, Default)]
 struct Script {
     destination: String,
-    /// Never says where a request goes.
+    /// Whether the picker never decides where a request goes.
     undecided: bool,
-    /// Puts this in the place of `m` where the response names the model.
+    /// Replaces the model name `m` in the response by this one.
     rename: Option<&'static str>,
     refuse: Option<u16>,
     response_bytes: Arc<Mutex<usize>>,
     seen_destination: Arc<Mutex<Option<String>>>,
-    /// Told when an undecided picker has got all of a request.
+    /// Notified when an undecided picker has received a whole request.
     stuck: Arc<Notify>,
 }
 
@@ -70,7 +70,7 @@ impl ProcessorExchange for Script {
                 }
             }
             Event::RequestBody { body, end_of_stream } => {
-                // The simulator's requests here are small: they come in one chunk, and perhaps an empty last one.
+                // The test's requests are small: they come in one chunk, and perhaps an empty last one.
                 if !body.is_empty() {
                     out.push(Action::RequestHeaders(chosen()));
                 }
@@ -145,7 +145,7 @@ fn slice(service: &str, endpoints: &[SocketAddr]) -> Value {
     })
 }
 
-/// A gateway with `/pool` leading to a pool with one ready simulator, and `/svc` to a Service.
+/// Creates a gateway where `/pool` leads to a pool with one ready simulator, and `/svc` to a Service.
 async fn bench(
     picker: Option<SocketAddr>,
     simulator: SocketAddr,
@@ -155,7 +155,7 @@ async fn bench(
     bench_with(picker, simulator, service, mode, Access::default()).await
 }
 
-/// The same with several pickers.
+/// Like `bench`, with several pickers.
 async fn bench_pickers(pickers: &[SocketAddr], simulator: SocketAddr) -> Bench {
     observed(pickers, simulator, &[], "FailClose", Access::default()).await
 }
@@ -344,7 +344,7 @@ async fn a_client_that_leaves_stops_the_work_behind_the_picker() {
 async fn a_service_is_reached_past_an_endpoint_that_is_gone() {
     let shutdown = CancellationToken::new();
     let simulator = simulator(&shutdown, &[]).await;
-    // Nothing listens on this address; the port is the same, as for all endpoints of a slice.
+    // Nothing listens on this address. The port is the same, as for all endpoints of a slice.
     let gone = SocketAddr::new("127.0.0.9".parse().unwrap(), simulator.port());
     let bench = bench(None, simulator, &[gone, simulator], "FailOpen").await;
     for _ in 0..8 {
@@ -354,7 +354,7 @@ async fn a_service_is_reached_past_an_endpoint_that_is_gone() {
     assert_eq!(bench.client.get(format!("{}/nothing", bench.url)).send().await.unwrap().status(), 404);
 }
 
-/// A picker that dies with this token, and takes its connections with it.
+/// Creates a picker that dies with the returned token, together with its connections.
 async fn mortal(script: Script) -> (SocketAddr, CancellationToken) {
     let life = CancellationToken::new();
     (picker(&life, script).await, life)
@@ -406,7 +406,7 @@ async fn a_request_is_decided_without_the_picker_when_it_dies_while_it_decides()
 async fn another_picker_decides_when_the_first_one_dies() {
     let shutdown = CancellationToken::new();
     let simulator = simulator(&shutdown, &[]).await;
-    // All pickers of a Service have one port, and addresses of their own.
+    // All pickers of a Service have the same port and different addresses.
     let good = Script { destination: simulator.to_string(), ..Script::default() };
     let good = picker(&shutdown, good).await;
     let gone = SocketAddr::new("127.0.0.9".parse().unwrap(), good.port());
@@ -416,7 +416,7 @@ async fn another_picker_decides_when_the_first_one_dies() {
     }
 }
 
-/// What comes back for these bytes, up to the end of the connection.
+/// Sends these bytes, and returns the response up to the end of the connection.
 async fn raw(bench: &Bench, bytes: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", bench.port)).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();
@@ -435,7 +435,8 @@ async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
         ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_owned(), "200"),
         ("GET /svc/v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://localhost:3000\r\nConnection: close\r\n\r\n".to_owned(), "200"),
         ("GET /svc/v1/models HTTP/1.1\r\n\r\n".to_owned(), "400"),
-        ("GET /svc/v1/models HTTP/1.0\r\n\r\n".to_owned(), "400"),
+        ("GET /svc/v1/models HTTP/1.0\r\n\r\n".to_owned(), "200"),
+        ("GET /svc/v1/models HTTP/1.1\r\n\r\n".to_owned(), "400"),
         ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n".to_owned(), "400"),
         ("GET /svc/v1/models HTTP/1.1\r\nHost: a@localhost\r\n\r\n".to_owned(), "400"),
         ("GET http://localhost/svc/v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".to_owned(), "400"),
@@ -455,7 +456,7 @@ async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) || answer.starts_with(&format!("HTTP/1.0 {status}")), "{request}\n{answer}");
         assert_eq!(answer.matches("HTTP/1.").count(), 1, "{request}\n{answer}");
     }
-    // What stands before such a request on the same connection is served; what stands behind it is not.
+    // A valid request before such a request on the same connection is served; one after it is not.
     let fine = "GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let ambiguous = "POST /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     let answers = raw(&bench, &[fine, fine, ambiguous, fine].concat()).await;

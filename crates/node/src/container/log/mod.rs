@@ -1,8 +1,8 @@
-//! A container's log: written in lines with time and stream, bounded, readable while it grows.
+//! The log of a container: lines with time and stream, limited in size, and readable while it grows.
 //!
-//! The file format is the one of the Container Runtime Interface: `<RFC 3339 time> <stdout|stderr> <F|P> <text>`, where
-//! P marks a piece of a line that goes on. Each instance of a container has a file, named for its restart count; the
-//! instance before is kept for `--previous`.
+//! The file format is that of the Container Runtime Interface: `<RFC 3339 time> <stdout|stderr> <F|P> <text>`. P marks a
+//! part of a line that continues in the next record. Each instance of a container has its own file, named after its restart
+//! count. The file of the previous instance is kept for `--previous`.
 
 mod read;
 
@@ -19,14 +19,14 @@ use crate::private;
 
 pub(crate) use read::{LogError, open};
 
-/// A file is set aside at this size, and the one set aside before is dropped: 10 MiB as the kubelet's default, with two
-/// files rather than five.
+/// The size at which a file is rotated. The kubelet's default is also 10 MiB, but with five files; here there are two, so
+/// each rotation drops the older one.
 const ROTATE_AT: u64 = 10 * 1024 * 1024;
 
-/// A line is cut into pieces of this size, as container runtimes do.
+/// The largest record in bytes. As in container runtimes, a longer line is split into several records.
 const LONGEST_PIECE: usize = 16 * 1024;
 
-/// Where a line came from.
+/// The stream that a line came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
     Stdout,
@@ -42,7 +42,7 @@ impl Stream {
     }
 }
 
-/// The logs of one container, all instances.
+/// The logs of all instances of one container.
 #[derive(Debug, Clone)]
 pub(crate) struct ContainerLog(Arc<Shared>);
 
@@ -51,7 +51,7 @@ struct Shared {
     dir: PathBuf,
     rotate_at: u64,
     state: Mutex<State>,
-    /// Counts changes, to notify those who follow.
+    /// Counts changes, to notify readers that follow the log.
     changed: watch::Sender<u64>,
 }
 
@@ -66,7 +66,7 @@ struct State {
 }
 
 impl ContainerLog {
-    /// Logs kept in `dir`, which must exist.
+    /// Creates a log in the folder `dir`, which must exist.
     pub(crate) fn new(dir: PathBuf) -> Self {
         Self::with_limit(dir, ROTATE_AT)
     }
@@ -75,12 +75,12 @@ impl ContainerLog {
         Self(Arc::new(Shared { dir, rotate_at, state: Mutex::default(), changed: watch::Sender::new(0) }))
     }
 
-    /// Begins the log of the instance with this restart count, and drops those before the previous one.
+    /// Starts the log of the instance with this restart count, and deletes the logs before the previous instance.
     pub(crate) fn start(&self, instance: u32) -> io::Result<LogWriter> {
         let file = private::create_file(&current(&self.0.dir, instance))?;
         if let Some(dropped) = instance.checked_sub(2) {
             for path in [current(&self.0.dir, dropped), rotated(&self.0.dir, dropped)] {
-                // It may never have been written.
+                // The file may not exist.
                 let _ = fs::remove_file(path);
             }
         }
@@ -90,7 +90,8 @@ impl ContainerLog {
         Ok(LogWriter { log: self.0.clone(), instance })
     }
 
-    /// The end of the running or last instance's output, for a termination message: at most 80 lines and 2048 bytes.
+    /// Returns the end of the output of the current or last instance, for a termination message: at most 80 lines and 2048
+    /// bytes.
     pub(crate) fn tail(&self) -> String {
         let Some(instance) = self.0.state.lock().instance else { return String::new() };
         let content = fs::read(current(&self.0.dir, instance)).unwrap_or_default();
@@ -158,12 +159,12 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    /// A writer for one stream, which cuts what it gets into lines.
+    /// Returns a writer for one stream, which splits its input into lines.
     pub(crate) fn lines(&self, stream: Stream) -> LineWriter {
         LineWriter { writer: self.clone(), stream, pending: Vec::new() }
     }
 
-    /// The instance has ended: those who follow see the end.
+    /// Marks the end of the instance's log, so that readers that follow it end.
     pub(crate) fn close(&self) {
         let mut state = self.log.state.lock();
         if state.instance == Some(self.instance) {
@@ -175,7 +176,7 @@ impl LogWriter {
     }
 }
 
-/// Cuts one stream into lines.
+/// Splits one stream into lines.
 #[derive(Debug)]
 pub(crate) struct LineWriter {
     writer: LogWriter,
@@ -199,7 +200,7 @@ impl LineWriter {
         self.writer.log.append(self.writer.instance, &out);
     }
 
-    /// Writes a last line that has no newline.
+    /// Writes the last line if it has no newline.
     pub(crate) fn end(mut self) {
         if !self.pending.is_empty() {
             let mut out = Vec::new();
@@ -209,7 +210,7 @@ impl LineWriter {
         }
     }
 
-    /// Writes full pieces of a long line, and keeps what is shorter.
+    /// Writes full records of a long line, and keeps the rest.
     fn cut(&mut self, out: &mut Vec<u8>, now: Timestamp, mut from: usize) {
         while self.pending.len() - from > LONGEST_PIECE {
             record(out, now, self.stream, 'P', &self.pending[from..from + LONGEST_PIECE]);
@@ -220,7 +221,7 @@ impl LineWriter {
 }
 
 fn record(out: &mut Vec<u8>, now: Timestamp, stream: Stream, tag: char, text: &[u8]) {
-    // Writing to a Vec does not fail.
+    // Writing to a Vec cannot fail.
     let _ = write!(out, "{now} {} {tag} ", stream.name());
     out.extend_from_slice(text);
     out.push(b'\n');
@@ -230,7 +231,7 @@ fn record(out: &mut Vec<u8>, now: Timestamp, stream: Stream, tag: char, text: &[
 #[derive(Debug)]
 struct Record<'l> {
     time: &'l [u8],
-    /// Whether the line ends with this record.
+    /// Whether this record ends the line.
     full: bool,
     text: &'l [u8],
 }

@@ -1,4 +1,4 @@
-//! Reading a log while it may still grow.
+//! Reading of a log while it may still grow.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::{ContainerLog, Record, current, rotated};
 
-/// How much is read at once; also about how much one reader holds.
+/// The bytes to read at once, which is also about the memory that one reader needs.
 const CHUNK: usize = 16 * 1024;
 
 /// Why there is no log.
@@ -27,11 +27,11 @@ pub(crate) enum LogError {
     Io(#[from] io::Error),
 }
 
-/// Opens the log of the running or last instance, or of the one before.
+/// Opens the log of the current or last instance, or of the previous instance.
 pub(crate) fn open(log: &ContainerLog, options: &LogOptions) -> Result<LogStream, LogError> {
     let shared = &log.0;
     let changes = shared.changed.subscribe();
-    // Under the lock, so that no rotation comes between opening the two files.
+    // The lock prevents a rotation between opening the two files.
     let state = shared.state.lock();
     let running = state.instance.ok_or(LogError::NotStarted)?;
     let instance =
@@ -80,7 +80,7 @@ pub(crate) fn open(log: &ContainerLog, options: &LogOptions) -> Result<LogStream
     .boxed())
 }
 
-/// Counts the lines of all files, and goes back to their starts.
+/// Counts the lines of all files, then rewinds the files.
 fn count_lines(files: &mut VecDeque<File>) -> io::Result<u64> {
     let mut lines = 0;
     let mut buffer = vec![0; CHUNK];
@@ -100,7 +100,7 @@ fn count_lines(files: &mut VecDeque<File>) -> io::Result<u64> {
     Ok(lines)
 }
 
-/// Calls `each` with every whole line of `partial` and `bytes`, and leaves the rest in `partial`.
+/// Calls `each` for every complete line of `partial` and `bytes`, and keeps the rest in `partial`.
 fn for_each_line(partial: &mut Vec<u8>, bytes: &[u8], mut each: impl FnMut(&[u8])) {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
@@ -122,11 +122,11 @@ struct Reader {
     rotations: u64,
     files: VecDeque<File>,
     partial: Vec<u8>,
-    /// Lines to leave out before the first one that is sent.
+    /// The lines to skip before the first line that is sent.
     skip: u64,
     since: Option<Timestamp>,
     timestamps: bool,
-    /// Whether the next record begins a line.
+    /// Whether the next record starts a line.
     line_start: bool,
     remaining: Option<u64>,
     follow: bool,
@@ -134,11 +134,11 @@ struct Reader {
 }
 
 impl Reader {
-    /// The next bytes to send, or none at the end.
+    /// Returns the next bytes to send, or `None` at the end.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         let mut buffer = vec![0; CHUNK];
         while self.remaining != Some(0) {
-            // What is written after this point notifies `changed` below.
+            // Later writes notify `changed` below.
             self.changes.mark_unchanged();
             let still_open = self.still_open();
             let count = match self.files.front_mut() {
@@ -166,7 +166,7 @@ impl Reader {
         state.open && state.instance == Some(self.instance)
     }
 
-    /// Goes on with the new file when the one just read to its end was set aside.
+    /// Switches to the new file if the file just read to its end was rotated.
     fn reopen_after_rotation(&mut self) -> io::Result<bool> {
         let state = self.log.0.state.lock();
         if state.instance != Some(self.instance) || state.rotations == self.rotations {
@@ -177,7 +177,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Turns file content into what is sent.
+    /// Converts file content into the form that is sent.
     fn take(&mut self, bytes: &[u8]) -> Bytes {
         let mut out = Vec::with_capacity(bytes.len());
         let mut partial = std::mem::take(&mut self.partial);

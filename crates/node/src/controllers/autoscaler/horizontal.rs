@@ -1,4 +1,5 @@
-//! HorizontalPodAutoscalers: no metrics API runs beside a node, so each says so, as it does on a cluster without one.
+//! HorizontalPodAutoscalers. A node has no metrics API, so each autoscaler reports missing metrics, as on a cluster without
+//! a metrics server.
 
 use std::time::Duration;
 
@@ -45,14 +46,14 @@ pub(in crate::controllers) async fn run(
             scaling(&all.all(), "LeaderWorkerSet", &key_of(object))
         })
     };
-    // Without targets in the cache every autoscaler would say that it has none.
+    // Without the targets in the cache, every autoscaler would report that its target is missing.
     caches.deployments.ready().await;
     let autoscalers = Autoscalers { client, caches, recorder };
     let changes = stream::select(own, stream::select(deployments, sets));
     Box::pin(queue::run(autoscalers, changes, cancel)).await;
 }
 
-/// Keys of what scales a workload.
+/// Returns the keys of the autoscalers that scale this workload.
 fn scaling(all: &[std::sync::Arc<HorizontalPodAutoscaler>], kind: &str, key: &Key) -> Vec<Key> {
     let scales = |object: &&std::sync::Arc<HorizontalPodAutoscaler>| {
         let target = target(object);
@@ -112,7 +113,7 @@ impl Reconcile for Autoscalers {
     }
 }
 
-/// The nearest number of replicas that is allowed; zero means that scaling is off.
+/// Returns the nearest allowed number of replicas. Zero means that autoscaling is disabled.
 fn within(spec: &HorizontalPodAutoscalerSpec, replicas: i32) -> i32 {
     let least = spec.min_replicas.unwrap_or(1);
     if replicas == 0 { 0 } else { replicas.clamp(least, spec.max_replicas.max(least)) }
@@ -126,7 +127,7 @@ fn limit(spec: &HorizontalPodAutoscalerSpec, replicas: i32) -> &'static str {
     }
 }
 
-/// The reason that Kubernetes gives where a metric of this kind cannot be had, and the API that would have it.
+/// Returns the reason that Kubernetes gives for a missing metric of this kind, and the API that would provide the metric.
 fn missing(spec: &HorizontalPodAutoscalerSpec) -> (&'static str, &'static str) {
     let kind = spec.metrics.iter().flatten().next().map_or("Resource", |metric| metric.type_.as_str());
     match kind {

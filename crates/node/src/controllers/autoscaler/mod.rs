@@ -1,5 +1,5 @@
-//! Autoscalers, as far as they can be without metrics: replicas are kept between the least and the most that were asked
-//! for, and the status says why nothing more happens.
+//! Autoscalers without metrics: they keep the replicas between the minimum and the maximum, and their status says why they
+//! do no more.
 //!
 //! Kubernetes: pkg/controller/podautoscaler; KEDA: pkg/scaling.
 
@@ -25,19 +25,19 @@ struct Target {
     name: String,
 }
 
-/// How many replicas a workload has.
+/// The replicas of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Scale {
-    /// Asked for.
+    /// The desired number.
     wanted: i32,
-    /// There.
+    /// The current number.
     current: i32,
 }
 
 // === impl Target ===
 
 impl Target {
-    /// The target's scale, if it is of a kind that is scaled here and exists.
+    /// Returns the scale of the target, if the target exists and its kind is supported.
     fn scale(&self, caches: &Caches) -> Option<Scale> {
         match self.kind.as_str() {
             "Deployment" => {

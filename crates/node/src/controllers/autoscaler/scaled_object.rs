@@ -1,4 +1,4 @@
-//! ScaledObjects: KEDA does not run beside a node, so no trigger is evaluated, and each says so.
+//! ScaledObjects. KEDA does not run beside a node, so no trigger is evaluated, and the status of each object says so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::Target;
 use crate::controllers::queue::{self, Key, Reconcile};
 use crate::controllers::{Caches, key_of, triggers};
 
-/// KEDA's own bounds where none are given.
+/// KEDA's default bounds.
 const LEAST: i32 = 0;
 const MOST: i32 = 100;
 
@@ -51,7 +51,7 @@ fn scaling(all: &[Arc<ScaledObject>], kind: &str, key: &Key) -> Vec<Key> {
     all.iter().filter(|object| target(object) == wanted).map(|object| key_of(object.as_ref())).collect()
 }
 
-/// KEDA scales Deployments where no kind is named.
+/// Returns the target. Like KEDA, this assumes a Deployment if no kind is given.
 fn target(object: &ScaledObject) -> Target {
     let target = &object.spec.scale_target_ref;
     let kind = if target.kind.is_empty() { "Deployment" } else { &target.kind };
@@ -92,7 +92,8 @@ impl Reconcile for ScaledObjects {
     }
 }
 
-/// The nearest number of replicas that is allowed. Without triggers nothing would ever wake what was scaled to zero.
+/// Returns the nearest allowed number of replicas. The minimum is 1, because without triggers nothing would scale up from
+/// zero.
 fn within(spec: &ScaledObjectSpec, replicas: i32) -> i32 {
     let least = spec.min_replica_count.unwrap_or(LEAST).max(1);
     if replicas == 0 { 0 } else { replicas.clamp(least, spec.max_replica_count.unwrap_or(MOST).max(least)) }

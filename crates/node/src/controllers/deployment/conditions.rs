@@ -15,7 +15,7 @@ const AVAILABLE: &str = "Available";
 const PROGRESSING: &str = "Progressing";
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// The status with its counts and the Available condition brought up to date.
+/// Returns the status with current counts and a current Available condition.
 pub(super) fn counts(
     deployment: &Deployment,
     settings: &Settings,
@@ -47,7 +47,7 @@ pub(super) fn counts(
     status
 }
 
-/// Whether every replica is of the current template and available.
+/// Whether every replica has the current template and is available.
 pub(super) fn is_complete(deployment: &Deployment, settings: &Settings, status: &DeploymentStatus) -> bool {
     let wanted = settings.replicas;
     status.updated_replicas.unwrap_or(0) == wanted
@@ -60,7 +60,7 @@ fn get<'s>(status: &'s DeploymentStatus, type_: &str) -> Option<&'s DeploymentCo
     status.conditions.iter().flatten().find(|condition| condition.type_ == type_)
 }
 
-/// Sets a condition. One with the same status and reason stays untouched, with its times.
+/// Sets a condition. A condition with the same status and reason stays unchanged, including its times.
 fn set(status: &mut DeploymentStatus, type_: &str, value: &str, reason: &str, message: String, at: &Time) {
     if get(status, type_).is_some_and(|old| old.status == value && old.reason.as_deref() == Some(reason)) {
         return;
@@ -68,7 +68,7 @@ fn set(status: &mut DeploymentStatus, type_: &str, value: &str, reason: &str, me
     replace(status, type_, value, reason, message, at);
 }
 
-/// Sets a condition, with a new update time also where it says the same as before.
+/// Sets a condition, with a new update time even if its status and reason stay the same.
 fn replace(
     status: &mut DeploymentStatus,
     type_: &str,
@@ -94,7 +94,7 @@ fn replace(
     }
 }
 
-/// A paused rollout makes no progress, and that is no failure.
+/// Reports a paused rollout in the Progressing condition: it makes no progress, but this is not a failure.
 pub(super) fn pause(status: &mut DeploymentStatus, settings: &Settings, at: &Time) {
     if settings.progress_deadline.is_none() {
         return;
@@ -132,7 +132,7 @@ pub(super) fn create_failed(status: &mut DeploymentStatus, settings: &Settings, 
     }
 }
 
-/// Brings the Progressing condition up to date with what changed since `before`.
+/// Updates the Progressing condition from what has changed since `before`.
 pub(super) fn progress(
     status: &mut DeploymentStatus,
     before: &DeploymentStatus,
@@ -191,7 +191,7 @@ fn due(condition: &DeploymentCondition, deadline: i32) -> Option<jiff::Timestamp
     updated.checked_add(SignedDuration::from_secs(i64::from(deadline))).ok()
 }
 
-/// How long until the progress deadline has to be looked at.
+/// Returns the time until the progress deadline must be checked.
 pub(super) fn deadline(status: &DeploymentStatus, settings: &Settings, at: &Time) -> Option<Duration> {
     let seconds = settings.progress_deadline.filter(|_| !settings.paused)?;
     let condition = get(status, PROGRESSING)?;
@@ -202,7 +202,7 @@ pub(super) fn deadline(status: &DeploymentStatus, settings: &Settings, at: &Time
     Some(Duration::try_from(left).unwrap_or_default() + Duration::from_secs(1))
 }
 
-/// Takes over a ReplicaSet's failure, or its end.
+/// Copies the failure of a ReplicaSet to the status, or removes it once no ReplicaSet fails.
 pub(super) fn failure<'s>(
     status: &mut DeploymentStatus,
     mut sets: impl Iterator<Item = &'s ReplicaSet>,

@@ -37,7 +37,7 @@ struct Deployments {
 pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, cancel: CancellationToken) {
     let own = triggers(&caches.deployments, |deployment: &Deployment| [key_of(deployment)]);
     let sets = triggers(&caches.replica_sets, |set: &ReplicaSet| owner_key(set, "Deployment"));
-    // Recreate waits for old pods to be gone, which no ReplicaSet shows.
+    // The Recreate strategy waits until old pods are gone, which ReplicaSets do not show.
     let replica_sets = caches.replica_sets.clone();
     let pods = triggers(&caches.pods, move |pod: &Pod| {
         let over = pod.metadata.deletion_timestamp.is_some();
@@ -50,15 +50,15 @@ pub(super) async fn run(client: Client, caches: Caches, recorder: Recorder, canc
     Box::pin(queue::run(deployments, changes, cancel)).await;
 }
 
-/// One pass over one Deployment: the objects as they are after what was written so far.
-struct Pass {
+/// One reconcile of one Deployment: the objects as they are after what was written so far.
+struct Rollout {
     deployment: Deployment,
     settings: Settings,
-    /// The ReplicaSet of the current template.
+    /// The ReplicaSet with the current template.
     new: Option<ReplicaSet>,
-    /// The others, oldest first.
+    /// The other ReplicaSets, oldest first.
     old: Vec<ReplicaSet>,
-    /// The status being made.
+    /// The status that will be written.
     status: DeploymentStatus,
 }
 
@@ -73,39 +73,39 @@ impl Reconcile for Deployments {
         let Some(deployment) = self.caches.deployments.get(&key.namespace, &key.name) else {
             return Ok(None);
         };
-        let mut pass = self.observe(&deployment);
-        if pass.deployment.metadata.deletion_timestamp.is_some() {
-            return self.write_status(pass).await;
+        let mut rollout = self.observe(&deployment);
+        if rollout.deployment.metadata.deletion_timestamp.is_some() {
+            return self.write_status(rollout).await;
         }
-        let spec = pass.deployment.spec.clone().unwrap_or_default();
-        conditions::pause(&mut pass.status, &pass.settings, &now());
-        if spec.paused == Some(true) || rollout::is_scaling(&pass.settings, pass.all()) {
-            self.adopt_revision(&mut pass).await?;
-            let resizes = rollout::proportional(&pass.settings, pass.new.as_ref(), &pass.old);
-            self.resize(&mut pass, resizes).await?;
+        let spec = rollout.deployment.spec.clone().unwrap_or_default();
+        conditions::pause(&mut rollout.status, &rollout.settings, &now());
+        if spec.paused == Some(true) || rollout::is_scaling(&rollout.settings, rollout.all()) {
+            self.adopt_revision(&mut rollout).await?;
+            let resizes = rollout::proportional(&rollout.settings, rollout.new.as_ref(), &rollout.old);
+            self.resize(&mut rollout, resizes).await?;
             if spec.paused == Some(true) {
-                self.forget_history(&mut pass).await?;
+                self.forget_history(&mut rollout).await?;
             }
-        } else if pass.settings.recreate {
-            self.recreate(&mut pass).await?;
+        } else if rollout.settings.recreate {
+            self.recreate(&mut rollout).await?;
         } else {
-            self.ensure_new(&mut pass).await?;
-            let up = rollout::new_size(&pass.settings, pass.new.as_ref(), &pass.old);
+            self.ensure_new(&mut rollout).await?;
+            let up = rollout::new_size(&rollout.settings, rollout.new.as_ref(), &rollout.old);
             if up.is_empty() {
-                let down = rollout::old_sizes(&pass.settings, pass.new.as_ref(), &pass.old);
-                self.resize(&mut pass, down).await?;
+                let down = rollout::old_sizes(&rollout.settings, rollout.new.as_ref(), &rollout.old);
+                self.resize(&mut rollout, down).await?;
             } else {
-                self.resize(&mut pass, up).await?;
+                self.resize(&mut rollout, up).await?;
             }
         }
-        if conditions::is_complete(&pass.deployment, &pass.settings, &pass.computed_status()) {
-            self.forget_history(&mut pass).await?;
+        if conditions::is_complete(&rollout.deployment, &rollout.settings, &rollout.computed_status()) {
+            self.forget_history(&mut rollout).await?;
         }
-        self.write_status(pass).await
+        self.write_status(rollout).await
     }
 }
 
-impl Pass {
+impl Rollout {
     fn all(&self) -> impl Iterator<Item = &ReplicaSet> {
         self.new.iter().chain(&self.old)
     }
@@ -116,7 +116,7 @@ impl Pass {
 }
 
 impl Deployments {
-    fn observe(&self, deployment: &Arc<Deployment>) -> Pass {
+    fn observe(&self, deployment: &Arc<Deployment>) -> Rollout {
         let mut sets: Vec<ReplicaSet> = self
             .caches
             .replica_sets
@@ -137,7 +137,7 @@ impl Deployments {
                 set.spec.as_ref().is_some_and(|spec| template::same(spec.template.as_ref(), &template))
             })
             .map(|index| sets.remove(index));
-        Pass {
+        Rollout {
             settings: Settings::of(deployment),
             deployment: deployment.as_ref().clone(),
             new,
@@ -146,49 +146,50 @@ impl Deployments {
         }
     }
 
-    fn sets(&self, pass: &Pass) -> Api<ReplicaSet> {
-        Api::namespaced(self.client.clone(), &pass.deployment.namespace().unwrap_or_default())
+    fn sets(&self, rollout: &Rollout) -> Api<ReplicaSet> {
+        Api::namespaced(self.client.clone(), &rollout.deployment.namespace().unwrap_or_default())
     }
 
-    async fn recreate(&self, pass: &mut Pass) -> Result<(), kube::Error> {
+    async fn recreate(&self, rollout: &mut Rollout) -> Result<(), kube::Error> {
         let down: Vec<_> =
-            pass.old.iter().filter(|set| view::replicas(set) > 0).map(|set| Resize::new(set, 0)).collect();
+            rollout.old.iter().filter(|set| view::replicas(set) > 0).map(|set| Resize::new(set, 0)).collect();
         if !down.is_empty() {
-            return self.resize(pass, down).await;
+            return self.resize(rollout, down).await;
         }
         let is_there = |pod: &Arc<Pod>| {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             !matches!(phase, Some("Succeeded" | "Failed"))
         };
-        if pass.old.iter().any(|set| pods_of(&self.caches, set).iter().any(is_there)) {
+        if rollout.old.iter().any(|set| pods_of(&self.caches, set).iter().any(is_there)) {
             return Ok(());
         }
-        self.ensure_new(pass).await?;
-        let wanted = pass.settings.replicas;
-        let up: Vec<_> = pass
+        self.ensure_new(rollout).await?;
+        let wanted = rollout.settings.replicas;
+        let up: Vec<_> = rollout
             .new
             .iter()
             .filter(|set| view::replicas(set) != wanted)
             .map(|set| Resize::new(set, wanted))
             .collect();
-        self.resize(pass, up).await
+        self.resize(rollout, up).await
     }
 
     /// Creates the ReplicaSet of the current template if there is none, and brings its annotations up to date.
-    async fn ensure_new(&self, pass: &mut Pass) -> Result<(), kube::Error> {
-        if pass.new.is_some() {
-            return self.adopt_revision(pass).await;
+    async fn ensure_new(&self, rollout: &mut Rollout) -> Result<(), kube::Error> {
+        if rollout.new.is_some() {
+            return self.adopt_revision(rollout).await;
         }
-        let name = pass.deployment.name_any();
-        let spec = pass.deployment.spec.clone().unwrap_or_default();
-        let hash = template::hash(&spec.template, pass.status.collision_count);
+        let name = rollout.deployment.name_any();
+        let spec = rollout.deployment.spec.clone().unwrap_or_default();
+        let hash = template::hash(&spec.template, rollout.status.collision_count);
         let set_name = format!("{name}-{hash}");
-        let revision = view::highest_revision(&pass.old) + 1;
-        let size = rollout::initial_size(&pass.settings, &pass.old);
-        let mut annotations = view::inherited_annotations(&pass.deployment);
+        let revision = view::highest_revision(&rollout.old) + 1;
+        let size = rollout::initial_size(&rollout.settings, &rollout.old);
+        let mut annotations = view::inherited_annotations(&rollout.deployment);
         annotations.insert(REVISION.to_owned(), revision.to_string());
-        annotations.insert(DESIRED.to_owned(), pass.settings.replicas.to_string());
-        annotations.insert(MAX.to_owned(), (pass.settings.replicas + pass.settings.max_surge).to_string());
+        annotations.insert(DESIRED.to_owned(), rollout.settings.replicas.to_string());
+        annotations
+            .insert(MAX.to_owned(), (rollout.settings.replicas + rollout.settings.max_surge).to_string());
         let mut template = spec.template.clone();
         let template_meta = template.metadata.get_or_insert_default();
         template_meta.labels.get_or_insert_default().insert(HASH_LABEL.to_owned(), hash.clone());
@@ -198,10 +199,10 @@ impl Deployments {
         let set = ReplicaSet {
             metadata: ObjectMeta {
                 name: Some(set_name.clone()),
-                namespace: pass.deployment.namespace(),
+                namespace: rollout.deployment.namespace(),
                 labels,
                 annotations: Some(annotations),
-                owner_references: Some(vec![control_by(&pass.deployment)]),
+                owner_references: Some(vec![control_by(&rollout.deployment)]),
                 ..ObjectMeta::default()
             },
             spec: Some(ReplicaSetSpec {
@@ -212,52 +213,53 @@ impl Deployments {
             }),
             status: None,
         };
-        let api = self.sets(pass);
+        let api = self.sets(rollout);
         let created = match api.create(&PostParams::default(), &set).await {
             Ok(created) => created,
             Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => {
                 let live = api.get(&set_name).await?;
                 let ours = controller_of(&live)
-                    .is_some_and(|owner| Some(&owner.uid) == pass.deployment.metadata.uid.as_ref());
+                    .is_some_and(|owner| Some(&owner.uid) == rollout.deployment.metadata.uid.as_ref());
                 let same = live
                     .spec
                     .as_ref()
                     .is_some_and(|live| template::same(live.template.as_ref(), &spec.template));
                 if ours && same {
                     // The cache is behind.
-                    pass.new = Some(live);
-                    return self.adopt_revision(pass).await;
+                    rollout.new = Some(live);
+                    return self.adopt_revision(rollout).await;
                 }
                 // Two templates with one hash: another name next time.
-                let count = pass.status.collision_count.unwrap_or(0) + 1;
-                self.patch_status(&pass.deployment, &json!({"collisionCount": count})).await?;
+                let count = rollout.status.collision_count.unwrap_or(0) + 1;
+                self.patch_status(&rollout.deployment, &json!({"collisionCount": count})).await?;
                 return Err(kube::Error::Api(answer));
             }
             Err(error) => {
                 let message = format!("Failed to create new replica set {set_name:?}: {error}");
-                self.say(&pass.deployment, Severity::Warning, "ReplicaSetCreateError", message.clone());
-                conditions::create_failed(&mut pass.status, &pass.settings, message, &now());
-                self.patch_status(&pass.deployment, &json!({"conditions": pass.status.conditions})).await?;
+                self.say(&rollout.deployment, Severity::Warning, "ReplicaSetCreateError", message.clone());
+                conditions::create_failed(&mut rollout.status, &rollout.settings, message, &now());
+                self.patch_status(&rollout.deployment, &json!({"conditions": rollout.status.conditions}))
+                    .await?;
                 return Err(error);
             }
         };
         if size > 0 {
             let message = format!("Scaled up replica set {set_name} from 0 to {size}");
-            self.say(&pass.deployment, Severity::Normal, "ScalingReplicaSet", message);
+            self.say(&rollout.deployment, Severity::Normal, "ScalingReplicaSet", message);
         }
-        conditions::created(&mut pass.status, &pass.settings, &set_name, &now());
-        pass.new = Some(created);
-        self.adopt_revision(pass).await
+        conditions::created(&mut rollout.status, &rollout.settings, &set_name, &now());
+        rollout.new = Some(created);
+        self.adopt_revision(rollout).await
     }
 
     /// Gives the current ReplicaSet the highest revision and the Deployment's annotations, and the Deployment the same
     /// revision.
-    async fn adopt_revision(&self, pass: &mut Pass) -> Result<(), kube::Error> {
-        let Some(new) = &pass.new else { return Ok(()) };
-        let revision = view::revision(new).max(view::highest_revision(&pass.old) + 1);
-        let mut wanted = view::inherited_annotations(&pass.deployment);
+    async fn adopt_revision(&self, rollout: &mut Rollout) -> Result<(), kube::Error> {
+        let Some(new) = &rollout.new else { return Ok(()) };
+        let revision = view::revision(new).max(view::highest_revision(&rollout.old) + 1);
+        let mut wanted = view::inherited_annotations(&rollout.deployment);
         wanted.insert(REVISION.to_owned(), revision.to_string());
-        let min_ready = pass.deployment.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+        let min_ready = rollout.deployment.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
         let has = new.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
         let missing = wanted.iter().any(|(key, value)| new.annotations().get(key) != Some(value));
         if missing || has != min_ready {
@@ -265,34 +267,37 @@ impl Deployments {
                 "metadata": {"annotations": wanted, "resourceVersion": new.metadata.resource_version},
                 "spec": {"minReadySeconds": min_ready},
             });
-            let patched =
-                self.sets(pass).patch(&new.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-            pass.new = Some(patched);
+            let patched = self
+                .sets(rollout)
+                .patch(&new.name_any(), &PatchParams::default(), &Patch::Merge(patch))
+                .await?;
+            rollout.new = Some(patched);
         }
-        if let Some(new) = &pass.new {
-            conditions::found(&mut pass.status, &pass.settings, &new.name_any(), &now());
+        if let Some(new) = &rollout.new {
+            conditions::found(&mut rollout.status, &rollout.settings, &new.name_any(), &now());
         }
-        if pass.deployment.annotations().get(REVISION) != Some(&revision.to_string()) {
+        if rollout.deployment.annotations().get(REVISION) != Some(&revision.to_string()) {
             let api: Api<Deployment> =
-                Api::namespaced(self.client.clone(), &pass.deployment.namespace().unwrap_or_default());
+                Api::namespaced(self.client.clone(), &rollout.deployment.namespace().unwrap_or_default());
             let patch = json!({"metadata": {"annotations": {REVISION: revision.to_string()},
-                "resourceVersion": pass.deployment.metadata.resource_version}});
-            let patched =
-                api.patch(&pass.deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-            pass.deployment.metadata = patched.metadata;
+                "resourceVersion": rollout.deployment.metadata.resource_version}});
+            let patched = api
+                .patch(&rollout.deployment.name_any(), &PatchParams::default(), &Patch::Merge(patch))
+                .await?;
+            rollout.deployment.metadata = patched.metadata;
         }
         Ok(())
     }
 
-    async fn resize(&self, pass: &mut Pass, resizes: Vec<Resize>) -> Result<(), kube::Error> {
-        let api = self.sets(pass);
+    async fn resize(&self, rollout: &mut Rollout, resizes: Vec<Resize>) -> Result<(), kube::Error> {
+        let api = self.sets(rollout);
         for Resize { name, to } in resizes {
-            let settings = &pass.settings;
+            let settings = &rollout.settings;
             let annotations = json!({
                 DESIRED: settings.replicas.to_string(),
                 MAX: (settings.replicas + settings.max_surge).to_string(),
             });
-            let Some(set) = pass.new.iter_mut().chain(&mut pass.old).find(|set| set.name_any() == name)
+            let Some(set) = rollout.new.iter_mut().chain(&mut rollout.old).find(|set| set.name_any() == name)
             else {
                 continue;
             };
@@ -305,18 +310,19 @@ impl Deployments {
             if from != to {
                 let direction = if to > from { "up" } else { "down" };
                 let message = format!("Scaled {direction} replica set {name} from {from} to {to}");
-                self.say(&pass.deployment, Severity::Normal, "ScalingReplicaSet", message);
+                self.say(&rollout.deployment, Severity::Normal, "ScalingReplicaSet", message);
             }
         }
         Ok(())
     }
 
     /// Deletes the oldest ReplicaSets past `revisionHistoryLimit`.
-    async fn forget_history(&self, pass: &mut Pass) -> Result<(), kube::Error> {
-        let limit = pass.deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit).unwrap_or(10);
-        let api = self.sets(pass);
-        for name in rollout::forgettable(&pass.old, usize::try_from(limit).unwrap_or(0)) {
-            let Some(set) = pass.old.iter().find(|set| set.name_any() == name) else { continue };
+    async fn forget_history(&self, rollout: &mut Rollout) -> Result<(), kube::Error> {
+        let limit =
+            rollout.deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit).unwrap_or(10);
+        let api = self.sets(rollout);
+        for name in rollout::forgettable(&rollout.old, usize::try_from(limit).unwrap_or(0)) {
+            let Some(set) = rollout.old.iter().find(|set| set.name_any() == name) else { continue };
             let params = DeleteParams {
                 preconditions: Some(Preconditions { uid: set.uid(), resource_version: None }),
                 ..DeleteParams::background()
@@ -326,32 +332,32 @@ impl Deployments {
                 Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {}
                 Err(error) => return Err(error),
             }
-            pass.old.retain(|set| set.name_any() != name);
+            rollout.old.retain(|set| set.name_any() != name);
         }
         Ok(())
     }
 
     /// Writes the status if it differs. Answers when the progress deadline is over.
-    async fn write_status(&self, mut pass: Pass) -> Result<Option<Duration>, kube::Error> {
-        let before = pass.deployment.status.clone().unwrap_or_default();
+    async fn write_status(&self, mut rollout: Rollout) -> Result<Option<Duration>, kube::Error> {
+        let before = rollout.deployment.status.clone().unwrap_or_default();
         let at = now();
-        pass.status = pass.computed_status();
-        if pass.deployment.metadata.deletion_timestamp.is_none() {
-            let new = pass.new.as_ref();
-            let complete = conditions::is_complete(&pass.deployment, &pass.settings, &pass.status);
+        rollout.status = rollout.computed_status();
+        if rollout.deployment.metadata.deletion_timestamp.is_none() {
+            let new = rollout.new.as_ref();
+            let complete = conditions::is_complete(&rollout.deployment, &rollout.settings, &rollout.status);
             conditions::progress(
-                &mut pass.status,
+                &mut rollout.status,
                 &before,
-                &pass.settings,
+                &rollout.settings,
                 complete,
                 new,
-                &pass.deployment.name_any(),
+                &rollout.deployment.name_any(),
                 &at,
             );
         }
-        conditions::failure(&mut pass.status, pass.new.iter().chain(&pass.old), &at);
-        if pass.status != before {
-            let mut status = json!(pass.status);
+        conditions::failure(&mut rollout.status, rollout.new.iter().chain(&rollout.old), &at);
+        if rollout.status != before {
+            let mut status = json!(rollout.status);
             // A merge patch keeps what it does not name.
             for field in
                 ["availableReplicas", "readyReplicas", "replicas", "unavailableReplicas", "updatedReplicas"]
@@ -360,9 +366,9 @@ impl Deployments {
                     status[field] = serde_json::Value::Null;
                 }
             }
-            self.patch_status(&pass.deployment, &status).await?;
+            self.patch_status(&rollout.deployment, &status).await?;
         }
-        Ok(conditions::deadline(&pass.status, &pass.settings, &at))
+        Ok(conditions::deadline(&rollout.status, &rollout.settings, &at))
     }
 
     async fn patch_status(

@@ -1,4 +1,4 @@
-//! How many replicas each ReplicaSet of a Deployment has next: pure arithmetic.
+//! Computes the next number of replicas of each ReplicaSet of a Deployment. Pure functions.
 //!
 //! Kubernetes: pkg/controller/deployment/{rolling,sync}.go and util/deployment_util.go.
 
@@ -7,7 +7,7 @@ use kube::ResourceExt;
 
 use super::view::{self, DESIRED, MAX, Settings, available, replicas};
 
-/// A ReplicaSet's next size.
+/// The next size of a ReplicaSet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resize {
     pub(super) name: String,
@@ -24,7 +24,7 @@ fn total<'s>(sets: impl IntoIterator<Item = &'s ReplicaSet>) -> i32 {
     sets.into_iter().map(replicas).sum()
 }
 
-/// The size with which the current template's ReplicaSet is created.
+/// Returns the size with which the ReplicaSet of the current template is created.
 pub(super) fn initial_size(settings: &Settings, old: &[ReplicaSet]) -> i32 {
     if settings.recreate {
         return settings.replicas;
@@ -33,7 +33,7 @@ pub(super) fn initial_size(settings: &Settings, old: &[ReplicaSet]) -> i32 {
     room.clamp(0, settings.replicas)
 }
 
-/// The next size of the current template's ReplicaSet, if it is another one.
+/// Returns the next size of the ReplicaSet with the current template, if its size changes.
 pub(super) fn new_size(settings: &Settings, new: Option<&ReplicaSet>, old: &[ReplicaSet]) -> Vec<Resize> {
     let Some(new) = new else { return Vec::new() };
     let have = replicas(new);
@@ -46,8 +46,8 @@ pub(super) fn new_size(settings: &Settings, new: Option<&ReplicaSet>, old: &[Rep
     if to == have { Vec::new() } else { vec![Resize::new(new, to)] }
 }
 
-/// The next sizes of the other ReplicaSets: first without the replicas that do not work, then as far as the new ones
-/// make up for them.
+/// Returns the next sizes of the other ReplicaSets. Unhealthy replicas are removed first, then as many healthy ones as the
+/// new replicas make up for.
 pub(super) fn old_sizes(settings: &Settings, new: Option<&ReplicaSet>, old: &[ReplicaSet]) -> Vec<Resize> {
     if total(old) == 0 {
         return Vec::new();
@@ -77,15 +77,15 @@ pub(super) fn old_sizes(settings: &Settings, new: Option<&ReplicaSet>, old: &[Re
     changed.map(|(set, size)| Resize::new(set, size)).collect()
 }
 
-/// Whether the number of replicas was changed since the ReplicaSets were last resized.
+/// Whether the number of replicas has changed since the ReplicaSets were last resized.
 pub(super) fn is_scaling<'s>(settings: &Settings, sets: impl Iterator<Item = &'s ReplicaSet>) -> bool {
     let mut active = sets.filter(|set| replicas(set) > 0);
     active
         .any(|set| view::number(set, DESIRED).is_some_and(|desired| desired != i64::from(settings.replicas)))
 }
 
-/// Sizes after a change of the number of replicas: in the middle of a rollout all ReplicaSets grow or shrink in
-/// proportion, so that a rollout that is stuck does not get all of the new pods.
+/// Returns the sizes after a change of the number of replicas. During a rollout all ReplicaSets grow or shrink in
+/// proportion, so that a stuck rollout does not get all of the new pods.
 pub(super) fn proportional(settings: &Settings, new: Option<&ReplicaSet>, old: &[ReplicaSet]) -> Vec<Resize> {
     let active: Vec<&ReplicaSet> = new.into_iter().chain(old).filter(|set| replicas(set) > 0).collect();
     if active.len() <= 1 {
@@ -110,7 +110,7 @@ pub(super) fn proportional(settings: &Settings, new: Option<&ReplicaSet>, old: &
     let allowed = if settings.replicas > 0 { settings.replicas + settings.max_surge } else { 0 };
     let add = allowed - total(active.iter().copied());
     let mut sorted = active;
-    // Larger ones first; of the same size, growth goes to the newer, shrinking to the older.
+    // Larger sets come first. Among sets of the same size, growth prefers newer sets and shrinking prefers older ones.
     if add > 0 {
         sorted
             .sort_by_key(|set| (-replicas(set), std::cmp::Reverse(set.metadata.creation_timestamp.clone())));
@@ -134,13 +134,13 @@ pub(super) fn proportional(settings: &Settings, new: Option<&ReplicaSet>, old: &
     changed.map(|(set, size)| Resize::new(set, size)).collect()
 }
 
-/// The annotation is still that of the number of replicas before.
+/// Whether the set's annotation still has the previous number of replicas.
 fn is_stale(settings: &Settings, set: &ReplicaSet) -> bool {
     replicas(set) > 0
         && view::number(set, DESIRED).is_some_and(|desired| desired != i64::from(settings.replicas))
 }
 
-/// How many of the replicas to add, or with a minus sign to remove, go to this ReplicaSet.
+/// Returns how many of the replicas to add (or to remove, if negative) this ReplicaSet gets.
 fn share(settings: &Settings, set: &ReplicaSet, allowed: i32, add: i32, added: i32) -> i32 {
     let have = replicas(set);
     if have == 0 || add == added {
@@ -151,14 +151,14 @@ fn share(settings: &Settings, set: &ReplicaSet, allowed: i32, add: i32, added: i
     } else {
         let status = || set.status.as_ref().map_or(0, |status| i64::from(status.replicas));
         let before = view::number(set, MAX).filter(|max| *max > 0).unwrap_or_else(status).max(1);
-        // Rounded to the nearest, halves up.
+        // Rounds to the nearest integer, halves up.
         let scaled = (2 * i64::from(have) * i64::from(allowed) + before) / (2 * before);
         i32::try_from(scaled).unwrap_or(i32::MAX) - have
     };
     if add > 0 { wanted.min(add - added) } else { wanted.max(add - added) }
 }
 
-/// The names of old ReplicaSets beyond the history that is kept: the lowest revisions that run nothing.
+/// Returns the names of old ReplicaSets beyond the history limit: those with the lowest revisions, if they run no pods.
 pub(super) fn forgettable(old: &[ReplicaSet], keep: usize) -> Vec<String> {
     let mut idle: Vec<&ReplicaSet> = old
         .iter()
@@ -259,7 +259,7 @@ mod tests {
                 let working = available(&new) + available(&old);
                 assert!(working >= replicas - unavailable, "{settings:?}: {working}");
                 assert!(total([&new, &old]) <= replicas + surge, "{settings:?}");
-                // One more new pod becomes ready.
+                // One more of the new pods becomes ready.
                 new = set("new", self::replicas(&new), (available(&new) + 1).min(self::replicas(&new)));
             }
             assert_eq!((self::replicas(&new), self::replicas(&old)), (replicas, 0), "{settings:?}");

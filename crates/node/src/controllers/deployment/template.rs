@@ -1,11 +1,11 @@
-//! Pod templates: whether two are the same, and the hash that names a ReplicaSet.
+//! Pod templates: their comparison, and the hash in the name of a ReplicaSet.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
-/// The label that tells the pods of one template from those of another.
+/// The label that distinguishes the pods of different templates.
 pub(super) const HASH_LABEL: &str = "pod-template-hash";
 
-/// Letters that make no words, as Kubernetes uses in names.
+/// The characters that Kubernetes uses in generated names: they form no words.
 const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Whether a ReplicaSet's template is the Deployment's, apart from the hash label.
@@ -21,16 +21,17 @@ fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
     }
     meta.labels = meta.labels.take().filter(|labels| !labels.is_empty());
     meta.annotations = meta.annotations.take().filter(|annotations| !annotations.is_empty());
-    // The server may or may not have stamped one.
+    // The server may have set this time.
     meta.creation_timestamp = None;
     template
 }
 
-/// A name for a template, stable for as long as it is the same. `collisions` gives another one.
+/// Hashes a template for the name of its ReplicaSet. Equal templates have equal hashes; `collisions` changes the hash.
 ///
-/// Kubernetes hashes a dump of its Go structures, which nobody else can reproduce; only the form is the same.
+/// Kubernetes hashes a dump of its Go structures, which only Go code can reproduce. So only the form of the hash is the
+/// same.
 pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
-    // A template always becomes JSON: its map keys are strings.
+    // A template can always be written as JSON, because its map keys are strings.
     let text = serde_json::to_string(&without_hash(template)).unwrap_or_default();
     let salt = collisions.map(|count| count.to_string()).unwrap_or_default();
     let digest = text

@@ -1,4 +1,4 @@
-//! What the controller reads off Deployments and ReplicaSets.
+//! Values that the controller reads from Deployments and ReplicaSets.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use kube::ResourceExt;
 
 use crate::controllers::int_or_percent;
 
-/// A rollout's number, on ReplicaSets and on the Deployment.
+/// The number of a rollout, on ReplicaSets and on the Deployment.
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
-/// The Deployment's replicas when the ReplicaSet was last resized: by it a scaling is told from a rollout.
+/// The Deployment's replicas at the last resize of the ReplicaSet. A difference distinguishes scaling from a rollout.
 pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// The most replicas that the Deployment could have then.
+/// The maximum of the Deployment's replicas (with surge) at that time.
 pub(super) const MAX: &str = "deployment.kubernetes.io/max-replicas";
 
 /// Annotations of a Deployment that its ReplicaSets do not inherit.
@@ -24,7 +24,7 @@ const OWN: &[&str] = &[
     "deprecated.deployment.rollback.to",
 ];
 
-/// A Deployment's numbers, with defaults and percentages resolved.
+/// The numbers in a Deployment's spec, with defaults applied and percentages resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) replicas: i32,
@@ -33,7 +33,7 @@ pub(super) struct Settings {
     pub(super) max_surge: i32,
     /// For Recreate, and for the Available condition, see [`Settings::of`].
     pub(super) max_unavailable: i32,
-    /// Seconds without progress until the rollout counts as failed; none for never.
+    /// Seconds without progress after which the rollout counts as failed; `None` for never.
     pub(super) progress_deadline: Option<i32>,
     pub(super) paused: bool,
 }
@@ -50,7 +50,7 @@ impl Settings {
         let unavailable = int_or_percent::resolve(rolling.max_unavailable.as_ref(), "25%", replicas, false);
         let (max_surge, max_unavailable) = match (recreate, surge, unavailable) {
             (true, ..) => (0, 0),
-            // With neither, nothing could ever move.
+            // If both are zero, the rollout could never proceed.
             (false, 0, 0) => (0, 1),
             (false, surge, unavailable) => (surge, unavailable),
         };
@@ -85,7 +85,7 @@ pub(super) fn highest_revision(sets: &[ReplicaSet]) -> i64 {
     sets.iter().map(revision).max().unwrap_or(0)
 }
 
-/// What a ReplicaSet takes over from its Deployment.
+/// Returns the annotations that a ReplicaSet inherits from its Deployment.
 pub(super) fn inherited_annotations(deployment: &Deployment) -> BTreeMap<String, String> {
     let annotations = deployment.annotations().iter().filter(|(key, _)| !OWN.contains(&key.as_str()));
     annotations.map(|(key, value)| (key.clone(), value.clone())).collect()

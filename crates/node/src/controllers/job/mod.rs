@@ -1,7 +1,7 @@
-//! Jobs: pods until enough of them have succeeded.
+//! Jobs: run pods until enough of them have succeeded.
 //!
-//! Kubernetes: pkg/controller/job. Pods have names that follow from the job and a number, so that a job that is reconciled
-//! twice before the watch catches up does not get its pods twice.
+//! Kubernetes: pkg/controller/job. The names of pods are derived from the job and a number. So if a job is reconciled twice
+//! before the watch catches up, it does not get its pods twice.
 
 mod plan;
 
@@ -72,7 +72,7 @@ impl Reconcile for Jobs {
                     let message = format!("Created pod: {}", pod.name_any());
                     self.say(&job, Severity::Normal, "SuccessfulCreate", message);
                 }
-                // The cache is behind, or the pod is on its way out.
+                // The cache is behind, or the pod is being deleted.
                 Err(kube::Error::Api(answer)) if answer.code == 409 => {}
                 Err(error) => {
                     self.say(&job, Severity::Warning, "FailedCreate", format!("Error creating: {error}"));
@@ -106,7 +106,7 @@ impl Jobs {
         }
         let api: Api<Job> = Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default());
         let mut value = json!(status);
-        // A merge patch keeps what it does not name.
+        // A merge patch does not remove fields that it omits, so they are set to null.
         for field in ["active", "ready", "succeeded", "failed", "completionTime", "completedIndexes"] {
             if value.get(field).is_none() {
                 value[field] = serde_json::Value::Null;
@@ -131,7 +131,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Removes a finished job whose time is over.
+    /// Deletes a finished job after its time to live.
     async fn expire(
         &self,
         job: &Job,
@@ -155,7 +155,7 @@ impl Jobs {
     }
 }
 
-/// A field that would change what the job does, and that is not known here.
+/// Returns a field that would change the job's behaviour and that is not supported here.
 fn unsupported(job: &Job) -> Option<&'static str> {
     let spec = job.spec.as_ref()?;
     [
@@ -168,7 +168,7 @@ fn unsupported(job: &Job) -> Option<&'static str> {
     .find_map(|(field, is_set)| is_set.then_some(field))
 }
 
-/// The condition that says that a job is over.
+/// Returns the condition that says that a job has finished.
 fn finished(status: &JobStatus) -> Option<JobCondition> {
     let conditions = status.conditions.iter().flatten();
     conditions

@@ -1,4 +1,4 @@
-//! What is to be done about a job: a pure function of the job and its pods.
+//! Decides what to do about a job: a pure function of the job and its pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use sha2::{Digest, Sha256};
 
 use crate::controllers::{control_by, now, ready_since};
 
-/// The wait before a failed pod is replaced; it doubles with each.
+/// The wait before a failed pod is replaced. It doubles with each failure.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_mins(6);
-/// Pods that one reconcile of a job makes.
+/// The most pods that one reconcile of a job creates.
 pub(super) const AT_ONCE: usize = 100;
 
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// What is to be done about a job.
+/// The actions for a job.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
-    /// Numbers of the pods to make.
+    /// The numbers of the pods to create.
     pub(super) create: Vec<Number>,
-    /// Whether the pods that run are to go.
+    /// Whether to delete the running pods.
     pub(super) stop: bool,
     pub(super) status: JobStatus,
-    /// When to look again.
+    /// The time until the next reconcile.
     pub(super) again: Option<Duration>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Plan {
 pub(super) struct Number {
     /// The completion index of an indexed job.
     index: Option<i32>,
-    /// Counts the pods of the job, or of the index.
+    /// Distinguishes the pods of the job, or of the index.
     attempt: usize,
 }
 
@@ -46,7 +46,7 @@ impl Number {
     fn name(self, job: &Job) -> String {
         let seed = format!("{}/{:?}/{}", job.uid().unwrap_or_default(), self.index, self.attempt);
         let digest = Sha256::digest(seed.as_bytes());
-        // Letters that make no words.
+        // Characters that form no words.
         let suffix: String = digest
             .iter()
             .take(5)
@@ -59,7 +59,7 @@ impl Number {
     }
 }
 
-/// The time until so many seconds after `since`; none when they have passed.
+/// Returns the time until `seconds` after `since`, or `None` if that moment has passed.
 pub(super) fn until(since: Timestamp, seconds: i64, at: Timestamp) -> Option<Duration> {
     let due = since.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
     (due > at).then(|| due.duration_since(at).unsigned_abs() + Duration::from_millis(10))
@@ -85,7 +85,7 @@ pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
     let is_indexed = spec.completion_mode.as_deref() == Some("Indexed");
     let done: BTreeSet<i32> =
         pods.iter().filter(|pod| phase(pod) == "Succeeded").filter_map(|pod| index_of(pod)).collect();
-    // Pods that are gone stay counted.
+    // Deleted pods still count.
     let succeeded = if is_indexed { done.len() } else { count(&|pod| phase(pod) == "Succeeded") };
     let succeeded = number(succeeded).max(before.succeeded.unwrap_or(0));
     let failed_pods = count(&|pod| phase(pod) == "Failed");
@@ -115,7 +115,7 @@ pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
 
     let over = match spec.completions {
         Some(completions) => succeeded >= completions,
-        // Pods of a queue of work agree among themselves that they are done.
+        // Without `completions`, the pods share a work queue: the job is complete when one has succeeded and none is active.
         None => succeeded > 0 && active == 0,
     };
     if over {
@@ -149,7 +149,7 @@ pub(super) fn plan(job: &Job, pods: &[Arc<Pod>], at: Timestamp) -> Plan {
     Plan { create, status, again, stop: false }
 }
 
-/// Numbers of the pods that are to be made.
+/// Returns the numbers of the pods to create.
 fn missing(
     spec: &JobSpec,
     job: &Job,
@@ -161,14 +161,14 @@ fn missing(
     let parallelism = spec.parallelism.unwrap_or(1).max(0);
     let left = match spec.completions {
         Some(completions) => completions - succeeded,
-        // No new pods once one of them has found that there is no work left.
+        // No new pods once one of them has succeeded, which means that the work queue is empty.
         None if succeeded > 0 => 0,
         None => parallelism,
     };
     let wanted = usize::try_from(parallelism.min(left)).unwrap_or(0).saturating_sub(active);
     let names: BTreeSet<String> = pods.iter().map(|pod| pod.name_any()).collect();
     let free = |index: Option<i32>| {
-        // There is one number more than there are pods.
+        // There is one more number than pods, so one is free.
         (0..=pods.len())
             .map(move |attempt| Number { index, attempt })
             .find(|number| !names.contains(&number.name(job)))
@@ -192,7 +192,7 @@ fn missing(
     numbers
 }
 
-/// How long to wait after failures.
+/// Returns how long to wait after failures.
 fn backoff(pods: &[Arc<Pod>], failed: usize, at: Timestamp) -> Option<Duration> {
     let ended = pods.iter().filter(|pod| phase(pod) == "Failed").filter_map(|pod| ended_at(pod)).max()?;
     let doublings = u32::try_from(failed.saturating_sub(1)).unwrap_or(u32::MAX).min(10);
@@ -212,7 +212,7 @@ fn restarts(pod: &Pod) -> i32 {
     statuses.into_iter().flatten().map(|status| status.restart_count).sum()
 }
 
-/// `0-2,5`, as completed indexes are written.
+/// Formats completed indexes as `0-2,5`.
 fn ranges(indexes: &BTreeSet<i32>) -> String {
     let mut ranges: Vec<(i32, i32)> = Vec::new();
     for &index in indexes {
@@ -314,7 +314,7 @@ mod tests {
         let job = job(json!({"completions": 3, "parallelism": 2}));
         let first = plan(&job, &[], later());
         assert_eq!(first.create.len(), 2);
-        // The same numbers again while the cache shows nothing of them.
+        // While the cache does not show the new pods, the plan has the same numbers.
         assert_eq!(plan(&job, &[], later()).create, first.create);
         let done = pod(&first.create[0].name(&job), "Succeeded", None);
         let running = pod(&first.create[1].name(&job), "Running", None);

@@ -1,4 +1,4 @@
-//! What there is of a set's groups, and which of them must go. Pure.
+//! The groups of a LeaderWorkerSet, and which of them must be deleted. Pure functions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::{GROUP_INDEX, NAME, REVISION, WORKER_INDEX};
 use crate::controllers::int_or_percent;
 use crate::controllers::{controller_of, ready_since};
 
-/// What a set asks for.
+/// The desired state of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) replicas: i32,
-    /// Pods in a group, the leader among them.
+    /// The number of pods in a group, the leader included.
     pub(super) size: i32,
     pub(super) revision: String,
-    /// Whether a group goes when one of its pods restarted.
+    /// Whether the restart of one pod deletes its whole group.
     recreate: bool,
-    /// Groups that a change may take away at once.
+    /// How many groups an update may make unavailable at once.
     max_unavailable: i32,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Settings {
 pub(super) struct Group {
     pub(super) index: i32,
     pub(super) leader: Option<Arc<Pod>>,
-    /// By their index.
+    /// The workers by their index.
     pub(super) workers: BTreeMap<i32, Arc<Pod>>,
 }
 
@@ -62,7 +62,7 @@ impl Settings {
     }
 }
 
-/// Sorts a set's pods into the groups that are wanted, each of which is in the list, and pods that belong to none.
+/// Sorts a set's pods into groups. Returns a group for each desired index, and the pods that belong to no group.
 pub(super) fn observe(
     set: &LeaderWorkerSet,
     settings: &Settings,
@@ -101,19 +101,19 @@ pub(super) fn observe(
             Some(group) => {
                 group.workers.insert(index, pod);
             }
-            // Its leader is gone, or it is not wanted any more.
+            // The pod's leader is gone, or its group is no longer wanted.
             None => surplus.push(pod),
         }
     }
     (groups, surplus)
 }
 
-/// The group that has to go because its templates are of before: one at a time, the last one first, and none while as
-/// many are missing as may be.
+/// Returns the group to delete because its templates are outdated: one at a time, the last group first. Returns `None` while
+/// the maximum number of groups is unavailable.
 pub(super) fn to_replace(settings: &Settings, groups: &[Group]) -> Option<i32> {
     let outdated =
         || groups.iter().rev().filter(|group| group.leader.is_some() && !group.is_current(settings));
-    // One that does not serve costs nothing.
+    // Deleting a group that is not ready costs nothing.
     if let Some(group) = outdated().find(|group| !group.is_ready(settings)) {
         return Some(group.index);
     }
@@ -129,25 +129,25 @@ impl Group {
         self.leader.iter().chain(self.workers.values())
     }
 
-    /// Indexes of workers that are not there.
+    /// Returns the indexes of the missing workers.
     pub(super) fn missing(&self, settings: &Settings) -> Vec<i32> {
         (1..settings.size).filter(|index| !self.workers.contains_key(index)).collect()
     }
 
-    /// Whether it was made from the templates of now.
+    /// Whether the group was created from the current templates.
     pub(super) fn is_current(&self, settings: &Settings) -> bool {
         let revision = self.leader.as_ref().and_then(|leader| leader.labels().get(REVISION));
         revision == Some(&settings.revision)
     }
 
-    /// Whether every pod of it is ready.
+    /// Whether every pod of the group is ready.
     pub(super) fn is_ready(&self, settings: &Settings) -> bool {
         self.leader.is_some()
             && self.missing(settings).is_empty()
             && self.pods().all(|pod| pod.metadata.deletion_timestamp.is_none() && ready_since(pod).is_some())
     }
 
-    /// Why the group cannot go on as it is.
+    /// Returns why the group must be recreated, or `None` if it is intact.
     pub(super) fn broken(&self, settings: &Settings) -> Option<&'static str> {
         let ended = |pod: &Arc<Pod>| {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());

@@ -1,8 +1,9 @@
-//! LeaderWorkerSets: groups of pods that come, serve and go together.
+//! LeaderWorkerSets: groups of pods that start, serve and stop together.
 //!
-//! LWS: pkg/controllers. Two things differ, because a node has no DNS and no StatefulSets: `LWS_LEADER_ADDRESS` is the
-//! address of the leader's pod, so workers are made once it has one; and no group is made on top of those wanted, so that
-//! a change replaces groups one after the other (`maxSurge` has no effect).
+//! LWS: pkg/controllers. There are two differences, because a node has no DNS and no StatefulSets for groups. First,
+//! `LWS_LEADER_ADDRESS` is the IP address of the leader's pod, so the workers are created once the leader has an address.
+//! Second, no group is created beyond the desired number, so an update replaces one group after the other (`maxSurge` has no
+//! effect).
 
 mod group;
 mod pods;
@@ -24,19 +25,19 @@ use super::queue::{self, Key, Reconcile};
 use super::{Caches, key_of, now, triggers};
 use crate::events::{Component, Recorder, Severity, reference};
 
-/// Names the set of a pod.
+/// The name of the pod's set.
 const NAME: &str = "leaderworkerset.sigs.k8s.io/name";
-/// The number of a pod's group.
+/// The index of the pod's group.
 const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
-/// The number of a pod within its group; the leader is 0.
+/// The index of a pod within its group; the leader has 0.
 const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
-/// Tells one group from all others.
+/// A key that is unique to each group.
 const GROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
-/// Which templates a pod was made from.
+/// The hash of the templates from which a pod was created.
 const REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
-/// Pods in a group.
+/// The number of pods in a group.
 const SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
-/// The leader of a worker.
+/// The name of a worker's leader.
 const LEADER_NAME: &str = "leaderworkerset.sigs.k8s.io/leader-name";
 
 struct LeaderWorkerSets {
@@ -91,7 +92,7 @@ impl Reconcile for LeaderWorkerSets {
 }
 
 impl LeaderWorkerSets {
-    /// Makes what a group lacks.
+    /// Creates the missing pods of a group.
     async fn complete(
         &self,
         set: &LeaderWorkerSet,
@@ -118,7 +119,7 @@ impl LeaderWorkerSets {
                 self.say(set, Severity::Normal, "SuccessfulCreate", format!("Created pod: {name}"));
                 Ok(())
             }
-            // The cache is behind, or the pod of before is not gone yet: its end is a change.
+            // The cache is behind, or the previous pod still exists; its deletion will trigger another reconcile.
             Err(kube::Error::Api(answer)) if answer.reason == "AlreadyExists" => Ok(()),
             Err(error) => {
                 self.say(set, Severity::Warning, "FailedCreate", format!("Error creating: {error}"));

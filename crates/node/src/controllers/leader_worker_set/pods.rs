@@ -1,4 +1,4 @@
-//! The pods of a group. Pure.
+//! The pods of a group. Pure functions.
 
 use k8s_openapi::api::core::v1::{
     Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec, PodTemplateSpec,
@@ -11,7 +11,7 @@ use super::group::Settings;
 use super::{GROUP_INDEX, GROUP_KEY, LEADER_NAME, NAME, REVISION, SIZE, WORKER_INDEX};
 use crate::controllers::control_by;
 
-/// The leader of a group, which knows its own address once it starts.
+/// Returns the leader of a group. A leader learns its own address when it starts.
 pub(super) fn leader(set: &LeaderWorkerSet, settings: &Settings, group: i32) -> Pod {
     let templates = &set.spec.leader_worker_template;
     let template = templates.leader_template.as_ref().unwrap_or(&templates.worker_template);
@@ -24,7 +24,7 @@ pub(super) fn leader(set: &LeaderWorkerSet, settings: &Settings, group: i32) -> 
     pod(set, settings, template, Member { name, group, worker: 0 }, control_by(set), address)
 }
 
-/// A worker of a group whose leader is at `address`.
+/// Returns a worker of a group whose leader is at `address`.
 pub(super) fn worker(
     set: &LeaderWorkerSet,
     settings: &Settings,
@@ -94,7 +94,7 @@ fn containers(spec: &mut PodSpec) -> impl Iterator<Item = &mut Container> {
     spec.init_containers.iter_mut().flatten().chain(&mut spec.containers)
 }
 
-/// The variables of the group come first, so that those of the container can refer to them.
+/// Adds the variables of the group before those of the container, so that the container's variables can refer to them.
 fn tell(container: &mut Container, variables: &[EnvVar]) {
     let own = container.env.take().unwrap_or_default();
     let kept = own.into_iter().filter(|own| variables.iter().all(|variable| variable.name != own.name));

@@ -1,4 +1,4 @@
-//! What a set says about itself. Pure.
+//! The status of a LeaderWorkerSet. Pure functions.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
@@ -7,7 +7,7 @@ use longboat_api::foreign::leaderworkerset::{LeaderWorkerSet, LeaderWorkerSetSta
 use super::group::{Group, Settings};
 use super::{NAME, WORKER_INDEX};
 
-/// The status that follows from the groups.
+/// Computes the status from the groups.
 pub(super) fn of(
     set: &LeaderWorkerSet,
     settings: &Settings,

@@ -1,14 +1,14 @@
-//! Whether a node lets a pod in. Pure.
+//! Checks whether a node admits a pod. Pure functions.
 //!
 //! Kubernetes: component-helpers/scheduling/corev1.
 
 use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration};
 use kube::ResourceExt;
 
-/// The taint that a cordoned node has.
+/// The taint of a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Why the pod cannot go to the node, as the scheduler says it; none where it can.
+/// Returns why the pod cannot run on the node, in the words of the scheduler, or `None` if it can.
 pub(super) fn hindrance(pod: &Pod, node: &Node) -> Option<String> {
     let spec = node.spec.clone().unwrap_or_default();
     if spec.unschedulable == Some(true) {
@@ -35,7 +35,7 @@ pub(super) fn hindrance(pod: &Pod, node: &Node) -> Option<String> {
     Some(format!("1 node(s) had untolerated taint {{{}: {value}}}", taint.key))
 }
 
-/// The taint that drives a running pod out, and after how many seconds.
+/// Returns the taint that evicts a running pod, and the seconds until the eviction.
 pub(super) fn eviction(pod: &Pod, node: &Node) -> Option<(Taint, i64)> {
     let taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
     let mut soonest: Option<(Taint, i64)> = None;
@@ -85,7 +85,7 @@ fn is_selected(pod: &Pod, node: &Node) -> bool {
         && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| fits(term, node)))
 }
 
-/// Whether a term fits. One that says nothing fits no node.
+/// Whether a term matches the node. An empty term matches no node.
 fn fits(term: &NodeSelectorTerm, node: &Node) -> bool {
     let expressions = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();

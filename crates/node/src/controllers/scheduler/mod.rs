@@ -1,7 +1,7 @@
-//! Binds every pod that fits to the only node there is.
+//! The scheduler: binds each pod to the only node if the node admits it.
 //!
-//! It respects what people set by hand: `kubectl cordon`, taints, node selectors and node affinity. It ignores resource
-//! requests: this machine enforces none, and presets ask for accelerators that the simulator does not need.
+//! The scheduler respects settings that people make by hand: `kubectl cordon`, taints, node selectors and node affinity. It
+//! ignores resource requests: this machine enforces none, and presets request accelerators that the simulator does not need.
 
 mod fit;
 
@@ -37,14 +37,14 @@ pub(super) async fn run(
     cancel: CancellationToken,
 ) {
     let pods = triggers(&caches.pods, |pod: &Pod| is_open(pod).then(|| key_of(pod)));
-    // What the node lets in concerns every pod.
+    // A change of the node concerns every pod.
     let nodes = futures::StreamExt::map(caches.nodes.changes(), |_| Trigger::All);
     caches.nodes.ready().await;
     let scheduler = Scheduler { client, pods: caches.pods, nodes: caches.nodes, recorder, node };
     queue::run(scheduler, stream::select(pods, nodes), cancel).await;
 }
 
-/// Whether there is something to decide: the pod is waiting, or may be driven out.
+/// Whether the scheduler must look at the pod: it is pending, or it may be evicted.
 fn is_open(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
@@ -69,7 +69,7 @@ impl Reconcile for Scheduler {
         let Some(pod) = self.pods.get(&key.namespace, &key.name).filter(|pod| is_open(pod)) else {
             return Ok(None);
         };
-        // The watch tells of the node when it is registered.
+        // The watch will report the node once it is registered.
         let Some(node) = self.nodes.get("", &self.node) else { return Ok(None) };
         if !is_unbound(&pod) {
             return self.drive_out(&pod, &node).await;
@@ -102,7 +102,7 @@ impl Scheduler {
             api.create_subresource("binding", &key.name, &PostParams::default(), &binding).await;
         match bound {
             Ok(_) => {}
-            // Bound already, or deleted: the cache is behind.
+            // The pod is already bound, or deleted: the cache is behind.
             Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -116,7 +116,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Says why the pod stays Pending, once for each reason.
+    /// Reports why the pod stays Pending, once per reason.
     async fn refuse(&self, pod: &Pod, reason: &str) -> Result<(), kube::Error> {
         let message = format!(
             "0/1 nodes are available: {reason}. preemption: 0/1 nodes are available: 1 Preemption is not helpful for \
@@ -144,7 +144,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Deletes a pod that a `NoExecute` taint no longer lets run, when its time is over.
+    /// Deletes a pod that a `NoExecute` taint evicts, once its toleration has expired.
     async fn drive_out(&self, pod: &Pod, node: &Node) -> Result<Option<Duration>, kube::Error> {
         let Some((taint, patience)) = fit::eviction(pod, node) else { return Ok(None) };
         let since = taint.time_added.as_ref().map_or_else(Timestamp::now, |time| time.0);

@@ -1,4 +1,4 @@
-//! Certificates of private endpoints, mounted into the download container.
+//! CA certificates of private endpoints, mounted in the download container.
 
 use k8s_openapi::{
     api::core::v1::{ConfigMap, ConfigMapVolumeSource, Container, PodSpec, Volume, VolumeMount},
@@ -8,13 +8,13 @@ use k8s_openapi::{
 use super::{Attachment, add_mount, add_volume, initializer::add_env};
 use crate::context::Context;
 
-/// The copy of the platform's bundle in each namespace that uses it.
+/// The name of the copy of the platform's bundle in each namespace that uses it.
 const COPY: &str = "global-ca-bundle";
 const KEY: &str = "cabundle.crt";
 const VOLUME: &str = "cabundle-cert";
 const DEFAULT_PATH: &str = "/etc/ssl/custom-certs";
 
-/// Mounts the bundle that the credentials name, or else the platform's.
+/// Mounts the bundle that the credentials name, or the platform's.
 pub(super) fn add(pod: &mut PodSpec, container: &mut Container, attachment: &Attachment) {
     let env = |name: &str| {
         container
@@ -53,10 +53,10 @@ pub(super) fn add(pod: &mut PodSpec, container: &mut Container, attachment: &Att
     add_volume(pod, Volume { name: VOLUME.into(), config_map: Some(source), ..Volume::default() });
 }
 
-/// The copy of the platform's bundle in the service's namespace, where the platform has one.
+/// Returns the copy of the platform's bundle for the service's namespace, or `None` if the platform has no bundle.
 ///
 /// # Errors
-/// When the platform names a bundle that does not exist, or has no certificates in it.
+/// If the platform names a bundle that does not exist or has no certificates.
 pub(crate) fn copy(context: &Context) -> Result<Option<ConfigMap>, String> {
     let snapshot = context.snapshot;
     let name = &snapshot.platform.storage.ca_bundle_config_map;

@@ -14,7 +14,8 @@ use super::{Attachment, StorageError, add_mount, add_volume, initializer::litera
 
 const IAM_ROLE: &str = "eks.amazonaws.com/role-arn";
 
-/// Adds what the account's secrets hold. Secrets are recognised by their keys; the model's scheme does not matter.
+/// Adds the credentials in the account's secrets. The keys of a secret determine its kind; the model's scheme does not
+/// matter.
 pub(super) fn add(
     pod: &mut PodSpec,
     container: &mut Container,
@@ -80,7 +81,8 @@ fn add_secret(
     } else if has("AZURE_STORAGE_ACCESS_KEY") {
         set_env(container, from_secret("AZURE_STORAGE_ACCESS_KEY", name, "AZURE_STORAGE_ACCESS_KEY"));
     } else if let Some(host) = data.get("https-host") {
-        // Whoever may read pods need not read the secret: only the host is in the name of the variable, where downloaders look for it.
+        // The headers stay in the secret, so that the right to read pods does not reveal them. The name of the variable has
+        // only the host, by which downloaders find it.
         let variable = format!("{}-headers", text(host));
         let variable =
             if has("headers") { from_secret(&variable, name, "headers") } else { literal(&variable, "") };
@@ -92,7 +94,7 @@ fn add_secret(
     }
 }
 
-/// The tenant is always asked for; the rest only where the secret has it, under its present or its former key.
+/// The tenant is always required. The other variables are set if the secret has them, under the current or the former key.
 fn azure(container: &mut Container, secret: &str, data: &BTreeMap<String, ByteString>) {
     const KEYS: [(&str, &str); 5] = [
         ("AZURE_SUBSCRIPTION_ID", "AZ_SUBSCRIPTION_ID"),
@@ -125,7 +127,7 @@ fn from_secret(name: &str, secret: &str, key: &str) -> EnvVar {
     EnvVar { name: name.into(), value: None, value_from: Some(source) }
 }
 
-/// Appends a variable; where the name exists already, replaces its literal value only.
+/// Appends a variable. If the name exists, replaces only its literal value.
 fn set_env(container: &mut Container, variable: EnvVar) {
     let env = container.env.get_or_insert_default();
     match env.iter_mut().find(|present| present.name == variable.name) {
@@ -134,7 +136,7 @@ fn set_env(container: &mut Container, variable: EnvVar) {
     }
 }
 
-/// Appends a variable, or puts it in the place of the one of that name.
+/// Appends a variable, or replaces the variable of that name.
 fn replace_env(container: &mut Container, variable: EnvVar) {
     let env = container.env.get_or_insert_default();
     match env.iter_mut().find(|present| present.name == variable.name) {

@@ -22,7 +22,7 @@ use crate::{
     workload::security,
 };
 
-/// The entry point that our image and the reference's have for this role; ours has other roles too.
+/// The entry point of the storage initializer, in our image and in the reference's. Our image has other roles too.
 const ENTRY_POINT: &str = "/storage-initializer/scripts/initializer-entrypoint";
 
 const VOLUME: &str = "kserve-provision-location";
@@ -34,9 +34,9 @@ const HF_DEFAULTS: [(&str, &str); 3] = [
     ("HF_XET_NUM_CONCURRENT_RANGE_GETS", "8"),
 ];
 
-/// What the download container fetches, and where it puts it.
+/// What the download container fetches, and the target folders.
 pub(super) struct Downloads {
-    /// The model first, then adapters by name.
+    /// Pairs of URI and target: the model first, then adapters by name.
     pairs: Vec<(String, String)>,
     /// Whether the model is among them.
     model: bool,
@@ -72,7 +72,7 @@ impl Downloads {
         self.pairs.iter().flat_map(|(uri, path)| [uri.clone(), path.clone()]).collect()
     }
 
-    /// The deepest folder that holds all targets; of a single one, itself.
+    /// The deepest folder that contains all targets. A single target is returned itself.
     fn folder(&self) -> String {
         let mut paths = self.pairs.iter().map(|(_, path)| path.split('/').collect::<Vec<_>>());
         let mut common = paths.next().unwrap_or_default();
@@ -84,21 +84,21 @@ impl Downloads {
     }
 }
 
-/// Appends the download container, merged with the one the user may have described, and mounts what it fetches.
+/// Appends the download container, merged with the user's container of that name if there is one, and mounts what it fetches.
 pub(super) fn attach(
     pod: &mut PodSpec,
     downloads: &Downloads,
     attachment: &Attachment,
 ) -> Result<Vec<PlannedEvent>, StorageError> {
     let mut events = Vec::new();
-    // A model image may have mounted the volume already, above the folder of the adapters: then it is filled from there.
+    // If a model image has mounted the volume above the adapters' folder, the adapters are downloaded to that mount.
     let mounted = container_mut(pod, attachment.container)
         .and_then(|main| main.volume_mounts.as_ref()?.iter().find(|mount| mount.name == VOLUME))
         .map(|mount| mount.mount_path.clone());
     let folder = mounted.clone().unwrap_or_else(|| downloads.folder());
     let mut container = managed(downloads, &folder, attachment);
     if let Some(user) = take_user_container(pod) {
-        // Another image has an entry point of its own.
+        // Another image has another entry point.
         if user.image.as_ref().is_some_and(|image| Some(image) != container.image.as_ref()) {
             container.command = None;
         }
@@ -129,8 +129,8 @@ pub(super) fn attach(
     if let Some(account) = attachment.service_account {
         credentials::add(pod, &mut container, account, attachment)?;
     }
-    // Whatever is left out of the first version of a workload stays out. So this must not hang on the account: that of a
-    // namespace that was made a moment ago may not be known yet.
+    // A running workload never gets these variables later. So they must not depend on the account, which the cache may not
+    // have yet if its namespace is new.
     if downloads.any_from_hub() && wants_hf_defaults(attachment.live) {
         for (name, value) in HF_DEFAULTS {
             add_env(&mut container, name, value);
@@ -155,7 +155,7 @@ pub(super) fn attach(
 
 fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Container {
     let storage = &attachment.platform.storage;
-    // A running workload keeps the image that it has, and with it the command and enough memory for it.
+    // A running workload keeps its image, and therefore the image's command and a sufficient memory limit.
     let (image, command, memory_limit) = match attachment.live.and_then(initializer) {
         Some(live) if live.image.is_some() => {
             let limits = live.resources.as_ref().and_then(|resources| resources.limits.as_ref());
@@ -201,9 +201,9 @@ fn managed(downloads: &Downloads, folder: &str, attachment: &Attachment) -> Cont
     }
 }
 
-/// Mounts in the download container the volume that the model's container has at `path`: what it names must be there to be
-/// copied. Without such a mount the path is one of the image, or of the machine in local mode. A volume that is made with the pod
-/// holds nothing yet, unless an init container fills it.
+/// Mounts the volume that the model's container has at `path` in the download container too, so that the download container
+/// can copy from it. Without such a mount, the path is in the image, or on the machine in local mode. A volume that is
+/// created with the pod is empty unless an init container fills it.
 fn lend_mount(pod: &mut PodSpec, container: &mut Container, path: &str, of: &str) {
     let volumes = pod.volumes.iter().flatten();
     let made = volumes.filter(|volume| volume.empty_dir.is_some()).map(|volume| volume.name.clone());
@@ -231,7 +231,7 @@ fn take_user_container(pod: &mut PodSpec) -> Option<Container> {
     Some(list.remove(at))
 }
 
-/// The user's container over the managed one, which keeps its name, arguments and command.
+/// Merges the user's container over the managed one, which keeps its name, arguments and command.
 fn merge_user_container(managed: &Container, user: &Container) -> Result<Container, StorageError> {
     let failed = |error: &dyn std::fmt::Display| StorageError::Override(error.to_string());
     let base = serde_json::to_value(managed).map_err(|error| failed(&error))?;
@@ -243,7 +243,7 @@ fn merge_user_container(managed: &Container, user: &Container) -> Result<Contain
     let merged = longboat_patch::strategic::merge(base, patch, "io.k8s.api.core.v1.Container")
         .map_err(|error| failed(&error))?;
     let mut merged: Container = serde_json::from_value(merged).map_err(|error| failed(&error))?;
-    // Merging by name can leave both forms of a variable's value: the user's form counts.
+    // Merging by name can leave both `value` and `valueFrom`; the user's form counts.
     for variable in merged
         .env
         .iter_mut()
@@ -260,16 +260,17 @@ fn merge_user_container(managed: &Container, user: &Container) -> Result<Contain
     Ok(merged)
 }
 
-/// Running workloads that were made without these settings keep running without them.
+/// Whether the container gets the settings for fast downloads. A workload that runs without them keeps running without them.
 fn wants_hf_defaults(live: Option<&PodSpec>) -> bool {
     live.and_then(initializer).is_none_or(|container| {
-        // What it fetched from elsewhere never had them.
+        // A container that downloads from elsewhere never had them.
         let from_hub = container.args.iter().flatten().any(|arg| arg.starts_with("hf://"));
         !from_hub || container.env.iter().flatten().any(|variable| variable.name.starts_with("HF_"))
     })
 }
 
-/// Where our own image tells how far it is, if it is to be asked. A running workload keeps what it has.
+/// The port at which our image reports the progress of the download, or `None` if it does not. A running workload keeps its
+/// setting.
 fn progress_port(attachment: &Attachment) -> Option<u16> {
     let Some(live) = attachment.live.and_then(initializer) else {
         let platform = attachment.platform;

@@ -1,4 +1,4 @@
-//! How a model's weights get into a pod.
+//! Brings a model's weights into a pod.
 
 mod ca_bundle;
 mod credentials;
@@ -27,7 +27,7 @@ pub(crate) use ca_bundle::copy as ca_bundle_copy;
 
 /// The container that serves the model.
 pub(crate) const MAIN: &str = "main";
-/// The init container that downloads it.
+/// The init container that downloads the model.
 pub(crate) const INITIALIZER: &str = STORAGE_INITIALIZER;
 const MODEL_PATH: &str = "/mnt/models";
 
@@ -37,7 +37,7 @@ pub enum StorageError {
     /// The URI has no scheme.
     #[error("invalid model URI: {0}")]
     InvalidUri(String),
-    /// A scheme that nothing here can fetch.
+    /// A scheme that is not supported.
     #[error("unsupported schema in model URI: {0}")]
     UnsupportedScheme(String),
     /// OCI images as models are switched off in `inferenceservice-config`.
@@ -45,10 +45,10 @@ pub enum StorageError {
         "OCI modelcars is not enabled: set `enableModelcar` or `ociModelMode` in storageInitializer of inferenceservice-config"
     )]
     OciDisabled,
-    /// The pod has no container that could take the model.
+    /// The pod has no container for the model.
     #[error("no container found with name {MAIN}")]
     NoMainContainer,
-    /// Something else is mounted where the model goes.
+    /// Another volume is mounted at the model's path.
     #[error("volume \"{volume}\" is already mounted at {path}, where the model image goes")]
     PathTaken {
         /// The mount that is in the way.
@@ -56,10 +56,10 @@ pub enum StorageError {
         /// Where.
         path: &'static str,
     },
-    /// A secret of the service account, or of the storage annotation, that does not exist.
+    /// A secret of the service account, or of the storage annotation, does not exist.
     #[error("secrets \"{0}\" not found")]
     SecretNotFound(String),
-    /// The local model cache labels a service without saying where the cache is.
+    /// The service has the label of the local model cache, but not the annotation with the location of the cache.
     #[error("annotation {0} is missing on a service with the label {LOCAL_MODEL}")]
     LocalModelAnnotation(&'static str),
     /// The user's `storage-initializer` container cannot be merged onto the managed one.
@@ -67,7 +67,7 @@ pub enum StorageError {
     Override(String),
 }
 
-/// What decides how a model is attached.
+/// The input that decides how a model is attached.
 pub(crate) struct Attachment<'a> {
     pub(crate) service: &'a LLMInferenceService,
     pub(crate) namespace: &'a str,
@@ -75,27 +75,27 @@ pub(crate) struct Attachment<'a> {
     pub(crate) uri: &'a str,
     /// `spec.storageInitializer.enabled`.
     pub(crate) enabled: bool,
-    /// `spec.model.confidential` where it is enabled: the resource to attest for, possibly empty.
+    /// `spec.model.confidential`, if it is enabled: the resource for attestation, which may be empty.
     pub(crate) confidential: Option<&'a str>,
     pub(crate) platform: &'a Platform,
-    /// The system namespace, where the CA bundle is read under its own name.
+    /// The system namespace. There the CA bundle has its original name.
     pub(crate) system_namespace: &'a str,
-    /// The account that pods run with, or `default`; none where that does not exist.
+    /// The account of the pods, or `default`; `None` if that does not exist.
     pub(crate) service_account: Option<&'a ServiceAccount>,
     pub(crate) secrets: &'a Observed<Secret>,
-    /// The container that gets the model, and where.
+    /// The container that gets the model, and the path in it.
     pub(crate) container: &'static str,
     pub(crate) path: &'static str,
-    /// Adapters to bring beside the model.
+    /// Adapters to attach beside the model.
     pub(crate) adapters: &'a [Adapter],
-    /// The pod spec that runs now: an upgrade must not restart pods to exchange the initializer's image.
+    /// The pod spec that runs now. An upgrade must not restart pods just to replace the initializer's image.
     pub(crate) live: Option<&'a PodSpec>,
 }
 
 // === impl Attachment ===
 
 impl<'a> Attachment<'a> {
-    /// The service's model for the container `main` of a model server.
+    /// The service's model, for the container `main` of a model server.
     pub(crate) fn of_model(
         context: &Context<'a>,
         service_account: Option<&'a ServiceAccount>,
@@ -122,10 +122,10 @@ impl<'a> Attachment<'a> {
     }
 }
 
-/// Mounts the model in its container, by the means that the URI's scheme asks for, and the adapters beside it.
+/// Mounts the model in its container as the URI's scheme requires, and the adapters beside it.
 ///
 /// # Errors
-/// For URIs that cannot be attached, and for credentials that do not exist.
+/// If the URI cannot be attached, or if credentials do not exist.
 pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<PlannedEvent>, StorageError> {
     if !attachment.uri.contains("://") {
         return Err(StorageError::InvalidUri(attachment.uri.to_owned()));
@@ -160,7 +160,7 @@ pub(crate) fn attach(pod: &mut PodSpec, attachment: &Attachment) -> Result<Vec<P
     Ok(events)
 }
 
-/// Where the local model cache holds this model, if the service is labelled to use it.
+/// The URI of this model in the local model cache, if the service has the label to use the cache.
 fn local_model_uri(attachment: &Attachment) -> Result<Option<String>, StorageError> {
     let metadata = &attachment.service.metadata;
     if !metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LOCAL_MODEL)) {

@@ -1,4 +1,5 @@
-//! Models that are container images: as a second container whose files are linked in, or as an image volume.
+//! Models that are container images. They are attached as a second container to whose files a link points, or as an image
+//! volume.
 
 use k8s_openapi::{
     api::core::v1::{
@@ -14,7 +15,7 @@ use crate::workload::security;
 use super::{Attachment, MODEL_PATH, StorageError, add_mount, add_volume, container_mut};
 
 const MODELCAR: &str = "modelcar";
-/// Shared between `main` and the model's container, which puts a link there.
+/// A volume that `main` shares with the model's container, which creates a link in it.
 const SHARED: &str = "kserve-provision-location";
 const IMAGE_VOLUME: &str = "mnt-models";
 
@@ -27,7 +28,7 @@ pub(super) fn attach(pod: &mut PodSpec, image: &str, attachment: &Attachment) ->
     }
 }
 
-/// An image volume: the kubelet pulls and mounts it.
+/// Attaches an image volume, which the kubelet pulls and mounts.
 pub(super) fn attach_native(
     pod: &mut PodSpec,
     image: &str,
@@ -56,7 +57,8 @@ pub(super) fn attach_native(
     Ok(())
 }
 
-/// A container of the model's image beside `main`: with one process namespace, `main` reads the other's root.
+/// Adds a container of the model's image beside `main`. With a shared process namespace, `main` can read the other
+/// container's root.
 fn attach_modelcar(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> Result<(), StorageError> {
     if pod.containers.iter().any(|container| container.name == MODELCAR) {
         return Ok(());
@@ -120,7 +122,7 @@ fn attach_modelcar(pod: &mut PodSpec, image: &str, attachment: &Attachment) -> R
         ),
     );
     check.security_context.clone_from(&server.security_context);
-    // Images of models often have no user but root: only the platform knows of another one.
+    // Images of models often have no user but root. Only the platform knows whether another user works.
     let non_root = storage.modelcar_uid.is_some_and(|uid| uid != 0);
     for added in [&mut server, &mut check] {
         security::confine(added, pod, non_root, attachment.live);

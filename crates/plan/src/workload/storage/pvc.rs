@@ -1,4 +1,4 @@
-//! Models on a claim that the user owns.
+//! Models on a persistent volume claim of the user.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount};
 
@@ -6,8 +6,8 @@ use super::{Attachment, add_volume, container_mut};
 
 const VOLUME: &str = "kserve-pvc-source";
 
-/// Mounts `<claim>[/<path>]` read-only at the model's path. The claim itself is not mounted read-only, since claims
-/// that allow only one writer could not be attached that way everywhere.
+/// Mounts `<claim>[/<path>]` read-only at the model's path. The volume itself is not read-only, because some claims with a
+/// single writer could not be attached that way.
 pub(super) fn attach(pod: &mut PodSpec, location: &str, attachment: &Attachment) {
     let (claim, path) = location.split_once('/').unwrap_or((location, ""));
     let Some(main) = container_mut(pod, attachment.container) else { return };

@@ -1,4 +1,4 @@
-//! What the download container has to know of an S3 endpoint.
+//! The environment of the download container for an S3 endpoint.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::initializer::literal;
 
 type Annotations = BTreeMap<String, String>;
 
-/// Where a setting may stand: an annotation of the secret or account, a key of the secret, the platform's default.
+/// Where a setting may come from: an annotation of the secret or account, a key of the secret, or the platform's default.
 pub(super) struct Source<'a> {
     pub(super) annotations: Option<&'a Annotations>,
     pub(super) data: Option<&'a BTreeMap<String, ByteString>>,

@@ -1,4 +1,4 @@
-//! Sends a response through the picker to the client. Without a picker the client gets it unchanged.
+//! Sends a response through the picker to the client. Without a picker, the client gets the response unchanged.
 
 mod shown;
 
@@ -18,11 +18,11 @@ use self::shown::Shown;
 use super::wire::{answered, change, listed, response_headers};
 use crate::proxy::body::{BodyError, ProxyBody};
 
-/// Why a response that the picker ends has no end.
+/// The error of a response that the picker ends early.
 const CUT: &str = "the endpoint picker ended the response, to make room for another one";
 
-/// Waits for the response of an endpoint, and meanwhile for what the picker says: it may end a request that nobody has answered
-/// yet. Then what waits for the endpoint is dropped, and with it the work there.
+/// Waits for the response of an endpoint while also reading the picker's replies: the picker may end a request that is not
+/// answered yet. Then the pending request to the endpoint is dropped, which also ends the work there.
 pub(super) async fn unless_ended<R>(
     response: impl Future<Output = R>,
     receiver: &mut Receiver,
@@ -35,14 +35,14 @@ pub(super) async fn unless_ended<R>(
             reply = receiver.receive() => match reply {
                 Ok(Some(Reply { action: Action::Immediate(immediate), .. })) => return Err(immediate),
                 Ok(Some(_)) => {}
-                // It has nothing more to say, now or when the response is there.
+                // The picker has no more replies.
                 Ok(None) | Err(_) => return Ok(response.await),
             }
         }
     }
 }
 
-/// Shows the response to the picker and gives the client what comes back, chunk by chunk.
+/// Sends the response to the picker, and returns to the client what the picker sends back, chunk by chunk.
 pub(super) async fn respond(
     response: Response<ProxyBody>,
     served: SocketAddr,
@@ -75,7 +75,7 @@ pub(super) async fn respond(
     if end_of_stream {
         return Response::from_parts(head, body);
     }
-    // The picker's chunks need not be those of the back end.
+    // The picker may change the length of the body.
     head.headers.remove(header::CONTENT_LENGTH);
     let link = Link { sender, receiver, shown: Shown::default(), next: None, closed: false };
     let relay = Relay { body, link: Some(link), rest: VecDeque::new(), end: None, done: false };
@@ -86,12 +86,12 @@ pub(super) async fn respond(
     Response::from_parts(head, ProxyBody::stream(chunks.boxed()))
 }
 
-/// The body of a response on its way through the picker.
+/// The body of a response that passes through the picker.
 struct Relay {
     body: ProxyBody,
-    /// The picker, as long as it is there.
+    /// The connection to the picker, until it is gone.
     link: Option<Link>,
-    /// What the picker took and did not give back.
+    /// The part that the picker has received but not returned.
     rest: VecDeque<Bytes>,
     /// How the back end's body ended, once it has.
     end: Option<End>,
@@ -102,9 +102,9 @@ struct Link {
     sender: Sender,
     receiver: Receiver,
     shown: Shown,
-    /// What is to be shown next.
+    /// The next event for the picker.
     next: Option<Message>,
-    /// The picker takes no more; what it still sends says why.
+    /// Whether the picker reads no more; its remaining replies say why.
     closed: bool,
 }
 
@@ -141,7 +141,7 @@ impl Relay {
                         change(&mut trailers, &changes);
                         return Some(Ok(Frame::trailers(trailers)));
                     }
-                    // The client has the head already, so it can only be told by an end that is none.
+                    // The client already has the response head, so an incomplete body is the only way to report the error.
                     Ok(Some(Reply { action: Action::Immediate(immediate), .. })) => {
                         tracing::debug!(status = immediate.status, "The picker ended a response that had begun.");
                         self.done = true;
@@ -165,7 +165,7 @@ impl Relay {
         None
     }
 
-    /// The back end's body went on. An error where the client cannot be told.
+    /// Handles the next frame of the back end's body. Returns an error if the response cannot continue.
     fn came(&mut self, frame: Option<Result<Frame<Bytes>, BodyError>>) -> Option<BodyError> {
         let link = self.link.as_mut()?;
         match frame {
@@ -186,7 +186,7 @@ impl Relay {
                 link.next = Some(end.into());
                 self.end = Some(End::Complete);
             }
-            // The back end died. The client gets what came, and then learns that it is not all.
+            // The back end died. The client gets the part that arrived, then an error.
             Some(Err(error)) => {
                 self.end = Some(End::Failed(error));
                 return self.part(None);
@@ -195,7 +195,7 @@ impl Relay {
         None
     }
 
-    /// Goes on without the picker. An error where nobody can say what the client has got.
+    /// Continues without the picker. Returns an error if it is unknown which part of the response the client has got.
     fn part(&mut self, error: Option<ClientError>) -> Option<BodyError> {
         let Link { shown, .. } = self.link.take()?;
         let Some(rest) = shown.rest() else {

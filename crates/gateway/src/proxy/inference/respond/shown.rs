@@ -1,20 +1,21 @@
-//! The part of a response that the picker has and has not given back: the client must get it even if the picker dies.
+//! Tracks the part of a response that the picker has received but not returned. The client must get this part even if the
+//! picker dies.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// The most bytes to buffer. A picker that holds back more than this must not fail any more: the response could not go on without it.
+/// The most bytes to buffer. If a picker holds back more than this and then fails, the response cannot continue.
 const LIMIT: usize = 4 << 20;
 
-/// Chunks that have not come back.
+/// The chunks that have not come back.
 #[derive(Debug)]
 pub(super) struct Shown {
     chunks: VecDeque<Bytes>,
     bytes: usize,
-    /// The first chunk has come back in part.
+    /// Whether a part of the first chunk has come back.
     cut: bool,
-    /// It is known what has come back.
+    /// Whether it is still known which chunks have come back.
     known: bool,
 }
 
@@ -27,7 +28,7 @@ impl Default for Shown {
 // === impl Shown ===
 
 impl Shown {
-    /// This chunk is shown next.
+    /// Adds a chunk that is sent to the picker next.
     pub(super) fn push(&mut self, chunk: Bytes) {
         if self.known && !chunk.is_empty() {
             self.bytes += chunk.len();
@@ -38,8 +39,9 @@ impl Shown {
         }
     }
 
-    /// Bytes came back: the next ones as they were sent, or the next chunk with changes. Changes keep the number of lines, as
-    /// where a model gets another name. Where they do not, the picker cuts the body as it likes, and nobody knows where it is.
+    /// Records bytes that came back: either the next bytes unchanged, or the next chunk with changes. Typical changes, such
+    /// as another model name, keep the number of lines. If the number differs, the picker splits the body in its own way,
+    /// and the position is unknown from then on.
     pub(super) fn came_back(&mut self, reply: &[u8]) {
         if !self.known || reply.is_empty() || self.as_sent(reply) {
             return;
@@ -51,12 +53,12 @@ impl Shown {
         }
     }
 
-    /// What the client is still to get, if that is known.
+    /// Returns the part that the client has not got yet, or `None` if it is unknown.
     pub(super) fn rest(self) -> Option<VecDeque<Bytes>> {
         self.known.then_some(self.chunks)
     }
 
-    /// Takes away what came back as it was sent; otherwise changes nothing.
+    /// Removes bytes that came back unchanged. Returns `false`, and removes nothing, if they were changed.
     fn as_sent(&mut self, reply: &[u8]) -> bool {
         let mut left = reply;
         for chunk in &self.chunks {

@@ -1,128 +1,17 @@
-//! The sidecar with two simulators and every connector. One engine computes the prompt and the other decodes. The tests also
-//! cover the failures of each connector.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
+//! Two simulators behind the sidecar, with every connector: the prompt is computed by one engine and decoded by the other, and
+//! each way in which that can break shows.
 
 use std::{
-    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use clap::{Args as _, FromArgMatches};
-use longboat_sidecar::{Args, run};
-use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use serde_json::json;
 
-const CHAT: &str = "/v1/chat/completions";
-
-/// The header of a simulator's answer that names the engine whose cache was used.
-const SOURCE: &str = "x-simulated-kv-source";
-
-struct Engine {
-    address: SocketAddr,
-    _end: DropGuard,
-}
-
-impl Engine {
-    async fn start(arguments: &[&str]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let port = address.port().to_string();
-        let args = [&["m", "--port", &port], arguments].concat();
-        let args = longboat_sim::Args::simulator(&args).unwrap();
-        let end = CancellationToken::new();
-        tokio::spawn(longboat_sim::serve(args, listener, end.clone()));
-        Self { address, _end: end.drop_guard() }
-    }
-
-    async fn metric(&self, name: &str) -> f64 {
-        let page = reqwest::get(format!("http://{}/metrics", self.address)).await.unwrap();
-        let page = page.text().await.unwrap();
-        let line = page.lines().find(|line| line.starts_with(name));
-        line.unwrap_or_else(|| panic!("no {name} in\n{page}")).rsplit(' ').next().unwrap().parse().unwrap()
-    }
-
-    /// The number of prompts that this engine has computed.
-    async fn computed(&self) -> f64 {
-        self.metric("vllm:time_to_first_token_seconds_count").await
-    }
-}
-
-struct World {
-    prefill: Engine,
-    decode: Engine,
-    sidecar: u16,
-    client: reqwest::Client,
-    _end: DropGuard,
-}
-
-struct Answer {
-    status: u16,
-    source: Option<String>,
-    body: Value,
-}
-
-impl World {
-    async fn start(way: &Way, sidecar: &[&str], decode: &[&str]) -> Self {
-        longboat_tls::install_default_provider();
-        let prefill = Engine::start(&way.prefill).await;
-        let decode = Engine::start(&[&way.decode[..], decode].concat()).await;
-        let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-        let mut flags = vec![
-            format!("--port={port}"),
-            format!("--model-server-port={}", decode.address.port()),
-            "--secure-proxy=false".to_owned(),
-        ];
-        let bootstrap = prefill.address.port().to_string();
-        flags.extend(way.sidecar.iter().chain(sidecar).map(|flag| flag.replace("{prefill}", &bootstrap)));
-        let command = Args::augment_args(clap::Command::new("sidecar").no_binary_name(true));
-        let matches = command.try_get_matches_from(flags).unwrap();
-        let mut args = Args::from_arg_matches(&matches).unwrap();
-        args.address = Some([127, 0, 0, 1].into());
-        let end = CancellationToken::new();
-        tokio::spawn(run(args, end.clone()));
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let world = Self { prefill, decode, sidecar: port, client, _end: end.drop_guard() };
-        let health = format!("http://127.0.0.1:{port}/health");
-        for _ in 0..500 {
-            if world.client.get(&health).send().await.is_ok() {
-                return world;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the sidecar does not answer");
-    }
-
-    fn request(&self, body: &Value) -> reqwest::RequestBuilder {
-        let url = format!("http://127.0.0.1:{}{CHAT}", self.sidecar);
-        self.client.post(url).header("x-prefiller-host-port", self.prefill.address.to_string()).json(body)
-    }
-
-    async fn ask(&self, body: &Value) -> Answer {
-        let answer = self.request(body).send().await.unwrap();
-        let source = answer.headers().get(SOURCE).map(|source| source.to_str().unwrap().to_owned());
-        Answer { status: answer.status().as_u16(), source, body: answer.json().await.unwrap() }
-    }
-}
-
-/// A connector, and the flags for the three processes.
-struct Way {
-    name: &'static str,
-    sidecar: Vec<&'static str>,
-    prefill: Vec<&'static str>,
-    decode: Vec<&'static str>,
-}
-
-fn way(name: &'static str, sidecar: &[&'static str]) -> Way {
-    Way { name, sidecar: sidecar.to_vec(), prefill: Vec::new(), decode: Vec::new() }
-}
+use crate::world::{CHAT, Engine, SOURCE, Way, World, chat, way};
 
 /// The connectors whose decoders are told, or know, that the prompt is computed elsewhere.
-fn ways() -> Vec<Way> {
+pub(crate) fn ways() -> Vec<Way> {
     let write = ["--moriio-write-mode", "--moriio-local-pod-ip=127.0.0.1"];
     vec![
         way("nixlv2", &[]),
@@ -140,12 +29,7 @@ fn ways() -> Vec<Way> {
     ]
 }
 
-fn chat() -> Value {
-    let prompt = "Why is the sea salty, and the rain is not? ".repeat(10);
-    json!({"model": "m", "messages": [{"role": "user", "content": prompt}], "max_tokens": 12, "seed": 1})
-}
-
-/// Waits until the prefiller has computed prompts. The client's response does not wait for the prefiller.
+/// Waits until the prefiller has done its part: its answer is not what the client's waits for.
 async fn until_computed(engine: &Engine, prompts: f64) {
     for _ in 0..500 {
         if engine.computed().await >= prompts {
@@ -320,6 +204,16 @@ async fn engines_that_share_a_storage_find_the_prompt_there() {
         assert!(cached.as_u64() > Some(16), "{}", answer.body);
         assert!((world.prefill.computed().await - prefills).abs() < 0.5, "the second request is cached");
     }
+    // As vLLM counts: what comes from the storage is no hit of the engine's own cache.
+    let found = world.decode.metric("vllm:external_prefix_cache_hits_total").await;
+    let asked = world.decode.metric("vllm:external_prefix_cache_queries_total").await;
+    assert!(found > 16.0 && found <= asked, "{found} of {asked}");
+    let own = world.decode.metric("vllm:prefix_cache_hits_total").await;
+    let queried = world.decode.metric("vllm:prefix_cache_queries_total").await;
+    assert!(
+        own + asked <= queried + 0.5 && own > 16.0,
+        "{own} own hits of {queried}, others asked for {asked}"
+    );
     remove(&folder);
 }
 
@@ -334,52 +228,4 @@ async fn a_decoder_pulls_from_where_the_prompt_is_cached() {
     let pulled = world.client.post(url).header("x-kv-cache-source-host-port", "10.9.9.9:8000").json(&chat());
     let pulled = pulled.send().await.unwrap();
     assert_eq!(pulled.headers().get(SOURCE).unwrap(), "10.9.9.9");
-}
-
-/// Sends these bytes and returns the status codes of all responses, up to the end of the connection.
-async fn raw(port: u16, bytes: &str) -> Vec<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    stream.write_all(bytes.as_bytes()).await.unwrap();
-    let mut answers = Vec::new();
-    let _ = stream.read_to_end(&mut answers).await;
-    let answers = String::from_utf8_lossy(&answers).into_owned();
-    answers.split("HTTP/1.").skip(1).map(|answer| answer[2..5].to_owned()).collect()
-}
-
-#[tokio::test]
-async fn a_request_with_several_meanings_is_refused_and_what_follows_it_is_not_read() {
-    let world = World::start(&way("nixlv2", &[]), &[], &[]).await;
-    let smuggled = "0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n";
-    let (length, chunked) = (format!("Content-Length: {}", smuggled.len()), "Transfer-Encoding: chunked");
-    let fine = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
-    let last = "GET /v1/models HTTP/1.0\r\n\r\n";
-    for path in [CHAT, "/v1/models", "/health"] {
-        for lines in [
-            format!("Host: a\r\n{length}\r\n{chunked}"),
-            format!("Host: a\r\n{chunked}\r\n{length}"),
-            // A head that is longer than the part that the gateway examines.
-            format!("Host: a\r\n{length}\r\nX: {}\r\n{chunked}", "x".repeat(700 << 10)),
-            "Host: a\r\nHost: b".to_owned(),
-            "X: a".to_owned(),
-            "Host: a@b".to_owned(),
-        ] {
-            let asked = format!("{fine}POST {path} HTTP/1.1\r\n{lines}\r\n\r\n{smuggled}{fine}");
-            assert_eq!(
-                raw(world.sidecar, &asked).await,
-                ["200", "400"],
-                "{path}: {}",
-                &lines[..lines.len().min(60)]
-            );
-        }
-        let other = format!("GET http://b{path} HTTP/1.1\r\nHost: a\r\n\r\n{fine}");
-        assert_eq!(raw(world.sidecar, &other).await, ["400"], "{path}");
-    }
-    assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
-    let asked =
-        format!("POST /v1/completions HTTP/1.1\r\nHost: a\r\n{chunked}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n{last}");
-    assert_eq!(
-        raw(world.sidecar, &asked).await,
-        ["400", "200"],
-        "the engine refuses it, and the next one is read"
-    );
 }

@@ -1,0 +1,261 @@
+//! The images, audio and videos of a request: what tells one from another, not what is in them.
+//!
+//! This is a second look at a body, which only a configuration with `mm-embeddings-cache-producer` asks for.
+
+use std::{borrow::Cow, fmt};
+
+use longboat_scheduler::{Media, Modality};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::Api;
+
+/// More items than this of one request are not told apart: the rest counts as absent.
+const MAX_ITEMS: usize = 1024;
+
+/// The items of a body, each once. A body that cannot be read has none.
+pub(crate) fn media(api: Api, body: &[u8]) -> Vec<Media> {
+    let mut found = Found::default();
+    let Ok(top) = serde_json::from_slice::<Top<'_>>(body) else { return Vec::new() };
+    match api {
+        Api::ChatCompletions | Api::Messages => found.messages(top.messages),
+        Api::Responses => found.messages(top.input),
+        Api::Generate => found.hashes(top.features),
+        _ => {}
+    }
+    found.0
+}
+
+/// The items in the `features` that vLLM's render API answers with.
+pub(crate) fn rendered(features: Option<&RawValue>) -> Vec<Media> {
+    let mut found = Found::default();
+    found.hashes(features);
+    found.0
+}
+
+#[derive(Debug, Default)]
+struct Found(Vec<Media>);
+
+impl Found {
+    fn add(&mut self, modality: Modality, content: &[u8]) {
+        let item = Media::new(modality, content);
+        if self.0.len() < MAX_ITEMS && !self.0.contains(&item) {
+            self.0.push(item);
+        }
+    }
+
+    fn messages(&mut self, messages: Option<&RawValue>) {
+        each(messages, |message| {
+            if let Some(message) = object::<Message<'_>>(message) {
+                self.parts(message.content, true);
+            }
+        });
+    }
+
+    /// `nested`: whether the results of tools, which are lists of parts themselves, are looked into.
+    fn parts(&mut self, content: Option<&RawValue>, nested: bool) {
+        each(content, |part| {
+            let Some(part) = object::<Part<'_>>(part) else { return };
+            let kind = part.kind.map(RawValue::get);
+            self.asset(Modality::Image, part.image_url);
+            self.asset(Modality::Video, part.video_url);
+            self.asset(Modality::Audio, part.audio_url);
+            self.asset(Modality::Audio, part.input_audio);
+            if kind == Some("\"image\"") {
+                self.asset(Modality::Image, part.source);
+            }
+            if nested && kind == Some("\"tool_result\"") {
+                self.parts(part.content, false);
+            }
+        });
+    }
+
+    /// An item is told from others by its address or its data, as they are spelled.
+    fn asset(&mut self, modality: Modality, asset: Option<&RawValue>) {
+        let Some(asset) = asset else { return };
+        if asset.get().starts_with('"') {
+            return self.add(modality, asset.get().as_bytes());
+        }
+        let Some(asset) = object::<Asset<'_>>(asset) else { return };
+        if let Some(content) = asset.url.or(asset.data) {
+            self.add(modality, content.get().as_bytes());
+        }
+    }
+
+    /// Hashes that a tokenizer gave: a list for each modality.
+    fn hashes(&mut self, features: Option<&RawValue>) {
+        let Some(features) = features.and_then(object::<Features<'_>>) else { return };
+        let Some(by_modality) = features.mm_hashes else { return };
+        let Ok(by_modality) = serde_json::from_str::<Hashes<'_>>(by_modality.get()) else { return };
+        for (modality, hashes) in by_modality.0 {
+            each(Some(hashes), |hash| {
+                if hash.get().starts_with('"') {
+                    self.add(modality, hash.get().as_bytes());
+                }
+            });
+        }
+    }
+}
+
+/// Visits the elements of a list, of which a client may send millions: they are not gathered.
+fn each<'a>(raw: Option<&'a RawValue>, visit: impl FnMut(&'a RawValue)) {
+    let Some(raw) = raw.filter(|raw| raw.get().starts_with('[')) else { return };
+    // That the list ends well was seen when the body was read.
+    let _ = serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Elements(visit));
+}
+
+struct Elements<F>(F);
+
+impl<'de, F: FnMut(&'de RawValue)> Visitor<'de> for Elements<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(element) = seq.next_element()? {
+            (self.0)(element);
+        }
+        Ok(())
+    }
+}
+
+/// An object; what is none, or has a field twice, counts as absent.
+fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+    raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()).ok()).flatten()
+}
+
+#[derive(Deserialize)]
+struct Top<'a> {
+    #[serde(borrow)]
+    messages: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    features: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    image_url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    video_url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    audio_url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input_audio: Option<&'a RawValue>,
+    #[serde(borrow)]
+    source: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Asset<'a> {
+    #[serde(borrow)]
+    url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Features<'a> {
+    #[serde(borrow)]
+    mm_hashes: Option<&'a RawValue>,
+}
+
+/// The lists by modality, of which those with one name may be several.
+struct Hashes<'a>(Vec<(Modality, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Hashes<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Hashes<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("lists of hashes by modality")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut lists = Vec::new();
+                while let Some(modality) = map.next_key::<Cow<'de, str>>()? {
+                    if lists.len() < MAX_ITEMS {
+                        lists.push((Modality::of(&modality), map.next_value()?));
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(Hashes(lists))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(content: &str) -> Media {
+        Media::new(Modality::Image, format!("\"{content}\"").as_bytes())
+    }
+
+    #[test]
+    fn items_are_found_in_every_api_and_counted_once() {
+        let chat = br#"{"model":"m","messages":[{"role":"system","content":"x"},{"role":"user","content":[
+            {"type":"text","text":"what is this?"},
+            {"type":"image_url","image_url":{"url":"http://a/1.png","detail":"low"}},
+            {"type":"image_url","image_url":{"url":"http://a/1.png"}},
+            {"type":"video_url","video_url":{"url":"http://a/2.mp4"}},
+            {"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}]}]}"#;
+        assert_eq!(
+            media(Api::ChatCompletions, chat),
+            [
+                image("http://a/1.png"),
+                Media::new(Modality::Video, b"\"http://a/2.mp4\""),
+                Media::new(Modality::Audio, b"\"AAAA\""),
+            ]
+        );
+        let responses =
+            br#"{"input":[{"role":"user","content":[{"type":"input_image","image_url":"http://a/1.png"}]}]}"#;
+        assert_eq!(media(Api::Responses, responses), [image("http://a/1.png")]);
+        let messages = br#"{"messages":[{"role":"user","content":[
+            {"type":"image","source":{"type":"base64","data":"AAAA"}},
+            {"type":"document","source":{"type":"base64","data":"BBBB"}},
+            {"type":"tool_result","content":[{"type":"image","source":{"type":"url","url":"http://a/3.png"}}]}]}]}"#;
+        assert_eq!(media(Api::Messages, messages), [image("AAAA"), image("http://a/3.png")]);
+        let generate =
+            br#"{"token_ids":[1],"features":{"mm_hashes":{"image":["h1","h2","h1"],"audio":null}}}"#;
+        assert_eq!(media(Api::Generate, generate), [image("h1"), image("h2")]);
+    }
+
+    #[test]
+    fn what_is_no_item_is_none() {
+        for body in [
+            &br#"{"messages":[{"content":[{"image_url":7},{"image_url":{}},"x",null,{"source":"s"}]},3,{"content":{}}]}"#[..],
+            br#"{"messages":"x"}"#,
+            br#"{"messages":[{"content":[{"image_url":"a","image_url":"b"}]}]}"#,
+            b"[]",
+            b"",
+        ] {
+            assert!(media(Api::ChatCompletions, body).is_empty(), "{}", String::from_utf8_lossy(body));
+        }
+        let many: Vec<_> = (0..2000).map(|n| format!("{{\"image_url\":\"{n}\"}}")).collect();
+        let body = format!("{{\"messages\":[{{\"content\":[{}]}}]}}", many.join(","));
+        assert_eq!(media(Api::ChatCompletions, body.as_bytes()).len(), MAX_ITEMS);
+    }
+}

@@ -1,0 +1,86 @@
+//! How often endpoints have encoded the images, audio and videos of requests.
+
+use longboat_scheduler::{EncoderLookup, Media, Snapshot};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
+
+use super::buckets::{Buckets, RATIO};
+
+const TYPE: &str = "mm-embeddings-cache-producer";
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QueryLabels {
+    plugin_type: &'static str,
+    plugin_name: String,
+    modality: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HitLabels {
+    plugin_type: &'static str,
+    plugin_name: String,
+    pod: String,
+    modality: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginLabels {
+    plugin_type: &'static str,
+    plugin_name: String,
+}
+
+/// These series.
+#[derive(Debug)]
+pub(crate) struct EncoderCacheMetrics {
+    queries: Family<QueryLabels, Counter>,
+    hits: Family<HitLabels, Counter>,
+    ratios: Family<PluginLabels, Histogram, Buckets>,
+}
+
+impl EncoderCacheMetrics {
+    pub(super) fn new(r: &mut Registry) -> Self {
+        let metrics = Self {
+            queries: Family::default(),
+            hits: Family::default(),
+            ratios: Family::new_with_constructor(Buckets(RATIO)),
+        };
+        let help = "Images, audio and videos of requests that were looked for";
+        r.register("llm_d_epp_encoder_cache_queries", help, metrics.queries.clone());
+        let help = "Images, audio and videos of requests that an endpoint probably has encoded";
+        r.register("llm_d_epp_encoder_cache_hits", help, metrics.hits.clone());
+        let help = "Share of a request's images, audio and videos that an endpoint probably has encoded";
+        r.register("llm_d_epp_encoder_cache_hit_ratio", help, metrics.ratios.clone());
+        metrics
+    }
+
+    /// What was found about a request's media.
+    pub(crate) fn looked_up(&self, media: &[Media], lookups: &[EncoderLookup], candidates: &[Snapshot]) {
+        for lookup in lookups {
+            let plugin_name = lookup.plugin.to_string();
+            for item in media {
+                let modality = item.modality.name();
+                let labels = QueryLabels { plugin_type: TYPE, plugin_name: plugin_name.clone(), modality };
+                self.queries.get_or_create(&labels).inc();
+            }
+            let labels = PluginLabels { plugin_type: TYPE, plugin_name: plugin_name.clone() };
+            let ratios = self.ratios.get_or_create(&labels);
+            for (has, candidate) in lookup.candidates().zip(candidates) {
+                let mut hits = 0_u32;
+                for (_, item) in has.iter().zip(media).filter(|(has, _)| **has) {
+                    hits += 1;
+                    let labels = HitLabels {
+                        plugin_type: TYPE,
+                        plugin_name: plugin_name.clone(),
+                        pod: candidate.endpoint.full_name(),
+                        modality: item.modality.name(),
+                    };
+                    self.hits.get_or_create(&labels).inc();
+                }
+                ratios.observe(f64::from(hits) / super::length(media.len()));
+            }
+        }
+    }
+}

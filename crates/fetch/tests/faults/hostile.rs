@@ -1,0 +1,222 @@
+//! Servers that mean harm. Each download ends with one sentence, nothing is outside of the target or under a final name, and no
+//! credential is shown to anybody else.
+
+use std::{
+    os::unix::fs::symlink,
+    path::Path,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use longboat_fetch::FetchError;
+use serde_json::json;
+
+use crate::{
+    COMMIT, World, fault, fetch, has_files,
+    servers::{
+        Answer, Request, Servers, What,
+        contents::{git_blob, sha256},
+    },
+};
+
+type Handler = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
+
+/// Fetches from this server, which must fail, and returns what is said.
+async fn refused(servers: &Arc<Servers>, uri: &str, variables: &[(&str, &str)], to: &Path) -> String {
+    let mut all = vec![
+        ("HOME", "/nonexistent"),
+        ("HF_TOKEN", "hf_s3cr3t"),
+        ("AWS_ACCESS_KEY_ID", "k"),
+        ("AWS_SECRET_ACCESS_KEY", "s3cr3t"),
+        ("LONGBOAT_FETCH_PATIENCE", "3"),
+    ];
+    all.extend(variables);
+    let all = all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let error = fetch(&[uri.to_owned(), to.display().to_string()], all).await.unwrap_err().to_string();
+    assert!(!error.contains('\n') && !error.contains("s3cr3t") && error.len() < 600, "{error}");
+    assert!(!has_files(to), "{error}");
+    let log = servers.log.lock();
+    let to_others = log.iter().filter(|request| request.server == "other");
+    for request in to_others {
+        let names = ["authorization", "x-secret", "cookie"];
+        assert!(names.iter().all(|name| request.header(name).is_none()), "{request:?}");
+    }
+    error
+}
+
+async fn serve(servers: &Arc<Servers>, name: &'static str, handler: Handler) -> String {
+    format!("http://{}", servers.serve(name, handler).await)
+}
+
+fn model(files: &serde_json::Value) -> Answer {
+    Answer::new(200, json!({"sha": COMMIT, "siblings": files}).to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_next_page_on_another_host_is_not_asked_for() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let other = serve(&servers, "other", Arc::new(|_| Answer::new(200, "[]"))).await;
+    let page = move |request: &Request| {
+        if request.path().contains("/revision/") {
+            let files: Vec<_> = (0..50_001).map(|number| json!({"rfilename": number.to_string()})).collect();
+            return model(&json!(files));
+        }
+        Answer::new(200, r#"[{"type":"directory","path":"d"}]"#)
+            .with("Link", format!("<{other}/latest/meta-data>; rel=\"next\""))
+    };
+    let hub = serve(&servers, "hub", Arc::new(page)).await;
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(&servers, "hf://org/m", &[("HF_ENDPOINT", &hub)], dir.path()).await;
+    assert!(error.contains("on another host"), "{error}");
+    assert!(servers.log.lock().iter().all(|request| request.server == "hub"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_a_registry_redirects_to_gets_no_credentials() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let asking = |request: &Request| {
+        let realm = format!("http://{}/token", request.header("host").unwrap());
+        Answer::new(401, "").with("WWW-Authenticate", format!("Bearer realm=\"{realm}\",service=\"x\""))
+    };
+    let other = serve(&servers, "other", Arc::new(asking)).await;
+    let redirect = move |request: &Request| {
+        if request.header("authorization") == Some("Basic dXNlcjpwYXNz") {
+            return Answer::new(307, "").with("Location", format!("{other}{}", request.target));
+        }
+        Answer::new(401, "").with("WWW-Authenticate", "Basic realm=\"reg\"")
+    };
+    let address = servers.serve("reg", Arc::new(redirect)).await;
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config.json");
+    std::fs::write(&config, json!({"auths": {address.to_string(): {"auth": "dXNlcjpwYXNz"}}}).to_string())
+        .unwrap();
+    let variables =
+        [("KSERVE_OCI_INSECURE_REGISTRY", "true"), ("KSERVE_OCI_DOCKER_CONFIG", config.to_str().unwrap())];
+    let error = refused(&servers, &format!("oci://{address}/o/m:1"), &variables, &dir.path().join("m")).await;
+    assert!(error.contains("OCI authentication failed"), "{error}");
+    let log = servers.log.lock();
+    assert!(log.iter().any(|request| request.server == "reg" && request.header("authorization").is_some()));
+    assert!(log.iter().any(|request| request.server == "other"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn indexes_without_an_end_or_a_digest_are_refused() {
+    longboat_tls::install_default_provider();
+    let of = |digest: &str| json!({"manifests": [{"digest": digest}]}).to_string();
+    let inner = of("sha256:0");
+    let named = format!("sha256:{}", sha256(inner.as_bytes()));
+    for (first, says) in [(of(&named), "another index"), (of("../../secrets"), "expected sha256")] {
+        let servers = Arc::new(Servers::default());
+        let inner = inner.clone();
+        let manifests = move |request: &Request| {
+            Answer::new(200, if request.path().ends_with("/1") { first.clone() } else { inner.clone() })
+        };
+        let address = servers.serve("reg", Arc::new(manifests)).await;
+        let dir = tempfile::tempdir().unwrap();
+        let insecure = [("KSERVE_OCI_INSECURE_REGISTRY", "true")];
+        let error = refused(&servers, &format!("oci://{address}/o/m:1"), &insecure, dir.path()).await;
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_mean_harm_are_refused_before_the_first_byte() {
+    longboat_tls::install_default_provider();
+    let file = |path: &str| json!({"rfilename": path, "size": 3, "blobId": "b".repeat(40)});
+    let long = "x/".repeat(3000);
+    let huge = json!({"rfilename": "w", "size": u64::MAX, "blobId": "b".repeat(40)});
+    let lists: Vec<(&str, Answer)> = vec![
+        ("leaves the target folder", model(&json!([file("a"), file("../b")]))),
+        ("it is absolute", model(&json!([file("/etc/passwd")]))),
+        ("control characters", model(&json!([file("a\u{1b}[2J")]))),
+        ("holds the state", model(&json!([file(".longboat/x.journal")]))),
+        ("is a file of the source as well", model(&json!([file("a"), file("a/b")]))),
+        ("two files of the source", model(&json!([file("a"), file("a")]))),
+        ("longer than 4096", model(&json!([file(&format!("{long}a"))]))),
+        ("not enough space", model(&json!([huge, file("a")]))),
+        ("cannot be read", Answer::new(200, [0x1f, 0x8b, 8, 0, 0]).with("Content-Encoding", "gzip")),
+        ("cannot be read", Answer::new(200, "[".repeat(1 << 20))),
+        ("which commit", Answer::new(200, r#"{"sha":"../../x","siblings":[]}"#)),
+    ];
+    for (says, answer) in lists {
+        let servers = Arc::new(Servers::default());
+        let hub = serve(&servers, "hub", Arc::new(move |_| answer.clone())).await;
+        let dir = tempfile::tempdir().unwrap();
+        let error = refused(&servers, "hf://org/m", &[("HF_ENDPOINT", &hub)], dir.path()).await;
+        assert!(error.contains(says), "{says}: {error}");
+        assert!(servers.log.lock().iter().all(|request| request.path().starts_with("/api/")), "{error}");
+    }
+    let bomb = format!(
+        "<!DOCTYPE a [<!ENTITY a \"{}\"><!ENTITY b \"&a;&a;\">]><ListBucketResult><Contents><Key>&b;</Key></Contents></ListBucketResult>",
+        "x".repeat(1000)
+    );
+    for (says, body) in [("an entity that is not known", bomb), ("nested too deeply", "<a>".repeat(1 << 20))]
+    {
+        let servers = Arc::new(Servers::default());
+        let store = serve(&servers, "s3", Arc::new(move |_| Answer::new(200, body.clone()))).await;
+        let dir = tempfile::tempdir().unwrap();
+        let error = refused(&servers, "s3://b/m", &[("AWS_ENDPOINT_URL", &store)], dir.path()).await;
+        assert!(error.contains(says), "{says}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_another_size_than_announced_are_refused() {
+    longboat_tls::install_default_provider();
+    let of_files = regex::Regex::new("/resolve/").unwrap();
+    for sent in [0_usize, 2, 4, 3_000_000] {
+        let servers = Arc::new(Servers::default());
+        let content = vec![b'x'; sent];
+        let list = json!([{"rfilename": "a", "size": 3, "blobId": git_blob(b"xxx")}]);
+        let answer = move |request: &Request| {
+            if request.path().starts_with("/api/") { model(&list) } else { Answer::new(200, content.clone()) }
+        };
+        let hub = serve(&servers, "hub", Arc::new(answer)).await;
+        let dir = tempfile::tempdir().unwrap();
+        let variables = [("HF_ENDPOINT", hub.as_str())];
+        let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;
+        assert!(error.contains("not the one that was announced"), "{sent}: {error}");
+        // Without a length, too, only what was announced is taken.
+        servers.faults.lock().push(crate::Fault {
+            path: Some(of_files.clone()),
+            ..fault("hub", u64::MAX, What { no_length: true, ..What::default() })
+        });
+        let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;
+        assert!(
+            error.contains("more bytes came") || error.contains("the body ended after"),
+            "{sent}: {error}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_that_trickles_in_is_not_waited_for() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let hub = serve(&servers, "hub", Arc::new(|_| Answer::new(404, "x".repeat(16 << 10)))).await;
+    servers.faults.lock().push(fault("hub", 1, What { throttle: Some(50), ..What::default() }));
+    let dir = tempfile::tempdir().unwrap();
+    let variables = [("HF_ENDPOINT", hub.as_str()), ("HF_HUB_DOWNLOAD_TIMEOUT", "1")];
+    let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;
+    assert!(error.contains("not found"), "{error}");
+    assert!(servers.sent.load(Relaxed) < 8 << 10, "all of it was read");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_in_the_target_are_not_followed() {
+    let world = World::with_model(b"weights".to_vec()).await;
+    let outside = world.folder.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("config.json"), "theirs").unwrap();
+    for link in ["sub", ".longboat"] {
+        let to = world.folder.path().join(format!("m-{link}"));
+        std::fs::create_dir(&to).unwrap();
+        symlink(&outside, to.join(link)).unwrap();
+        symlink(outside.join("config.json"), to.join("config.json")).unwrap();
+        let error = world.fetch(&format!("m-{link}"), &[]).await.unwrap_err();
+        assert!(matches!(error, FetchError::File { .. }) && error.to_string().contains("a link"), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string(outside.join("config.json")).unwrap(), "theirs");
+}

@@ -1,0 +1,27 @@
+//! Which connectors move KV cache between pods, as the arguments of a container name them.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Container;
+
+/// A connector that moves KV cache within one pod.
+const LOCAL: &str = "OffloadingConnector";
+
+/// Command, arguments and the variable that the presets add to them.
+pub fn words(container: &Container) -> String {
+    let env = container.env.iter().flatten().filter(|variable| variable.name == "VLLM_ADDITIONAL_ARGS");
+    let parts = container.command.iter().flatten().chain(container.args.iter().flatten());
+    let all: Vec<&str> =
+        parts.map(String::as_str).chain(env.filter_map(|variable| variable.value.as_deref())).collect();
+    all.join(" ")
+}
+
+/// The connectors between pods that a container's arguments name.
+pub fn connectors(container: &Container) -> BTreeSet<String> {
+    let words = words(container);
+    let named = words.split("kv_connector").skip(1).filter(|rest| !rest.starts_with('_')).map(|rest| {
+        let rest = rest.trim_start_matches(['"', '\'', '\\', ':', '=', ' ']);
+        rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>()
+    });
+    named.filter(|name| !name.is_empty() && name != LOCAL).collect()
+}

@@ -1,0 +1,188 @@
+//! `request-attribute-reporter`: tells the proxy a number that an expression makes of a response's usage.
+
+use kube_cel::cel::{Context, Program, Value};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry::Builder};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Given {
+    attributes: Vec<Attribute>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Attribute {
+    key: Key,
+    expression: String,
+    condition: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Key {
+    namespace: String,
+    name: String,
+}
+
+/// The namespace of dynamic metadata, where none is given.
+const NAMESPACE: &str = "envoy.lb";
+/// What expressions may refer to.
+const USAGE: &str = "usage";
+
+/// The tokens of a request, as its response says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Of the prompt.
+    pub input: u64,
+    /// Of the answer.
+    pub output: u64,
+    /// Of the prompt, those that were cached.
+    pub cached: u64,
+}
+
+/// A number for the proxy, made of a response's usage.
+#[derive(Debug)]
+pub struct Report {
+    /// The namespace of the proxy's dynamic metadata.
+    pub namespace: String,
+    /// The key in it.
+    pub name: String,
+    expression: Program,
+    condition: Option<Program>,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let Given { attributes } = parameters.read()?;
+    let Ok([attribute]) = <[Attribute; 1]>::try_from(attributes) else {
+        return Err(parameters.invalid("attributes: expected exactly one entry"));
+    };
+    let Attribute { key: Key { namespace, name }, expression, condition } = attribute;
+    if name.is_empty() {
+        return Err(parameters.invalid("attributes[0].key.name is required"));
+    }
+    if expression.trim().is_empty() {
+        return Err(parameters.invalid("attributes[0].expression is required"));
+    }
+    let namespace = if namespace.is_empty() { NAMESPACE.to_owned() } else { namespace };
+    if builder.reports.iter().any(|other| other.namespace == namespace && other.name == name) {
+        return Err(
+            parameters.invalid(format!("another plugin reports \"{name}\" in \"{namespace}\" already"))
+        );
+    }
+    let compile = |field: &str, text: &str| {
+        let invalid = |message: String| parameters.invalid(format!("attributes[0].{field}: {message}"));
+        let program = Program::compile(text).map_err(|error| invalid(error.to_string()))?;
+        let unknown =
+            program.references().variables().into_iter().find(|name| *name != USAGE).map(str::to_owned);
+        match unknown {
+            None => Ok(program),
+            Some(other) => Err(invalid(format!("there is no \"{other}\", only {USAGE}"))),
+        }
+    };
+    let expression = compile("expression", &expression)?;
+    let condition = if condition.trim().is_empty() { None } else { Some(compile("condition", &condition)?) };
+    builder.reports.push(Report { namespace, name, expression, condition });
+    Ok(Plugin::default())
+}
+
+impl Report {
+    /// The number; nothing where the condition does not hold, the expression makes no number of this usage, or makes 0.
+    pub fn of(&self, tokens: Tokens) -> Option<i64> {
+        // Numbers have fractions, as in the JSON that a proxy is told.
+        let float = |count: u64| -> f64 {
+            #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+            let count = count as f64;
+            count
+        };
+        let usage = json!({
+            "prompt_tokens": float(tokens.input),
+            "completion_tokens": float(tokens.output),
+            "total_tokens": float(tokens.input.saturating_add(tokens.output)),
+            "prompt_tokens_details": {"cached_tokens": float(tokens.cached)},
+        });
+        let mut context = Context::default();
+        context.add_variable(USAGE, usage).ok()?;
+        if let Some(condition) = &self.condition
+            && !matches!(condition.execute(&context), Ok(Value::Bool(true)))
+        {
+            return None;
+        }
+        let number = match self.expression.execute(&context).ok()? {
+            Value::Int(number) => number,
+            Value::Float(number) if number.is_finite() => {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "saturates, and the reference drops the fraction too"
+                )]
+                let whole = number as i64;
+                whole
+            }
+            _ => return None,
+        };
+        (number != 0).then_some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::plugins::try_scheduler;
+
+    const TOKENS: Tokens = Tokens { input: 7, output: 5, cached: 4 };
+
+    fn report(expression: &str, condition: &str) -> Result<Option<i64>, String> {
+        let plugin = format!(
+            "{{type: request-attribute-reporter, parameters: {{attributes: [{{key: {{name: cost}}, expression: \"{expression}\", \
+             condition: \"{condition}\"}}]}}}}"
+        );
+        let scheduler = try_scheduler(&plugin, "").map_err(|error| error.to_string())?;
+        let [report] = scheduler.reports() else { panic!("one report") };
+        assert_eq!((report.namespace.as_str(), report.name.as_str()), ("envoy.lb", "cost"));
+        Ok(report.of(TOKENS))
+    }
+
+    #[test]
+    fn a_number_is_made_of_the_usage() {
+        for (expression, condition, number) in [
+            ("usage.prompt_tokens + usage.completion_tokens", "", Some(12)),
+            ("usage.total_tokens", "has(usage.total_tokens)", Some(12)),
+            ("usage.prompt_tokens - usage.prompt_tokens_details.cached_tokens * 0.5", "", Some(5)),
+            ("(has(usage.completion_tokens) ? usage.completion_tokens : 0)", "", Some(5)),
+            ("3", "usage.completion_tokens > 1.0", Some(3)),
+            ("3", "usage.completion_tokens > 9.0", None),
+            ("3", "has(usage.thoughts)", None),
+            ("3", "usage.completion_tokens", None),
+            ("usage.thoughts", "", None),
+            ("usage.prompt_tokens - usage.prompt_tokens", "", None),
+            ("'text'", "", None),
+            ("usage.prompt_tokens / 0.0", "", None),
+        ] {
+            assert_eq!(report(expression, condition), Ok(number), "{expression} if {condition}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused_by_path() {
+        for (expression, condition, part) in [
+            ("", "", "attributes[0].expression is required"),
+            ("usage.prompt_tokens +", "", "attributes[0].expression: "),
+            ("response.tokens", "", "there is no \\\"response\\\", only usage"),
+            ("1", "usage.(", "attributes[0].condition: "),
+        ] {
+            let message = report(expression, condition).unwrap_err();
+            assert!(message.contains(&part.replace('\\', "")), "{message}");
+        }
+        let refused = |parameters: &str| {
+            let plugin = format!("{{type: request-attribute-reporter, parameters: {parameters}}}");
+            try_scheduler(&plugin, "").unwrap_err().to_string()
+        };
+        assert!(refused("{}").contains("exactly one entry"));
+        assert!(refused("{attributes: [{expression: '1'}]}").contains("attributes[0].key.name"));
+        let one = "{type: request-attribute-reporter, parameters: {attributes: [{key: {name: a}, expression: '1'}]}}";
+        let two = format!("{one}, {}", one.replace("type:", "name: other, type:"));
+        assert!(try_scheduler(&two, "").unwrap_err().to_string().contains("already"));
+    }
+}

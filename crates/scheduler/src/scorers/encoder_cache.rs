@@ -1,0 +1,37 @@
+//! `mm-embeddings-cache-scorer`: the share of a request's images, audio and videos that an endpoint has probably encoded.
+
+use serde::Deserialize;
+
+use crate::{
+    context::{Candidate, Context},
+    error::ConfigError,
+    parameters::Parameters,
+    plugin::{Plugin, Scorer},
+    registry::Builder,
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Given {
+    producer_name: Option<String>,
+}
+
+struct EncoderCache {
+    /// The producer's place.
+    producer: usize,
+}
+
+pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
+    let given: Given = parameters.read()?;
+    let producer = builder.encoder_cache(parameters, given.producer_name.as_deref())?;
+    Ok(Plugin::scorer(EncoderCache { producer }))
+}
+
+impl Scorer for EncoderCache {
+    fn score(&self, context: &Context<'_>, candidates: &[Candidate], scores: &mut [f64]) {
+        let Some(encoded) = context.encoded.get(self.producer) else { return };
+        for (score, &candidate) in scores.iter_mut().zip(candidates) {
+            *score = encoded.ratio(candidate);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Clients and engines that break the protocol, leave, or never come to an end.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::{
+    connectors::ways,
+    world::{CHAT, World, start, way},
+};
+
+/// What an engine that breaks the protocol does once it has read a request.
+#[derive(Clone)]
+enum Then {
+    /// Closes the connection after the answer.
+    Close,
+    /// Waits until the other side closes it.
+    Wait,
+    /// Sends this again and again.
+    Repeat(String),
+}
+
+/// An engine that answers every request with the same bytes.
+struct Peer {
+    address: SocketAddr,
+    asked: Arc<AtomicUsize>,
+    /// Connections that the other side has left.
+    left: Arc<AtomicUsize>,
+}
+
+impl Peer {
+    async fn start(answer: String, then: Then) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (asked, left) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let peer = Self { address, asked: asked.clone(), left: left.clone() };
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (answer, then) = (answer.clone(), then.clone());
+                let (asked, left) = (asked.clone(), left.clone());
+                tokio::spawn(async move {
+                    // Dropped without a byte: a probe.
+                    if serve(stream, &answer, then, &asked).await.is_some() {
+                        left.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        peer
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+/// One connection; none: nobody asked on it.
+async fn serve(mut stream: TcpStream, answer: &str, then: Then, asked: &AtomicUsize) -> Option<()> {
+    let mut buffer = vec![0; 1 << 16];
+    let read = stream.read(&mut buffer).await.ok()?;
+    if read == 0 {
+        return None;
+    }
+    asked.fetch_add(1, Ordering::SeqCst);
+    let mut is_written = stream.write_all(answer.as_bytes()).await.is_ok();
+    match then {
+        Then::Close => {}
+        Then::Wait => while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {},
+        Then::Repeat(more) => {
+            while is_written {
+                is_written = stream.write_all(more.as_bytes()).await.is_ok();
+            }
+        }
+    }
+    Some(())
+}
+
+/// Waits until a number is reached.
+async fn until(what: &str, number: &AtomicUsize, least: usize) {
+    for _ in 0..1000 {
+        if number.load(Ordering::SeqCst) >= least {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}: {} of {least}", number.load(Ordering::SeqCst));
+}
+
+fn json_answer(body: &str) -> String {
+    format!(
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Sends bytes: what comes back until the other side closes.
+async fn exchanged(port: u16, bytes: &str) -> String {
+    sent(port, bytes, false).await
+}
+
+/// The same; `is_all` says that no more bytes come.
+async fn sent(port: u16, bytes: &str, is_all: bool) -> String {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let (mut reading, mut writing) = stream.into_split();
+    let bytes = bytes.to_owned();
+    let sending = tokio::spawn(async move {
+        let _ = writing.write_all(bytes.as_bytes()).await;
+        if is_all {
+            let _ = writing.shutdown().await;
+        }
+        writing
+    });
+    let mut answer = Vec::new();
+    let _ = reading.read_to_end(&mut answer).await;
+    drop(sending.await);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// A request with `body`, which is to be prefilled there if that is given.
+fn asked(prefill: Option<SocketAddr>, body: &str) -> String {
+    let prefill = prefill.map(|address| format!("x-prefiller-host-port: {address}\r\n")).unwrap_or_default();
+    let length = body.len();
+    format!(
+        "POST {CHAT} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{prefill}Content-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_is_the_clients_fault_whether_it_is_held_or_passed_on() {
+    let world = World::start(&way("nixlv2", &[]), &[], &[]).await;
+    let prefill = format!("x-prefiller-host-port: {}\r\n", world.prefill.address);
+    let trailers = "a: b\r\n".repeat(2000);
+    let long = "b".repeat(1 << 20);
+    for steering in ["", &prefill] {
+        for (framing, body, why) in [
+            ("Transfer-Encoding: chunked", "2\r\n{}\r\nzz\r\n\r\n", "size"),
+            ("Transfer-Encoding: chunked", "2\r\n{}xx", "chunk"),
+            ("Transfer-Encoding: chunked", "fffffffffffffffff\r\n", "overflow"),
+            ("Transfer-Encoding: chunked", &format!("2;{long}\r\n{{}}\r\n0\r\n\r\n"), "extensions"),
+            ("Transfer-Encoding: chunked", &format!("2\r\n{{}}\r\n0\r\n{trailers}\r\n"), "trailers"),
+            ("Transfer-Encoding: chunked", &format!("2\r\n{{}}\r\n0\r\na: {long}\r\n\r\n"), "trailers"),
+            ("Transfer-Encoding: chunked", "5\r\n{}", "ended early"),
+            ("Content-Length: 10", "{}", "ended early"),
+        ] {
+            let head = format!("POST {CHAT} HTTP/1.1\r\nHost: a\r\n{steering}{framing}\r\n\r\n");
+            let answer = sent(world.sidecar, &format!("{head}{body}"), why == "ended early").await;
+            let told = &answer[..answer.len().min(600)];
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{why}, {steering}: {told}");
+            assert!(answer.contains("the request's body cannot be taken"), "{why}, {steering}: {told}");
+            assert!(answer.contains(why), "{why}, {steering}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_prefiller_answers_costs_one_request_at_most() {
+    let decode = Peer::start(json_answer("{}"), Then::Wait).await;
+    let (sidecar, _end) = start(decode.address.port(), []).await;
+    let long = "x".repeat(17 << 20);
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (answer, then, told) in [
+        (json_answer("<html>"), Then::Close, "is not a JSON object"),
+        (json_answer("[]"), Then::Close, "is not a JSON object"),
+        (json_answer(&format!("{{\"kv_transfer_params\":\"{long}\"}}")), Then::Close, "is longer than"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{}".into(), Then::Wait, "is longer than"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}".into(), Then::Close, "ended early"),
+        (chunked.into(), Then::Repeat(format!("10000\r\n{}\r\n", "x".repeat(0x10000))), "is longer than"),
+        (
+            "HTTP/1.1 200 OK\r\n".into(),
+            Then::Repeat(format!("X: {}\r\n", "y".repeat(1000))),
+            "did not answer",
+        ),
+        ("HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n".into(), Then::Wait, "101"),
+        ("SSH-2.0-OpenSSH\r\n".into(), Then::Close, "did not answer"),
+    ] {
+        let prefill = Peer::start(answer, then).await;
+        let answer = exchanged(sidecar, &asked(Some(prefill.address), "{}")).await;
+        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains(told), "{told}: {answer}");
+        assert_eq!(decode.asked(), 0, "{told}: the decoder was asked");
+    }
+    // What is only handed on is not looked into.
+    let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+    let prefill = Peer::start(json_answer(&format!("{{\"kv_transfer_params\":{deep}}}")), Then::Wait).await;
+    let answer = exchanged(sidecar, &asked(Some(prefill.address), "{}")).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let answer = exchanged(sidecar, &asked(Some(prefill.address), &format!("{{\"messages\":{deep}}}"))).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_prefiller_that_never_answers_has_a_time_after_which_the_decoder_may_do_both() {
+    let prefill = Peer::start(String::new(), Then::Wait).await;
+    let decode = Peer::start(json_answer("{}"), Then::Close).await;
+    let flags = |more: &[&str]| {
+        [&["--prefill-timeout=200ms"], more].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (sidecar, _end) = start(decode.address.port(), flags(&[])).await;
+    let answer = exchanged(sidecar, &asked(Some(prefill.address), "{}")).await;
+    assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
+    assert!(
+        answer.contains(&prefill.address.to_string()) && answer.contains("--prefill-timeout"),
+        "{answer}"
+    );
+    assert_eq!(decode.asked(), 0);
+    until("the prefiller is left", &prefill.left, 1).await;
+    let (sidecar, _end) = start(decode.address.port(), flags(&["--decode-on-prefill-failure"])).await;
+    let answer = exchanged(sidecar, &asked(Some(prefill.address), "{}")).await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    until("the prefiller is left", &prefill.left, 2).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_leaves_http_is_a_bad_gateway() {
+    let answer = "HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n".to_owned();
+    let decode = Peer::start(answer, Then::Wait).await;
+    let (sidecar, _end) = start(decode.address.port(), []).await;
+    let answer = exchanged(sidecar, &asked(None, "{}")).await;
+    assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("101"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_stream_that_the_decoder_breaks_does_not_end_well_for_the_client() {
+    let prefill = Peer::start(json_answer("{\"kv_transfer_params\":{}}"), Then::Close).await;
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let event = "data: {\"choices\":[{\"finish_reason\":null}]}\n\n";
+    let first = format!("{head}{:x}\r\n{event}\r\n", event.len());
+    for end in ["", "zz\r\n", "50\r\ndata: {"] {
+        let decode = Peer::start(format!("{first}{end}"), Then::Close).await;
+        for way in ways().into_iter().filter(|way| !way.name.contains("chunks") && way.name != "mooncake") {
+            let flags = way.sidecar.iter().map(|flag| (*flag).to_owned());
+            let (sidecar, _end) = start(decode.address.port(), flags).await;
+            let request = asked(Some(prefill.address), "{\"messages\":[],\"stream\":true}");
+            let answer = exchanged(sidecar, &request).await;
+            assert!(answer.contains(event), "{} {end}: {answer}", way.name);
+            assert!(!answer.ends_with("0\r\n\r\n"), "{} {end}: {answer}", way.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_engine_sees_that_a_client_leaves_in_the_midst_of_its_body() {
+    let decode = Peer::start(String::new(), Then::Wait).await;
+    let (sidecar, _end) = start(decode.address.port(), []).await;
+    let mut client = TcpStream::connect(("127.0.0.1", sidecar)).await.unwrap();
+    let head = format!("POST {CHAT} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    client.write_all(format!("{head}{}", json!({})).as_bytes()).await.unwrap();
+    until("the engine is asked", &decode.asked, 1).await;
+    drop(client);
+    until("the engine is left", &decode.left, 1).await;
+}
+
+/// The codes of what comes back for these bytes, up to the end of the connection.
+async fn raw(port: u16, bytes: &str) -> Vec<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let mut answers = Vec::new();
+    let _ = stream.read_to_end(&mut answers).await;
+    let answers = String::from_utf8_lossy(&answers).into_owned();
+    answers.split("HTTP/1.").skip(1).map(|answer| answer[2..5].to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_request_with_several_meanings_is_refused_and_what_follows_it_is_not_read() {
+    let world = World::start(&way("nixlv2", &[]), &[], &[]).await;
+    let smuggled = "0\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n";
+    let (length, chunked) = (format!("Content-Length: {}", smuggled.len()), "Transfer-Encoding: chunked");
+    let fine = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
+    let last = "GET /v1/models HTTP/1.0\r\n\r\n";
+    for path in [CHAT, "/v1/models", "/health"] {
+        for lines in [
+            format!("Host: a\r\n{length}\r\n{chunked}"),
+            format!("Host: a\r\n{chunked}\r\n{length}"),
+            // A head that is longer than what the gateway looks at.
+            format!("Host: a\r\n{length}\r\nX: {}\r\n{chunked}", "x".repeat(700 << 10)),
+            "Host: a\r\nHost: b".to_owned(),
+            "X: a".to_owned(),
+            "Host: a@b".to_owned(),
+        ] {
+            let asked = format!("{fine}POST {path} HTTP/1.1\r\n{lines}\r\n\r\n{smuggled}{fine}");
+            assert_eq!(
+                raw(world.sidecar, &asked).await,
+                ["200", "400"],
+                "{path}: {}",
+                &lines[..lines.len().min(60)]
+            );
+        }
+        let other = format!("GET http://b{path} HTTP/1.1\r\nHost: a\r\n\r\n{fine}");
+        assert_eq!(raw(world.sidecar, &other).await, ["400"], "{path}");
+    }
+    assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
+    let asked =
+        format!("POST /v1/completions HTTP/1.1\r\nHost: a\r\n{chunked}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n{last}");
+    assert_eq!(
+        raw(world.sidecar, &asked).await,
+        ["400", "200"],
+        "the engine refuses it, and the next one is read"
+    );
+}
