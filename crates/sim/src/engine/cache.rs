@@ -43,7 +43,7 @@ pub(crate) struct Held {
     private: usize,
     /// Prompt tokens that were found in this engine's cache.
     pub(crate) own_tokens: usize,
-    /// Prompt tokens beyond these that were found elsewhere.
+    /// Further prompt tokens that were found in a storage.
     pub(crate) stored_tokens: usize,
 }
 

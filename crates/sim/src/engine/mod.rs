@@ -99,7 +99,7 @@ impl Engine {
         self.running.fetch_add(1, Ordering::Relaxed);
         self.metrics.queue_time.observe(arrived.elapsed().as_secs_f64());
         self.metrics.prefix(prompt.len(), held.own_tokens);
-        // As vLLM counts: others are asked for what is not here.
+        // As in vLLM, other caches are only queried for tokens that are not in the engine's own cache.
         let missing = prompt.len() - held.own_tokens;
         if caches.has_come {
             self.metrics.external(missing, missing);
