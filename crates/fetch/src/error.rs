@@ -138,7 +138,7 @@ pub enum FetchError {
         /// The source.
         uri: String,
     },
-    /// Offline, and nothing complete is here.
+    /// The network must not be used, and there is no complete copy on this machine.
     #[error(
         "the network must not be used (`--offline` or HF_HUB_OFFLINE), and `{resource}` is not completely on this machine"
     )]

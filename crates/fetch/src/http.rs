@@ -428,7 +428,7 @@ impl Answer {
                 body.extend_from_slice(&chunk);
             }
         };
-        // What came until then is enough: an error that trickles in must not take hours.
+        // The part that has arrived by then is enough. Otherwise an error body that arrives slowly could take hours.
         let _ = timeout(longest, read).await;
         body.truncate(LONGEST_ERROR);
         Failure {

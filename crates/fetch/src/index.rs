@@ -1,12 +1,12 @@
-//! Where the records of files are.
+//! The places of the records of files in the journal.
 
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
 };
 
-/// Offsets by paths, of which only hashes are held: there may be very many. Two paths may, once in a very long while, have one hash, so
-/// whoever follows an offset looks whether the record is the one that was looked for.
+/// Offsets by path. Only hashes of paths are kept, because there may be very many. Two paths may have the same hash in rare
+/// cases, so the caller must check that the record at an offset is the wanted one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Index {
     offsets: HashMap<u64, u64>,
@@ -32,14 +32,14 @@ impl Index {
         self.offsets.len()
     }
 
-    /// All offsets in order, each with the hash of its path.
+    /// Returns all offsets in order, each with the hash of its path.
     pub(crate) fn by_offset(&self) -> Vec<(u64, u64)> {
         let mut offsets: Vec<_> = self.offsets.iter().map(|(hash, offset)| (*offset, *hash)).collect();
         offsets.sort_unstable();
         offsets
     }
 
-    /// Replaces the offset of a path with this hash.
+    /// Replaces the offset of the path with this hash.
     pub(crate) fn replace(&mut self, hash: u64, offset: u64) {
         self.offsets.insert(hash, offset);
     }

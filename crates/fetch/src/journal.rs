@@ -80,14 +80,14 @@ pub struct Partial {
     pub blocks: Vec<(u64, u64, u32)>,
 }
 
-/// What a journal says. There may be very many complete files: of them it is known where their records are.
+/// The content of a journal. There may be very many complete files, so only the places of their records are kept.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
     /// The source.
     pub source: String,
-    /// Where the records of complete files begin.
+    /// The offsets of the records of complete files.
     pub(crate) done: Index,
-    /// Bytes that were taken in, which is where the next record begins.
+    /// The number of bytes that were read, which is the offset of the next record.
     pub(crate) length: u64,
     /// Unfinished files by path.
     pub partial: BTreeMap<String, Partial>,
@@ -122,9 +122,9 @@ pub(crate) enum Record<'a> {
         /// CRC-32 of the bytes.
         sum: u32,
     },
-    /// Ends a file.
+    /// The end of a file.
     Done(&'a Done),
-    /// A file was removed.
+    /// The removal of a file.
     Gone(&'a str),
     /// The end of the source.
     Complete {
@@ -187,7 +187,7 @@ impl<'a> Line<'a> {
 // === impl Done ===
 
 impl Done {
-    /// Reads the record of a complete file; none where the line is anything else.
+    /// Reads the record of a complete file. Returns `None` if the line is anything else.
     pub fn read(line: &[u8]) -> Option<Self> {
         let text = checked(line)?.strip_prefix("done ")?;
         Some(serde_json::from_str::<Line<'_>>(text).ok()?.into_done())
@@ -205,12 +205,12 @@ fn sum(bytes: &[u8]) -> u32 {
 // === impl Journal ===
 
 impl Journal {
-    /// A journal of a source of which nothing was brought yet.
+    /// Creates the journal of a source without any files.
     pub(crate) fn new(source: &str) -> Self {
         Self { source: source.to_owned(), ..Self::default() }
     }
 
-    /// Reads all records, up to the first that is torn. None where it is no journal of this format.
+    /// Reads all records, up to the first damaged one. Returns `None` if the text is not a journal of this format.
     pub fn parse(mut text: impl BufRead) -> io::Result<Option<Self>> {
         let mut journal: Option<Self> = None;
         let mut line = Vec::new();
@@ -230,24 +230,24 @@ impl Journal {
         }
     }
 
-    /// A journal that begins with this line.
+    /// Starts a journal with its first line.
     fn begin(line: &[u8]) -> Option<Self> {
         let source = checked(line)?.strip_prefix(HEADER)?.strip_prefix(' ')?;
         let source = serde_json::from_str(source).ok()?;
         Some(Self { source, length: line.len() as u64, ..Self::default() })
     }
 
-    /// Number of complete files.
+    /// The number of complete files.
     pub fn files(&self) -> usize {
         self.done.len()
     }
 
-    /// Where the records of complete files begin, the first one first.
+    /// Returns the offsets of the records of complete files, in order.
     pub fn offsets(&self) -> Vec<u64> {
         self.done.by_offset().into_iter().map(|(offset, _)| offset).collect()
     }
 
-    /// Takes in the next line; none where it is torn, after which nothing can be believed.
+    /// Reads the next line. Returns `None` if the line is damaged; the lines after it cannot be trusted.
     pub(crate) fn read(&mut self, line: &[u8]) -> Option<()> {
         let (kind, rest) = checked(line)?.split_once(' ')?;
         match kind {
@@ -318,7 +318,7 @@ mod tests {
         Journal::parse(text).unwrap()
     }
 
-    /// The complete files of a text.
+    /// Returns the complete files of a journal's text.
     fn complete(text: &[u8]) -> Vec<Done> {
         let offsets = parse(text).unwrap().offsets();
         let line = |offset: u64| {

@@ -22,10 +22,10 @@ use crate::{
     target::Target,
 };
 
-/// Bytes that most records are shorter than.
+/// The length that most records do not exceed, in bytes.
 const USUAL_LINE: usize = 1 << 10;
 
-/// The journal of one source in one folder, and the file that it is in.
+/// The journal of one source in one folder, with its file.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// The prefix of the names of all private files of this source.
@@ -36,7 +36,7 @@ pub(crate) struct Ledger {
     next: AtomicU64,
 }
 
-/// What a journal says so far, and its file.
+/// The content of the journal so far, and its file.
 #[derive(Debug)]
 struct Open {
     journal: Journal,
@@ -69,10 +69,10 @@ impl Ledger {
     pub(crate) fn append(&self, record: &Record<'_>) -> io::Result<()> {
         let line = record.line();
         let mut open = self.open.lock();
-        // Where a line could be written only in part, the next one takes its place.
+        // A line that was written only in part is overwritten by the next one.
         open.file.write_all_at(line.as_bytes(), open.journal.length)?;
         if let Record::Block { .. } = record {
-            // Those who write the file know which bytes are there.
+            // The writer of the file keeps its own list of written bytes, so the block is not added to the journal's content.
             open.journal.length += line.len() as u64;
         } else {
             open.journal.read(line.as_bytes());
@@ -80,7 +80,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// A complete file; none where its record cannot be read.
+    /// Returns a complete file. Returns `None` if its record cannot be read.
     pub(crate) fn done(&self, path: &str) -> Option<Done> {
         let (file, offset) = {
             let open = self.open.lock();
@@ -89,7 +89,7 @@ impl Ledger {
         Done::read(&line_at(&file, offset).ok()?).filter(|done| *done.path == *path)
     }
 
-    /// Shows each complete file, in the order in which they were completed.
+    /// Calls `show` for each complete file, in the order of completion.
     pub(crate) fn each_done(
         &self,
         mut show: impl FnMut(Done) -> Result<(), FetchError>,
@@ -143,7 +143,7 @@ impl Ledger {
 // === impl Open ===
 
 impl Open {
-    /// Replaces the file by one that has only what still counts.
+    /// Replaces the file by one that contains only the records that are still needed.
     fn renew(&mut self, target: &Target, name: &str) -> io::Result<()> {
         let mut moved = (Vec::new(), 0);
         target.replace_private(name, |file| {
@@ -160,8 +160,8 @@ impl Open {
     }
 }
 
-/// Writes what a journal says record by record, those of complete files as they are in the old file. Returns where those are now, each
-/// with the hash of its path, and the length.
+/// Writes the content of a journal, record by record. The records of complete files are copied from the old file. Returns their
+/// new offsets, each with the hash of its path, and the length of the new file.
 fn write(journal: &Journal, old: &File, new: &File) -> io::Result<(Vec<(u64, u64)>, u64)> {
     let mut new = BufWriter::with_capacity(64 << 10, new);
     let mut length = 0;
@@ -191,7 +191,7 @@ fn write(journal: &Journal, old: &File, new: &File) -> io::Result<(Vec<(u64, u64
     Ok((offsets, length))
 }
 
-/// The line that begins at an offset.
+/// Returns the line at an offset.
 fn line_at(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     let mut line = Vec::with_capacity(USUAL_LINE);
     for longest in [USUAL_LINE, LONGEST_LINE + 1] {

@@ -95,12 +95,14 @@ pub struct Args {
     pub mode: Option<String>,
 }
 
-/// Threads for the disk and for digests. Each takes some memory, and where threads are slow to wake up more and more are started. Each of
-/// the files that come at the same time, 64 at most, has one that waits for its bytes; others must be left that write them.
+/// The most threads for the disk and for digests. Each thread needs some memory, and the runtime would start more and more
+/// threads if they were slow to start working. At most 64 files arrive at the same time, and each has one thread that waits for
+/// its bytes. The remaining threads write the bytes.
 const MOST_THREADS: usize = 96;
 
-/// What downloads run on: one thread for everything that waits for the network, others for the disk and for digests. What is received
-/// is freed where it was allocated; on several threads the allocator keeps a hundred megabytes of it.
+/// Creates the runtime of downloads: one thread for all network I/O, and further threads for the disk and for digests. With one
+/// network thread, received data is freed on the thread that allocated it. With several threads, the allocator would keep a
+/// hundred megabytes of freed memory.
 ///
 /// # Errors
 ///

@@ -40,14 +40,14 @@ pub fn check(path: &str) -> Result<(), FetchError> {
     Ok(())
 }
 
-/// Refuses files of one source that cannot be beside each other: two of one name, or one where another needs a folder. Each has a path
-/// below the target, and a name that the source gives it.
+/// Refuses files of one source that cannot exist together: two files with the same path, or a file whose path another file
+/// needs as a folder. `names` returns a file's path below the target and its name at the source.
 pub(crate) fn check_all<T>(files: &[T], names: impl Fn(&T) -> (&str, &str)) -> Result<(), FetchError> {
     let path = |index: &usize| names(&files[*index]).0;
     for file in files {
         check(names(file).0)?;
     }
-    // Numbers, since there may be very many files.
+    // Indexes are sorted instead of files, because there may be very many files.
     let mut sorted: Vec<usize> = (0..files.len()).collect();
     sorted.sort_unstable_by(|one, other| path(one).cmp(path(other)));
     for pair in sorted.windows(2) {
@@ -56,7 +56,7 @@ pub(crate) fn check_all<T>(files: &[T], names: impl Fn(&T) -> (&str, &str)) -> R
             let why = if one == other {
                 "two files of the source have it".to_owned()
             } else {
-                // In the order in which the source lists them.
+                // The names are given in the source's order.
                 let [first, second] = if pair[0] < pair[1] { [one, other] } else { [other, one] };
                 let (first, second) = (shown(first), shown(second));
                 format!("`{first}` and `{second}` of the source both have it; rename one of them there")

@@ -25,10 +25,10 @@ use crate::{
     target::Target,
 };
 
-/// Files that are asked for, or hashed, at the same time before anything is fetched.
+/// The most files that are described or hashed at the same time before the download.
 const AT_ONCE: usize = 8;
 
-/// One source on its way into one folder.
+/// The transfer of one source into one folder.
 pub(crate) struct Transfer {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) target: Arc<Target>,
@@ -42,10 +42,10 @@ pub(crate) struct Transfer {
     pub(crate) uri: String,
 }
 
-/// The files that are wanted. There may be very many, so they stay in the list that the source made.
+/// The wanted files. There may be very many, so they stay in the list that the source has created.
 struct Wanted {
     files: Vec<Remote>,
-    /// Of each, whether it is there.
+    /// Whether each file is already there.
     here: Vec<bool>,
 }
 
@@ -101,7 +101,7 @@ impl Transfer {
         let mut wanted = self.clone().compare(files, revision.clone()).await?;
         self.clone().describe(&mut wanted, revision.as_ref()).await?;
         if wanted.missing().any(|file| file.placement != Placement::File) {
-            // Later layers of an image change what earlier ones brought.
+            // Later layers of an image change files of earlier layers, so all layers are unpacked again.
             for (file, here) in wanted.files.iter().zip(&mut wanted.here) {
                 *here &= file.placement == Placement::File;
             }
@@ -113,7 +113,7 @@ impl Transfer {
         let connections = Arc::new(Semaphore::new(parallel.connections));
         let patience =
             Patience { attempts: parallel.attempts.unwrap_or(self.patience.attempts), ..self.patience };
-        // There may be very many, so they are copied one by one.
+        // There may be very many files, so only those in progress are cloned.
         let missing: Vec<usize> = (0..wanted.files.len()).filter(|index| !wanted.here[*index]).collect();
         let fetched: Vec<(Remote, String)> = stream::iter(missing)
             .map(|index| {
@@ -138,7 +138,7 @@ impl Transfer {
         .await
     }
 
-    /// Finds out what is in the folder already.
+    /// Finds the files that are already in the folder.
     async fn compare(
         self: Arc<Self>,
         files: Vec<Remote>,
@@ -156,7 +156,7 @@ impl Transfer {
         .await
     }
 
-    /// Whether a file is as it was when it was brought, and the source still has that content.
+    /// Whether a file is unchanged since its download, and the source still has the same content.
     fn is_here(&self, file: &Remote, revision: Option<&str>) -> bool {
         self.ledger
             .done(&file.path)
@@ -171,14 +171,14 @@ impl Transfer {
             && stat.is_some_and(|stat| (stat.size, stat.modified) == (done.size, done.modified))
     }
 
-    /// The archives of which all members are as they were when they were brought.
+    /// Returns the archives whose members are all unchanged since their download.
     fn archives_here(
         &self,
         files: &[Remote],
         revision: Option<&str>,
     ) -> Result<BTreeSet<Arc<str>>, FetchError> {
         let archives = files.iter().filter(|file| file.placement != Placement::File);
-        // Whether members are known of each, and whether all of them are there.
+        // For each archive: whether any of its members is known, and whether all known members are unchanged.
         let mut archives: BTreeMap<&str, (&Remote, bool, bool)> =
             archives.map(|file| (&*file.locator, (file, false, true))).collect();
         let is_complete = self.ledger.complete().is_some_and(|(_, filter)| filter == self.filter.key());
@@ -194,7 +194,7 @@ impl Transfer {
             Ok(())
         })?;
         let is_here = |(file, known, here): (&Remote, bool, bool)| {
-            // An image's layer of which nothing is wanted leaves no trace.
+            // A layer without wanted files leaves no files behind.
             let is_layer = matches!(&file.placement, Placement::Archive(members) if members.whiteouts);
             ((known || is_layer) && here).then(|| file.locator.clone())
         };
@@ -219,7 +219,8 @@ impl Transfer {
         let is_missing =
             |index: &usize| !wanted.here[*index] && wanted.files[*index].placement == Placement::File;
         let missing: Vec<usize> = (0..wanted.files.len()).filter(is_missing).collect();
-        // A task for each of very many small files would start hundreds of threads, and one task would hash large files one by one.
+        // One task per file would start hundreds of threads for many small files. A single task would hash large files one
+        // after the other.
         let pieces = missing.chunks(missing.len().div_ceil(AT_ONCE).clamp(1, 1000));
         let pieces: Vec<Vec<usize>> = pieces.map(<[usize]>::to_vec).collect();
         let files = &wanted.files;
@@ -288,7 +289,8 @@ impl Transfer {
         self.counters.bytes_done.fetch_add(bytes - missing_bytes, Relaxed);
     }
 
-    /// Refuses to start what cannot end. An archive needs its own size and at least as much for what is in it.
+    /// Fails if the volume has too little space. An archive needs its own size and at least the same size again for its
+    /// content.
     fn check_space(&self, wanted: &Wanted) -> Result<(), FetchError> {
         let mut needed = 0_u64;
         for file in wanted.missing() {

@@ -23,9 +23,9 @@ pub(crate) struct Context<'a> {
     pub(crate) state: &'a State,
     /// The matches of each prefix producer, for all candidates.
     pub(crate) prefixes: &'a [Matches],
-    /// One per producer of encoder caches: which of the request's media each candidate has encoded.
+    /// For each producer of encoder caches: the request's media that each candidate has encoded.
     pub(crate) encoded: &'a [Encoded],
-    /// What is predicted about each candidate; nothing where no predictor answered.
+    /// The outlook of each candidate. `None` if the predictor did not answer about the candidate.
     pub(crate) outlooks: &'a [Option<Outlook>],
     /// The endpoint that an earlier profile picked, for plugins that prefer endpoints near it.
     pub(crate) peer: Cell<Option<Candidate>>,

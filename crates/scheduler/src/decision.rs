@@ -113,7 +113,7 @@ pub struct Decision {
     pub remove_headers: Vec<&'static str>,
     /// Response headers to set.
     pub response_headers: Vec<(String, String)>,
-    /// What producers of encoder caches found, where the request has media.
+    /// The lookups of the producers of encoder caches, if the request has media.
     pub encoder_lookups: Vec<EncoderLookup>,
     pub(crate) remember: Vec<Remember>,
     pub(crate) sent: Sent,

@@ -1,4 +1,4 @@
-//! Images, audio and videos of requests, and which endpoints have probably encoded them already.
+//! The images, audio and videos of requests, and the endpoints that have probably encoded them already.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use crate::{
     prefix::cache::Cache,
 };
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Modality {
-    /// A picture.
+    /// An image.
     Image,
-    /// Sound.
+    /// Audio.
     Audio,
-    /// Moving pictures.
+    /// A video.
     Video,
-    /// What a tokenizer calls by another name.
+    /// Any other name of a tokenizer.
     Other,
 }
 
 impl Modality {
-    /// By the name that vLLM and the reference use.
+    /// Returns the modality with this name in vLLM and in the reference.
     pub fn of(name: &str) -> Self {
         match name {
             "image" => Self::Image,
@@ -33,7 +33,7 @@ impl Modality {
         }
     }
 
-    /// That name.
+    /// Returns the name in vLLM and in the reference.
     pub fn name(self) -> &'static str {
         match self {
             Self::Image => "image",
@@ -44,22 +44,22 @@ impl Modality {
     }
 }
 
-/// An item of a request, by a hash of what it is.
+/// An item of a request, identified by a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Media {
-    /// What it is.
+    /// The kind of the item.
     pub modality: Modality,
     pub(crate) hash: u64,
 }
 
 impl Media {
-    /// The item with this content: its address, its data, or the hash that a tokenizer gave it.
+    /// Creates the item with this content, which is its URL, its data, or a tokenizer's hash.
     pub fn new(modality: Modality, content: &[u8]) -> Self {
         Self { modality, hash: xxh64(content, 0) }
     }
 }
 
-/// What each endpoint has probably encoded: what it was sent last, as many items as fit its encoder's cache.
+/// The items that each endpoint has probably encoded: the last ones that it was sent, up to the size of its encoder's cache.
 #[derive(Debug, Clone)]
 pub(crate) struct EncoderCaches {
     capacity: usize,
@@ -71,7 +71,7 @@ impl EncoderCaches {
         Self { capacity, by_slot: Vec::new() }
     }
 
-    /// How many items an endpoint has.
+    /// The number of items that an endpoint holds.
     pub(crate) fn held(&self, slot: Slot) -> usize {
         self.by_slot.get(slot.0 as usize).map_or(0, Cache::len)
     }
@@ -90,7 +90,7 @@ impl EncoderCaches {
         Encoded { width, has }
     }
 
-    /// An endpoint is sent these items.
+    /// Records that an endpoint was sent these items.
     pub(crate) fn learn(&mut self, slot: Slot, media: &[Media]) {
         let index = slot.0 as usize;
         if self.by_slot.len() <= index {
@@ -112,17 +112,17 @@ impl EncoderCaches {
     }
 }
 
-/// Which of a request's items each candidate has.
+/// The request's items that each candidate holds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Encoded {
-    /// How many items there are.
+    /// The number of items.
     width: usize,
-    /// A row of items for each candidate.
+    /// One row per candidate, with one entry per item.
     has: Vec<bool>,
 }
 
 impl Encoded {
-    /// The share of the items that a candidate has; 0 where there are none.
+    /// Returns the share of the items that a candidate holds. 0 if there are no items.
     pub(crate) fn ratio(&self, candidate: usize) -> f64 {
         if self.width == 0 {
             return 0.0;
@@ -137,7 +137,7 @@ impl Encoded {
     }
 }
 
-/// What a producer of encoder caches found for a request that has media.
+/// The lookup of a producer of encoder caches for a request with media.
 #[derive(Debug, Clone)]
 pub struct EncoderLookup {
     /// The producer's name.
@@ -146,16 +146,16 @@ pub struct EncoderLookup {
 }
 
 impl EncoderLookup {
-    /// For each of so many candidates: whether it has each of the items.
+    /// Returns, for each candidate, whether it holds each of the items.
     pub fn candidates(&self) -> impl Iterator<Item = &[bool]> {
         self.encoded.has.chunks(self.encoded.width.max(1))
     }
 }
 
-/// What a decision about a request with media leaves behind.
+/// The data to record when a decision about a request with media is committed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sent {
     pub(crate) media: Vec<Media>,
-    /// The endpoints that it may go to.
+    /// The endpoints that may receive the request.
     pub(crate) slots: Vec<Slot>,
 }

@@ -62,7 +62,7 @@ pub struct Request<'a> {
     pub predictions: &'a [(Slot, Prediction)],
     /// The endpoint that was chosen together with other requests with the same prompt.
     pub together: Option<Slot>,
-    /// Its images, audio and videos, each once; nothing where no plugin looks at them.
+    /// The request's images, audio and videos, without duplicates. Empty if no plugin uses them.
     pub media: &'a [Media],
     /// Its headers.
     pub headers: &'a dyn HeaderLookup,

@@ -98,8 +98,9 @@ impl IdleOrder {
     }
 }
 
-/// Where sessions went. Clients choose their names, so there are two generations of them: when the younger is full, it becomes the
-/// older, and what was older is forgotten. A session in use moves to the younger.
+/// The endpoints of sessions. Clients choose the names of sessions, so the number is limited by two generations. When the
+/// younger generation is full, it becomes the older one, and the former older one is dropped. A session that is used moves to
+/// the younger generation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sessions {
     younger: AHashMap<String, Session>,
@@ -107,9 +108,9 @@ pub(crate) struct Sessions {
     swept: u64,
 }
 
-/// Sessions of a generation.
+/// The most sessions of a generation.
 const MAX_SESSIONS: usize = 50_000;
-/// A longer name is none.
+/// The longest name of a session. A longer name counts as none.
 const MAX_NAME: usize = 1024;
 
 #[derive(Debug, Clone, Copy)]
@@ -127,7 +128,7 @@ impl Sessions {
         known.filter(|session| session.expires > now).map(|session| session.slot)
     }
 
-    /// How many there are.
+    /// The number of sessions.
     pub(crate) fn live(&self, now: u64) -> usize {
         let older = self.older.iter().filter(|(id, _)| !self.younger.contains_key(*id));
         let all = self.younger.iter().chain(older);

@@ -53,14 +53,14 @@ impl Allowlist {
 
 #[cfg(test)]
 impl Allowlist {
-    /// A list of these endpoints, each a host with one port.
+    /// Creates a list of these endpoints. Each is a host with one port.
     pub(crate) fn of(endpoints: &[(&str, u16)]) -> Self {
         let listed = endpoints.iter().map(|(host, port)| ((*host).to_owned(), Ports::from([*port])));
         Self(Arc::new(RwLock::new(listed.collect())))
     }
 }
 
-/// The two groups that have had InferencePools, newest first.
+/// The API groups that have had InferencePools, newest first, each with its version.
 const GROUPS: [(&str, &str); 2] =
     [("inference.networking.k8s.io", "v1"), ("inference.networking.x-k8s.io", "v1alpha2")];
 

@@ -20,13 +20,13 @@ pub(crate) type ProxyBody = UnsyncBoxBody<Bytes, BodyError>;
 /// Why a body could not be read completely.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError<E> {
-    /// More than is held.
+    /// The body is longer than the limit.
     #[error("it is longer than {0} bytes")]
     TooLong(usize),
-    /// Who counts what is held said no.
+    /// The counter of held bytes has refused more bytes.
     #[error("there is no room for it")]
     Full,
-    /// The sender stopped, or went away.
+    /// The sender stopped or closed the connection.
     #[error("it ended early")]
     Cut(#[source] E),
 }
@@ -101,7 +101,7 @@ where
     read_counted(body, limit, |_| Some(())).await
 }
 
-/// The same; `count` is told how many bytes more are held, and may say no.
+/// Like [`read`]. `count` is called with the number of additional bytes to hold, and may refuse them.
 pub(crate) async fn read_counted<B>(
     body: B,
     limit: usize,

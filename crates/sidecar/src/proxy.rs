@@ -23,10 +23,11 @@ use crate::{
     upstream::Upstream,
 };
 
-/// How many bytes of request bodies are held at once: eight of the longest, unless those are made longer.
+/// The most bytes of request bodies that are held at once: eight bodies of the default limit. A configured limit for one body
+/// that is larger replaces it.
 const BODIES: usize = 512 << 20;
 
-/// The sidecar's part in a request, on all of its ports.
+/// The request handler of all ports.
 pub(crate) struct Proxy {
     settings: Settings,
     connector: Connector,
@@ -286,7 +287,7 @@ mod tests {
     use super::*;
     use crate::args::Args;
 
-    /// Where a prompt goes by these lines of the header, or the status of the refusal.
+    /// Returns the prefiller that these lines of the header select, or the status of the refusal.
     fn chosen(lines: &[&str]) -> Result<Option<String>, u16> {
         longboat_tls::install_default_provider();
         let command = Args::augment_args(clap::Command::new("sidecar").no_binary_name(true));

@@ -1,4 +1,4 @@
-//! A client's body: it has to come whole and in time, and what all clients send takes a bounded amount of memory.
+//! Reads a client's body. It must be complete and arrive in time, and the bodies of all clients together have a memory limit.
 
 use std::{
     pin::Pin,
@@ -19,39 +19,40 @@ use crate::{
     flow::chain,
 };
 
-/// How long the sidecar waits for parts of one body, all together: what a client has for a request's head, too.
+/// How long the sidecar waits in total for the parts of one body. A client has the same time for a request's head.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What a client gets more for each byte: slow lines are served (64 KiB a second), and a byte a second is not.
+/// The additional time for each byte. Slow lines (64 KiB per second) are served, but a client that sends one byte per second is
+/// not.
 const PACE: Duration = Duration::from_nanos(1_000_000_000 / (64 << 10));
 
 /// Why a client's body cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// The client sent something else than it announced, or left.
+    /// The client sent something other than it had announced, or left.
     #[error("it ended early")]
     Cut(#[source] BodyError),
-    /// It did not come in time.
+    /// The body did not arrive in time.
     #[error("it came too slowly")]
     Late,
-    /// It is over the limit for one body.
+    /// The body is longer than the limit for one body.
     #[error("it is longer than {0} bytes, which --max-request-body-mib allows")]
     TooLong(usize),
-    /// All bodies together are over the limit.
+    /// All bodies together exceed their limit.
     #[error("the bodies of all requests in flight take more memory than they may, try again in a moment")]
     Full,
 }
 
-/// A body that is an error when it takes too long. Only the time counts in which its reader waits for the client.
+/// A body that fails when it takes too long. Only the time in which its reader waits for the client counts.
 #[derive(Debug)]
 pub(crate) struct Upload<B> {
     body: B,
     left: Duration,
-    /// Runs while the client is waited for.
+    /// Runs while the reader waits for the client.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// Reads a client's body, which counts against the budget until its last part is dropped.
+/// Reads a client's body. Its memory counts against the budget until its last part is dropped.
 pub(crate) async fn held<B>(body: Upload<B>, limit: usize, budget: &Arc<Budget>) -> Result<Bytes, Fault>
 where
     B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
@@ -68,7 +69,7 @@ where
 // === impl Fault ===
 
 impl Fault {
-    /// The client's fault among the causes of an error, if that is what it comes from.
+    /// Returns the client's fault if it is among the causes of an error.
     pub(crate) fn behind<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
     }
@@ -141,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Pieces of so many bytes, one a second.
+    /// Pieces of `size` bytes, one per second.
     fn slow(size: usize, pieces: usize) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
         let pieces = stream::iter(0..pieces).then(move |_| async move {
             tokio::time::sleep(Duration::from_secs(1)).await;

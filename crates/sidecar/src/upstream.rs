@@ -39,18 +39,18 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// the sidecar closes it earlier.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Why an engine gave no answer.
+/// Why an engine has not answered.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
-    /// It cannot be reached, or broke off.
+    /// The engine cannot be reached, or it broke the connection off.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// It left HTTP.
+    /// The engine switched to another protocol.
     #[error("it answers with 101, and nobody asked for another protocol")]
     Switched,
 }
 
-/// Pooled connections of one stage.
+/// A connection pool for one stage.
 #[derive(Clone)]
 pub(crate) struct Upstream {
     client: Client<Timed<HttpsConnector<HttpConnector<Resolver>>>, ProxyBody>,
@@ -122,7 +122,7 @@ impl Upstream {
         *request.uri_mut() = uri.build().unwrap_or_default();
         *request.version_mut() = Version::HTTP_11;
         let response = self.client.request(request).await?;
-        // Nobody asked for that: `Upgrade` is not passed on.
+        // The request cannot have asked for this, because `Upgrade` is not passed on.
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(SendError::Switched);
         }

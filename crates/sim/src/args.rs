@@ -1,5 +1,5 @@
-//! The command line: vLLM's `serve` and the reference simulator's flags, in one. Flags that change what the simulator does
-//! are known by name; every other flag is accepted and reported as ignored.
+//! The command line: the flags of vLLM's `serve` and of the reference simulator together. Flags that change the simulator's
+//! behaviour are known by name. Every other flag is accepted and reported as ignored.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     media::MediaArgs,
 };
 
-/// The vLLM release whose behaviour is simulated; presets choose flags by what `vllm --version` prints.
+/// The simulated vLLM release. Presets choose flags by the output of `vllm --version`.
 pub const VERSION: &str = "0.22.0";
 
-/// How answers come about.
+/// How answers are generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Filler sentences.
@@ -25,22 +25,22 @@ pub(crate) enum Mode {
     Echo,
 }
 
-/// How long things take.
+/// The simulated times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Latency {
     /// Fixed part of the time to the first token.
     pub(crate) first_token: Duration,
-    /// Additional time for each prompt token that the prefix cache does not hold.
+    /// Additional time for each prompt token that is not in the prefix cache.
     pub(crate) prefill_per_token: Duration,
     /// Time between two tokens of one answer.
     pub(crate) between_tokens: Duration,
-    /// Fixed part of the time that a cache takes to come from another engine.
+    /// Fixed part of the time for the transfer of a KV cache from another engine.
     pub(crate) transfer: Duration,
-    /// Additional time for each prompt token of it.
+    /// Additional time of the transfer for each prompt token.
     pub(crate) transfer_per_token: Duration,
 }
 
-/// Everything that a start of the simulator depends on.
+/// All settings of the simulator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Args {
     pub(crate) host: IpAddr,
@@ -59,15 +59,15 @@ pub struct Args {
     pub(crate) time_factor_under_load: f64,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
-    /// What the cache does is published, where this says so.
+    /// Where the events of the prefix cache are published. `None` if they are not published.
     pub(crate) kv_events: Option<kv_events::Settings>,
-    /// The part of a request that is this engine's where it meets another.
+    /// This engine's part of requests that two engines divide by a meeting place (SGLang).
     pub(crate) disaggregation: Option<handover::Mode>,
-    /// Where engines share what they have computed.
+    /// The folder in which engines share computed blocks.
     pub(crate) storage: Option<Storage>,
-    /// What has to be cached of a prompt where the request does not say.
+    /// The part of a prompt that must be cached, if the request does not set one.
     pub(crate) cache_hit_threshold: Option<f64>,
-    /// What it takes besides text.
+    /// The settings for images, sounds and videos.
     pub(crate) media: MediaArgs,
     pub(crate) faults: Faults,
     pub(crate) ignored: Vec<String>,
@@ -76,8 +76,8 @@ pub struct Args {
 // === impl Args ===
 
 impl Args {
-    /// Parses the arguments of `vllm serve` (without those two words). Latencies default to those of a small model on
-    /// one accelerator, so that a first try looks like the real thing.
+    /// Parses the arguments after `vllm serve`. The default latencies are those of a small model on one accelerator, so that a
+    /// first try looks realistic.
     pub fn vllm<S: AsRef<str>>(arguments: &[S]) -> Result<Self, ArgsError> {
         let mut defaults = Self::defaults();
         defaults.max_model_len = 32_768;
@@ -98,12 +98,12 @@ impl Args {
         Self::defaults().parse(arguments)
     }
 
-    /// The port that will be listened on; 0 lets the system choose.
+    /// The port to listen on. With 0, the system chooses the port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where others reach the server.
+    /// The address of the server.
     pub(crate) fn address(&self) -> (IpAddr, u16) {
         (self.host, self.port)
     }
@@ -184,7 +184,7 @@ impl Args {
                 "failure-injection-rate" => self.faults.refused = flag.value()?,
                 "failure-types" => self.faults.kinds = kinds(flag)?,
                 "time-factor-under-load" => self.time_factor_under_load = factor(flag)?,
-                // vLLM takes whole seconds here.
+                // vLLM accepts only whole seconds here.
                 "shutdown-timeout" => self.shutdown_timeout = Duration::from_secs(flag.value()?),
                 "kv-events-config" => self.kv_events = Some(flag.value()?),
                 "ssl-certfile" => certificate.0 = Some(PathBuf::from(flag.text()?)),

@@ -1,9 +1,9 @@
-//! Durations as the reference's simulator takes them.
+//! Durations in the form of the reference's simulator.
 
 use std::time::Duration;
 
-/// Parses Go's duration strings (`200ms`, `1.5s`, `1m30s`, `50us`); a bare number is milliseconds, as older releases
-/// of the reference had it.
+/// Parses Go's duration strings (`200ms`, `1.5s`, `1m30s`, `50us`). A bare number counts milliseconds, as in older releases of
+/// the reference.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no duration; expected for instance `200ms`, `1.5s` or `50us`");
     if let Ok(milliseconds) = text.parse::<f64>() {

@@ -1,29 +1,29 @@
-//! Faults on demand: requests that are refused, and caches that do not arrive.
+//! Injected faults: refused requests and lost KV caches.
 
 use std::str::FromStr;
 
 use longboat_serving::Refusal;
 use rand::Rng as _;
 
-/// How often what goes wrong, in percent of the requests.
+/// The faults, with the percentage of requests that they affect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
     /// Requests that are refused.
     pub(crate) refused: Percent,
-    /// With what; with anything where this is empty.
+    /// The kinds of refusals. Empty means all kinds.
     pub(crate) kinds: Vec<Kind>,
-    /// Requests for which nothing arrives of the caches of other engines, or of a shared storage. The prompt is computed again,
-    /// and the answer does not say so.
+    /// Requests whose KV cache from other engines or from a shared storage is lost. The prompt is computed again, and the
+    /// answer does not show it.
     pub(crate) lost: Percent,
-    /// Embeddings of other engines that do not arrive. The items are encoded again.
+    /// Embeddings from other engines that are lost. The items are encoded again.
     pub(crate) lost_embeddings: Percent,
 }
 
-/// 0 to 100.
+/// A percentage, 0 to 100.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Percent(u8);
 
-/// What a request is refused with.
+/// A kind of refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     RateLimit,
@@ -46,7 +46,7 @@ const KINDS: [(&str, Kind); 6] = [
 // === impl Faults ===
 
 impl Faults {
-    /// The refusal of this request, if it is to be refused.
+    /// Returns a refusal if this request is chosen to be refused.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         if !self.refused.strikes() {
             return None;
@@ -63,7 +63,7 @@ impl Faults {
 // === impl Percent ===
 
 impl Percent {
-    /// Whether it is this request's turn.
+    /// Chooses at random whether the fault happens.
     pub(crate) fn strikes(self) -> bool {
         rand::rng().random_range(0..100) < self.0
     }

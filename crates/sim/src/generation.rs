@@ -1,4 +1,4 @@
-//! One request's answers, token by token, at the engine's pace.
+//! The answers to one request, generated token by token at the engine's pace.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     made::{self, Answer},
 };
 
-/// How an answer ends for which too little of the prompt is cached.
+/// The finish reason of an answer if too little of the prompt is cached.
 const MISSED: &str = "cache_threshold";
 
 struct Choice {
@@ -21,19 +21,19 @@ struct Choice {
     is_finished: bool,
 }
 
-/// Answers in the making; dropping it abandons them.
+/// The answers that are being generated. Dropping this cancels them.
 pub(crate) struct Generation {
     running: Vec<Running>,
     choices: Vec<Choice>,
     ready: VecDeque<Event>,
     started: bool,
-    /// Whether another engine has computed the prompt, and its cache has come.
+    /// Whether another engine has computed the prompt and its KV cache was received.
     is_prefilled: bool,
     encoded: Encoded,
     cached_tokens: usize,
 }
 
-/// Makes the answers up, and waits until the engine takes the prompts.
+/// Generates the answers, and waits until the engine admits the prompts.
 pub(crate) async fn start(
     engine: &Arc<Engine>,
     job: &Job,
@@ -70,7 +70,7 @@ pub(crate) async fn start(
         running
             .push(admitted.map_err(|_| Refusal::overloaded("The waiting queue is full; try again later."))?);
     }
-    // Who has the cache of a prompt needs no embeddings.
+    // If the prompt's KV cache was received, no embeddings are needed.
     let encoded = match &engine.encoder {
         Some(encoder) if !is_prefilled => encoder.embed(args, job).await,
         _ => Encoded::default(),
@@ -89,7 +89,7 @@ pub(crate) async fn start(
 // === impl Generation ===
 
 impl Generation {
-    /// Every answer ends at once: too little of the prompt is cached.
+    /// A generation in which every answer ends at once, because too little of the prompt is cached.
     fn refused(job: &Job) -> Self {
         let answers = job.prompts.len() * job.copies;
         let ready = (0..answers).map(|choice| Event::Finished { choice, reason: MISSED, stop: None });
@@ -104,17 +104,17 @@ impl Generation {
         }
     }
 
-    /// Prompt tokens that the prefix cache held.
+    /// The prompt tokens that were found in the prefix cache.
     pub(crate) fn cached_tokens(&self) -> usize {
         self.cached_tokens
     }
 
-    /// Which engine had the embeddings of items, if another one had any.
+    /// The engine that had the embeddings of items, if there was one.
     pub(crate) fn embeddings_source(&self) -> Option<&str> {
         self.encoded.source.as_deref()
     }
 
-    /// The events, each when its time has come.
+    /// Returns the events, each at its time.
     pub(crate) fn into_stream(self) -> impl Stream<Item = Event> + Send {
         stream::unfold(self, |mut generation| async {
             if generation.ready.is_empty() {
@@ -131,7 +131,7 @@ impl Generation {
             return;
         }
         let is_prefilled = self.is_prefilled;
-        // The prompts of one request are in the same batch: their times pass together.
+        // The prompts of a request are in the same batch, so their times run in parallel.
         let computed = self.encoded.computed;
         futures::future::join_all(self.running.iter().map(|running| async move {
             if first && !is_prefilled {
@@ -152,7 +152,7 @@ impl Generation {
             let copies = self.choices.len() / self.running.len().max(1);
             for (running, choices) in self.running.iter().zip(self.choices.chunks(copies.max(1))) {
                 let reason = choices.last().map_or("stop", |choice| choice.answer.reason);
-                // Metrics know no calls: an answer that ends with one has stopped.
+                // The metrics have no reason `tool_calls`. An answer that ends with a call counts as `stop`.
                 let reason = if reason == "tool_calls" { "stop" } else { reason };
                 running.finished(choices.iter().map(|choice| choice.generated).sum(), reason);
             }
@@ -162,7 +162,7 @@ impl Generation {
 }
 
 impl Choice {
-    /// Gives one token.
+    /// Generates one token.
     fn step(&mut self, index: usize, ready: &mut VecDeque<Event>) {
         if self.is_finished {
             return;

@@ -1,29 +1,30 @@
-//! Which part of a shared request is this engine's, and where the other part is.
+//! Determines this engine's part of a request that two engines divide, and the location of the other part.
 
 use longboat_serving::{ArgsError, Flag, Job, Part};
 
 use crate::{Args, engine::storage::Storage};
 
-/// SGLang's engines know their part from their command line.
+/// The part of an SGLang engine, which its command line sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Prefill,
     Decode,
 }
 
-/// What a request gets of the caches of other engines.
+/// The KV caches of other engines that a request can use.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Caches<'a> {
-    /// Whether the prompt's cache has come from the engine that the request names.
+    /// Whether the prompt's KV cache was received from the engine that the request names.
     pub(crate) has_come: bool,
-    /// Where blocks of the prompt are looked for; none where nothing is shared, or where what is there does not come.
+    /// The storage in which blocks of the prompt are looked up. `None` if there is no shared storage, or if its blocks are lost
+    /// by a fault.
     pub(crate) storage: Option<&'a Storage>,
 }
 
 // === impl Caches ===
 
 impl<'a> Caches<'a> {
-    /// Of this request: everything that is there, or nothing, as faults go.
+    /// Returns the caches for this request. An injected fault may remove all of them.
     pub(crate) fn of(job: &Job, args: &'a Args) -> Self {
         if args.faults.lost.strikes() {
             return Self::default();
@@ -33,7 +34,7 @@ impl<'a> Caches<'a> {
     }
 }
 
-/// Reads the mode; `null` is none.
+/// Reads the mode. `null` means none.
 pub(crate) fn mode(flag: &Flag) -> Result<Option<Mode>, ArgsError> {
     match flag.text()? {
         "prefill" => Ok(Some(Mode::Prefill)),
@@ -43,7 +44,7 @@ pub(crate) fn mode(flag: &Flag) -> Result<Option<Mode>, ArgsError> {
     }
 }
 
-/// Gives two engines that meet their parts: nothing in the request says which is whose.
+/// Sets the parts of two engines that use a meeting place. The request itself does not name the parts.
 pub(crate) fn divide(mode: Option<Mode>, job: &mut Job) {
     let Some((meeting, mode)) = job.handover.meeting.clone().zip(mode) else { return };
     match mode {
@@ -60,7 +61,7 @@ pub(crate) fn divide(mode: Option<Mode>, job: &mut Job) {
     }
 }
 
-/// The host from which the prompt's cache comes, or a part of it.
+/// Returns the host from which the prompt's KV cache, or a part of it, is received.
 pub(crate) fn source(job: &Job) -> Option<&str> {
     let handover = &job.handover;
     match job.part {

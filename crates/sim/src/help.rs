@@ -1,6 +1,6 @@
-//! What the simulator's command line knows, for people.
+//! The help text of the simulator's command line.
 
-/// The flags that change something; each other one is accepted and reported as ignored.
+/// The flags that have an effect. Every other flag is accepted and reported as ignored.
 pub const HELP: &str = "\
 --host ADDRESS                      address to listen on [127.0.0.1]
 --port PORT                         port to listen on; 0 for any free one [8000]
@@ -52,7 +52,7 @@ mod tests {
     fn every_flag_that_is_known_is_explained_and_no_other() {
         let explained: BTreeSet<&str> =
             HELP.lines().filter_map(|line| line.strip_prefix("--")?.split(' ').next()).collect();
-        // The arms of the parser: lines such as `"host" => …`, or `"a" | "b" => …`.
+        // The parser's match arms: lines such as `"host" => …` or `"a" | "b" => …`.
         let arms = include_str!("args.rs").lines().filter_map(|line| line.trim_start().split_once("\" => "));
         let names = arms.flat_map(|(names, _)| names.split(" | "));
         let known: BTreeSet<&str> = names

@@ -1,4 +1,4 @@
-//! Who answered: the headers by which the reference's simulator tells its replicas apart.
+//! The headers that identify the replica, as in the reference's simulator.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 
-/// Headers of every response.
+/// The headers of every response.
 #[derive(Clone)]
 pub(crate) struct Identity(Arc<[(HeaderName, HeaderValue)]>);
 

@@ -18,7 +18,7 @@ use crate::{Args, engine::Engine};
 
 const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-/// The other end: it subscribes, or asks.
+/// The other end of a connection: a subscriber, or a client that requests a replay.
 struct Peer {
     connection: Connection,
     stream: TcpStream,
@@ -46,7 +46,7 @@ impl Peer {
         }
     }
 
-    /// The next message: its number and its payload, the last two frames.
+    /// Returns the sequence number and the payload of the next message, which are its last two frames.
     async fn message(&mut self) -> ([u8; 8], Vec<u8>) {
         let Received::Message(mut frames) = self.next().await else { panic!("no message") };
         let payload = frames.pop().unwrap();
@@ -54,7 +54,7 @@ impl Peer {
     }
 }
 
-/// Publishes to whoever listens on the one port, and repeats on the other one.
+/// An engine that publishes to a subscriber listening on `port`, and serves replays on `replay`.
 fn engine(port: u16, replay: u16) -> Arc<Engine> {
     let config = json!({
         "enable_kv_cache_events": true, "publisher": "zmq", "endpoint": format!("tcp://127.0.0.1:{port}"),
@@ -69,7 +69,7 @@ async fn work(engine: &Arc<Engine>, tokens: &[u32]) {
     drop(engine.admit(tokens, 1, crate::handover::Caches::default()).await.unwrap());
 }
 
-/// An engine that publishes to a subscriber.
+/// An engine with a subscriber.
 struct Followed {
     engine: Arc<Engine>,
     subscriber: Peer,
@@ -84,7 +84,7 @@ impl Followed {
         let tasks = engine.events.as_ref().unwrap().serve(HOST, &CancellationToken::new()).await.unwrap();
         let mut subscriber = Peer::new(Socket::Sub, listener.accept().await.unwrap().0).await;
         subscriber.connection.subscribe(b"kv@");
-        // Until the subscription is there, messages pass it by: say something until one comes.
+        // Messages are lost until the subscription is active, so the engine publishes until one arrives.
         let mut token = 1_000_000;
         while tokio::time::timeout(Duration::from_millis(20), subscriber.next()).await.is_err() {
             work(&engine, &[token; 16]).await;
@@ -93,7 +93,7 @@ impl Followed {
         Self { engine, subscriber, follower: Follower::default(), _tasks: tasks }
     }
 
-    /// Applies what comes until the last thing that the engine said.
+    /// Applies messages up to the last one that the engine has published.
     async fn follow(&mut self, index: &mut Index, holder: u32) {
         let last = self.engine.events.as_ref().unwrap().published() - 1;
         loop {
@@ -124,7 +124,7 @@ async fn the_engine_that_holds_a_prompt_is_known_until_it_drops_it() {
     second.follow(&mut index, 1).await;
     let held = |index: &Index| index.held(&index.keys("model", &longer, ""), &[0, 1]);
     assert_eq!(held(&index), [5.0, 0.0]);
-    // Seven blocks of something else, of eight that there are.
+    // Seven other blocks, in a cache of eight.
     work(&first.engine, &(500..612).collect::<Vec<u32>>()).await;
     first.follow(&mut index, 0).await;
     assert_eq!(held(&index), [0.0, 0.0], "the oldest blocks went first, and what follows them is of no use");

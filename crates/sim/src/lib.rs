@@ -1,8 +1,9 @@
 //! A vLLM-compatible model server without a model.
 //!
-//! It answers with generated filler text, but queues, batches, caches prompt prefixes and spends time as an engine
-//! does, and reports all of it in vLLM's metrics, so that what a router does with them can be seen on a laptop. The API
-//! is [`longboat_serving`]'s; this crate is a model behind it. Where a request asks for a tool call, a JSON schema, a
+//! It answers with generated filler text. It queues, batches, caches prompt prefixes and spends time like a real engine, and
+//! reports this in vLLM's metrics, so that a router's behaviour can be tested on a laptop. [`longboat_serving`] provides the
+//! API, and this crate is a model behind it. If a request asks for a tool call, a JSON schema, a regular expression or a
+//! choice, the generated answer has this form, or the request is refused.
 //! regular expression or a choice, the made-up answer has that form, or the request is refused.
 
 mod args;

@@ -7,35 +7,35 @@ use serde::Deserialize;
 
 use crate::engine::storage::Storage;
 
-/// Items that a prompt may have where `--limit-mm-per-prompt` says nothing, as in vLLM.
+/// The most items in a prompt, if `--limit-mm-per-prompt` sets no limit. The number is vLLM's.
 const MOST_ITEMS: usize = 999;
 
-/// What flags say about images, sounds and videos.
+/// The settings for images, sounds and videos.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MediaArgs {
     modalities: Vec<Modality>,
     limits: BTreeMap<Modality, usize>,
     tokens: usize,
-    /// How long it takes to encode one.
+    /// The time for encoding one item.
     pub(crate) time: Duration,
-    /// How embeddings get from engine to engine, if they do.
+    /// The transfer of embeddings between engines. `None` if this is not configured.
     pub(crate) transfer: Option<Transfer>,
 }
 
-/// An engine's part where encoders are apart.
+/// The role of an engine if encoders are separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// It encodes for others, and computes no prompts.
+    /// Encodes for others, and computes no prompts.
     Producer,
-    /// It takes what others have encoded.
+    /// Uses embeddings that others have encoded.
     Consumer,
 }
 
-/// vLLM's `--ec-transfer-config`, as far as it says something here.
+/// The used fields of vLLM's `--ec-transfer-config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transfer {
     pub(crate) side: Side,
-    /// The folder of a connector that has one; otherwise answers and requests say where embeddings are.
+    /// The folder of a connector that has one. Without a folder, responses and requests contain the location of embeddings.
     pub(crate) storage: Option<Storage>,
 }
 
@@ -54,14 +54,14 @@ impl Default for MediaArgs {
 }
 
 impl MediaArgs {
-    /// What the model takes; none where it is not multimodal.
+    /// Returns the media that the model accepts. Returns `None` if the model is not multimodal.
     pub(crate) fn media(&self) -> Option<Media> {
         let limit = |kind: &Modality| (*kind, self.limits.get(kind).copied().unwrap_or(MOST_ITEMS));
         let limits: BTreeMap<_, _> = self.modalities.iter().map(limit).collect();
         (!limits.is_empty()).then_some(Media { limits, tokens: self.tokens })
     }
 
-    /// The part of this engine, where encoders are apart.
+    /// Returns the engine's role, if encoders are separate.
     pub(crate) fn side(&self) -> Option<Side> {
         self.transfer.as_ref().map(|transfer| transfer.side)
     }
@@ -72,7 +72,7 @@ impl MediaArgs {
         Ok(())
     }
 
-    /// `{"image": 2, "video": {"count": 1}}`.
+    /// Reads `{"image": 2, "video": {"count": 1}}`.
     pub(crate) fn set_limits(&mut self, flag: &Flag) -> Result<(), ArgsError> {
         #[derive(Deserialize)]
         #[serde(untagged)]

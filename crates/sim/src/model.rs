@@ -1,4 +1,4 @@
-//! The simulator as a model.
+//! The simulator as a model of the serving API.
 
 use std::{
     io,
@@ -23,24 +23,24 @@ use crate::{
     text,
 };
 
-/// Tells whose cache an answer was decoded from, which nothing else in it shows.
+/// The response header with the engine whose KV cache was used. The answer itself does not show it.
 const SOURCE: HeaderName = HeaderName::from_static("x-simulated-kv-source");
-/// The same of the embeddings of images, sounds and videos.
+/// The response header with the engine whose embeddings were used.
 const EMBEDDINGS_SOURCE: HeaderName = HeaderName::from_static("x-simulated-ec-source");
 
-/// A model that makes its answers up.
+/// A model that generates filler answers.
 pub struct Simulator {
     engine: Arc<Engine>,
     card: Card,
     media: Option<Media>,
-    /// Another one at each start, as an engine's memory is another one.
+    /// The engine's id. It is new at each start, because a restarted engine has lost its memory.
     id: String,
 }
 
 // === impl Simulator ===
 
 impl Simulator {
-    /// A simulator as the arguments say.
+    /// Creates a simulator with these arguments.
     pub fn new(args: Args) -> Self {
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let card = Card {
@@ -55,13 +55,13 @@ impl Simulator {
         Self { engine: Arc::new(Engine::new(args)), card, media, id }
     }
 
-    /// The engines of this server by rank, as mooncake's bootstrap endpoint lists them.
+    /// Returns the engines of this server by rank, as mooncake's bootstrap endpoint lists them.
     pub(crate) fn engines(&self) -> Value {
         let (host, port) = self.engine.args.address();
         json!({ "0": { "engine_id": self.id, "worker_addr": SocketAddr::new(host, port).to_string() } })
     }
 
-    /// Publishes what the cache does, where the arguments say so, until what is returned is dropped.
+    /// Publishes the events of the cache, if this is configured, until the returned tasks are dropped.
     pub(crate) async fn publish(
         &self,
         shutdown: &CancellationToken,
@@ -149,7 +149,7 @@ impl Model for Simulator {
     }
 }
 
-/// Where the cache of a prefill is, as vLLM's connector says it.
+/// Returns the location of a prefill's KV cache, in the fields of vLLM's connector.
 fn transfer(engine: &Engine, prompt: usize) -> Value {
     let blocks = prompt.div_ceil(engine.args.block_size);
     let (host, port) = engine.args.address();

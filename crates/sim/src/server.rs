@@ -1,4 +1,4 @@
-//! The process of the simulator.
+//! The server process of the simulator.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -9,14 +9,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Simulator, args::Args, identity::Identity};
 
-/// Listens as the arguments say and serves until `shutdown`; then takes no new request and lets running ones finish
-/// for `--shutdown-timeout`.
+/// Binds the configured address and serves until `shutdown`. Then no new requests are accepted, and running requests may take
+/// `--shutdown-timeout` to finish.
 pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), RunError> {
     let listener = longboat_serving::listen(SocketAddr::new(args.host, args.port)).await?;
     serve(args, listener, shutdown).await
 }
 
-/// Serves on a listener that exists already.
+/// Serves on an existing listener.
 pub async fn serve(args: Args, listener: TcpListener, shutdown: CancellationToken) -> Result<(), RunError> {
     if !args.ignored.is_empty() {
         tracing::info!(flags = args.ignored.join(" "), "These flags have no effect in the simulator.");

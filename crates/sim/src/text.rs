@@ -1,15 +1,15 @@
-//! Tokens in, filler text out.
+//! Splits text into tokens, and generates filler text.
 
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use xxhash_rust::xxh64::xxh64;
 
-/// Splits text into word-like pieces, spaces belonging to the word after them, and numbers each piece by its content.
-/// No model's tokenizer, but like one it is deterministic, local and about as fine as words.
+/// Splits text into pieces of about one word, each with the space before it, and numbers each piece by its content. This is no
+/// model's tokenizer. Like one, it is deterministic, and its result for a piece does not depend on distant text.
 pub(crate) fn tokens(text: &str) -> Vec<u32> {
     pieces(text).map(number).collect()
 }
 
-/// The pieces behind [`tokens`], in order; joined they are the text again.
+/// Returns the pieces of [`tokens`] in order. Joined, they are the original text.
 pub(crate) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -61,7 +61,7 @@ const OBJECTS: [&str; 8] = [
     "a new course",
 ];
 
-/// Makes up an answer of at least `wanted` pieces where that is asked for, else one to four sentences.
+/// Generates an answer of one to four sentences, or of at least `wanted` pieces if this is set.
 pub(crate) fn filler(seed: u64, wanted: Option<usize>) -> Vec<String> {
     let mut random = StdRng::seed_from_u64(seed);
     let sentences = random.random_range(1..=4);
@@ -86,7 +86,7 @@ pub(crate) fn filler(seed: u64, wanted: Option<usize>) -> Vec<String> {
     out
 }
 
-/// Tokens that might have stood in the place of this one, in a fixed order.
+/// Returns other tokens for the same place, in a fixed order.
 pub(crate) fn alternatives(chosen: &str) -> impl Iterator<Item = String> {
     let words = [SUBJECTS, VERBS, OBJECTS].into_iter().flatten().flat_map(|words| words.split(' '));
     let mut seen: Vec<&str> = vec![chosen.trim_start()];

@@ -1,4 +1,4 @@
-//! The kept inputs of the fuzz target `openai_body` run on every build.
+//! Runs the stored inputs of the fuzz target `openai_body`.
 
 use std::{fs, path::Path};
 

@@ -56,7 +56,7 @@ impl<'a> Fields<'a> {
             .map_err(|error| reworded(&error))
     }
 
-    /// Whether a list had more elements than are kept.
+    /// Whether a list has more elements than the limit.
     pub(super) fn is_too_long(&self) -> bool {
         let lists = [&self.messages, &self.items].into_iter().flatten();
         let fields = [&self.prompt, &self.input, &self.token_ids].into_iter().flatten();
@@ -65,7 +65,7 @@ impl<'a> Fields<'a> {
             || self.system.as_ref().is_some_and(|content| content.too_long)
     }
 
-    /// The model, and where its value is.
+    /// Returns the model and the place of its value in the body.
     pub(super) fn model(&self, body: &[u8]) -> Option<(String, Range<usize>)> {
         let raw = self.model?.get();
         let name = serde_json::from_str::<String>(raw).ok()?;
@@ -201,7 +201,7 @@ pub(super) struct MessageList<'a> {
     /// Numbers directly in the list: tokens, as little-endian bytes.
     tokens: Vec<u8>,
     pub(super) multimodal: bool,
-    /// There were more than are kept.
+    /// Whether the list has more entries than the limit. The rest is dropped.
     too_long: bool,
 }
 
@@ -243,7 +243,7 @@ impl Entry<'_> {
 pub(super) struct Content<'a> {
     texts: Vec<Words<'a>>,
     multimodal: bool,
-    /// There were more parts than are kept.
+    /// Whether there are more parts than the limit. The rest is dropped.
     too_long: bool,
 }
 
@@ -380,7 +380,7 @@ impl<'de> Deserialize<'de> for Content<'de> {
     }
 }
 
-/// A content that is a list of parts, of which those are kept that say something.
+/// A content that is a list of parts. Only parts with text or media are kept.
 struct Parts<'a>(Content<'a>);
 
 impl<'de> Deserialize<'de> for Parts<'de> {

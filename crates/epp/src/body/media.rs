@@ -1,6 +1,6 @@
-//! The images, audio and videos of a request: what tells one from another, not what is in them.
+//! Finds the images, audio and videos of a request. Only their identity matters, and not their content.
 //!
-//! This is a second look at a body, which only a configuration with `mm-embeddings-cache-producer` asks for.
+//! This is a second read of the body. It happens only if `mm-embeddings-cache-producer` is configured.
 
 use std::{borrow::Cow, fmt};
 
@@ -13,10 +13,10 @@ use serde_json::value::RawValue;
 
 use super::Api;
 
-/// More items than this of one request are not told apart: the rest counts as absent.
+/// The most items of a request. Further items are ignored.
 const MAX_ITEMS: usize = 1024;
 
-/// The items of a body, each once. A body that cannot be read has none.
+/// Returns the items of a body, without duplicates. A body that cannot be read has none.
 pub(crate) fn media(api: Api, body: &[u8]) -> Vec<Media> {
     let mut found = Found::default();
     let Ok(top) = serde_json::from_slice::<Top<'_>>(body) else { return Vec::new() };
@@ -29,7 +29,7 @@ pub(crate) fn media(api: Api, body: &[u8]) -> Vec<Media> {
     found.0
 }
 
-/// The items in the `features` that vLLM's render API answers with.
+/// Returns the items in the `features` of a response of vLLM's render API.
 pub(crate) fn rendered(features: Option<&RawValue>) -> Vec<Media> {
     let mut found = Found::default();
     found.hashes(features);
@@ -55,7 +55,7 @@ impl Found {
         });
     }
 
-    /// `nested`: whether the results of tools, which are lists of parts themselves, are looked into.
+    /// `nested` says whether the results of tools, which are also lists of parts, are searched.
     fn parts(&mut self, content: Option<&RawValue>, nested: bool) {
         each(content, |part| {
             let Some(part) = object::<Part<'_>>(part) else { return };
@@ -73,7 +73,7 @@ impl Found {
         });
     }
 
-    /// An item is told from others by its address or its data, as they are spelled.
+    /// Adds an item. It is identified by its URL or its data, as spelled in the body.
     fn asset(&mut self, modality: Modality, asset: Option<&RawValue>) {
         let Some(asset) = asset else { return };
         if asset.get().starts_with('"') {
@@ -85,7 +85,7 @@ impl Found {
         }
     }
 
-    /// Hashes that a tokenizer gave: a list for each modality.
+    /// Adds items by the hashes of a tokenizer, which has one list per modality.
     fn hashes(&mut self, features: Option<&RawValue>) {
         let Some(features) = features.and_then(object::<Features<'_>>) else { return };
         let Some(by_modality) = features.mm_hashes else { return };
@@ -100,10 +100,10 @@ impl Found {
     }
 }
 
-/// Visits the elements of a list, of which a client may send millions: they are not gathered.
+/// Visits the elements of a list. They are not collected, because a client may send millions.
 fn each<'a>(raw: Option<&'a RawValue>, visit: impl FnMut(&'a RawValue)) {
     let Some(raw) = raw.filter(|raw| raw.get().starts_with('[')) else { return };
-    // That the list ends well was seen when the body was read.
+    // The reader of the body has already checked that the list is well-formed.
     let _ = serde_json::Deserializer::from_str(raw.get()).deserialize_seq(Elements(visit));
 }
 
@@ -124,7 +124,7 @@ impl<'de, F: FnMut(&'de RawValue)> Visitor<'de> for Elements<F> {
     }
 }
 
-/// An object; what is none, or has a field twice, counts as absent.
+/// Reads an object. Returns `None` for any other value, and for an object with a duplicate field.
 fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()).ok()).flatten()
 }
@@ -177,7 +177,7 @@ struct Features<'a> {
     mm_hashes: Option<&'a RawValue>,
 }
 
-/// The lists by modality, of which those with one name may be several.
+/// The lists by modality. A modality may occur several times.
 struct Hashes<'a>(Vec<(Modality, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Hashes<'de> {

@@ -76,13 +76,13 @@ impl Api {
     }
 }
 
-/// The longest name of a model: names outlive their request, in series and decisions.
+/// The longest name of a model. The limit exists because metrics and decisions keep names longer than the request.
 const MAX_MODEL: usize = 4096;
 
-/// The most messages, prompts and parts of a message: each takes far more memory than it may have bytes.
+/// The most messages, prompts and parts of a message. Each needs far more memory than its bytes in the body.
 const MAX_ELEMENTS: usize = 1 << 16;
 
-/// What a body says.
+/// The result of reading a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Parsed {
     /// The requested model. Empty if bodies are not read.
@@ -97,7 +97,7 @@ pub(crate) struct Parsed {
     pub(crate) exact: bool,
     pub(crate) cache_salt: String,
     pub(crate) multimodal: bool,
-    /// Its images, audio and videos, where a plugin looks at them.
+    /// The request's images, audio and videos. Empty if no plugin uses them.
     pub(crate) media: Vec<Media>,
 }
 

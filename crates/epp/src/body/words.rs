@@ -15,7 +15,7 @@ impl<'a> Words<'a> {
         self.0.is_empty()
     }
 
-    /// `None`: it is no string.
+    /// Returns `None` if the value is not a string.
     pub(super) fn of(raw: &'a RawValue) -> Option<Self> {
         raw.get().strip_prefix('"')?.strip_suffix('"').map(Self)
     }

@@ -48,10 +48,10 @@ pub(super) fn fairness(headers: &Headers) -> Option<&str> {
     either(headers, "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id")
 }
 
-/// The longest name of a flow that is kept: names outlive their request where flows are served fairly.
+/// The longest flow name that is kept. The limit exists because fairness policies keep names longer than the request.
 const LONGEST_FLOW: usize = 256;
 
-/// The same name where it is short; a long one by its beginning and a hash, so that flows stay apart.
+/// Returns a short name unchanged. A long name is replaced by its beginning and a hash, so that different flows stay different.
 pub(super) fn short(flow: Cow<'_, str>) -> Cow<'_, str> {
     use std::hash::{BuildHasher as _, RandomState};
     static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -62,12 +62,12 @@ pub(super) fn short(flow: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(format!("{beginning}…{:016x}", HASHER.hash_one(&*flow)))
 }
 
-/// What headers take in memory.
+/// Returns the memory that headers need.
 pub(super) fn size(headers: &Headers) -> usize {
     headers.iter().map(|header| size_of::<Header>() + header.name.len() + header.value.len()).sum()
 }
 
-/// Whom requests belong to that do not say so.
+/// The flow of requests that name none.
 pub(super) const DEFAULT_FLOW: &str = "default-flow";
 
 /// The response header with the endpoint that served. It is set only if the request asks for it.

@@ -92,7 +92,7 @@ struct Pending {
     body: Body,
     bytes: usize,
     since: Instant,
-    /// The memory of the headers.
+    /// The memory of the request's headers.
     _held: Held,
 }
 

@@ -14,7 +14,7 @@ use crate::{
     body::{self, Api, Parsed},
 };
 
-/// What the fields of a request may take. Envoy lets 60 KiB pass.
+/// The most memory for the headers of a request. Envoy's own limit is 60 KiB.
 const MAX_HEADERS: usize = 1 << 20;
 
 impl Exchange {
@@ -155,7 +155,7 @@ impl Exchange {
         if self.core.scheduler.looks_at_media() {
             parsed.media = body::media(api, &body);
         }
-        // A body that is not read is not rewritten either.
+        // A body that is not read keeps its model.
         let target = self.target(&pending, api, &parsed);
         let flow = self.flow(&pending.headers).into_owned();
         let flow = flow.as_str();

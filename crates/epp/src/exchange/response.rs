@@ -72,7 +72,7 @@ impl Exchange {
         }
         picked.response_bytes += body.len();
         picked.usage.push(&body);
-        // What is reported goes with the end of the response.
+        // The reports for the proxy are sent with the end of the response.
         let reports = self.core.scheduler.reports();
         let metadata = if end_of_stream { reported(reports, &picked.usage) } else { Metadata::default() };
         match &picked.rewrite {
@@ -182,7 +182,7 @@ impl Exchange {
     }
 }
 
-/// What is told to the proxy about a complete response.
+/// Returns the dynamic metadata for the proxy about a complete response.
 fn reported(reports: &[Report], usage: &UsageScan) -> Metadata {
     let mut metadata = Metadata::default();
     if reports.is_empty() {
@@ -198,7 +198,7 @@ fn reported(reports: &[Report], usage: &UsageScan) -> Metadata {
     metadata
 }
 
-/// Which endpoint served, as the proxy reports it; in the words of the reference where it does not.
+/// Returns the endpoint that served, as the proxy reports it. Without a report, returns the reference's message.
 fn served(metadata: Option<&Metadata>) -> String {
     let Some(metadata) = metadata.filter(|metadata| metadata.0.contains_key(names::LB_NAMESPACE)) else {
         return "fail: missing envoy lb metadata".to_owned();

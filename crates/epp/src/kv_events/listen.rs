@@ -18,11 +18,12 @@ use crate::{core::Core, error::Error, pool::Member};
 
 /// The most connections at once.
 const CONNECTIONS: usize = 1024;
-/// Connections of one address: an engine has one for each rank. On this machine, all engines have one address.
+/// The most connections from one address. An engine has one connection for each rank. The loopback address, which all engines
+/// of a local node share, has no limit.
 const OF_ONE_ADDRESS: usize = 64;
-/// Publishers of one connection.
+/// The most topics of one connection.
 const TOPICS: usize = 64;
-/// The longest name of a publisher.
+/// The longest topic.
 const TOPIC: usize = 4096;
 
 /// A port that engines connect to.
@@ -70,11 +71,12 @@ impl Listening {
     }
 }
 
-/// Who is connected. What is read of a message takes memory before it says whose it is, so that only endpoints may send one.
+/// The connected peers. Only addresses of endpoints may connect, because reading a message needs memory before its topic is
+/// known.
 #[derive(Debug, Clone, Default)]
 struct Guests(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
 
-/// Somebody who is connected, until this is dropped.
+/// A connected peer. Dropping it ends the registration.
 #[derive(Debug)]
 struct Guest(Guests, IpAddr);
 

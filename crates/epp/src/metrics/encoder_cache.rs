@@ -1,4 +1,4 @@
-//! How often endpoints have encoded the images, audio and videos of requests.
+//! How often requests go to endpoints that have already encoded their images, audio and videos.
 
 use longboat_scheduler::{EncoderLookup, Media, Snapshot};
 use prometheus_client::{
@@ -32,7 +32,7 @@ struct PluginLabels {
     plugin_name: String,
 }
 
-/// These series.
+/// The series.
 #[derive(Debug)]
 pub(crate) struct EncoderCacheMetrics {
     queries: Family<QueryLabels, Counter>,
@@ -56,7 +56,7 @@ impl EncoderCacheMetrics {
         metrics
     }
 
-    /// What was found about a request's media.
+    /// Counts the lookups of a request's media.
     pub(crate) fn looked_up(&self, media: &[Media], lookups: &[EncoderLookup], candidates: &[Snapshot]) {
         for lookup in lookups {
             let plugin_name = lookup.plugin.to_string();

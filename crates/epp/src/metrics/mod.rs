@@ -60,14 +60,14 @@ type Histograms<L> = Family<L, Histogram, Buckets>;
 /// The most distinct values of a label that clients choose. Further values share one series.
 const MAX_VALUES: usize = 1000;
 
-/// A longer value of such a label counts with the others.
+/// The longest value of such a label. Longer values count as [`OTHER`].
 const MAX_VALUE: usize = 256;
-/// Distinct combinations of such labels. Each has a dozen histograms, so they take more memory than values do.
+/// The most distinct combinations of such labels. Each combination has a dozen histograms, which need more memory than a value.
 const MAX_COMBINATIONS: usize = 1000;
-/// The label of what is counted together.
+/// The label value for everything beyond these limits.
 const OTHER: &str = "other";
 
-/// The values of such a label.
+/// The values of a label that clients choose.
 #[derive(Debug, Default)]
 struct Bounded(Mutex<BTreeSet<String>>);
 
@@ -118,7 +118,7 @@ pub(crate) struct PickerMetrics {
     pool: PoolLabel,
     models: Bounded,
     flows: Bounded,
-    /// The labels that requests had.
+    /// The label combinations of requests so far.
     combinations: Mutex<HashSet<RequestLabels>>,
     requests: Twin<RequestLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
@@ -162,9 +162,9 @@ pub(crate) struct PickerMetrics {
     pub(crate) plugins: PluginMetrics,
     /// The stages that requests go through.
     pub(crate) disagg: DisaggMetrics,
-    /// Which images, audio and videos endpoints have encoded.
+    /// The metrics of encoder caches.
     pub(crate) encoder_cache: EncoderCacheMetrics,
-    /// What eviction does.
+    /// The metrics of eviction.
     pub(crate) eviction: EvictionMetrics,
     /// The metrics of predicted latency.
     pub(crate) latency: LatencyMetrics,

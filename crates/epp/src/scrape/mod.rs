@@ -28,11 +28,11 @@ pub(crate) use reply::Reply;
 
 /// The time for one scrape, as in the reference. A server that takes longer counts as unhealthy.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// No honest page is longer.
+/// The longest page. Real pages are far shorter.
 const MAX_PAGE: usize = 4 << 20;
-/// Room that a connection keeps for its next page. What a longer one took is given back.
+/// The largest buffer that a connection keeps for its next page. A larger one is released.
 const KEPT: usize = 512 << 10;
-/// Room for what is read at once.
+/// The space for one read.
 const PIECE: usize = 32 << 10;
 /// The longest wait before an unreachable endpoint is tried again.
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
@@ -145,7 +145,7 @@ impl Scraper {
         if let Some(open) = connection.as_mut().filter(|open| open.keeps) {
             match open.page().await {
                 Ok(page) => return Ok(open.read(page, engine, metrics)),
-                // A server may close a connection that was quiet for a while.
+                // A server may close an idle connection. The scrape is then repeated on a new one.
                 Err(_) if open.buffer.is_empty() => {}
                 Err(error) => return Err(error),
             }
@@ -191,7 +191,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Reads the page at this place of the buffer.
+    /// Extracts the metrics from the page in this range of the buffer.
     fn read(&mut self, page: Range<usize>, engine: &EngineConfig, metrics: &mut Metrics) -> bool {
         let complete = extract(&self.buffer[page], engine, metrics);
         if self.buffer.capacity() > KEPT {
@@ -200,7 +200,8 @@ impl Connection {
         complete
     }
 
-    /// Asks for the page, and says where in the buffer it is. Where that is given up or fails, the connection cannot be used again.
+    /// Requests the page and returns its range in the buffer. If the call fails or is cancelled, the connection cannot be used
+    /// again.
     async fn page(&mut self) -> Result<Range<usize>, BoxError> {
         self.keeps = false;
         self.buffer.clear();

@@ -72,7 +72,7 @@ impl Reply {
                 ended.then_some(*start..buffer.len())
             }
             State::Chunks { page, next, last } => {
-                // What frames the page may be longer than the page, without end.
+                // The chunk framing could be much longer than the page, so the whole response has a limit too.
                 if buffer.len() - page.start > longest.saturating_mul(2).saturating_add(MAX_LINE) {
                     return Err(ReplyError::TooLong(longest));
                 }

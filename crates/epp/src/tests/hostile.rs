@@ -1,4 +1,4 @@
-//! What clients may not fill memory with: headers, names of models and flows, combinations of both.
+//! Requests that try to exhaust memory with headers, names of models and flows, and combinations of both.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn picker() -> Arc<Core> {
     core
 }
 
-/// The series of a page that tell requests apart.
+/// The number of series that distinguish requests on a page.
 fn series(page: &str) -> usize {
     page.lines().filter(|line| line.starts_with("llm_d_epp_request_total{")).count()
 }

@@ -17,7 +17,7 @@ use crate::{
 
 const NAMES: &str = include_str!("metric_names.txt");
 
-/// Flows are served fairly, and who may be dropped makes room.
+/// A configuration with fairness between flows and with eviction.
 const FLOW: &str = "
 apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -111,7 +111,7 @@ async fn predictions() -> String {
     metrics_page(&core)
 }
 
-/// A picker that sent an image twice.
+/// A picker that has routed the same image twice.
 fn looked_at() -> Arc<Core> {
     let core = support::core(
         "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{type: mm-embeddings-cache-scorer}]\n",

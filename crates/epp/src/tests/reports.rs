@@ -1,4 +1,4 @@
-//! Numbers about responses, for the proxy.
+//! Numbers about responses that are reported to the proxy.
 
 use bytes::Bytes;
 use longboat_extproc::{Action, Event, Headers, Reply};
@@ -17,7 +17,7 @@ plugins:
 const ANSWER: &[u8] =
     br#"{"usage":{"prompt_tokens":7,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4}}}"#;
 
-/// Sends a request, and gives it these parts of a response; what was answered to each.
+/// Sends a request and these parts of a response. Returns the replies to the parts.
 fn answered(kind: &'static str, parts: &[&'static [u8]], trailers: bool) -> Vec<Reply> {
     let core = support::core(REPORTER);
     support::with_endpoints(&core, 1);

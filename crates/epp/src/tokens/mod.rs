@@ -50,9 +50,9 @@ pub(crate) type Answer = BoxFuture<'static, Result<Tokens, TokenError>>;
 #[derive(Debug)]
 pub(crate) struct Tokens {
     pub(crate) prompts: Vec<Prompt>,
-    /// Its images, audio and videos, by the hashes that the tokenizer gave them.
+    /// The request's images, audio and videos, by the tokenizer's hashes.
     pub(crate) media: Vec<Media>,
-    /// Their memory.
+    /// The memory of the prompts.
     pub(crate) held: Held,
 }
 

@@ -342,8 +342,9 @@ fn wanted(path: &str, members: &Members) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Whether a relative link leads to somewhere in the folder, going by its text; absolute ones do not. Folders above a link are real ones,
-/// and what it goes down to may be another link: from there, nobody can say where `..` leads.
+/// Whether a relative link stays in the folder, judged by its text. An absolute link does not. The folders above a link are
+/// real folders. But a path component that the link goes down into may be another link, and then the target of a following `..`
+/// is unknown. So such links are refused.
 fn stays_inside(path: &str, to: &str) -> bool {
     let mut depth = path.matches('/').count();
     let mut goes_down = false;
@@ -403,7 +404,7 @@ mod tests {
             ("leaves in the middle", vec![file("a/../../x")]),
             ("link out", vec![member("l", b'2', 0, "../x", b"")]),
             ("link out deeper", vec![member("a/l", b'2', 0, "../../x", b"")]),
-            // By its text, the second one stays inside.
+            // Judged only by its text, the second link would stay inside.
             (
                 "link out by links",
                 vec![member("d/l", b'2', 0, "..", b""), member("e", b'2', 0, "d/l/../x", b"")],

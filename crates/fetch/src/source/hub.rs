@@ -150,7 +150,7 @@ impl Hub {
             pages.turn(&origin(&self.endpoint), files.len() - before, next.as_deref())?;
             let Some(next) = next else { return Ok(files) };
             url = page.url.join(&next).map_err(|_| Failure::last("the next page has no address"))?;
-            // The hub is asked, and what it says must not make us ask others.
+            // The hub's response must not make the downloader send requests to other hosts.
             if origin(&url) != origin(&page.url) {
                 let (hub, host) = (origin(&page.url), crate::names::shown(&origin(&url)));
                 return Err(Failure::last(format!(

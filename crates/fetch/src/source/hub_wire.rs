@@ -181,7 +181,7 @@ fn remote(path: &str, size: Option<u64>, blob: Option<String>, lfs: Option<Lfs>)
     let identity;
     (file.size, identity) = lfs.map_or((size, blob), |lfs| (lfs.size.or(size), lfs.sha256));
     file.digest = identity.as_deref().and_then(digest);
-    // There may be very many files, and the name of most is the digest.
+    // There may be very many files. For most of them the name is the digest, so it is not stored twice.
     file.name = match identity {
         Some(identity) if file.digest.is_none() => Name::Text(identity.into()),
         Some(_) => Name::Digest,

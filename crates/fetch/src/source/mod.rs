@@ -139,9 +139,9 @@ pub(crate) struct Remote {
     pub(crate) locator: Arc<str>,
     /// Size in bytes, if it is known.
     pub(crate) size: Option<u64>,
-    /// What the source calls this content.
+    /// The source's name for this content.
     pub(crate) name: Name,
-    /// What the content must be, if it is known.
+    /// The expected digest, if it is known.
     pub(crate) digest: Option<Digest>,
     /// Whether [`Source::describe`] is not needed.
     pub(crate) described: bool,
@@ -151,19 +151,19 @@ pub(crate) struct Remote {
     pub(crate) placement: Placement,
 }
 
-/// What a source calls a content. Another content has another name.
+/// A source's name for a content. Different contents have different names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// It is not known.
+    /// The name is not known.
     #[default]
     Unknown,
-    /// The digest of the file, in hexadecimal.
+    /// The hexadecimal digest of the file.
     Digest,
-    /// An ETag, a generation.
+    /// Another name, such as an ETag or a generation.
     Text(Arc<str>),
 }
 
-/// What becomes of a file when it is there.
+/// What is done with a downloaded file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Placement {
     /// It is kept as it is.
@@ -227,7 +227,7 @@ impl Remote {
         }
     }
 
-    /// What the source calls this content, if it is known.
+    /// Returns the source's name for this content, if it is known.
     pub(crate) fn identity(&self) -> Option<Arc<str>> {
         match &self.name {
             Name::Unknown => None,

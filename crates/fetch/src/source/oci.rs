@@ -157,7 +157,7 @@ impl Oci {
             };
             let authorization = self.session.lock().authorization.clone();
             let result = match once(authorization.clone()).await {
-                // A host that the registry redirects to does not get to say where the credentials go.
+                // Only the registry itself may ask for credentials. A host that the registry redirects to may not.
                 Err(failure) if failure.status == Some(401) && failure.host == origin(&url) => {
                     let authorization = self.authorize(&failure).await?;
                     let result = once(Some(authorization.clone())).await;

@@ -82,7 +82,7 @@ impl Manifest {
             .find(|manifest| manifest.platform.as_ref().is_some_and(fits))
             .or_else(|| self.manifests.iter().find(|manifest| manifest.platform.is_none()));
         let found = found.ok_or_else(|| format!("the index has no manifest for linux/{architecture}"))?;
-        // Anything else would be read without a check.
+        // A manifest with another digest could not be verified.
         let digest = Digest::parse(&found.digest).filter(|digest| digest.algorithm == Algorithm::Sha256);
         let digest = digest.ok_or_else(|| {
             let shown = crate::names::shown(&found.digest);
@@ -91,7 +91,7 @@ impl Manifest {
         Ok(Some(digest.to_string()))
     }
 
-    /// Whether this names manifests and has no layers of its own.
+    /// Whether this is an index, which lists manifests and has no layers.
     pub(crate) fn is_index(&self) -> bool {
         !self.manifests.is_empty()
     }

@@ -191,7 +191,7 @@ impl S3 {
             Err(failure) if matches!(failure.status, Some(301 | 307 | 400)) => failure,
             result => return result,
         };
-        // It becomes part of a host's name.
+        // The region becomes a part of a host name, so its characters are restricted.
         let taken = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let region = failure.header("x-amz-bucket-region").filter(|region| region.chars().all(taken));
         let region = region.map(str::to_owned);

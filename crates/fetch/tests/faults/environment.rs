@@ -1,4 +1,4 @@
-//! What the environment says: where credentials come from, and in which order, and proxies.
+//! The environment: the sources of credentials and their order, and proxies.
 
 use std::{
     path::Path,
@@ -20,7 +20,7 @@ async fn serve(
     format!("http://{}", servers.serve(name, Arc::new(handler)).await)
 }
 
-/// The `Authorization` headers that a server was shown by one download.
+/// Returns the `Authorization` headers that a server received during one download.
 async fn shown(
     servers: &Arc<Servers>,
     server: &str,
@@ -200,7 +200,7 @@ async fn a_proxy_of_the_environment_is_used() {
         process(&pairs, world.variables(&[("HTTP_PROXY", &proxy), ("http_proxy", &proxy)]), None).output();
     assert!(output.unwrap().status.success());
     assert!(world.read("m/w.bin") == b"weights");
-    // Hosts of `NO_PROXY` are asked directly.
+    // Hosts in `NO_PROXY` are contacted directly.
     let direct = [("http_proxy", proxy.as_str()), ("NO_PROXY", "127.0.0.1")];
     let before = world.servers.sent.load(Relaxed);
     let pairs = ["hf://org/m".to_owned(), world.folder.path().join("d").display().to_string()];

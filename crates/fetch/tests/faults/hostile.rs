@@ -1,5 +1,5 @@
-//! Servers that mean harm. Each download ends with one sentence, nothing is outside of the target or under a final name, and no
-//! credential is shown to anybody else.
+//! Malicious servers. Each download must fail with one sentence. Nothing may be written outside of the target or under a final
+//! name, and no credential may be sent to another host.
 
 use std::{
     os::unix::fs::symlink,
@@ -20,7 +20,7 @@ use crate::{
 
 type Handler = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
 
-/// Fetches from this server, which must fail, and returns what is said.
+/// Fetches from this server, which must fail. Returns the error message.
 async fn refused(servers: &Arc<Servers>, uri: &str, variables: &[(&str, &str)], to: &Path) -> String {
     let mut all = vec![
         ("HOME", "/nonexistent"),
@@ -177,7 +177,7 @@ async fn files_of_another_size_than_announced_are_refused() {
         let variables = [("HF_ENDPOINT", hub.as_str())];
         let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;
         assert!(error.contains("not the one that was announced"), "{sent}: {error}");
-        // Without a length, too, only what was announced is taken.
+        // Even without a length, only the announced content is accepted.
         servers.faults.lock().push(crate::Fault {
             path: Some(of_files.clone()),
             ..fault("hub", u64::MAX, What { no_length: true, ..What::default() })

@@ -10,7 +10,7 @@ use super::{World, fault, process};
 use crate::servers::{Fault, What, contents::recipe, hub::File};
 
 const SIZE: usize = 64 << 20;
-/// The memory that a download may take, in kB.
+/// The most memory of a download, in kB.
 const MOST: u64 = 64 << 10;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,13 +89,14 @@ async fn memory_does_not_grow_with_the_number_of_files() {
         lfs: false,
     };
     let world = World::with_files((0..100_000).map(file).collect()).await;
-    // What is held is held once all are compared with the folder. Bringing so many would take minutes.
+    // The memory is at its peak when all files have been compared with the folder. Downloading so many files would take
+    // minutes, so the requests for files are refused.
     let refused = What { status: Some(403), ..What::default() };
     let path = Some(regex::Regex::new("/resolve/").unwrap());
     world.servers.faults.lock().push(Fault { path, ..fault("hub", u64::MAX, refused) });
     let to = world.folder.path().join("m");
     let pairs = ["hf://org/m".to_owned(), to.display().to_string()];
-    // The hub of the test needs its time for such a list.
+    // The test's hub is slow with such a long list.
     let patient = [("HF_HUB_DOWNLOAD_TIMEOUT", "120"), ("LONGBOAT_FETCH_PATIENCE", "300")];
     let output = process(&pairs, world.variables(&patient), None).output().unwrap();
     let peak = peak(&output);
@@ -110,7 +111,7 @@ async fn memory_does_not_grow_with_the_number_of_files() {
     );
 }
 
-/// The most memory that a child had resident, in kB.
+/// Returns the peak of a child's resident memory, in kB.
 fn peak(output: &Output) -> u64 {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find(|line| line.contains("VmHWM")).unwrap();

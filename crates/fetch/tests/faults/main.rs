@@ -29,7 +29,7 @@ use servers::{
     registry::Registry,
 };
 
-// As in the binary, whose memory is what counts.
+// The same allocator as in the binary, because the tests measure memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -57,7 +57,7 @@ impl World {
         .await
     }
 
-    /// A hub with the model `org/m` of these files.
+    /// Creates a hub with the model `org/m`, which has these files.
     pub(crate) async fn with_files(files: Vec<File>) -> Self {
         longboat_tls::install_default_provider();
         let (servers, hub) = (Arc::new(Servers::default()), Arc::new(Hub::default()));

@@ -14,7 +14,7 @@ use crate::{
     servers::{Request, contents::sha256},
 };
 
-/// How the short texts begin that people's alerts look for in termination messages.
+/// The beginnings of the short texts that alerts match in termination messages.
 const WORDS: [&str; 16] = [
     "HuggingFace authentication failed",
     "HuggingFace resource",
@@ -34,13 +34,14 @@ const WORDS: [&str; 16] = [
     "HTTP request to ",
 ];
 
-/// Where we say something else: the case, what we say, and why.
+/// Cases with a different message: the case, our message, and the reason.
 const OTHER_WORDS: [(&str, &str, &str); 2] = [
     ("hf-traversal", "leaves the target folder", "the name is refused before the file is asked for"),
     ("hf-traversal-writable", "leaves the target folder", "the name is refused before the file is asked for"),
 ];
 
-/// Whether a failed run says what the recorded one said at its end, if that was one of the short texts. Ours may go on with the reason.
+/// Compares the last message of a failed run with the recorded one, if that is one of the short texts. Our message may continue
+/// with the reason. Returns the difference.
 pub(crate) fn other_words(case: &Case, run: &Value, message: Option<&str>) -> Option<String> {
     let last = run["stderr"].as_array().and_then(|lines| lines.last()?.as_str())?;
     let text = last.strip_prefix("ERROR Storage initialization failed: ")?;

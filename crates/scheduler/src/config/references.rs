@@ -45,7 +45,7 @@ const LIMITS: &[&str] =
 
 /// The plugin types that `dataLayer.sources` may name.
 const SOURCES: &[&str] = &["metrics-data-source", "endpoint-notification-source", "k8s-notification-source"];
-/// Types that may extract from them.
+/// The plugin types that may extract from these sources.
 const EXTRACTORS: &[&str] = &[
     "core-metrics-extractor",
     "topology-extractor",

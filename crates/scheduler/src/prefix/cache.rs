@@ -1,4 +1,4 @@
-//! What one endpoint holds (prefixes, encoded images), by hash, least recently used first forgotten.
+//! The content of one endpoint's cache (prefixes or encoded media), by hash, with least-recently-used eviction.
 
 use std::collections::hash_map::Entry;
 
@@ -7,7 +7,7 @@ use ahash::AHashMap;
 /// One endpoint's prefixes in order of use: a table, and a linked list through its entries. Each use needs one table lookup.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache {
-    /// Where each prefix is in the list.
+    /// The place of each hash in the list.
     places: AHashMap<u64, u32>,
     list: Vec<Link>,
     /// The ends of the list. [`NOBODY`] if the list is empty.
@@ -45,7 +45,7 @@ impl Cache {
         self.places.contains_key(&hash)
     }
 
-    /// Makes a prefix the newest; whether it is new here.
+    /// Makes a hash the most recently used. Returns whether it was added.
     pub(crate) fn touch(&mut self, hash: u64) -> bool {
         match self.places.entry(hash) {
             Entry::Occupied(known) => {
@@ -76,7 +76,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the oldest.
+    /// Removes and returns the least recently used hash.
     pub(crate) fn evict(&mut self) -> Option<u64> {
         let place = self.oldest;
         let hash = self.list.get(place as usize)?.hash;

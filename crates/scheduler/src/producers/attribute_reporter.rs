@@ -1,4 +1,4 @@
-//! `request-attribute-reporter`: tells the proxy a number that an expression makes of a response's usage.
+//! `request-attribute-reporter`: reports a number to the proxy, which an expression computes from a response's usage.
 
 use kube_cel::cel::{Context, Program, Value};
 use serde::Deserialize;
@@ -27,28 +27,28 @@ struct Key {
     name: String,
 }
 
-/// The namespace of dynamic metadata, where none is given.
+/// The default namespace of the dynamic metadata.
 const NAMESPACE: &str = "envoy.lb";
-/// What expressions may refer to.
+/// The variable that expressions can use.
 const USAGE: &str = "usage";
 
-/// The tokens of a request, as its response says.
+/// The token counts of a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Of the prompt.
+    /// The tokens of the prompt.
     pub input: u64,
-    /// Of the answer.
+    /// The tokens of the answer.
     pub output: u64,
-    /// Of the prompt, those that were cached.
+    /// The prompt tokens that were cached.
     pub cached: u64,
 }
 
-/// A number for the proxy, made of a response's usage.
+/// A number for the proxy, computed from a response's usage.
 #[derive(Debug)]
 pub struct Report {
     /// The namespace of the proxy's dynamic metadata.
     pub namespace: String,
-    /// The key in it.
+    /// The key in the namespace.
     pub name: String,
     expression: Program,
     condition: Option<Program>,
@@ -89,9 +89,9 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
 }
 
 impl Report {
-    /// The number; nothing where the condition does not hold, the expression makes no number of this usage, or makes 0.
+    /// Returns the number. Returns `None` if the condition is false, or if the expression's result is 0 or not a number.
     pub fn of(&self, tokens: Tokens) -> Option<i64> {
-        // Numbers have fractions, as in the JSON that a proxy is told.
+        // Numbers are floats, as in the JSON that the proxy receives.
         let float = |count: u64| -> f64 {
             #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
             let count = count as f64;

@@ -1,4 +1,4 @@
-//! `mm-embeddings-cache-producer`: remembers which endpoints were sent which images, audio and videos.
+//! `mm-embeddings-cache-producer`: remembers which images, audio and videos were sent to which endpoint.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::{error::ConfigError, parameters::Parameters, plugin::Plugin, registry
 struct Given {
     #[serde(rename = "cacheSizeInMBPerServer")]
     per_server: Option<i64>,
-    /// Its former name, which a configuration that the reference publishes still has.
+    /// The former name. A configuration that the reference publishes still uses it.
     #[serde(rename = "cacheSizeInMB")]
     former: Option<i64>,
 }
 
-/// The size of a model server's encoder cache, where it is not given.
+/// The default size of a model server's encoder cache.
 const DEFAULT_MIB: i64 = 4096;
-/// What one item is taken to need there.
+/// The assumed size of one item.
 const ITEM_MIB: i64 = 2;
-/// A pool's memory is bounded by what its endpoints are said to have.
+/// The largest size. It bounds the memory that the picker needs for a pool.
 const MAX_MIB: i64 = 1 << 20;
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
@@ -39,7 +39,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     Ok(Plugin::default())
 }
 
-/// How many items an encoder cache of so many MiB holds; 0 or less: of the usual size.
+/// Returns the number of items in an encoder cache of `mib` MiB. With 0 or less, the default size is used.
 pub(crate) fn items(mib: i64) -> usize {
     let mib = if mib <= 0 { DEFAULT_MIB } else { mib };
     usize::try_from(mib / ITEM_MIB).unwrap_or(usize::MAX).max(1)

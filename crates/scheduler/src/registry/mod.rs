@@ -151,11 +151,11 @@ pub(crate) struct Builder {
     /// cold.
     pub(crate) idle: Vec<(String, usize, usize)>,
     pub(crate) sessions: usize,
-    /// The producers of encoder caches, and how many items each remembers of an endpoint.
+    /// The producers of encoder caches, and the number of items that each remembers per endpoint.
     pub(crate) encoder_caches: Vec<(Arc<str>, usize)>,
-    /// What is told to the proxy about responses.
+    /// The reports about responses to the proxy.
     pub(crate) reports: Vec<Report>,
-    /// Where sessions stand, by the name of the producer that says so.
+    /// The sources of sessions, by the name of the producer.
     pub(crate) session_ids: Vec<(String, SessionSource)>,
     /// Whether responses name the endpoint that served.
     pub(crate) tells_served: bool,
@@ -240,8 +240,8 @@ impl Builder {
         })
     }
 
-    /// The index of the producer of encoder caches that a plugin reads: the named one, else the first, which is made when none is
-    /// declared.
+    /// Returns the index of the producer of encoder caches that a plugin reads: the named one, or else the first one. A default
+    /// producer is created if none is declared.
     pub(crate) fn encoder_cache(
         &mut self,
         parameters: &Parameters<'_>,
@@ -259,14 +259,14 @@ impl Builder {
                 self.encoder_caches.iter().map(|(name, _)| &**name),
             ));
         }
-        // A declared producer under another name serves those that name none.
+        // A declared producer with another name serves plugins that name no producer.
         if self.encoder_caches.is_empty() {
             self.encoder_caches.push((Arc::from(wanted), producers::encoder_cache::items(0)));
         }
         Ok(0)
     }
 
-    /// Checks a reference to a load producer; without a name it is the default one, which needs no declaration.
+    /// Checks a reference to a load producer. Without a name, the default producer is used, which needs no declaration.
     pub(crate) fn load_producer(
         &self,
         parameters: &Parameters<'_>,

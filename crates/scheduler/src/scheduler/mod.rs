@@ -197,12 +197,12 @@ impl Scheduler {
         self.prefixes.iter().map(|(_, source)| source.text_limit()).max().unwrap_or(0)
     }
 
-    /// Whether a plugin looks at images, audio and videos.
+    /// Whether a plugin uses images, audio and videos.
     pub fn looks_at_media(&self) -> bool {
         !self.encoder_caches.is_empty()
     }
 
-    /// The tokenizer that is to be asked for the tokens of prompts, before a request is scheduled.
+    /// The tokenizer that must be called for the tokens of prompts before a request is scheduled, if there is one.
     pub fn tokenizer(&self) -> Option<&TokenizerSettings> {
         self.tokenizer.as_ref()
     }
@@ -217,12 +217,12 @@ impl Scheduler {
         self.tells_served
     }
 
-    /// What is told to the proxy about each response.
+    /// The reports about each response to the proxy.
     pub fn reports(&self) -> &[Report] {
         &self.reports
     }
 
-    /// How agents name their sessions, where requests of one session belong together.
+    /// The headers in which agents name their sessions, if agent sessions are used as flows.
     pub fn agents(&self) -> Option<&Agents> {
         self.agents.as_ref()
     }

@@ -1,4 +1,5 @@
-//! `mm-embeddings-cache-scorer`: the share of a request's images, audio and videos that an endpoint has probably encoded.
+//! `mm-embeddings-cache-scorer`: scores by the share of a request's images, audio and videos that an endpoint has probably
+//! encoded.
 
 use serde::Deserialize;
 
@@ -17,7 +18,7 @@ struct Given {
 }
 
 struct EncoderCache {
-    /// The producer's place.
+    /// The index of the producer.
     producer: usize,
 }
 

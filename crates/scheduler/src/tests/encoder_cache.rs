@@ -1,4 +1,4 @@
-//! Images, audio and videos go where they were encoded before.
+//! Images, audio and videos go to the endpoints that have encoded them before.
 
 use rand::{SeedableRng, rngs::StdRng};
 
@@ -74,7 +74,7 @@ fn an_endpoint_is_taken_to_hold_what_its_encoder_cache_has_room_for() {
     for name in ["a", "b", "a", "c"] {
         sent(&scheduler, &mut state, pool, &[image(name)]);
     }
-    // Two items fit, and `b` was used longest ago.
+    // The cache has space for two items, and `b` was used longest ago.
     let holds = |name| scores(&pick(&scheduler, &state, pool, &[image(name)]))[0] > 0.0;
     assert_eq!([holds("a"), holds("b"), holds("c")], [true, false, true]);
 }

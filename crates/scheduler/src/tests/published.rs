@@ -48,7 +48,7 @@ const PUBLISHED: &[Published] = &[
         "schedulingProfiles: [{name: default, plugins: [{pluginRef: decode-filter}, {pluginRef: prefix-cache-scorer, \
          weight: 1.0}, {pluginRef: load-aware-scorer, weight: 1.0}, {pluginRef: max-score-picker}]}]",
     ),
-    // The reference does not load it: its producer has no parameter cacheSizeInMB any more.
+    // The reference does not load this configuration any more: its producer has no parameter cacheSizeInMB.
     loads(
         "epp-mm-embeddings-cache-config",
         "TOKENS, {type: endpoint-notification-source}, {type: metrics-data-source}, {type: core-metrics-extractor}, \

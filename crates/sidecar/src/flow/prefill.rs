@@ -35,7 +35,7 @@ pub(super) struct Prefiller {
     pub(super) retries: u32,
     /// The time between two attempts.
     pub(super) backoff: Duration,
-    /// How long all attempts may take together; none: as long as the client waits.
+    /// The time limit for all attempts together. `None` if only the client's patience limits them.
     pub(super) patience: Option<Duration>,
 }
 

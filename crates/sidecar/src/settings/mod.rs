@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     pub(crate) sampling: bool,
     pub(crate) retries: u32,
     pub(crate) backoff: Duration,
-    /// How long a prefill, or an item's encoding, may take, if not as long as the client waits.
+    /// The time limit of a prefill, and of the encoding of an item. `None` if only the client's patience limits them.
     pub(crate) patience: Option<Duration>,
     pub(crate) fall_back: bool,
     pub(crate) idle_connections: usize,

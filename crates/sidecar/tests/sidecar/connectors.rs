@@ -1,5 +1,5 @@
-//! Two simulators behind the sidecar, with every connector: the prompt is computed by one engine and decoded by the other, and
-//! each way in which that can break shows.
+//! The sidecar with two simulators and every connector. One engine computes the prompt and the other decodes. The tests also
+//! cover the failures of each connector.
 
 use std::{
     path::{Path, PathBuf},
@@ -29,7 +29,7 @@ pub(crate) fn ways() -> Vec<Way> {
     ]
 }
 
-/// Waits until the prefiller has done its part: its answer is not what the client's waits for.
+/// Waits until the prefiller has computed prompts. The client's response does not wait for the prefiller.
 async fn until_computed(engine: &Engine, prompts: f64) {
     for _ in 0..500 {
         if engine.computed().await >= prompts {
@@ -204,7 +204,7 @@ async fn engines_that_share_a_storage_find_the_prompt_there() {
         assert!(cached.as_u64() > Some(16), "{}", answer.body);
         assert!((world.prefill.computed().await - prefills).abs() < 0.5, "the second request is cached");
     }
-    // As vLLM counts: what comes from the storage is no hit of the engine's own cache.
+    // As in vLLM, blocks from the storage are not hits of the engine's own cache.
     let found = world.decode.metric("vllm:external_prefix_cache_hits_total").await;
     let asked = world.decode.metric("vllm:external_prefix_cache_queries_total").await;
     assert!(found > 16.0 && found <= asked, "{found} of {asked}");

@@ -1,4 +1,4 @@
-//! Clients and engines that break the protocol, leave, or never come to an end.
+//! Clients and engines that break the protocol, leave early, or never finish.
 
 use std::{
     net::SocketAddr,
@@ -20,14 +20,14 @@ use crate::{
     world::{CHAT, World, start, way},
 };
 
-/// What an engine that breaks the protocol does once it has read a request.
+/// What an engine that breaks the protocol does after it has answered a request.
 #[derive(Clone)]
 enum Then {
-    /// Closes the connection after the answer.
+    /// Closes the connection.
     Close,
-    /// Waits until the other side closes it.
+    /// Waits until the other side closes the connection.
     Wait,
-    /// Sends this again and again.
+    /// Sends this text repeatedly.
     Repeat(String),
 }
 
@@ -35,7 +35,7 @@ enum Then {
 struct Peer {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
-    /// Connections that the other side has left.
+    /// The number of connections that the other side has closed.
     left: Arc<AtomicUsize>,
 }
 
@@ -50,7 +50,7 @@ impl Peer {
                 let (answer, then) = (answer.clone(), then.clone());
                 let (asked, left) = (asked.clone(), left.clone());
                 tokio::spawn(async move {
-                    // Dropped without a byte: a probe.
+                    // A connection that was closed without a byte is only a probe.
                     if serve(stream, &answer, then, &asked).await.is_some() {
                         left.fetch_add(1, Ordering::SeqCst);
                     }
@@ -65,7 +65,7 @@ impl Peer {
     }
 }
 
-/// One connection; none: nobody asked on it.
+/// Serves one connection. Returns `None` if it received no request.
 async fn serve(mut stream: TcpStream, answer: &str, then: Then, asked: &AtomicUsize) -> Option<()> {
     let mut buffer = vec![0; 1 << 16];
     let read = stream.read(&mut buffer).await.ok()?;
@@ -86,7 +86,7 @@ async fn serve(mut stream: TcpStream, answer: &str, then: Then, asked: &AtomicUs
     Some(())
 }
 
-/// Waits until a number is reached.
+/// Waits until the number is at least `least`.
 async fn until(what: &str, number: &AtomicUsize, least: usize) {
     for _ in 0..1000 {
         if number.load(Ordering::SeqCst) >= least {
@@ -104,12 +104,12 @@ fn json_answer(body: &str) -> String {
     )
 }
 
-/// Sends bytes: what comes back until the other side closes.
+/// Sends bytes. Returns the bytes that are received until the other side closes.
 async fn exchanged(port: u16, bytes: &str) -> String {
     sent(port, bytes, false).await
 }
 
-/// The same; `is_all` says that no more bytes come.
+/// Like [`exchanged`]. `is_all` says that no more bytes follow.
 async fn sent(port: u16, bytes: &str, is_all: bool) -> String {
     let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let (mut reading, mut writing) = stream.into_split();
@@ -127,7 +127,7 @@ async fn sent(port: u16, bytes: &str, is_all: bool) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// A request with `body`, which is to be prefilled there if that is given.
+/// A request with this body. If `prefill` is given, the request names it as prefiller.
 fn asked(prefill: Option<SocketAddr>, body: &str) -> String {
     let prefill = prefill.map(|address| format!("x-prefiller-host-port: {address}\r\n")).unwrap_or_default();
     let length = body.len();
@@ -189,7 +189,7 @@ async fn what_a_prefiller_answers_costs_one_request_at_most() {
         assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains(told), "{told}: {answer}");
         assert_eq!(decode.asked(), 0, "{told}: the decoder was asked");
     }
-    // What is only handed on is not looked into.
+    // Values that are only passed on are not parsed.
     let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
     let prefill = Peer::start(json_answer(&format!("{{\"kv_transfer_params\":{deep}}}")), Then::Wait).await;
     let answer = exchanged(sidecar, &asked(Some(prefill.address), "{}")).await;
@@ -260,7 +260,7 @@ async fn an_engine_sees_that_a_client_leaves_in_the_midst_of_its_body() {
     until("the engine is left", &decode.left, 1).await;
 }
 
-/// The codes of what comes back for these bytes, up to the end of the connection.
+/// Sends these bytes and returns the status codes of all responses, up to the end of the connection.
 async fn raw(port: u16, bytes: &str) -> Vec<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();
@@ -281,7 +281,7 @@ async fn a_request_with_several_meanings_is_refused_and_what_follows_it_is_not_r
         for lines in [
             format!("Host: a\r\n{length}\r\n{chunked}"),
             format!("Host: a\r\n{chunked}\r\n{length}"),
-            // A head that is longer than what the gateway looks at.
+            // A head that is longer than the part that the gateway examines.
             format!("Host: a\r\n{length}\r\nX: {}\r\n{chunked}", "x".repeat(700 << 10)),
             "Host: a\r\nHost: b".to_owned(),
             "X: a".to_owned(),

@@ -1,4 +1,4 @@
-//! The sidecar between its client and engines: simulators that do what engines do, and peers that do not.
+//! The sidecar between its client and its engines: simulators that behave like engines, and peers that break the protocol.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod connectors;

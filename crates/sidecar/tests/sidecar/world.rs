@@ -1,4 +1,4 @@
-//! The sidecar in this process, before two simulators.
+//! The sidecar in the test's process, with two simulators.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) const CHAT: &str = "/v1/chat/completions";
 
-/// Which simulator's answer is decoded from whose cache.
+/// The header of a simulator's answer that names the engine whose cache was used.
 pub(crate) const SOURCE: &str = "x-simulated-kv-source";
 
 pub(crate) struct Engine {
@@ -37,7 +37,7 @@ impl Engine {
         line.unwrap_or_else(|| panic!("no {name} in\n{page}")).rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    /// Prompts that this engine has computed.
+    /// The number of prompts that this engine has computed.
     pub(crate) async fn computed(&self) -> f64 {
         self.metric("vllm:time_to_first_token_seconds_count").await
     }
@@ -80,7 +80,7 @@ impl World {
     }
 }
 
-/// A sidecar before the engine on this port: the port that it listens on.
+/// Starts a sidecar before the engine on this port. Returns the port of the sidecar.
 pub(crate) async fn start(engine: u16, more: impl IntoIterator<Item = String>) -> (u16, DropGuard) {
     longboat_tls::install_default_provider();
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
@@ -105,7 +105,7 @@ pub(crate) async fn start(engine: u16, more: impl IntoIterator<Item = String>) -
     panic!("the sidecar does not listen");
 }
 
-/// A connector, and what the three processes have to be told about it.
+/// A connector, and the flags for the three processes.
 pub(crate) struct Way {
     pub(crate) name: &'static str,
     pub(crate) sidecar: Vec<&'static str>,

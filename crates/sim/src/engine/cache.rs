@@ -1,4 +1,4 @@
-//! The prefix cache: fixed-size blocks of tokens, shared between requests, least recently used out first.
+//! The prefix cache: blocks of tokens with a fixed size, shared between requests, with least-recently-used eviction.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,10 +9,10 @@ use longboat_kv_events::{Event, Stored};
 use longboat_serving::kv_events::Publisher;
 use xxhash_rust::xxh64::xxh64;
 
-/// A block is identified by its tokens and everything before them.
+/// The hash of a block's tokens and of all tokens before them.
 pub(crate) type BlockHash = u64;
 
-/// Where all blocks are.
+/// The medium of all blocks in KV cache events.
 const GPU: &str = "gpu";
 
 #[derive(Debug)]
@@ -21,29 +21,29 @@ struct Block {
     used_at: u64,
 }
 
-/// Which blocks are in memory, and who uses them.
+/// The blocks in memory, and the number of their users.
 #[derive(Debug)]
 pub(crate) struct KvCache {
     capacity: usize,
     block_size: usize,
     blocks: HashMap<BlockHash, Block>,
-    /// Unused blocks by when they were last used: the order of eviction.
+    /// Unused blocks by the time of their last use, which is the order of eviction.
     idle: BTreeMap<u64, BlockHash>,
-    /// Blocks in use that no other request can share: partly filled ones and generated tokens.
+    /// The number of used blocks that cannot be shared: partly filled blocks and blocks of generated tokens.
     private: usize,
     clock: u64,
-    /// Who is told what is stored and dropped.
+    /// Publishes which blocks are stored and removed.
     events: Option<Arc<Publisher>>,
 }
 
-/// What one running request holds.
+/// The blocks of one running request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) blocks: Vec<BlockHash>,
     private: usize,
     /// Prompt tokens that were found in this engine's cache.
     pub(crate) own_tokens: usize,
-    /// Prompt tokens beyond these that were found elsewhere.
+    /// Further prompt tokens that were found in a storage.
     pub(crate) stored_tokens: usize,
 }
 
@@ -71,10 +71,10 @@ impl KvCache {
         }
     }
 
-    /// Takes the blocks of a prompt, and room for `generated` more tokens; `None` when running requests leave too
-    /// little room, so that the request has to wait.
+    /// Takes the blocks of a prompt, and space for `generated` more tokens. Returns `None` if running requests leave too little
+    /// space; then the request has to wait.
     ///
-    /// So many blocks of it, `stored`, are found elsewhere, if not here.
+    /// The first `stored` blocks of the prompt are in a storage, so they count as cached even if they are not in this cache.
     pub(crate) fn take(&mut self, prompt: &[u32], generated: usize, stored: usize) -> Option<Held> {
         let hashes = self.hashes(prompt);
         let hits = hashes.iter().take_while(|hash| self.blocks.contains_key(hash)).count();
@@ -104,12 +104,12 @@ impl KvCache {
         Some(Held { blocks: hashes, private, own_tokens, stored_tokens })
     }
 
-    /// Blocks of a prompt that are here, up to the first that is not.
+    /// Returns the number of leading blocks of a prompt that are in the cache.
     pub(crate) fn prefix(&self, prompt: &[u32]) -> usize {
         self.hashes(prompt).iter().take_while(|hash| self.blocks.contains_key(hash)).count()
     }
 
-    /// Gives everything back; shareable blocks stay until the room is needed.
+    /// Releases all blocks of a request. Blocks that can be shared stay cached until their space is needed.
     pub(crate) fn release(&mut self, held: &Held) {
         self.private -= held.private;
         for hash in &held.blocks {
@@ -125,7 +125,7 @@ impl KvCache {
         self.evict();
     }
 
-    /// Part of the memory that running requests use, 0 to 1: vLLM's `kv_cache_usage_perc`.
+    /// The share of the memory that running requests use, 0 to 1. This is vLLM's `kv_cache_usage_perc`.
     #[expect(clippy::cast_precision_loss, reason = "block counts are far below 2^52")]
     pub(crate) fn usage(&self) -> f64 {
         self.in_use() as f64 / self.capacity as f64
@@ -149,7 +149,7 @@ impl KvCache {
         }
     }
 
-    /// Publishes which blocks of a prompt will be new: each run of them, and the block before it.
+    /// Publishes which blocks of a prompt are about to be stored: each run of consecutive blocks with the block before it.
     fn announce(&self, hashes: &[BlockHash], prompt: &[u32]) {
         let Some(events) = &self.events else { return };
         let mut runs: Vec<Event> = Vec::new();
@@ -174,7 +174,7 @@ impl KvCache {
         events.publish(runs);
     }
 
-    /// The full blocks of a prompt.
+    /// Returns the hashes of the full blocks of a prompt.
     pub(crate) fn hashes(&self, prompt: &[u32]) -> Vec<BlockHash> {
         let mut bytes = Vec::with_capacity(self.block_size * 4);
         let mut parent = 0;

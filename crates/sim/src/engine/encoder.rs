@@ -1,4 +1,4 @@
-//! Embeddings of images, sounds and videos: what is here, what other engines have, and what has to be encoded.
+//! Embeddings of images, sounds and videos: found in the engine's cache, received from other engines, or encoded here.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -11,13 +11,13 @@ use crate::{
     media::{Side, Transfer},
 };
 
-/// Embeddings that are kept; the oldest goes first.
+/// The most embeddings in the cache. The oldest is evicted first.
 const KEPT: usize = 1024;
 
-/// Where embeddings came from that a folder brought.
+/// The source of embeddings that were found in a shared folder.
 const FOLDER: &str = "storage";
 
-/// The part of an engine that knows embeddings.
+/// The part of an engine that handles embeddings.
 pub(crate) struct Encoder {
     metrics: Encodings,
     kept: Mutex<Kept>,
@@ -29,19 +29,19 @@ struct Kept {
     known: HashSet<u64>,
 }
 
-/// What a request's items took.
+/// The result for a request's items.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Encoded {
-    /// Items that had to be encoded here.
+    /// The number of items that were encoded here.
     pub(crate) computed: u32,
-    /// Who had the others, if other engines had any.
+    /// The engine that had the other items, if there is one.
     pub(crate) source: Option<String>,
 }
 
 // === impl Kept ===
 
 impl Kept {
-    /// Keeps an item. Says whether it was here.
+    /// Adds an item to the cache. Returns whether it was already there.
     fn insert(&mut self, id: u64) -> bool {
         if !self.known.insert(id) {
             return true;
@@ -63,7 +63,7 @@ impl Encoder {
         Self { metrics, kept: Mutex::default() }
     }
 
-    /// Has the embeddings of a request's items: from here, from an encoder, or by encoding them.
+    /// Gets the embeddings of a request's items: from the cache, from an encoder, or by encoding them.
     pub(crate) async fn embed(&self, args: &Args, job: &Job) -> Encoded {
         let mut encoded = Encoded::default();
         let transfer = args.media.transfer.as_ref();
@@ -86,7 +86,7 @@ impl Encoder {
     }
 }
 
-/// Who else has the embedding of an item, and hands it over.
+/// Returns the engine or folder from which an item's embedding is received. Returns `None` if there is none.
 async fn received(transfer: Option<&Transfer>, args: &Args, job: &Job, id: u64) -> Option<String> {
     let transfer = transfer.filter(|transfer| transfer.side == Side::Consumer)?;
     let source = match &transfer.storage {
@@ -96,12 +96,12 @@ async fn received(transfer: Option<&Transfer>, args: &Args, job: &Job, id: u64) 
     source.filter(|_| !args.faults.lost_embeddings.strikes())
 }
 
-/// The name of an item among engines.
+/// The identifier of an item between engines.
 fn name(id: u64) -> String {
     format!("{id:016x}")
 }
 
-/// Makes a request one that this engine takes a part in: who encodes for others answers with one token.
+/// Limits a request if this engine only encodes for others: it then answers with one token.
 pub(crate) fn limit(args: &Args, job: &mut Job) {
     if args.media.side() == Some(Side::Producer) && job.part == Part::Whole {
         for prompt in &mut job.prompts {
@@ -110,7 +110,7 @@ pub(crate) fn limit(args: &Args, job: &mut Job) {
     }
 }
 
-/// What an encoder says about where embeddings are; nothing where engines share a folder.
+/// Returns an encoder's transfer parameters. Returns `None` if the engines share a folder.
 pub(crate) fn params(args: &Args, job: &Job) -> Option<Value> {
     let transfer = args.media.transfer.as_ref()?;
     if transfer.side != Side::Producer || transfer.storage.is_some() || job.items.is_empty() {

@@ -1,4 +1,4 @@
-//! What an engine does with a request besides computing: queue it, hold its memory, and take its time.
+//! The simulated engine: queues requests, holds their memory, and spends their time.
 
 mod cache;
 pub(crate) mod encoder;
@@ -27,13 +27,13 @@ use longboat_serving::{Metrics, kv_events::Publisher};
 
 use crate::{args::Args, handover::Caches, media::Side};
 
-/// The simulated engine: one per process.
+/// The simulated engine. There is one per process.
 pub(crate) struct Engine {
     pub(crate) args: Args,
     pub(crate) metrics: Metrics,
-    /// Embeddings of images, sounds and videos; none where the model is not multimodal.
+    /// Handles embeddings of images, sounds and videos. `None` if the model is not multimodal.
     pub(crate) encoder: Option<Encoder>,
-    /// Where changes of the cache are published.
+    /// Publishes the events of the cache.
     pub(crate) events: Option<Arc<Publisher>>,
     slots: Arc<Semaphore>,
     cache: Mutex<KvCache>,
@@ -46,7 +46,7 @@ pub(crate) struct Engine {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Overloaded;
 
-/// A request that is being worked on; dropping it, finished or abandoned, frees what it holds.
+/// A running request. Dropping it releases its slot and its blocks.
 pub(crate) struct Running {
     engine: Arc<Engine>,
     held: Held,
@@ -88,7 +88,7 @@ impl Engine {
         // The semaphore is never closed.
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Overloaded)?;
         let held = loop {
-            // Registered before looking, so that a release in between is not missed.
+            // The future is created before the check, so that a release in between is not missed.
             let released = self.released.notified();
             if let Some(held) = self.cache.lock().take(prompt, generated, stored) {
                 break held;
@@ -99,7 +99,7 @@ impl Engine {
         self.running.fetch_add(1, Ordering::Relaxed);
         self.metrics.queue_time.observe(arrived.elapsed().as_secs_f64());
         self.metrics.prefix(prompt.len(), held.own_tokens);
-        // As vLLM counts: others are asked for what is not here.
+        // As in vLLM, other caches are only queried for tokens that are not in the engine's own cache.
         let missing = prompt.len() - held.own_tokens;
         if caches.has_come {
             self.metrics.external(missing, missing);
@@ -115,27 +115,27 @@ impl Engine {
         })
     }
 
-    /// Blocks of a prompt in a storage that engines share, up to the first that is not there.
+    /// Returns the number of leading blocks of a prompt that are in a shared storage.
     async fn stored(&self, prompt: &[u32], storage: Option<&Storage>) -> usize {
         let Some(storage) = storage else { return 0 };
         let blocks = self.cache.lock().hashes(prompt);
         storage.prefix(blocks).await
     }
 
-    /// The part of a prompt, 0 to 1, that is cached here or in this storage.
+    /// Returns the part of a prompt, 0 to 1, that is cached here or in this storage.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     pub(crate) async fn cached_part(&self, prompt: &[u32], storage: Option<&Storage>) -> f64 {
         let blocks = self.stored(prompt, storage).await.max(self.cache.lock().prefix(prompt));
         (blocks * self.args.block_size) as f64 / prompt.len().max(1) as f64
     }
 
-    /// Metrics as a Prometheus text page.
+    /// Returns the metrics page in the Prometheus text format.
     pub(crate) fn page(&self) -> String {
         let load = |count: &AtomicUsize| i64::try_from(count.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
         self.metrics.page(load(&self.running), load(&self.waiting), self.cache.lock().usage())
     }
 
-    /// How much longer everything takes for the present number of running requests (`--time-factor-under-load`).
+    /// Returns the factor by which the current number of running requests slows everything down (`--time-factor-under-load`).
     #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^52")]
     fn slowdown(&self) -> f64 {
         let others = self.running.load(Ordering::Relaxed).saturating_sub(1) as f64;
@@ -165,12 +165,12 @@ impl Drop for Waiting<'_> {
 // === impl Running ===
 
 impl Running {
-    /// Prompt tokens that did not have to be computed.
+    /// The prompt tokens that did not have to be computed.
     pub(crate) fn cached_tokens(&self) -> usize {
         self.held.cached_tokens()
     }
 
-    /// Spends the time that the prompt takes, less what the cache saves. Who encodes for others computes none.
+    /// Spends the time for computing the prompt, without its cached part. An engine that only encodes computes no prompts.
     pub(crate) async fn prefill(&self) {
         if self.engine.args.media.side() == Some(Side::Producer) {
             return;
@@ -184,12 +184,12 @@ impl Running {
         }
     }
 
-    /// Spends the time that so many items take to be encoded.
+    /// Spends the time for encoding items.
     pub(crate) async fn encode(&self, items: u32) {
         self.spend(self.engine.args.media.time.saturating_mul(items)).await;
     }
 
-    /// Spends the time that the prompt's cache takes to come from another engine.
+    /// Spends the time for receiving the prompt's KV cache from another engine.
     pub(crate) async fn receive(&self) {
         let latency = self.engine.args.latency;
         let tokens = u32::try_from(self.prompt_tokens).unwrap_or(u32::MAX);
@@ -203,7 +203,7 @@ impl Running {
         self.engine.metrics.between_tokens.observe(before.elapsed().as_secs_f64());
     }
 
-    /// Counts a request that ended by itself.
+    /// Counts a request that was completed.
     pub(crate) fn finished(&self, generated: usize, reason: &'static str) {
         self.engine.metrics.finished(self.prompt_tokens, generated, reason, self.admitted.elapsed());
     }

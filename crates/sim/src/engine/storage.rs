@@ -1,4 +1,4 @@
-//! A folder that engines share: each block of a prompt that one of them has computed is a file there.
+//! A folder that engines share. It contains a file for each prompt block that one of the engines has computed.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::cache::BlockHash;
 
-/// The folder.
+/// The shared folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Storage(Arc<PathBuf>);
 
-/// vLLM's `--kv-transfer-config`, as far as it says something here.
+/// The used fields of vLLM's `--kv-transfer-config`.
 #[derive(Deserialize)]
 struct Config {
     #[serde(default)]
@@ -23,7 +23,7 @@ struct Extra {
     shared_storage_path: Option<PathBuf>,
 }
 
-/// The storage of a connector that has one.
+/// Returns the storage of a connector. Returns `None` if the connector has none.
 pub(crate) fn configured(flag: &Flag) -> Result<Option<Storage>, ArgsError> {
     let config: Config =
         serde_json::from_str(flag.text()?).map_err(|error| flag.invalid(error.to_string()))?;
@@ -37,14 +37,14 @@ impl Storage {
         Self(Arc::new(path))
     }
 
-    /// How many of these blocks are there, up to the first that is not.
+    /// Returns the number of leading blocks that are in the folder.
     pub(crate) async fn prefix(&self, blocks: Vec<BlockHash>) -> usize {
         let folder = self.0.clone();
         let looking = move || blocks.iter().take_while(|hash| folder.join(name(**hash)).exists()).count();
         tokio::task::spawn_blocking(looking).await.unwrap_or_default()
     }
 
-    /// Keeps blocks for all who share the folder.
+    /// Adds blocks to the folder.
     pub(crate) async fn keep(&self, blocks: Vec<BlockHash>) {
         let folder = self.0.clone();
         let writing = move || {

@@ -1,4 +1,4 @@
-//! Whether a value fits a schema.
+//! Checks whether a value matches a JSON schema.
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -8,10 +8,10 @@ use super::{
     limits::{Budget, DEPTH},
 };
 
-/// Steps of one check.
+/// The most steps of one check.
 const STEPS: usize = 200_000;
 
-/// Whether the value fits. An error says what of the schema is not understood.
+/// Whether the value matches. The error names the part of the schema that is not supported.
 pub(super) fn fits(schema: &Value, value: &Value) -> Result<bool, String> {
     Checker { root: schema, budget: Budget::new(STEPS) }.fits(schema, value, 0)
 }

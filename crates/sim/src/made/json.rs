@@ -1,4 +1,4 @@
-//! JSON that a schema describes.
+//! Generates JSON that matches a schema.
 
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Map, Number, Value};
@@ -9,11 +9,11 @@ use super::{
     merge, pattern,
 };
 
-/// Steps of making one value.
+/// The most steps for generating one value.
 const STEPS: usize = 20_000;
-/// Fields and items beyond what a schema demands.
+/// The number of fields or items beyond those that a schema requires.
 const EXTRA: usize = 2;
-/// Keywords that say something about values and that are not simulated.
+/// Keywords that restrict values and that are not supported.
 const UNKNOWN: [&str; 15] = [
     "not",
     "if",
@@ -32,14 +32,14 @@ const UNKNOWN: [&str; 15] = [
     "$dynamicRef",
 ];
 
-/// Whole numbers that every reader of JSON keeps exactly.
+/// The largest integer that every JSON reader keeps exactly.
 const LARGEST: f64 = 9_007_199_254_740_991.0;
 
-/// Makes up a value that fits the schema, or says what of the schema is not simulated.
+/// Generates a value that matches the schema. The error names the part of the schema that is not supported.
 pub(super) fn make(schema: &Value, random: &mut StdRng) -> Result<Value, String> {
     let mut maker = Maker { root: schema, random, budget: Budget::new(STEPS) };
     let value = maker.value(schema, 0)?;
-    // What a combination of keywords means is the checker's to say, not the maker's.
+    // The generator may misinterpret a combination of keywords, so the checker verifies the value.
     if check::fits(schema, &value)? {
         Ok(value)
     } else {
@@ -47,7 +47,7 @@ pub(super) fn make(schema: &Value, random: &mut StdRng) -> Result<Value, String>
     }
 }
 
-/// The schema that a local reference names.
+/// Returns the schema that a local reference names.
 pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
     let shown: String = reference.chars().take(80).collect();
     let pointer = reference.strip_prefix('#').ok_or_else(|| {
@@ -124,7 +124,8 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// The first alternative that a value can be made for. Deep inside, those that end come first.
+    /// Generates a value for the first alternative for which this succeeds. At a deep level, alternatives without nesting are
+    /// tried first.
     fn one_of(
         &mut self,
         fields: &Map<String, Value>,
@@ -142,7 +143,7 @@ impl Maker<'_, '_> {
         if depth >= DEEP {
             order.sort_by_key(|part| !ends(part));
         } else {
-            // A value says more than none.
+            // `null` is tried last, because other values are more useful.
             order.sort_by_key(|part| part["type"] == "null");
         }
         let mut failure = String::new();
@@ -157,7 +158,7 @@ impl Maker<'_, '_> {
         Err(failure)
     }
 
-    /// The type to make; what a schema without one says decides.
+    /// Returns the type to generate. If the schema names none, its keywords decide.
     fn kind(&mut self, fields: &Map<String, Value>, depth: usize) -> Result<String, String> {
         match fields.get("type") {
             Some(Value::String(kind)) => return Ok(kind.clone()),
@@ -196,7 +197,8 @@ impl Maker<'_, '_> {
         if step.is_nan() || step <= 0.0 {
             return Err("`multipleOf` must be over 0".to_owned());
         }
-        // Multiples of a fraction that are whole: the check at the end refuses those that are not.
+        // For whole numbers, a fractional step is rounded up. The final check refuses numbers that are not multiples of the
+        // original step.
         let step = if whole && step.fract() != 0.0 { step.ceil() } else { step };
         let lowest = [
             bound("minimum")
@@ -218,7 +220,7 @@ impl Maker<'_, '_> {
             (Some(low), Some(high)) => (low, high),
         };
         if low > high || low.abs() > LARGEST || high.abs() > LARGEST {
-            // Between close bounds a number with a finer fraction may fit.
+            // Between close bounds, a number with more decimal places may match.
             let low = [bound("minimum"), bound("exclusiveMinimum")].into_iter().flatten().reduce(f64::max);
             let high = [bound("maximum"), bound("exclusiveMaximum")].into_iter().flatten().reduce(f64::min);
             let middle = low.zip(high).map_or(f64::NAN, |(low, high)| f64::midpoint(low, high));
@@ -233,7 +235,7 @@ impl Maker<'_, '_> {
         let value = if whole || (number.fract() == 0.0 && number.abs() <= LARGEST) {
             Value::from(number as i64)
         } else {
-            // 3 × 0.1 is not 0.3: six digits are enough for every step that is written by hand.
+            // 3 × 0.1 is not exactly 0.3, so the result is rounded. Six digits are enough for every step that people write.
             Value::from((number * 1e6).round() / 1e6)
         };
         Ok(value)
@@ -243,7 +245,7 @@ impl Maker<'_, '_> {
         let least = size(fields, "minLength")?.unwrap_or(0);
         let most = size(fields, "maxLength")?;
         if let Some(pattern) = fields.get("pattern").and_then(Value::as_str) {
-            // A length beside a pattern is met by luck or not at all.
+            // A text that matches the pattern is generated repeatedly until its length matches too.
             let mut made = Err(String::new());
             for _ in 0..16 {
                 made = pattern::make_containing(pattern, self.random);
@@ -325,7 +327,7 @@ impl Maker<'_, '_> {
                     break;
                 }
                 Ok(item) => items.push(item),
-                // Nothing demands these items.
+                // These items are optional.
                 Err(_) if items.len() >= least => break,
                 Err(why) => return Err(why),
             }
@@ -368,24 +370,24 @@ impl Maker<'_, '_> {
     }
 }
 
-/// The first multiple that is greater, counted in steps.
+/// Returns the first multiple of `step` above `low`, as a number of steps.
 fn after(low: f64, step: f64) -> f64 {
     (low / step).floor() + 1.0
 }
 
-/// The last multiple that is less, counted in steps.
+/// Returns the last multiple of `step` below `high`, as a number of steps.
 fn before(high: f64, step: f64) -> f64 {
     (high / step).ceil() - 1.0
 }
 
-/// The schema without a keyword, and what that keyword stands for.
+/// Returns the schema without a keyword, merged with the schema that the keyword stands for.
 fn beside(fields: &Map<String, Value>, keyword: &str, other: Value) -> Result<Value, String> {
     let rest: Map<String, Value> = fields
         .iter()
         .filter(|(key, _)| *key != keyword)
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    // Definitions are found from the root, and copying them at each reference would cost a lot.
+    // Definitions are resolved from the root. Copying them at each reference would be expensive.
     let rest: Map<String, Value> =
         rest.into_iter().filter(|(key, _)| !matches!(key.as_str(), "$defs" | "definitions")).collect();
     if rest.is_empty() { Ok(other) } else { merge::both(&Value::Object(rest), &other) }
@@ -395,7 +397,7 @@ fn list<'v>(value: &'v Value, keyword: &str) -> Result<&'v [Value], String> {
     value.as_array().map(Vec::as_slice).ok_or_else(|| format!("`{keyword}` must be a list"))
 }
 
-/// A length or count that a schema names. Large ones at the lower end are refused: nobody wants to wait for them.
+/// Reads a length or count of a schema. A large minimum is refused, because its value would take too long to generate.
 fn size(fields: &Map<String, Value>, keyword: &str) -> Result<Option<usize>, String> {
     let Some(value) = fields.get(keyword) else { return Ok(None) };
     let number = value.as_u64().or_else(|| {

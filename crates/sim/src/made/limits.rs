@@ -1,15 +1,15 @@
-//! How much one schema or pattern may cost.
+//! The limits for the cost of a schema or pattern.
 
 use std::cell::Cell;
 
-/// Levels of nested schemas and references.
+/// The most levels of nested schemas and references.
 pub(super) const DEPTH: usize = 48;
-/// From this level on, the simplest value is chosen.
+/// From this level on, the simplest value is generated.
 pub(super) const DEEP: usize = 5;
-/// Characters of a text, items of a list or fields of an object that are made because a schema asks for so many.
+/// The most characters of a text, items of a list or fields of an object.
 pub(super) const LONGEST: usize = 4096;
 
-/// Steps that are left.
+/// The remaining steps.
 pub(super) struct Budget(Cell<usize>);
 
 impl Budget {
@@ -17,7 +17,7 @@ impl Budget {
         Self(Cell::new(steps))
     }
 
-    /// Takes a step, if any is left.
+    /// Uses a step. Fails if none is left.
     pub(super) fn step(&self) -> Result<(), String> {
         match self.0.get().checked_sub(1) {
             Some(left) => {

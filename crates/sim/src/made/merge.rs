@@ -1,8 +1,8 @@
-//! Two schemas as one that demands both, as far as keywords can be joined.
+//! Merges two schemas into one that requires both, as far as their keywords can be merged.
 
 use serde_json::{Map, Value, json};
 
-/// A schema that fits what both fit.
+/// Returns a schema for the values that match both schemas.
 pub(super) fn both(one: &Value, other: &Value) -> Result<Value, String> {
     let (Value::Object(one), Value::Object(other)) = (one, other) else {
         return match (one, other) {
@@ -70,7 +70,7 @@ fn join(key: &str, one: &Value, other: &Value) -> Result<Value, String> {
         ("items" | "additionalProperties", _, _) => Ok(json!({"allOf": [one, other]})),
         ("uniqueItems", _, _) => Ok((one == true || other == true).into()),
         ("allOf", Value::Array(one), Value::Array(other)) => Ok(one.iter().chain(other).cloned().collect()),
-        // What is said to people, not about values.
+        // These keywords are annotations and do not restrict values.
         (
             "title" | "description" | "default" | "examples" | "$comment" | "$id" | "$schema" | "deprecated",
             _,

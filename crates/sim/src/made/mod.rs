@@ -1,4 +1,4 @@
-//! Made-up answers: filler text, or whatever has the form that a request asks for.
+//! Generated answers: filler text, or text in the form that a request requires.
 
 mod check;
 mod json;
@@ -18,20 +18,19 @@ use crate::{
     text,
 };
 
-/// An answer that is ready to be told.
+/// A complete answer that can be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
-    /// The tool that is called with the tokens as arguments.
+    /// The tool to call, with the tokens as its arguments.
     pub(crate) call: Option<String>,
     pub(crate) tokens: VecDeque<Token>,
     /// `stop`, `length`, `tool_calls` or `remote_decode`.
     pub(crate) reason: &'static str,
-    /// The stop string that ended it.
+    /// The stop string that ended the answer.
     pub(crate) stop: Option<String>,
 }
 
-/// Makes up the answer number `copy` to a prompt. The same request with a seed, or with a temperature of 0, gets the
-/// same answer.
+/// Generates the answer number `copy` to a prompt. With a seed or a temperature of 0, the same request gets the same answer.
 pub(crate) fn answer(args: &Args, job: &Job, prompt: &Prompt, copy: usize) -> Result<Answer, Refusal> {
     let greedy = (job.sampling.temperature == 0.0).then_some(0);
     let chosen = job.sampling.seed.map(i64::cast_unsigned).or(args.seed).or(greedy);
@@ -53,7 +52,7 @@ pub(crate) fn answer(args: &Args, job: &Job, prompt: &Prompt, copy: usize) -> Re
     };
     let mut pieces: Vec<String> = text::pieces(&full).map(Into::into).collect();
     let mut reason = match &job.tools {
-        // A call that was asked for by name ends as text does.
+        // If the request names the tool, the call ends with `stop`.
         Some(tools) if tool.is_some() && !matches!(tools.choice, Choice::Named(_)) => "tool_calls",
         _ => "stop",
     };
@@ -79,8 +78,8 @@ pub(crate) fn answer(args: &Args, job: &Job, prompt: &Prompt, copy: usize) -> Re
     Ok(Answer { call: tool.map(|tool| tool.name.clone()), tokens, reason, stop })
 }
 
-/// The tool that is called. Left to itself, the simulator calls a tool when a person spoke last, and answers in words
-/// when the last message is the result of a tool, so that loops of agents come to an end.
+/// Returns the tool to call. If the client leaves the choice open, the simulator calls a tool, unless the last message is a
+/// tool's result. Then it answers in words, so that agent loops end.
 fn tool<'j>(args: &Args, job: &'j Job, random: &mut StdRng) -> Option<&'j Tool> {
     let tools = job.tools.as_ref()?;
     match &tools.choice {
@@ -109,7 +108,7 @@ fn shaped(shape: &Shape, random: &mut StdRng) -> Result<String, Refusal> {
     }
 }
 
-/// The least number of tokens to answer, where the client insists on one.
+/// The least number of tokens, if the client sets one.
 fn least(job: &Job, limit: usize) -> Option<usize> {
     if job.sampling.ignore_eos {
         Some(limit)
@@ -118,8 +117,8 @@ fn least(job: &Job, limit: usize) -> Option<usize> {
     }
 }
 
-/// A token with made-up probabilities: the chosen one is always the likeliest, each next one half as likely as all
-/// before leave room for.
+/// Creates a token with generated probabilities. The chosen token is always the most likely one. Each further token has half of
+/// the remaining probability.
 fn token(text: String, top: Option<usize>, random: &mut StdRng) -> Token {
     let Some(top) = top else { return Token { text, logprob: 0.0, top: Vec::new() } };
     let chosen: f64 = random.random_range(0.5..0.98);

@@ -1,4 +1,4 @@
-//! Text that a regular expression matches.
+//! Generates text that matches a regular expression.
 
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 use regex::Regex;
@@ -6,15 +6,15 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use super::limits::LONGEST;
 
-/// How often a repetition without an upper end is repeated beyond its least.
+/// The most additional repetitions, if a pattern has no upper limit.
 const MORE: u32 = 3;
 
-/// Text that the pattern matches as a whole.
+/// Generates text that the pattern matches as a whole.
 pub(super) fn make(pattern: &str, random: &mut StdRng) -> Result<String, String> {
     made(pattern, &format!("^(?:{pattern})$"), random)
 }
 
-/// Text in which the pattern matches somewhere, as JSON schemas mean it.
+/// Generates text in which the pattern matches somewhere, as in JSON schemas.
 pub(super) fn make_containing(pattern: &str, random: &mut StdRng) -> Result<String, String> {
     made(pattern, pattern, random)
 }
@@ -33,7 +33,7 @@ fn made(pattern: &str, judge: &str, random: &mut StdRng) -> Result<String, Strin
     }
 }
 
-/// The nesting of a parsed pattern is bounded by the parser.
+/// Appends text for a part of the pattern. The recursion is bounded, because the parser limits the nesting.
 fn write(hir: &Hir, text: &mut String, random: &mut StdRng) -> Result<(), &'static str> {
     if text.len() > LONGEST {
         return Err("asks for a text that is too long to be simulated");
@@ -51,7 +51,7 @@ fn write(hir: &Hir, text: &mut String, random: &mut StdRng) -> Result<(), &'stat
         HirKind::Repetition(repetition) => {
             let most = repetition.max.unwrap_or(repetition.min.saturating_add(MORE));
             let most = most.min(repetition.min.saturating_add(MORE));
-            // At least one of what may be missing shows more of the pattern.
+            // An optional part is generated at least once if possible, to show more of the pattern.
             let least = repetition.min.max(most.min(1));
             for _ in 0..random.random_range(least..=most) {
                 write(&repetition.sub, text, random)?;
@@ -68,7 +68,7 @@ fn write(hir: &Hir, text: &mut String, random: &mut StdRng) -> Result<(), &'stat
     Ok(())
 }
 
-/// A character of a class: a letter or digit if it has any, else a visible one, else its first.
+/// Returns a character of a class: a letter or digit if the class has one, or else a visible character, or else its first one.
 fn character(class: &Class, random: &mut StdRng) -> Option<char> {
     let ranges: Vec<(char, char)> = match class {
         Class::Unicode(class) => class.ranges().iter().map(|range| (range.start(), range.end())).collect(),

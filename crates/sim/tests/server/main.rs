@@ -197,7 +197,7 @@ async fn models_tokenize_and_prefix_hits_are_reported() {
     assert!((server.metric("vllm:prefix_cache_hits_total").await - 96.0).abs() < f64::EPSILON);
 }
 
-/// A chat request with more fields.
+/// A chat request with additional fields.
 fn with(more: &Value) -> Value {
     let mut request = chat("What is the weather in Oslo?");
     for (key, value) in more.as_object().unwrap() {
@@ -353,7 +353,7 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         (json!({"response_format": {"type": "xml"}}), "response_format", "json_object"),
         (json!({"guided_choice": []}), "guided_choice", "list"),
         (json!({"guided_choice": ["a"], "guided_regex": "b"}), "structured_outputs", "only use one kind"),
-        // What is not simulated is refused, not ignored.
+        // Unsupported parameters are refused and not ignored.
         (json!({"guided_grammar": "root ::= x"}), "guided_grammar", "not supported"),
         (json!({"guided_json": {"not": {}}}), "structured_outputs", "`not` is not simulated"),
         (json!({"logit_bias": {"1": 5}}), "logit_bias", "not supported"),

@@ -6,11 +6,11 @@ use longboat_scheduler::{
     config::{EngineConfig, MetricSpec},
 };
 
-/// The adapters of a list that are looked at: they are copied with every page.
+/// The most adapters of a list that are read, because they are copied with every page.
 const MAX_ADAPTERS: usize = 1024;
 
-/// Updates `metrics` with what the page has; what it lacks stays as it was. Whether it had what every engine should: queue, running
-/// requests and use of the KV cache.
+/// Updates `metrics` from a page. Metrics that the page lacks keep their values. Returns whether the page had the metrics that
+/// every engine should have: queue length, running requests and use of the KV cache.
 pub(crate) fn extract(page: &[u8], engine: &EngineConfig, metrics: &mut Metrics) -> bool {
     let wanted = [
         (Wanted::Waiting, &engine.queued_requests_spec),

@@ -127,7 +127,7 @@ async fn read(
     Ok(Tokens { prompts, media, held })
 }
 
-/// A chat is one prompt; completions are a list of them. With them, what is no text in a chat.
+/// Reads an answer. The answer to a chat is one prompt with its media, and the answer to a completion a list of prompts.
 pub(crate) fn parse(answer: &[u8]) -> serde_json::Result<(Vec<Prompt>, Vec<Media>)> {
     let prompts: Vec<Rendered<'_>> = if answer.trim_ascii_start().first() == Some(&b'[') {
         serde_json::from_slice(answer)?
