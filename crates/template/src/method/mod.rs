@@ -3,6 +3,7 @@
 //! Go looks for a method before it looks for a field, and calls it on nil pointers too: some answer then, others panic, which
 //! a template reports as an error.
 
+pub(crate) mod go;
 mod scalar;
 
 use serde_json::Value as Json;
