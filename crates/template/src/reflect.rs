@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, fmt};
 
-pub use crate::method::{Answer, Call, Method, Receiver};
+pub use crate::method::{Answer, Call, Method, Receiver, go::go_methods};
 
 use serde_json::Value as Json;
 

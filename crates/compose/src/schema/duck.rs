@@ -28,7 +28,7 @@ structure!(
 
 structure!(
     CONDITION,
-    "v1.Condition",
+    "apis.Condition",
     [
         req!("type", "Type", Str("apis.ConditionType")),
         req!("status", "Status", Str("v1.ConditionStatus")),

@@ -33,7 +33,7 @@ structure!(
         opt!("kind", "Kind", Ptr(&Str("v1.Kind"))),
         req!("name", "Name", Str("v1.ObjectName")),
         opt!("namespace", "Namespace", Ptr(&Str("v1.Namespace"))),
-        opt!("port", "Port", Ptr(&Int("v1.PortNumber"))),
+        opt!("port", "Port", Ptr(&Int("int32"))),
     ]
 );
 
@@ -69,7 +69,7 @@ structure!(
         opt!("namespace", "Namespace", Ptr(&Str("v1.Namespace"))),
         req!("name", "Name", Str("v1.ObjectName")),
         opt!("sectionName", "SectionName", Ptr(&Str("v1.SectionName"))),
-        opt!("port", "Port", Ptr(&Int("v1.PortNumber"))),
+        opt!("port", "Port", Ptr(&Int("int32"))),
     ]
 );
 
@@ -151,7 +151,7 @@ structure!(
     "v1.HTTPHeaderMatch",
     [
         opt!("type", "Type", Ptr(&Str("v1.HeaderMatchType"))),
-        req!("name", "Name", Str("v1.HeaderName")),
+        req!("name", "Name", Str("v1.HTTPHeaderName")),
         req!("value", "Value", Str("string")),
     ]
 );
@@ -161,7 +161,7 @@ structure!(
     "v1.HTTPQueryParamMatch",
     [
         opt!("type", "Type", Ptr(&Str("v1.QueryParamMatchType"))),
-        req!("name", "Name", Str("v1.HeaderName")),
+        req!("name", "Name", Str("v1.HTTPHeaderName")),
         req!("value", "Value", Str("string")),
     ]
 );
@@ -193,7 +193,7 @@ structure!(
         opt!("scheme", "Scheme", Ptr(&Str("string"))),
         opt!("hostname", "Hostname", Ptr(&Str("v1.PreciseHostname"))),
         opt!("path", "Path", Ptr(&Struct(&HTTP_PATH_MODIFIER))),
-        opt!("port", "Port", Ptr(&Int("v1.PortNumber"))),
+        opt!("port", "Port", Ptr(&Int("int32"))),
         opt!("statusCode", "StatusCode", Ptr(&Int("int"))),
     ]
 );
@@ -214,8 +214,8 @@ structure!(
         opt!("allowOrigins", "AllowOrigins", Slice("", &Str("v1.CORSOrigin"))),
         opt!("allowCredentials", "AllowCredentials", Ptr(&Bool("bool"))),
         opt!("allowMethods", "AllowMethods", Slice("", &Str("v1.HTTPMethodWithWildcard"))),
-        opt!("allowHeaders", "AllowHeaders", Slice("", &Str("v1.HeaderName"))),
-        opt!("exposeHeaders", "ExposeHeaders", Slice("", &Str("v1.HeaderName"))),
+        opt!("allowHeaders", "AllowHeaders", Slice("", &Str("v1.HTTPHeaderName"))),
+        opt!("exposeHeaders", "ExposeHeaders", Slice("", &Str("v1.HTTPHeaderName"))),
         opt!("maxAge", "MaxAge", Int("int32")),
     ]
 );
@@ -260,7 +260,7 @@ structure!(
 structure!(
     HTTP_HEADER,
     "v1.HTTPHeader",
-    [req!("name", "Name", Str("v1.HeaderName")), req!("value", "Value", Str("string")),]
+    [req!("name", "Name", Str("v1.HTTPHeaderName")), req!("value", "Value", Str("string")),]
 );
 
 structure!(

@@ -7,7 +7,9 @@ use super::{opt, req, structure};
 structure!(
     TYPE_META,
     "v1.TypeMeta",
-    [opt!("kind", "Kind", Str("string")), opt!("apiVersion", "APIVersion", Str("string")),]
+    [opt!("kind", "Kind", Str("string")), opt!("apiVersion", "APIVersion", Str("string")),],
+    // it is no type of the API by itself, so it has no DeepCopy
+    &[]
 );
 
 structure!(

@@ -105,8 +105,12 @@ static STATUS: Ty = Ty::Struct(&super::duck::STATUS);
 static CONDITION: Ty = Ty::Struct(&super::duck::CONDITION);
 
 /// `duckv1.Status`.
-pub(super) static STATUS_METHODS: [Method; 2] = [
+pub(super) static STATUS_METHODS: [Method; 3] = [
     Method::COPY,
+    gives("GetConditions", |status, _| {
+        let all = status.json()?.and_then(|status| status.get("conditions"));
+        Ok(Answer::Value(Value::Typed(Ty::Slice("apis.Conditions", &CONDITION), all)))
+    }),
     Method {
         name: "GetCondition",
         params: STRING,
@@ -179,8 +183,15 @@ pub(super) static SCHEDULER: [Method; 2] = [
 ];
 
 /// `v1alpha2.RouterSpec`.
-pub(super) static ROUTER: [Method; 2] = [
+pub(super) static ROUTER: [Method; 5] = [
     Method::COPY,
+    gives("HasGroup", |router, _| Answer::bool(of_route(router, "group").is_some())),
+    gives("Group", |router, _| {
+        Ok(Answer::Value(Value::Typed(Ty::Ptr(&Ty::Str("string")), of_route(router, "group"))))
+    }),
+    gives("Weight", |router, _| {
+        Ok(Answer::Value(Value::Typed(Ty::Ptr(&Ty::Int("int32")), of_route(router, "weight"))))
+    }),
     Method {
         name: "EPPServiceName",
         params: &OF_SERVICE,
@@ -195,6 +206,11 @@ pub(super) static ROUTER: [Method; 2] = [
         }),
     },
 ];
+
+/// A field of a router's route; none where there is no router, or it has no route.
+fn of_route<'a>(router: Receiver<'a>, key: &str) -> Option<&'a Json> {
+    router.get("route")?.get(key).filter(|value| !value.is_null())
+}
 
 fn has_refs<'a>(of: Receiver<'a>, _: &[Value<'a>]) -> Given<'a> {
     Answer::bool(of.get("refs").and_then(Json::as_array).is_some_and(|refs| !refs.is_empty()))
@@ -258,7 +274,12 @@ fn is_using(service: Receiver<'_>, name: &str, namespace: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use longboat_template::{Limits, Template, reflect::Value};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use longboat_template::{
+        Limits, Template,
+        reflect::{Struct, Ty, Value, go_methods},
+    };
     use serde_json::json;
 
     use crate::{functions::FUNCTIONS, schema::TEMPLATE_DATA};
@@ -278,6 +299,7 @@ mod tests {
                 "spec": {
                     "model": {"uri": "hf://org/model"},
                     "prefill": {"parallelism": {"data": 8, "dataLocal": 2}},
+                    "router": {"route": {"group": "g"}},
                     "baseRefs": [{"name": "base"}],
                     "template": {"containers": [{
                         "name": "main", "resources": {"limits": {"cpu": "1500m", "memory": "2Gi"}},
@@ -313,6 +335,8 @@ mod tests {
                 "true false",
             ),
             ("{{.Spec.Router.EPPServiceName .LLMInferenceService}}", "llm-epp-service"),
+            ("{{.Spec.Router.HasGroup}} {{.Spec.Router.Group}} {{.Spec.Router.Weight}}", "true g <nil>"),
+            ("{{(index .Status.GetConditions 0).GetReason}}", "Why"),
             ("{{.GetStatus.ObservedGeneration}} {{(.GetStatus.GetCondition `Ready`).GetReason}}", "0 Why"),
             ("{{(.Status.GetCondition `Missing`).IsUnknown}}", "true"),
             ("{{.Spec.Model.URI.String}} {{.Spec.Model.URI.IsEmpty}}", "hf://org/model false"),
@@ -326,6 +350,64 @@ mod tests {
             assert_eq!(rendered(text), expected, "{text}");
         }
     }
+
+    /// All structs that a template can reach.
+    fn reach(ty: Ty, found: &mut BTreeMap<&'static str, Vec<&'static Struct>>) {
+        match ty {
+            Ty::Struct(of) => {
+                let alike = found.entry(of.name).or_default();
+                if alike.iter().any(|known| std::ptr::eq(*known, of)) {
+                    return;
+                }
+                alike.push(of);
+                for field in of.fields {
+                    reach(field.ty, found);
+                }
+            }
+            Ty::Ptr(inner) | Ty::Slice(_, inner) | Ty::Map(_, inner) => reach(*inner, found),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn what_can_be_called_is_a_method_in_go_and_what_cannot_of_the_api_is_listed() {
+        let mut found = BTreeMap::new();
+        reach(TEMPLATE_DATA, &mut found);
+        let (mut missing, mut invented) = (BTreeSet::new(), Vec::new());
+        for (name, structs) in &found {
+            let theirs = go_methods(name);
+            for of in structs {
+                for method in of.methods {
+                    if !theirs.contains(&method.name) {
+                        invented.push(format!("{name} {}", method.name));
+                    }
+                }
+                if !name.starts_with("v1alpha2.") {
+                    continue;
+                }
+                let lacking = theirs.iter().filter(|method| {
+                    let ours = of.methods.iter().any(|ours| ours.name == **method);
+                    // Go counts those of embedded structs of other packages, too
+                    let embedded = of.fields.iter().filter(|field| field.embedded).any(|field| {
+                        matches!(field.ty, Ty::Struct(inner) if go_methods(inner.name).contains(method))
+                    });
+                    !ours && !embedded && !method.starts_with("Mark") && **method != "DeepCopyInto"
+                });
+                missing.extend(lacking.map(|method| format!("{name} {method}")));
+            }
+        }
+        assert!(invented.is_empty(), "{invented:?}");
+        assert_eq!(Vec::from_iter(missing), LACKING);
+    }
+
+    /// What a template cannot call of the API's own types, besides what marks conditions: it gives nothing, or only what programs use.
+    const LACKING: [&str; 5] = [
+        "v1alpha2.LLMInferenceService DeepCopyObject",
+        "v1alpha2.LLMInferenceService GetConditionSet",
+        "v1alpha2.LLMInferenceService Hub",
+        "v1alpha2.LLMInferenceService SetDefaults",
+        "v1alpha2.LLMInferenceServiceSpec SetDefaults",
+    ];
 
     #[test]
     fn methods_that_a_template_cannot_call_or_calls_wrongly_fail_as_in_go() {
@@ -345,6 +427,20 @@ mod tests {
             (
                 "{{.Spec.Router.EPPServiceName nil}}",
                 "error calling EPPServiceName: runtime error: invalid memory address or nil pointer dereference",
+            ),
+            ("{{.Spec.Template.Size}}", "method Size of *v1.PodSpec is not available here"),
+            ("{{.ObjectMeta.Marshal}}", "method Marshal of v1.ObjectMeta is not available here"),
+            (
+                "{{.LLMInferenceService.GetObjectKind}}",
+                "method GetObjectKind of *v1alpha2.LLMInferenceService is not available here",
+            ),
+            (
+                "{{with index .Spec.Template.Containers 0}}{{.Resources.Limits.Name `cpu` `x`}}{{end}}",
+                "method Name of v1.ResourceList is not available here",
+            ),
+            (
+                "{{.ObjectMeta.CreationTimestamp.Format `2006`}}",
+                "method Format of v1.Time is not available here",
             ),
             ("{{.GetName.Foo}}", "can't evaluate field Foo in type string"),
             ("{{.Spec.GetName}}", "can't evaluate field GetName in type v1alpha2.LLMInferenceServiceSpec"),

@@ -3,6 +3,7 @@
 use super::{State, Step};
 use crate::{
     functions::Param,
+    method::go,
     node::Expr,
     quote::quote,
     reflect::{Answer, Call, Method, Receiver, Ty, Value, scalar_field},
@@ -132,11 +133,13 @@ impl<'a> State<'a> {
                 None => {}
             },
             Value::Typed(Ty::Map(..), _) => {
-                if has_args {
-                    return self.error(format!("{name} is not a method but has arguments"));
-                }
-                return match value.entry(name) {
+                let entry = value.entry(name).filter(|_| !has_args);
+                return match entry {
                     Some(entry) => Ok(entry),
+                    None if lacks(&named, name) => {
+                        self.error(format!("method {name} of {} is not available here", type_name()))
+                    }
+                    None if has_args => self.error(format!("{name} is not a method but has arguments")),
                     None => self.error(format!("map has no entry for key {}", quote(name))),
                 };
             }
@@ -157,6 +160,14 @@ impl<'a> State<'a> {
             }
             _ => {}
         }
+        if lacks(&named, name) {
+            return self.error(format!("method {name} of {} is not available here", type_name()));
+        }
         self.error(format!("can't evaluate field {name} in type {}", type_name()))
     }
+}
+
+/// Whether Go has a method of this name for a value. Those that the tables have were called by now.
+fn lacks(value: &Value<'_>, name: &str) -> bool {
+    matches!(value, Value::Typed(ty, _) if go::has(*ty, name))
 }

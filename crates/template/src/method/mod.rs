@@ -3,6 +3,7 @@
 //! Go looks up a method before a field, and also calls methods on nil pointers. Some methods then return a value. Others
 //! panic, which a template reports as an error.
 
+pub(crate) mod go;
 mod scalar;
 
 use serde_json::Value as Json;
