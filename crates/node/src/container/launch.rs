@@ -85,16 +85,14 @@ impl Host {
         for (key, value) in variables {
             if key == "PATH" {
                 path = value;
-            } else if key == CACHE_VARIABLE && !value.is_empty() {
-                // Containers start in other folders, so a relative path must become absolute.
-                let value =
-                    std::path::absolute(&value).map_or(value, |path| path.to_string_lossy().into_owned());
-                inherited.push((key, value));
-            } else if OF_DOWNLOADS.contains(&key.as_str()) {
-                inherited.push((key, value));
-            } else if !listed(NEVER_INHERITED, &key)
-                && (matches!(engine, Engine::Command(_)) || listed(INHERITED, &key))
+            } else if OF_DOWNLOADS.contains(&key.as_str())
+                || (!listed(NEVER_INHERITED, &key)
+                    && (matches!(engine, Engine::Command(_)) || listed(INHERITED, &key)))
             {
+                // Containers start in other folders than this process.
+                let is_folder = key == CACHE_VARIABLE && !value.is_empty();
+                let absolute = std::path::absolute(&value).ok().filter(|_| is_folder);
+                let value = absolute.map_or(value, |path| path.to_string_lossy().into_owned());
                 inherited.push((key, value));
             }
         }
