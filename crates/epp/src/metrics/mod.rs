@@ -7,6 +7,7 @@ mod encoder_cache;
 mod eviction;
 mod extproc;
 mod flow;
+mod kv_cache;
 mod labels;
 mod latency;
 mod limits;
@@ -49,6 +50,7 @@ pub(crate) use self::{
     eviction::EvictionMetrics,
     extproc::{ExtProcMetrics, OpenStream},
     flow::{FlowMetrics, Waiting},
+    kv_cache::KvCacheMetrics,
     labels::RequestLabels,
     latency::{LatencyMetrics, Time},
     plugins::PluginMetrics,
@@ -171,6 +173,8 @@ pub(crate) struct PickerMetrics {
     pub(crate) latency: LatencyMetrics,
     /// How evenly streams come.
     pub(crate) stream: StreamMetrics,
+    /// The indexes of precise prefixes, where there are such.
+    pub(crate) kv_cache: Option<KvCacheMetrics>,
     /// The ext_proc streams, where they are counted.
     pub(crate) extproc: Option<ExtProcMetrics>,
     body_bytes: Gauge,
@@ -442,6 +446,7 @@ impl PickerMetrics {
             eviction,
             latency,
             stream,
+            kv_cache: None,
             extproc: None,
             body_bytes,
             body_limit,
@@ -451,6 +456,11 @@ impl PickerMetrics {
     /// Counts ext_proc streams from now on.
     pub(crate) fn count_streams(&mut self) {
         self.extproc = Some(ExtProcMetrics::new(&mut self.registry));
+    }
+
+    /// Tells what the indexes of precise prefixes do.
+    pub(crate) fn count_blocks(&mut self) {
+        self.kv_cache = Some(KvCacheMetrics::new(&mut self.registry));
     }
 
     /// A page lacked a number of queue, running requests or KV cache.
