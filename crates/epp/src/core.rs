@@ -76,10 +76,14 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(mut scheduler: Scheduler, settings: Settings, pool_name: &str) -> Self {
-        let metrics = PickerMetrics::new(pool_name);
+        let mut metrics = PickerMetrics::new(pool_name);
+        let state = scheduler.state();
+        if !state.holdings().is_empty() {
+            metrics.count_blocks();
+        }
         scheduler.time_plugins(|role| metrics.plugins.watch(role));
         Self {
-            state: RwLock::new(scheduler.state()),
+            state: RwLock::new(state),
             bursts: scheduler.burst().cloned().map(Bursts::new),
             scheduler,
             pool: Pool::new(),

@@ -37,6 +37,9 @@ pub(crate) fn metrics_page(core: &Core) -> String {
     let blocks = {
         let state = core.state.read();
         core.metrics.in_flight(&members, |slot| state.in_flight(slot));
+        if let Some(metrics) = &core.metrics.kv_cache {
+            metrics.set(state.holdings().iter().map(|holdings| holdings.counts()));
+        }
         state.prefix_blocks()
     };
     core.metrics.page(&members, blocks, &core.bodies)

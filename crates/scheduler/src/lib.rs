@@ -57,7 +57,7 @@ pub use inflight::Reservation;
 pub use latency::{Features, LatencySettings, Prediction, Wanted};
 pub use media::{EncoderLookup, Media, Modality};
 pub use pairing::REVISION_LABEL;
-pub use precise::{EndpointEvents, EventSource, Holdings, ListenForEvents, PreciseSettings};
+pub use precise::{EndpointEvents, EventSource, Holdings, IndexCounts, ListenForEvents, PreciseSettings};
 pub use producers::{
     attribute_reporter::{Report, Tokens},
     tokens::TokenizerSettings,

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use crate::{
     context::{Candidate, Context},
-    plugin::{Filter, Picker, Scorer},
+    error::ScheduleError,
+    plugin::{Admitter, Filter, Picker, Scorer},
 };
 
 /// A plugin in one of its roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Role {
-    /// `Filter`, `Scorer` or `Picker`.
+    /// `Filter`, `Scorer`, `Picker`, `Admission`; of a producer, `DataProducer` for what it finds and `PreRequest` for what it learns.
     pub extension_point: &'static str,
     /// The plugin's type.
     pub plugin_type: String,
@@ -28,6 +29,35 @@ pub trait Stopwatch: Send + Sync {
 pub(crate) struct Timed<P: ?Sized> {
     pub(crate) plugin: Arc<P>,
     pub(crate) watch: Arc<dyn Stopwatch>,
+}
+
+/// The times of a producer.
+pub(crate) struct Watched {
+    pub(crate) finds: Arc<dyn Stopwatch>,
+    pub(crate) learns: Arc<dyn Stopwatch>,
+}
+
+/// What a producer finds about a request, timed where somebody watches.
+pub(crate) fn finds<T>(watched: Option<&Watched>, find: impl FnOnce() -> T) -> T {
+    timed(watched.map(|watched| &watched.finds), find)
+}
+
+/// Lets a producer learn of a decision, timed where somebody watches.
+pub(crate) fn learns(watched: Option<&Watched>, learn: impl FnOnce()) {
+    timed(watched.map(|watched| &watched.learns), learn);
+}
+
+fn timed<T>(watch: Option<&Arc<dyn Stopwatch>>, work: impl FnOnce() -> T) -> T {
+    let Some(watch) = watch else { return work() };
+    let (mut work, mut made) = (Some(work), None);
+    watch.time(&mut || made = work.take().map(|work| work()));
+    made.expect("a stopwatch calls its work once")
+}
+
+impl Admitter for Timed<dyn Admitter> {
+    fn admit(&self, context: &Context<'_>) -> Result<(), ScheduleError> {
+        timed(Some(&self.watch), || self.plugin.admit(context))
+    }
 }
 
 impl Filter for Timed<dyn Filter> {

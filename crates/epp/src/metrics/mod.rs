@@ -6,6 +6,7 @@ mod encoder_cache;
 mod eviction;
 mod extproc;
 mod flow;
+mod kv_cache;
 mod labels;
 mod latency;
 mod limits;
@@ -48,6 +49,7 @@ pub(crate) use self::{
     eviction::EvictionMetrics,
     extproc::{ExtProcMetrics, OpenStream},
     flow::{FlowMetrics, Waiting},
+    kv_cache::KvCacheMetrics,
     labels::RequestLabels,
     latency::{LatencyMetrics, Time},
     plugins::PluginMetrics,
@@ -170,7 +172,9 @@ pub(crate) struct PickerMetrics {
     pub(crate) latency: LatencyMetrics,
     /// The times between the chunks of streams.
     pub(crate) stream: StreamMetrics,
-    /// The metrics of ext_proc streams, if they are counted.
+    /// The indexes of precise prefixes, where there are such.
+    pub(crate) kv_cache: Option<KvCacheMetrics>,
+    /// The ext_proc streams, where they are counted.
     pub(crate) extproc: Option<ExtProcMetrics>,
     body_bytes: Gauge,
     body_limit: Gauge,
@@ -441,6 +445,7 @@ impl PickerMetrics {
             eviction,
             latency,
             stream,
+            kv_cache: None,
             extproc: None,
             body_bytes,
             body_limit,
@@ -452,7 +457,12 @@ impl PickerMetrics {
         self.extproc = Some(ExtProcMetrics::new(&mut self.registry));
     }
 
-    /// Counts a metrics page without the queue length, the running requests or the use of the KV cache.
+    /// Tells what the indexes of precise prefixes do.
+    pub(crate) fn count_blocks(&mut self) {
+        self.kv_cache = Some(KvCacheMetrics::new(&mut self.registry));
+    }
+
+    /// A page lacked a number of queue, running requests or KV cache.
     pub(crate) fn extract_failed(&self) {
         self.extract_errors
             .get_or_create(&ExtractorLabels {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use longboat_extproc::{Event, Headers};
+use serde_json::json;
 
 use super::{
     metrics::{BODY, CHAT, answer, has, send},
@@ -23,7 +24,7 @@ apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
 featureGates: [flowControl]
 plugins: [{type: queue-scorer}, {type: prefix-cache-scorer}, {type: concurrency-detector, parameters: {maxConcurrency: 1}},
-  {type: program-aware-fairness}]
+  {type: program-aware-fairness}, {type: probabilistic-admitter}]
 schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}, {pluginRef: prefix-cache-scorer}]}]
 flowControl: {maxRequests: 4, maxBytes: 1000, enableEviction: true, saturationDetector: {pluginRef: concurrency-detector},
   defaultPriorityBand: {maxRequests: 2, fairnessPolicyRef: program-aware-fairness}}
@@ -220,9 +221,14 @@ fn the_time_in_plugins_and_in_responses_is_counted() {
     support::with_endpoints(&core, 1);
     answer(&mut send(&core));
     let page = metrics_page(&core);
-    for (role, plugin) in
-        [("Scorer", "queue-scorer"), ("Scorer", "prefix-cache-scorer"), ("Picker", "max-score-picker")]
-    {
+    for (role, plugin) in [
+        ("Scorer", "queue-scorer"),
+        ("Scorer", "prefix-cache-scorer"),
+        ("Picker", "max-score-picker"),
+        ("DataProducer", "approx-prefix-cache-producer"),
+        ("PreRequest", "approx-prefix-cache-producer"),
+        ("Admission", "probabilistic-admitter"),
+    ] {
         let labels = format!("extension_point=\"{role}\",plugin_type=\"{plugin}\",plugin_name=\"{plugin}\"");
         for prefix in ["llm_d_epp", "inference_extension"] {
             has(&page, &format!("{prefix}_plugin_duration_seconds_count{{{labels}}} 1"));
@@ -248,4 +254,45 @@ fn streams_are_counted_where_that_is_asked_for() {
     let other = support::core("");
     let _stream = Stream::open(&other);
     assert!(!metrics_page(&other).contains("extproc_stream"));
+}
+
+#[test]
+fn the_blocks_that_engines_hold_are_counted_where_they_are_known() {
+    let core = support::core(
+        "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n- {type: precise-prefix-cache-producer}\n\
+         - {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}\n",
+    );
+    support::with_endpoints(&core, 2);
+    let [holdings] = &core.state.read().holdings()[..] else { panic!("one index") };
+    let tokens: Vec<u32> = (0..32).collect();
+    let stored = longboat_kv_events::Stored {
+        hashes: vec![1, 2],
+        tokens: tokens.clone(),
+        block_size: 16,
+        medium: "gpu".to_owned(),
+        ..longboat_kv_events::Stored::default()
+    };
+    holdings.update(|index| {
+        index.apply(0, "m", &longboat_kv_events::Event::Stored(Box::new(stored)));
+        let removed = longboat_kv_events::Event::Removed { hashes: vec![2], medium: "gpu".to_owned() };
+        index.apply(0, "m", &removed);
+    });
+    let body = json!({"model": "m", "prompt": tokens}).to_string();
+    Stream::open(&core).request("/v1/completions", &[], body.as_bytes(), None);
+    let page = metrics_page(&core);
+    for prefix in ["llm_d_epp_kv_cache_index", "kvcache_index"] {
+        for (series, count) in [
+            ("admissions", 2),
+            ("evictions", 1),
+            ("lookup_requests", 1),
+            ("lookup_hits", 1),
+            ("max_pod_hit_count", 1),
+        ] {
+            has(&page, &format!("{prefix}_{series}_total {count}"));
+        }
+    }
+    assert!(
+        !metrics_page(&support::core("")).contains("kv_cache_index"),
+        "nothing is told of what is not there"
+    );
 }

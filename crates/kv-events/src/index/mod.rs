@@ -79,6 +79,8 @@ pub struct Index {
     /// The entries of each endpoint, by tier and the engine's hash.
     by_engine: AHashMap<u32, AHashMap<(u8, u64), u32>>,
     length: usize,
+    /// Blocks that ever came in.
+    admitted: u64,
     by_key: AHashMap<BlockKey, Vec<u32>>,
     oldest: u32,
     newest: u32,
@@ -106,13 +108,19 @@ impl Index {
             free: Vec::new(),
             by_engine: AHashMap::new(),
             length: 0,
+            admitted: 0,
             by_key: AHashMap::new(),
             oldest: NONE,
             newest: NONE,
         }
     }
 
-    /// Returns the number of entries over all endpoints.
+    /// How many blocks ever came in, and how many of them went: removed by their engine, with their endpoint, or for others.
+    pub fn traffic(&self) -> (u64, u64) {
+        (self.admitted, self.admitted - self.length as u64)
+    }
+
+    /// Entries over all endpoints.
     pub fn len(&self) -> usize {
         self.length
     }
@@ -310,6 +318,7 @@ impl Index {
         }
         self.by_engine.entry(holder).or_default().insert((tier, engine), id);
         self.length += 1;
+        self.admitted += 1;
         self.link(id);
     }
 

@@ -3,6 +3,8 @@
 //! The caller receives the engines' events and applies them with [`Holdings::update`], while picks are made. Only prompts in
 //! the model's own tokens are looked up, because no engine knows blocks of text.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use longboat_kv_events::{Expected, Index, Limits};
 use parking_lot::RwLock;
 
@@ -63,6 +65,21 @@ pub struct EndpointEvents {
 pub struct Holdings {
     settings: PreciseSettings,
     known: RwLock<Known>,
+    lookups: AtomicU64,
+    hits: AtomicU64,
+}
+
+/// What a precise index did so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IndexCounts {
+    /// Blocks that came in.
+    pub admissions: u64,
+    /// Blocks that went.
+    pub evictions: u64,
+    /// Prompts that were looked up.
+    pub lookups: u64,
+    /// Blocks of them that the best endpoint held, from the first on.
+    pub hits: u64,
 }
 
 #[derive(Debug)]
@@ -77,7 +94,15 @@ impl Holdings {
     pub(crate) fn new(settings: PreciseSettings) -> Self {
         let expected = Expected::new(if settings.speculative_ms.is_some() { EXPECTED } else { 0 });
         let index = Index::new(settings.limits.clone());
-        Self { settings, known: RwLock::new(Known { index, expected }) }
+        let known = RwLock::new(Known { index, expected });
+        Self { settings, known, lookups: AtomicU64::new(0), hits: AtomicU64::new(0) }
+    }
+
+    /// What it did so far.
+    pub fn counts(&self) -> IndexCounts {
+        let (admissions, evictions) = self.known.read().index.traffic();
+        let (lookups, hits) = (self.lookups.load(Relaxed), self.hits.load(Relaxed));
+        IndexCounts { admissions, evictions, lookups, hits }
     }
 
     /// Returns the settings.
@@ -124,6 +149,8 @@ impl Holdings {
                 *matched += whole(held);
             }
         }
+        self.lookups.fetch_add(1, Relaxed);
+        self.hits.fetch_add(matched.iter().max().copied().unwrap_or_default().into(), Relaxed);
         Matches::new(chains, matched, block_tokens)
     }
 

@@ -35,7 +35,7 @@ use crate::{
     request::Request,
     sessions::{self, Agents},
     state::State,
-    stopwatch::{Role, Stopwatch, Timed},
+    stopwatch::{Role, Stopwatch, Timed, Watched, finds, learns},
 };
 
 /// How to build a scheduler.
@@ -64,7 +64,7 @@ pub struct Scheduler {
     types: BTreeMap<String, String>,
     handler: Arc<dyn ProfileHandler>,
     handler_plugin: Handler,
-    admitters: Vec<Arc<dyn Admitter>>,
+    admitters: Vec<(String, Arc<dyn Admitter>)>,
     affinities: Vec<Affinity>,
     peer_sources: Vec<PeerSource>,
     prefixes: Vec<(String, PrefixSource)>,
@@ -76,6 +76,9 @@ pub struct Scheduler {
     agents: Option<Agents>,
     tells_served: bool,
     reports: Vec<Report>,
+    /// The times of prefix producers, and of producers of encoder caches.
+    watched_prefixes: Vec<Watched>,
+    watched_encoders: Vec<Watched>,
 }
 
 struct Profile {
@@ -147,7 +150,10 @@ impl Scheduler {
                 .collect(),
             handler,
             handler_plugin: Handler { name, plugin_type },
-            admitters: plugins.iter().filter_map(|(_, plugin)| plugin.admitter.clone()).collect(),
+            admitters: plugins
+                .iter()
+                .filter_map(|(name, plugin)| Some((name.clone(), plugin.admitter.clone()?)))
+                .collect(),
             peer_sources: plugins.iter().filter_map(|(_, plugin)| plugin.peer_source.clone()).collect(),
             affinities: plugins.iter().filter_map(|(_, plugin)| plugin.affinity.clone()).collect(),
             prefixes: builder.prefixes,
@@ -158,18 +164,27 @@ impl Scheduler {
             agents: builder.agents,
             tells_served: builder.tells_served,
             reports: builder.reports,
+            watched_prefixes: Vec::new(),
+            watched_encoders: Vec::new(),
             latency: builder.latency.map(|(settings, _)| settings),
         })
     }
 
-    /// Measures the time of filters, scorers and pickers from now on. `watch` creates the stopwatch for a plugin in a role. A
-    /// plugin that several profiles use gets one stopwatch for each.
+    /// Times the work of filters, scorers, pickers, admitters and producers from now on. `watch` makes the stopwatch for a plugin in a role; a plugin
+    /// that several profiles use gets one for each.
     pub fn time_plugins(&mut self, watch: impl Fn(Role) -> Arc<dyn Stopwatch>) {
         let types = &self.types;
         let watch = |extension_point, name: &str| {
             let plugin_type = types.get(name).map_or(name, String::as_str).to_owned();
             watch(Role { extension_point, plugin_type, plugin_name: name.to_owned() })
         };
+        for (name, admitter) in &mut self.admitters {
+            *admitter = Arc::new(Timed { plugin: Arc::clone(admitter), watch: watch("Admission", name) });
+        }
+        let producer =
+            |name: &str| Watched { finds: watch("DataProducer", name), learns: watch("PreRequest", name) };
+        self.watched_prefixes = self.prefixes.iter().map(|(name, _)| producer(name)).collect();
+        self.watched_encoders = self.encoder_caches.iter().map(|(name, _)| producer(name)).collect();
         for profile in &mut self.profiles {
             for (name, filter) in &mut profile.filters {
                 *filter = Arc::new(Timed { plugin: Arc::clone(filter), watch: watch("Filter", name) });
@@ -370,14 +385,26 @@ impl Scheduler {
         if candidates.is_empty() {
             return Err(ScheduleError::NoCandidates);
         }
-        let prefixes: Vec<_> =
-            state.prefixes.iter().map(|known| known.matches(request, candidates, now)).collect();
+        let prefixes: Vec<_> = state
+            .prefixes
+            .iter()
+            .enumerate()
+            .map(|(index, known)| {
+                finds(self.watched_prefixes.get(index), || known.matches(request, candidates, now))
+            })
+            .collect();
         let outlooks = match &self.latency {
             Some(latency) if !request.predictions.is_empty() => latency.outlooks(state, request, candidates),
             _ => Vec::new(),
         };
-        let encoded: Vec<Encoded> =
-            state.encoder_caches.iter().map(|caches| caches.look(request.media, candidates)).collect();
+        let encoded: Vec<Encoded> = state
+            .encoder_caches
+            .iter()
+            .enumerate()
+            .map(|(index, caches)| {
+                finds(self.watched_encoders.get(index), || caches.look(request.media, candidates))
+            })
+            .collect();
         let context = Context {
             request,
             candidates,
@@ -389,7 +416,7 @@ impl Scheduler {
             now,
             random: RefCell::new(random),
         };
-        for admitter in &self.admitters {
+        for (_, admitter) in &self.admitters {
             admitter.admit(&context)?;
         }
         let mut run = Run { scheduler: self, context: &context, runs: Vec::new() };
@@ -501,23 +528,27 @@ impl Scheduler {
 
     /// Records a decision in the state: prefixes, order of use, sessions and load in flight.
     pub fn commit(&self, state: &mut State, decision: &Decision) -> Reservation {
-        for (known, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
-            known.fork(matches);
+        for (index, (known, matches)) in state.prefixes.iter_mut().zip(&decision.prefixes).enumerate() {
+            learns(self.watched_prefixes.get(index), || {
+                known.fork(matches);
+                for learner in &decision.learners {
+                    known.learn(learner.slot, matches, &learner.metrics, decision.now);
+                }
+            });
         }
         for learner in &decision.learners {
-            for (known, matches) in state.prefixes.iter_mut().zip(&decision.prefixes) {
-                known.learn(learner.slot, matches, &learner.metrics, decision.now);
-            }
             for (order, &(_, _, prefix)) in state.idle.iter_mut().zip(&self.idle) {
                 if decision.prefixes[prefix].is_cold() {
                     order.touch(learner.slot);
                 }
             }
         }
-        for caches in &mut state.encoder_caches {
-            for &slot in &decision.sent.slots {
-                caches.learn(slot, &decision.sent.media);
-            }
+        for (index, caches) in state.encoder_caches.iter_mut().enumerate() {
+            learns(self.watched_encoders.get(index), || {
+                for &slot in &decision.sent.slots {
+                    caches.learn(slot, &decision.sent.media);
+                }
+            });
         }
         for session in &decision.remember {
             state.sessions[session.state].remember(
