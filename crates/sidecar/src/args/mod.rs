@@ -160,7 +160,11 @@ fn truth(word: &str) -> Result<bool, String> {
 /// The longest configuration document. All flags together are far shorter.
 const LONGEST_DOCUMENT: u64 = 1 << 20;
 
-/// Flags whose value is a document with further flags.
+/// Flags that hold lists: what is given twice adds up.
+const LISTS: [&str; 4] =
+    ["enable-tls", "tls-insecure-skip-verify", "moriio-remote-hosts", "moriio-decode-hosts"];
+
+/// Flags that hold a document with further flags.
 const DOCUMENTS: [&str; 2] = ["configuration", "configuration-file"];
 
 /// Converts arguments to the form that clap takes. The documents of `--configuration` and `--configuration-file` become flags.
@@ -195,7 +199,10 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
                 document(value).map_err(|error| wrong(format!("{value}: {error}")))?
             };
             let more = flags(&text, &rest).map_err(wrong)?;
-            rest.extend(more);
+            // Of two that are one flag, under whichever of its names, the last counts.
+            let first = rest.iter().position(|argument| argument.to_string_lossy().starts_with('-'));
+            let first = first.unwrap_or(rest.len());
+            rest.splice(first..first, more);
             Ok(rest)
         }
         _ => Err(Error::Configuration {
@@ -216,7 +223,7 @@ fn document(path: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Returns the flags in a YAML document, except those in `given`.
+/// The flags that a YAML document stands for, without lists that are given already.
 fn flags(document: &str, given: &[OsString]) -> Result<Vec<OsString>, String> {
     let value: Value = serde_saphyr::from_str(document).map_err(|error| error.to_string())?;
     let Value::Object(entries) = value else {
@@ -230,7 +237,10 @@ fn flags(document: &str, given: &[OsString]) -> Result<Vec<OsString>, String> {
         })
     };
     let mut flags = Vec::new();
-    for (name, value) in entries.into_iter().filter(|(name, _)| !is_given(name)) {
+    for (name, value) in entries {
+        if LISTS.contains(&name.as_str()) && is_given(&name) {
+            continue;
+        }
         let text = match value {
             Value::Array(items) => {
                 let items: Option<Vec<String>> = items.iter().map(scalar).collect();
@@ -270,8 +280,24 @@ mod tests {
                 "--port=2"
             ])
             .unwrap(),
-            ["--port=2", "--enable-tls=decoder,prefiller", "--secure-proxy=false"]
+            ["--enable-tls=decoder,prefiller", "--port=1", "--secure-proxy=false", "--port=2"]
         );
+        let named = |arguments: &[&str]| {
+            let all = expand(arguments).unwrap();
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            parsed(&all).map(|args| (args.kv_connector, args.verbosity, args.enable_tls))
+        };
+        let document =
+            "--configuration={kv-connector: sglang, v: 5, enable-tls: [decoder, encoder], port: 1}";
+        let tls = |stages: &[&str]| stages.iter().map(|stage| (*stage).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            named(&["--connector=mooncake", "-v=1", document, "--enable-tls=prefiller"]).unwrap(),
+            ("mooncake".into(), Some(1), tls(&["prefiller"])),
+            "by another name, too"
+        );
+        assert_eq!(named(&[document]).unwrap(), ("sglang".into(), Some(5), tls(&["decoder", "encoder"])));
+        // What is overridden is read all the same.
+        assert!(named(&["--configuration={port: x}", "--port=2"]).is_err());
     }
 
     #[test]

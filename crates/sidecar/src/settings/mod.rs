@@ -108,6 +108,10 @@ impl TryFrom<Args> for Settings {
     fn try_from(args: Args) -> Result<Self, Error> {
         let transfer = transfer::of(&args)?;
         retries(&args)?;
+        if args.max_request_body_mib == 0 {
+            let message = "no request would be taken: expected 1 or more".into();
+            return Err(Error::Flag { flag: "max-request-body-mib", message });
+        }
         if args.tracing {
             let message = "traces are not exported: leave the flag out, or give false".into();
             return Err(Error::Flag { flag: "tracing", message });
@@ -254,6 +258,7 @@ mod tests {
             ("--kv-connector=sglang,--enable-p2p-pull", "enable-p2p-pull"),
             ("--moriio-write-mode", "POD_IP"),
             ("--tracing", "--tracing"),
+            ("--max-request-body-mib=0", "max-request-body-mib"),
             ("--moriio-dp-size=2", "moriio-dp-size"),
             ("--moriio-parallel-dispatch", "moriio-parallel-dispatch"),
         ] {

@@ -221,6 +221,32 @@ async fn a_prefiller_that_never_answers_has_a_time_after_which_the_decoder_may_d
 }
 
 #[tokio::test]
+async fn what_an_encoder_answers_costs_one_request_at_most() {
+    let decode = Peer::start(json_answer("{}"), Then::Close).await;
+    let flags = ["--ec-connector=ec-nixl", "--prefill-timeout=200ms"].map(str::to_owned);
+    let (sidecar, _end) = start(decode.address.port(), flags).await;
+    let image = "{\"type\":\"image_url\",\"image_url\":{\"url\":\"a\"}}";
+    let body = format!("{{\"messages\":[{{\"role\":\"user\",\"content\":[{image},{image}]}}]}}");
+    for (answer, then, told) in [
+        (json_answer("<html>"), Then::Close, "is not a JSON object"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}".into(), Then::Close, "ended early"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{}".into(), Then::Wait, "is longer than"),
+        ("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".into(), Then::Close, "answered 500"),
+        (String::new(), Then::Wait, "--prefill-timeout"),
+    ] {
+        let encoder = Peer::start(answer, then).await;
+        let head = asked(None, &body).replacen(
+            "Host: a",
+            &format!("Host: a\r\nx-encoder-hosts-ports: {}", encoder.address),
+            1,
+        );
+        let answer = exchanged(sidecar, &head).await;
+        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains(told), "{told}: {answer}");
+        assert_eq!(decode.asked(), 0, "{told}: the decoder was asked");
+    }
+}
+
+#[tokio::test]
 async fn an_engine_that_leaves_http_is_a_bad_gateway() {
     let answer = "HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n".to_owned();
     let decode = Peer::start(answer, Then::Wait).await;
