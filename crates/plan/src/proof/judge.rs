@@ -70,16 +70,16 @@ fn of_role<'a>(
 
 /// The counters of all pods of a role, added up.
 #[derive(Default)]
-struct Sum {
+struct Totals {
     grown: Counters,
     tells_of_transfers: bool,
     readable: usize,
     unreadable: Option<String>,
 }
 
-impl Sum {
+impl Totals {
     fn of(probe: &Probe, seen: &Seen, role: Role) -> Self {
-        let mut sum = Self::default();
+        let mut totals = Self::default();
         for (address, pod) in of_role(probe, seen, role) {
             match (&pod.before, &pod.after) {
                 (Some(before), Ok(after)) => {
@@ -90,21 +90,21 @@ impl Sum {
                             (to, more) => to.or(more),
                         };
                     };
-                    add(&mut sum.grown.prompt_tokens, grown.prompt_tokens);
-                    add(&mut sum.grown.external_tokens, grown.external_tokens);
-                    add(&mut sum.grown.nixl_bytes, grown.nixl_bytes);
-                    add(&mut sum.grown.nixl_transfers, grown.nixl_transfers);
-                    add(&mut sum.grown.nixl_failures, grown.nixl_failures);
-                    sum.tells_of_transfers |= after.tells_of_transfers();
-                    sum.readable += 1;
+                    add(&mut totals.grown.prompt_tokens, grown.prompt_tokens);
+                    add(&mut totals.grown.external_tokens, grown.external_tokens);
+                    add(&mut totals.grown.nixl_bytes, grown.nixl_bytes);
+                    add(&mut totals.grown.nixl_transfers, grown.nixl_transfers);
+                    add(&mut totals.grown.nixl_failures, grown.nixl_failures);
+                    totals.tells_of_transfers |= after.tells_of_transfers();
+                    totals.readable += 1;
                 }
-                (_, Err(why)) => sum.unreadable = Some(format!("{}: {why}", address.name)),
+                (_, Err(why)) => totals.unreadable = Some(format!("{}: {why}", address.name)),
                 (None, Ok(_)) => {
-                    sum.unreadable = Some(format!("{}: not read before the request", address.name));
+                    totals.unreadable = Some(format!("{}: not read before the request", address.name));
                 }
             }
         }
-        sum
+        totals
     }
 }
 
@@ -118,7 +118,7 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
         );
         return Verdict::yes(reason::KV_TRANSFERRED, message);
     }
-    let (decode, prefill) = (Sum::of(probe, seen, Role::Decode), Sum::of(probe, seen, Role::Prefill));
+    let (decode, prefill) = (Totals::of(probe, seen, Role::Decode), Totals::of(probe, seen, Role::Prefill));
     let evidence = [
         ("vllm:external_prefix_cache_hits", decode.grown.external_tokens),
         ("vllm:nixl_bytes_transferred", decode.grown.nixl_bytes),

@@ -3,9 +3,9 @@
 use crate::{
     children::{Applied, Children},
     context::Context,
+    hash::PartsHash,
     names,
     status::{Reconciled, rollout},
-    sum::Sum,
     workload::Half,
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -57,18 +57,18 @@ impl Wanted {
     }
 }
 
-fn add_object(sum: &mut Sum, kind: &str, metadata: &ObjectMeta, version: &str) {
+fn add_object(hash: &mut PartsHash, kind: &str, metadata: &ObjectMeta, version: &str) {
     let part = |text: &Option<String>| text.clone().unwrap_or_default();
     for text in [kind, &part(&metadata.namespace), &part(&metadata.name), &part(&metadata.uid), version] {
-        sum.add(text);
+        hash.add(text);
     }
 }
 
 fn subject(context: &Context, applied: &Children<Applied>) -> String {
-    let mut sum = Sum::default();
-    sum.add(context.model_name());
+    let mut hash = PartsHash::default();
+    hash.add(context.model_name());
     for half in Half::all(context.spec) {
-        sum.add(half.role);
+        hash.add(half.role);
         let template = if half.is_group() {
             let set = applied.leader_worker_set(&half.group_name(context.name));
             set.and_then(|set| serde_json::to_string(&set.spec.leader_worker_template).ok())
@@ -76,9 +76,9 @@ fn subject(context: &Context, applied: &Children<Applied>) -> String {
             let deployment = applied.deployment(&half.deployment_name(context.name));
             deployment.and_then(|found| serde_json::to_string(&found.spec.as_ref()?.template).ok())
         };
-        sum.add(&template.unwrap_or_default());
+        hash.add(&template.unwrap_or_default());
     }
-    sum.end()
+    hash.end()
 }
 
 fn surroundings(
@@ -86,29 +86,29 @@ fn surroundings(
     applied: &Children<Applied>,
     status: &LLMInferenceServiceStatus,
 ) -> String {
-    let mut sum = Sum::default();
-    sum.add(status.url.as_deref().unwrap_or_default());
+    let mut hash = PartsHash::default();
+    hash.add(status.url.as_deref().unwrap_or_default());
     let generation = |metadata: &ObjectMeta| metadata.generation.unwrap_or_default().to_string();
     let managed = applied
         .http_routes
         .iter()
         .find(|route| route.metadata.name.as_ref() == Some(&names::route(context.name)));
     for route in crate::router::route::in_play(context, managed) {
-        add_object(&mut sum, "HTTPRoute", &route.metadata, &generation(&route.metadata));
+        add_object(&mut hash, "HTTPRoute", &route.metadata, &generation(&route.metadata));
     }
     let snapshot = context.snapshot;
     let external = context.scheduler().and_then(|scheduler| scheduler.external_pool());
     let external = external.and_then(|name| snapshot.inference_pools.get(context.namespace, name));
     for pool in applied.inference_pools.iter().chain(external) {
-        add_object(&mut sum, "InferencePool", &pool.metadata, &generation(&pool.metadata));
+        add_object(&mut hash, "InferencePool", &pool.metadata, &generation(&pool.metadata));
     }
     for pool in &applied.inference_pools_x {
-        add_object(&mut sum, "InferencePoolX", &pool.metadata, &generation(&pool.metadata));
+        add_object(&mut hash, "InferencePoolX", &pool.metadata, &generation(&pool.metadata));
     }
     for pod in pods(context) {
-        add_object(&mut sum, "Pod", &pod.metadata, address(pod).unwrap_or_default());
+        add_object(&mut hash, "Pod", &pod.metadata, address(pod).unwrap_or_default());
     }
-    sum.end()
+    hash.end()
 }
 
 /// The pods of the service, the picker's included, that have an address and are not being deleted.

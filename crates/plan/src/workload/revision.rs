@@ -8,7 +8,7 @@ use k8s_openapi::{
 use longboat_api::{labels::KV_REVISION, pairing};
 
 use super::{account, half::Half, storage};
-use crate::{context::Context, sum::Sum};
+use crate::{context::Context, hash::PartsHash};
 
 /// Arguments that determine the layout of a KV cache and its transfer between engines. They are arguments of engines and of
 /// the routing sidecar.
@@ -53,21 +53,21 @@ pub(super) fn mark_pods(context: &Context, pods: &mut ObjectMeta) {
 
 /// The revision, which is a hash of both halves: a change of one half concerns the other.
 pub(crate) fn of(context: &Context) -> String {
-    let mut sum = Sum::default();
-    sum.add(&context.spec.model.uri.to_string());
+    let mut hash = PartsHash::default();
+    hash.add(&context.spec.model.uri.to_string());
     for half in Half::all(context.spec) {
-        sum.add(half.role);
+        hash.add(half.role);
         let parallelism = half.spec.parallelism.clone().unwrap_or_default();
         for size in [parallelism.tensor, parallelism.pipeline, parallelism.data, parallelism.data_local] {
-            sum.add(&size.map(|size| size.to_string()).unwrap_or_default());
+            hash.add(&size.map(|size| size.to_string()).unwrap_or_default());
         }
         for pod in half.spec.template.iter().chain(&half.spec.worker) {
             for container in engines(pod) {
-                add(&mut sum, container);
+                add(&mut hash, container);
             }
         }
     }
-    sum.end()
+    hash.end()
 }
 
 /// The container of the engine, and the routing sidecar.
@@ -76,9 +76,9 @@ fn engines(pod: &PodSpec) -> impl Iterator<Item = &Container> {
     all.filter(|container| container.name == storage::MAIN || container.name == account::ROUTING_SIDECAR)
 }
 
-fn add(sum: &mut Sum, container: &Container) {
+fn add(hash: &mut PartsHash, container: &Container) {
     if container.name == storage::MAIN {
-        sum.add(container.image.as_deref().unwrap_or_default());
+        hash.add(container.image.as_deref().unwrap_or_default());
     }
     let words = container.command.iter().chain(&container.args).flatten();
     let mut found = agreed(&words.map(String::as_str).collect::<Vec<_>>().join(" "));
@@ -92,7 +92,7 @@ fn add(sum: &mut Sum, container: &Container) {
     }
     found.sort_unstable();
     for argument in found {
-        sum.add(&argument);
+        hash.add(&argument);
     }
 }
 

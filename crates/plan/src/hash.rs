@@ -6,11 +6,11 @@ use sha2::{Digest, Sha256};
 
 /// A hash of several parts. Each part is hashed with its length, so different lists of parts cannot have the same input.
 #[derive(Default)]
-pub(crate) struct Sum(Sha256);
+pub(crate) struct PartsHash(Sha256);
 
-// === impl Sum ===
+// === impl PartsHash ===
 
-impl Sum {
+impl PartsHash {
     /// Adds a part.
     pub(crate) fn add(&mut self, part: &str) {
         self.0.update(part.len().to_le_bytes());
