@@ -182,7 +182,37 @@ impl Program {
     }
 
     /// Like [`Self::holds`], with a budget of this many steps.
-    pub(crate) fn holds_within(&self, variables: &[(&str, &Value)], mut steps: u64) -> Result<bool, String> {
+    pub(crate) fn holds_within(&self, variables: &[(&str, &Value)], steps: u64) -> Result<bool, String> {
+        match self.resolve(variables, steps)? {
+            Cel::Bool(verdict) => Ok(verdict),
+            _ => Err("cel expression must evaluate to a bool".to_owned()),
+        }
+    }
+
+    /// Evaluates the expression to a whole number, with JSON variables. A float loses its fraction.
+    ///
+    /// # Errors
+    ///
+    /// If the evaluation fails, or the result is not a finite number.
+    pub fn whole_number(&self, variables: &[(&str, &Value)]) -> Result<i64, String> {
+        match self.resolve(variables, OF_OBJECT)? {
+            Cel::Int(number) => Ok(number),
+            Cel::Float(number) if number.is_finite() => {
+                #[expect(clippy::cast_possible_truncation, reason = "saturates, and the fraction is dropped")]
+                let whole = number as i64;
+                Ok(whole)
+            }
+            _ => Err("cel expression must evaluate to a number".to_owned()),
+        }
+    }
+
+    /// Returns a free variable that is not among `known`, if there is one.
+    pub fn unknown_variable(&self, known: &[&str]) -> Option<String> {
+        let references = self.expression.references();
+        references.variables().into_iter().find(|name| !known.contains(name)).map(str::to_owned)
+    }
+
+    fn resolve(&self, variables: &[(&str, &Value)], mut steps: u64) -> Result<Cel, String> {
         LIBRARY.with(|library| {
             let mut scope = library.new_inner_scope();
             let mut size = 0;
@@ -194,11 +224,7 @@ impl Program {
                 Some(program) => program.resolve(&scope, size, &mut steps),
                 None => Budgeted::new(self.expression.clone()).resolve(&scope, size, &mut steps),
             };
-            match resolved {
-                Ok(Cel::Bool(verdict)) => Ok(verdict),
-                Ok(_) => Err("cel expression must evaluate to a bool".to_owned()),
-                Err(error) => Err(worded(&error)),
-            }
+            resolved.map_err(|error| worded(&error))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! `request-attribute-reporter`: reports a number to the proxy, which an expression computes from a response's usage.
 
-use kube_cel::cel::{Context, Program, Value};
+use longboat_schema::Program;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -74,11 +74,9 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     }
     let compile = |field: &str, text: &str| {
         let invalid = |message: String| parameters.invalid(format!("attributes[0].{field}: {message}"));
-        let program = Program::compile(text).map_err(|error| invalid(error.to_string()))?;
-        let unknown =
-            program.references().variables().into_iter().find(|name| *name != USAGE).map(str::to_owned);
-        match unknown {
-            None => Ok(program),
+        let program = Program::compile(text).map_err(invalid)?;
+        match program.unknown_variable(&[USAGE]) {
+            None => Ok(program.runnable()),
             Some(other) => Err(invalid(format!("there is no \"{other}\", only {USAGE}"))),
         }
     };
@@ -103,26 +101,13 @@ impl Report {
             "total_tokens": float(tokens.input.saturating_add(tokens.output)),
             "prompt_tokens_details": {"cached_tokens": float(tokens.cached)},
         });
-        let mut context = Context::default();
-        context.add_variable(USAGE, usage).ok()?;
+        let variables = [(USAGE, &usage)];
         if let Some(condition) = &self.condition
-            && !matches!(condition.execute(&context), Ok(Value::Bool(true)))
+            && !condition.holds(&variables).unwrap_or_default()
         {
             return None;
         }
-        let number = match self.expression.execute(&context).ok()? {
-            Value::Int(number) => number,
-            Value::Float(number) if number.is_finite() => {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    reason = "saturates, and the reference drops the fraction too"
-                )]
-                let whole = number as i64;
-                whole
-            }
-            _ => return None,
-        };
-        (number != 0).then_some(number)
+        self.expression.whole_number(&variables).ok().filter(|number| *number != 0)
     }
 }
 
