@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     http::{self, Answer},
     load::Load,
+    proof::says_of,
     tools,
     wait::until,
     world::{World, turn},
@@ -79,6 +80,12 @@ fn requests_follow_the_weights_of_a_group_and_a_member_goes_without_a_failed_req
     let world = World::start(&[tools::root().join("examples/canary").to_str().unwrap()]);
     let url = shared_url(&world);
     let generations = wait_for_split(&world, 90, 10);
+    // Each member is proven at its own address, which leads to nobody else.
+    for member in MEMBERS {
+        world.ask(&["annotate", "llmisvc", member, "longboat.dev/serving-proof=report"]);
+        let said = says_of(&world, member, "ServingProven", "True", "TokenReceived");
+        assert!(said.ends_with(&format!("/default/{member}/v1/completions")), "{said}");
+    }
 
     // 30 are expected, with a standard deviation of 5.2.
     let canary = answers(&url, 300).remove("chat-canary").unwrap_or_default();

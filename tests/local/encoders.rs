@@ -8,7 +8,14 @@ use std::{
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{http, program::Running, wait::until};
+use crate::{
+    http,
+    program::Running,
+    proof::{counted, says_of},
+    tools,
+    wait::until,
+    world::{World, turn},
+};
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
@@ -23,7 +30,7 @@ fn start(role: &str, arguments: &[String]) -> (Running, u16) {
     (Running::start(&mut command), port)
 }
 
-fn counted(port: u16, series: &str) -> f64 {
+fn counted_at(port: u16, series: &str) -> f64 {
     let page = http::get(&format!("http://127.0.0.1:{port}/metrics")).body;
     let line =
         page.lines().find(|line| line.starts_with(series)).unwrap_or_else(|| panic!("{series}: {page}"));
@@ -76,7 +83,7 @@ fn an_image_is_encoded_once_by_the_encoder_with_each_connector_and_twice_where_i
         assert_eq!(answer.status, 200, "{case}: {answer:?}");
         let has_come = if lost == 0 { 1.0 } else { 0.0 };
         let is = |port: u16, series: &str, expected: f64| {
-            let found = counted(port, series);
+            let found = counted_at(port, series);
             assert!((found - expected).abs() < f64::EPSILON, "{case}: {series} is {found}, not {expected}");
         };
         is(encode, "sim:items_encoded_total", 1.0);
@@ -85,4 +92,30 @@ fn an_image_is_encoded_once_by_the_encoder_with_each_connector_and_twice_where_i
         // Its KV cache came from the prefill, so it needs no embedding.
         is(decode, "vllm:mm_cache_queries_total", 0.0);
     }
+}
+
+#[test]
+fn under_up_a_picture_goes_through_encoder_prefill_and_decode() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let manifest = tools::root().join("tests/local/encoders.yaml");
+    let world = World::start(&[manifest.to_str().unwrap()]);
+    says_of(&world, "pictures", "KVTransferObserved", "True", "KVTransferred");
+    // Nothing waits for a Deployment of the user's.
+    world.ask(&["rollout", "status", "deployment/pictures-encode", "--timeout=120s"]);
+    let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}});
+    let body = json!({"model": "org/model", "max_tokens": 4, "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]},
+    ]});
+    let counts = |role: &str, series: &str| counted(&world, "pictures", role, series);
+    until("the picker knows the encoder", || {
+        let answer = http::post(&format!("{}/v1/chat/completions", world.url), &body);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(answer.headers.contains_key("x-simulated-kv-source"), "{answer:?}");
+        (counts("encode", "sim:items_encoded_total") > 0.0).then_some(())
+    });
+    assert!(counts("prefill", "sim:items_received_total") > 0.0, "its embedding came to the prefill pod");
+    assert!(counts("decode", "vllm:mm_cache_queries_total") < 0.5, "whose KV cache came to the decode pod");
 }

@@ -29,6 +29,15 @@ fn service(more: &Value) -> Value {
     })
 }
 
+/// A service without a route, with these fields besides: it is asked at its Service.
+fn unrouted(name: &str, more: &Value) -> Value {
+    let mut service = service(&json!({}));
+    service["metadata"]["name"] = json!(name);
+    service["spec"] = json!({"model": {"uri": "hf://org/model", "name": "org/model"}, "replicas": 1});
+    merge(&mut service["spec"], more);
+    service
+}
+
 fn merge(target: &mut Value, patch: &Value) {
     match (target, patch) {
         (Value::Object(target), Value::Object(patch)) => {
@@ -76,15 +85,20 @@ fn apply(world: &World, manifest: &Value) {
     world.ask(&["apply", "-f", &file]);
 }
 
-fn condition(world: &World, type_: &str) -> Option<Value> {
-    let live = world.object(&["llmisvc", "llm"]);
+fn condition(world: &World, service: &str, type_: &str) -> Option<Value> {
+    let live = world.object(&["llmisvc", service]);
     live["status"]["conditions"].as_array()?.iter().find(|found| found["type"] == type_).cloned()
 }
 
 /// Waits until a condition says this, and returns its message.
 fn says(world: &World, type_: &str, status: &str, reason: &str) -> String {
-    until(&format!("{type_}={status} {reason}"), || {
-        let found = condition(world, type_)?;
+    says_of(world, "llm", type_, status, reason)
+}
+
+/// The same of a service with this name.
+pub(crate) fn says_of(world: &World, service: &str, type_: &str, status: &str, reason: &str) -> String {
+    until(&format!("{service}: {type_}={status} {reason}"), || {
+        let found = condition(world, service, type_)?;
         (found["status"] == status && found["reason"].as_str().unwrap_or_default() == reason)
             .then(|| found["message"].as_str().unwrap_or_default().to_owned())
     })
@@ -126,7 +140,10 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     // As a gate: `up` says that it serves when it is proven.
     let mut gated = service(&json!({}));
     gated["metadata"]["annotations"]["longboat.dev/serving-proof"] = json!("gate");
-    std::fs::write(&manifest, gated.to_string()).unwrap();
+    let items =
+        [gated, unrouted("alone", &json!({})), unrouted("apart", &json!({"prefill": {"replicas": 1}}))];
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    std::fs::write(&manifest, list.to_string()).unwrap();
     let world = World::start(&[manifest.to_str().unwrap()]);
 
     let proven = |world: &World| {
@@ -136,6 +153,15 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
         assert!(transfer.contains("vllm:external_prefix_cache_hits grew"), "{transfer}");
     };
     proven(&world);
+    for name in ["alone", "apart"] {
+        let said = says_of(&world, name, "ServingProven", "True", "TokenReceived");
+        let address = world.object(&["service", &format!("{name}-kserve-workload-svc")]);
+        let address = address["spec"]["clusterIP"].as_str().unwrap();
+        assert!(said.ends_with(&format!("http://{address}:8000/v1/completions")), "{said}");
+    }
+    let said = says_of(&world, "apart", "KVTransferObserved", "False", "PrefillNotUsed");
+    assert!(said.contains("no picker that could choose one"), "{said}");
+    world.ask(&["delete", "llmisvc", "alone", "apart", "--timeout=120s"]);
     // One request, whatever else is reconciled.
     world.ask(&["annotate", "llmisvc", "llm", "note=touched"]);
     world.ask(&["patch", "llmisvc", "llm", "--type=merge", "-p", r#"{"spec":{"labels":{}}}"#]);

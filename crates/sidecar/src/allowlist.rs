@@ -251,7 +251,8 @@ fn list<'a>(allowlist: &Allowlist, pods: impl IntoIterator<Item = &'a Listed>, p
 /// listed.
 fn listed(pod: &Pod) -> Listed {
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).filter(|ip| !ip.is_empty());
-    let names = ip.map(|ip| vec![ip, pod.name_any()]).unwrap_or_default();
+    let name = Some(pod.name_any()).filter(|name| !is_number(name));
+    let names = ip.map(|ip| std::iter::once(ip).chain(name).collect()).unwrap_or_default();
     let spec = pod.spec.iter();
     let containers =
         spec.flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
@@ -259,7 +260,15 @@ fn listed(pod: &Pod) -> Listed {
     (names, declared.filter_map(|port| u16::try_from(port.container_port).ok()).collect())
 }
 
-/// Returns the ports of a pool of either version.
+/// Whether a resolver may take a name for an address: `169.254.169.254` and `0x7f000001` can be names of pods.
+fn is_number(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_all = |text: &str, of: fn(&u8) -> bool| text.bytes().all(|byte| of(&byte));
+    is_all(last, u8::is_ascii_digit)
+        || last.strip_prefix("0x").is_some_and(|digits| is_all(digits, u8::is_ascii_hexdigit))
+}
+
+/// The ports of a pool of either generation.
 fn ports(pool: &Value) -> Ports {
     let Some(spec) = pool.get("spec") else { return Ports::new() };
     let listed = spec.get("targetPorts").and_then(Value::as_array).into_iter().flatten();
@@ -293,6 +302,26 @@ mod tests {
             "status": {"podIP": "10.0.0.1"},
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn a_pod_whose_name_is_an_address_does_not_allow_that_address() {
+        for (name, is_name) in [
+            ("llm-0", true),
+            ("7b-chat-x2", true),
+            ("10x", true),
+            ("169.254.169.254", false),
+            ("2852039166", false),
+            ("0xa9fea9fe", false),
+            ("a.1", false),
+        ] {
+            let mut pod = pod(&[8000]);
+            pod.metadata.name = Some(name.into());
+            let allowed = Allowlist::default();
+            list(&allowed, [&listed(&pod)], &Ports::new());
+            assert_eq!(allowed.allows(name, Some(8000)), is_name, "{name}");
+            assert!(allowed.allows("10.0.0.1", Some(8000)), "{name}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub fn probe_bytes(code: u16, body: &[u8], page: &[u8]) -> Outcome {
         pod_certificate: None,
         left_out: 0,
         disaggregated: true,
+        has_picker: true,
         connectors: String::new(),
         model: "llm".to_owned(),
         names: vec!["llm".to_owned()],

@@ -155,12 +155,16 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
         pods => format!("; {pods} pods were not looked at"),
     };
     if prefill.grown.prompt_tokens == Some(0.0) {
+        let why = if probe.has_picker {
+            "the picker did not choose one, or no routing sidecar runs before the decode engine. Look at the prefill profile and \
+             its decider in the configuration of the picker, and for the sidecar in spec.template"
+        } else {
+            "the service has no picker that could choose one. Set spec.router.scheduler"
+        };
         return Verdict::no(
             reason::PREFILL_NOT_USED,
             format!(
-                "no prefill pod worked on a prompt of {prompt} tokens (metrics: vllm:prompt_tokens did not grow{left_out}): the \
-                 picker did not choose one, or no routing sidecar runs before the decode engine. Look at the prefill profile and \
-                 its decider in the configuration of the picker, and for the sidecar in spec.template"
+                "no prefill pod worked on a prompt of {prompt} tokens (metrics: vllm:prompt_tokens did not grow{left_out}): {why}"
             ),
         );
     }

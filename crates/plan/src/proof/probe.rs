@@ -68,6 +68,8 @@ pub struct Probe {
     pub left_out: usize,
     /// Whether prefill and decode run in separate pods, so that a transfer of KV cache must be observed.
     pub disaggregated: bool,
+    /// Whether there is a picker that could choose a prefill pod.
+    pub(crate) has_picker: bool,
     /// The connectors by which the halves exchange KV cache, in words.
     pub(crate) connectors: String,
     /// The name that the request asks for.
@@ -164,6 +166,7 @@ pub(super) fn make(
         pod_certificate: certificate(context),
         left_out,
         disaggregated,
+        has_picker: context.scheduler().is_some(),
         connectors: connectors(reconciled),
         model: if by_header { published.clone() } else { name.to_owned() },
         names: vec![name.to_owned(), published],
@@ -231,8 +234,9 @@ fn pod_addresses(reconciled: &Reconciled) -> (Vec<PodAddress>, usize) {
         }
         let role = match label(ROLE) {
             Some(role::PREFILL) => Role::Prefill,
-            Some(_) => Role::Decode,
-            None => continue,
+            Some(role::DECODE | role::BOTH) => Role::Decode,
+            // Encoders of the user's, for instance.
+            _ => continue,
         };
         let count = &mut counts[usize::from(role == Role::Prefill)];
         *count += 1;

@@ -26,6 +26,7 @@ fn probe(disaggregated: bool) -> Probe {
         pod_certificate: None,
         left_out: 0,
         disaggregated,
+        has_picker: true,
         connectors: "connector of both halves: NixlConnector".into(),
         model: "llm".into(),
         names: vec!["llm".into(), "publishers/ns/models/llm".into()],
@@ -189,6 +190,19 @@ fn a_transfer_is_observed_by_what_the_decode_side_says_and_else_the_link_is_name
         assert!(verdict.message().contains(words), "{reason}: {}", verdict.message());
         assert_eq!((verdict.is_true(), conclusive), (reason == "KVTransferred", reason == "KVTransferred"));
     }
+}
+
+#[test]
+fn where_there_is_no_picker_prefill_is_used_by_nobody_and_the_message_says_why() {
+    let page = |text: &str| PodMetrics {
+        before: Some(Counters::read(text.as_bytes())),
+        after: Ok(Counters::read(text.as_bytes())),
+    };
+    let pods = vec![page("vllm:external_prefix_cache_hits_total 0"), page("vllm:prompt_tokens_total 0")];
+    let probe = Probe { has_picker: false, ..probe(true) };
+    let verdict = judge(&probe, &Seen { answer: answer(200, TOKEN), pods, at: 7 }).transfer.unwrap();
+    assert_eq!(verdict.reason(), "PrefillNotUsed");
+    assert!(verdict.message().contains("no picker that could choose one"), "{}", verdict.message());
 }
 
 #[test]

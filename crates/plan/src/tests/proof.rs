@@ -175,6 +175,16 @@ fn a_failure_is_tried_again_a_few_times_and_then_waits_for_a_change() {
 }
 
 #[test]
+fn pods_that_neither_prefill_nor_decode_are_no_evidence() {
+    let mut world = ready(asking(with_prefill(), "report"));
+    world.put(pod("e", "10.0.0.9", "encode"), NAMESPACE);
+    world.settle();
+    let pods = due(&mut world).unwrap().pods;
+    let names: Vec<_> = pods.iter().map(|pod| pod.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
 fn ready_waits_for_the_proof_where_it_is_a_gate_and_no_longer_when_it_is_none() {
     let mut world = ready(asking(with_prefill(), "gate"));
     assert_eq!(said(&world, "Ready"), "Unknown ProofPending");

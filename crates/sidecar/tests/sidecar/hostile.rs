@@ -1,140 +1,16 @@
 //! Clients and engines that break the protocol, leave early, or never finish.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
-
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 
 use crate::{
     connectors::ways,
+    peer::{Peer, Then, asked, exchanged, json_answer, sent, until},
     world::{CHAT, World, start, way},
 };
-
-/// What an engine that breaks the protocol does after it has answered a request.
-#[derive(Clone)]
-enum Then {
-    /// Closes the connection.
-    Close,
-    /// Waits until the other side closes the connection.
-    Wait,
-    /// Sends this text repeatedly.
-    Repeat(String),
-}
-
-/// An engine that answers every request with the same bytes.
-struct Peer {
-    address: SocketAddr,
-    asked: Arc<AtomicUsize>,
-    /// The number of connections that the other side has closed.
-    left: Arc<AtomicUsize>,
-}
-
-impl Peer {
-    async fn start(answer: String, then: Then) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (asked, left) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let peer = Self { address, asked: asked.clone(), left: left.clone() };
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (answer, then) = (answer.clone(), then.clone());
-                let (asked, left) = (asked.clone(), left.clone());
-                tokio::spawn(async move {
-                    // A connection that was closed without a byte is only a probe.
-                    if serve(stream, &answer, then, &asked).await.is_some() {
-                        left.fetch_add(1, Ordering::SeqCst);
-                    }
-                });
-            }
-        });
-        peer
-    }
-
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
-    }
-}
-
-/// Serves one connection. Returns `None` if it received no request.
-async fn serve(mut stream: TcpStream, answer: &str, then: Then, asked: &AtomicUsize) -> Option<()> {
-    let mut buffer = vec![0; 1 << 16];
-    let read = stream.read(&mut buffer).await.ok()?;
-    if read == 0 {
-        return None;
-    }
-    asked.fetch_add(1, Ordering::SeqCst);
-    let mut is_written = stream.write_all(answer.as_bytes()).await.is_ok();
-    match then {
-        Then::Close => {}
-        Then::Wait => while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {},
-        Then::Repeat(more) => {
-            while is_written {
-                is_written = stream.write_all(more.as_bytes()).await.is_ok();
-            }
-        }
-    }
-    Some(())
-}
-
-/// Waits until the number is at least `least`.
-async fn until(what: &str, number: &AtomicUsize, least: usize) {
-    for _ in 0..1000 {
-        if number.load(Ordering::SeqCst) >= least {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{what}: {} of {least}", number.load(Ordering::SeqCst));
-}
-
-fn json_answer(body: &str) -> String {
-    format!(
-        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
-
-/// Sends bytes. Returns the bytes that are received until the other side closes.
-async fn exchanged(port: u16, bytes: &str) -> String {
-    sent(port, bytes, false).await
-}
-
-/// Like [`exchanged`]. `is_all` says that no more bytes follow.
-async fn sent(port: u16, bytes: &str, is_all: bool) -> String {
-    let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    let (mut reading, mut writing) = stream.into_split();
-    let bytes = bytes.to_owned();
-    let sending = tokio::spawn(async move {
-        let _ = writing.write_all(bytes.as_bytes()).await;
-        if is_all {
-            let _ = writing.shutdown().await;
-        }
-        writing
-    });
-    let mut answer = Vec::new();
-    let _ = reading.read_to_end(&mut answer).await;
-    drop(sending.await);
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
-/// A request with this body. If `prefill` is given, the request names it as prefiller.
-fn asked(prefill: Option<SocketAddr>, body: &str) -> String {
-    let prefill = prefill.map(|address| format!("x-prefiller-host-port: {address}\r\n")).unwrap_or_default();
-    let length = body.len();
-    format!(
-        "POST {CHAT} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{prefill}Content-Length: {length}\r\n\r\n{body}"
-    )
-}
 
 #[tokio::test]
 async fn a_body_that_breaks_is_the_clients_fault_whether_it_is_held_or_passed_on() {

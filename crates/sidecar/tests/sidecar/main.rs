@@ -3,4 +3,6 @@
 
 mod connectors;
 mod hostile;
+mod legs;
+mod peer;
 mod world;
