@@ -1,4 +1,4 @@
-//! The API server over plain HTTP, for what kubectl does not show: codes and causes.
+//! A raw HTTP client of the API server, for what kubectl does not show: status codes and causes.
 
 use std::{future::Future, sync::OnceLock};
 
@@ -12,21 +12,21 @@ use tokio::runtime::{Builder, Runtime};
 pub(crate) struct Api {
     url: String,
     client: Client,
-    /// Whom requests impersonate.
+    /// The user that requests impersonate, if any.
     user: Option<String>,
 }
 
-/// An answer, read to its end.
+/// A response with its whole body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// `Warning` headers, the text alone.
+    /// The texts of the `Warning` headers.
     pub(crate) warnings: Vec<String>,
     /// The body, if it is JSON.
     pub(crate) body: Value,
 }
 
-/// One cause of a refusal.
+/// One entry of `details.causes` of a `Status` object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cause {
     pub(crate) reason: String,
@@ -49,29 +49,29 @@ impl Api {
         Self::by(url, client)
     }
 
-    /// Of the server at this address, by such a client.
+    /// Returns a client of the server at `url` that sends requests through `client`.
     pub(crate) fn by(url: &str, client: Client) -> Self {
         Self { url: url.to_owned(), client, user: None }
     }
 
-    /// The same, for the user of this name, if whoever asks may impersonate.
+    /// Returns a client that impersonates the user `name`, which this client's own user must have the right to do.
     pub(crate) fn as_user(&self, name: &str) -> Self {
         Self { url: self.url.clone(), client: self.client.clone(), user: Some(name.to_owned()) }
     }
 
-    /// A client of a server that lets everybody in.
+    /// Returns a client of a server that does not authenticate.
     pub(crate) fn plain(url: &str) -> Self {
         longboat_tls::install_default_provider();
         Self::by(url, Client::builder().no_proxy().build().unwrap())
     }
 
-    /// An answer in the form that this `Accept` header names.
+    /// Gets a path with an `Accept` header.
     pub(crate) fn get_as(&self, path: &str, accept: &str) -> Answer {
         let request = self.client.get(format!("{}{path}", self.url)).header("Accept", accept);
         block(async { read(request.send().await.unwrap()).await })
     }
 
-    /// An answer, if the server answers at all.
+    /// Gets a path. Returns `None` if the server does not answer.
     pub(crate) fn try_get(&self, path: &str) -> Option<Answer> {
         block(async { Some(read(self.client.get(format!("{}{path}", self.url)).send().await.ok()?).await) })
     }
@@ -92,7 +92,7 @@ impl Api {
         self.send(Method::DELETE, path, "application/json", String::new())
     }
 
-    /// Server-side apply, with the query already in the path.
+    /// Sends a server-side apply. `path` includes the query.
     pub(crate) fn apply(&self, path: &str, object: &Value) -> Answer {
         self.send(Method::PATCH, path, "application/apply-patch+yaml", object.to_string())
     }
@@ -101,23 +101,23 @@ impl Api {
         self.send(Method::PATCH, path, "application/merge-patch+json", change.to_string())
     }
 
-    /// A JSON patch.
+    /// Sends a JSON patch.
     pub(crate) fn patch(&self, path: &str, change: &Value) -> Answer {
         self.send(Method::PATCH, path, "application/json-patch+json", change.to_string())
     }
 
-    /// Makes a namespace.
+    /// Creates a namespace.
     pub(crate) fn make_namespace(&self, name: &str) {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.post("/api/v1/namespaces", &object).ok();
     }
 
-    /// Any request with a body of the content type that is given.
+    /// Sends a request with a body of this content type.
     pub(crate) fn send(&self, method: Method, path: &str, content_type: &str, body: String) -> Answer {
         self.try_send(method, path, content_type, body).expect("an answer")
     }
 
-    /// The answer to any request, if there is one: some make the server drop the connection.
+    /// Like [`Api::send`]. Returns `None` if there is no response: some requests make the server drop the connection.
     pub(crate) fn try_send(
         &self,
         method: Method,
@@ -141,18 +141,18 @@ impl Api {
 // === impl Answer ===
 
 impl Answer {
-    /// The body of what must have gone well.
+    /// Returns the body. Panics if the request failed.
     pub(crate) fn ok(self) -> Value {
         assert!(self.status < 300, "{}: {:#}", self.status, self.body);
         self.body
     }
 
-    /// Message of a refusal.
+    /// The message of a failed request.
     pub(crate) fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or_default()
     }
 
-    /// Each cause, sorted: their order varies.
+    /// Returns the causes, sorted, because the server's order varies.
     pub(crate) fn causes(&self) -> Vec<Cause> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let causes = self.body["details"]["causes"].as_array().into_iter().flatten();
@@ -168,19 +168,19 @@ impl Answer {
     }
 }
 
-/// Code of the answer to a plain GET, if there is an answer at all.
+/// Returns the status code of a plain GET, or `None` if there is no response.
 pub(crate) fn status_of(url: &str) -> Option<u16> {
     block(async {
         Some(Client::builder().no_proxy().build().ok()?.get(url).send().await.ok()?.status().as_u16())
     })
 }
 
-/// What a plain GET of what must be there brings, if there is an answer at all.
+/// Returns the body of a plain GET, or `None` if there is no response.
 pub(crate) fn text_of(url: &str) -> Option<String> {
     block(async { Client::builder().no_proxy().build().ok()?.get(url).send().await.ok()?.text().await.ok() })
 }
 
-/// Runs what is asynchronous.
+/// Runs a future on a shared runtime.
 pub(crate) fn block<F: Future>(future: F) -> F::Output {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| Builder::new_multi_thread().enable_all().build().unwrap()).block_on(future)

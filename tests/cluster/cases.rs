@@ -1,4 +1,4 @@
-//! The cases of `tests/cases/validation`, through schema and webhooks of a real API server.
+//! Sends the cases of `tests/cases/validation` to a real API server, which checks them by schema and webhooks.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -90,7 +90,7 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> T {
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A manifest in a version, and the path of its kind.
+/// Reads a manifest in an API version. Returns the object and the collection path of its kind.
 fn manifest(folder: &Path, name: &str, version: &str) -> (Value, String) {
     let mut object: Value = read(&folder.join(format!("{name}.yaml")));
     object["apiVersion"] = json!(format!("serving.kserve.io/{version}"));
@@ -101,7 +101,7 @@ fn manifest(folder: &Path, name: &str, version: &str) -> (Value, String) {
     (object, path)
 }
 
-/// What the server says to a case. Nothing of it is left.
+/// Sends the request of a case and returns the response. Leaves no object behind.
 fn ask(cluster: &Turn, folder: &Path, version: &str, case: &str, expected: &Expected) -> Answer {
     let api = &cluster.server.api;
     let (mut object, path) = manifest(folder, case, version);
@@ -116,7 +116,7 @@ fn ask(cluster: &Turn, folder: &Path, version: &str, case: &str, expected: &Expe
     };
     let one = format!("{path}/{}", stored["metadata"]["name"].as_str().unwrap());
     let created = api.post(&path, &stored);
-    // A preset is there already, and stays.
+    // A preset exists already and is kept.
     let ours = created.status != 409;
     assert!(created.status < 300 || !ours, "{one}: {}: {:#}", created.status, created.body);
     let dry = format!("{one}?dryRun=All");
@@ -145,7 +145,7 @@ fn compare(expected: &Expected, answer: &Answer) -> Result<(), String> {
         }
     }
     let Some(code) = expected.code else {
-        // A preset cannot be created twice, which is found out after all checks.
+        // Creating a preset that exists fails with AlreadyExists, after all checks.
         let accepted = answer.status < 300 || answer.body["reason"] == "AlreadyExists";
         return if accepted { Ok(()) } else { Err(format!("expected it to be accepted, got {}", what())) };
     };
@@ -171,7 +171,7 @@ fn compare(expected: &Expected, answer: &Answer) -> Result<(), String> {
         .map(|cause| Cause { reason: cause.reason, field: cause.field })
         .collect();
     found.sort();
-    // Without causes, only the verdict is of interest.
+    // A case without expected causes checks only acceptance or refusal.
     if !wanted.is_empty() && found != wanted {
         return Err(format!("expected the causes {wanted:?}, got {}", what()));
     }

@@ -1,4 +1,4 @@
-//! The charts of `deploy/helm` as Helm brings them to a cluster, in the order of docs/guides/helm.md.
+//! Helm installs the charts of `deploy/helm`, in the order of docs/guides/helm.md.
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
@@ -21,7 +21,7 @@ const CERTIFICATE: &str = "/api/v1/namespaces/kserve/secrets/llmisvc-webhook-cha
 const GUARD: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/\
                      llminferenceserviceconfig.serving.kserve.io";
 
-/// Helm as the administrator, with nothing that its user has set.
+/// Returns a Helm command that runs as the administrator and ignores the user's own Helm settings.
 fn helm(program: &Path, server: &Server, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.env("KUBECONFIG", &server.kubeconfig).env("HOME", &server.folder);
@@ -38,7 +38,8 @@ fn chart(name: &str) -> String {
     tools::root().join("deploy/helm").join(name).display().to_string()
 }
 
-/// What the Deployment controller makes of the controller's Deployment, and Helm looks at when it waits.
+/// Creates the ReplicaSet of the controller's Deployment, as the Deployment controller would. `helm install --wait` looks at
+/// it.
 fn make_replica_set(server: &Server) {
     let deployment = server.api.get(DEPLOYMENT).ok();
     let (metadata, spec) = (&deployment["metadata"], &deployment["spec"]);
@@ -61,7 +62,7 @@ fn make_replica_set(server: &Server) {
     server.api.merge(&format!("{sets}/llmisvc-controller-manager-1/status"), &ready).ok();
 }
 
-/// Lets Helm install and wait, as on a cluster that runs the controller which it writes.
+/// Runs `helm install --wait` and, as the cluster would, runs the controller of the Deployment that Helm creates.
 fn wait_for_controller(server: &Server, ports: Ports, mut install: Command) -> Guarded {
     let mut installing = Running::start(install.args(["--wait", "--timeout=3m"]));
     let deployment = until("the controller's Deployment is written", || {
@@ -76,7 +77,7 @@ fn wait_for_controller(server: &Server, ports: Ports, mut install: Command) -> G
     controller
 }
 
-/// What services need besides: the APIs of others, and the Gateway that the settings name.
+/// Creates the other objects that services need: third-party CRDs, and the Gateway that the settings name.
 fn make_platform(server: &Server) {
     install_others(server);
     server.api.make_namespace("kserve");
@@ -93,7 +94,7 @@ fn make_platform(server: &Server) {
     }
 }
 
-/// The paths at which two objects differ, but for what any write changes.
+/// Returns the paths at which two objects differ, except for the metadata that every write changes.
 fn differences(before: &Value, after: &Value) -> Vec<String> {
     let stripped = |object: &Value| {
         let mut object = object.clone();
@@ -125,7 +126,7 @@ fn the_charts_install_upgrade_and_go_in_the_order_that_is_told() {
     make_service(&server, "default", "llm");
     served(&server, "default", "llm");
 
-    // Other values change what they are about; the same ones nothing.
+    // Changed values change only the objects that use them. Unchanged values change nothing.
     let before = at_rest(&server);
     let deployment = server.api.get(DEPLOYMENT).ok();
     for _ in 0..2 {
@@ -149,7 +150,8 @@ fn the_charts_install_upgrade_and_go_in_the_order_that_is_told() {
     );
     assert_eq!(upgraded["metadata"]["generation"], 2);
 
-    // What guards the presets guards them from Helm too, and lets go of them while the controller is there.
+    // The webhook that protects presets also refuses Helm's deletion of them. Once the webhook configuration is deleted, the
+    // running controller removes their finalizers.
     server.api.delete(&format!("{SERVICES}/llm")).ok();
     until("the service is gone", || (server.api.get(&format!("{SERVICES}/llm")).status == 404).then_some(()));
     let refused = run(&mut helm(&["uninstall", "longboat-presets"]));
@@ -161,7 +163,7 @@ fn the_charts_install_upgrade_and_go_in_the_order_that_is_told() {
     server.api.delete(GUARD).ok();
     run(&mut helm(&["uninstall", "longboat-presets", "--wait", "--timeout=3m"])).ok();
     assert_eq!(server.api.get(CONFIGS).ok()["items"], json!([]));
-    // On a cluster its pods would end soon after it loses its rights.
+    // On a cluster, the controller's pods would end soon after the controller loses its rights.
     assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
     run(&mut helm(&["uninstall", "longboat"])).ok();
     let left: Vec<String> = installed(&server).into_keys().collect();
@@ -169,7 +171,7 @@ fn the_charts_install_upgrade_and_go_in_the_order_that_is_told() {
     let definition =
         |kind| format!("apis/apiextensions.k8s.io/v1/customresourcedefinitions//{kind}.serving.kserve.io");
     assert_eq!(left, kinds.map(definition));
-    // Whoever comes again finds nothing in the way.
+    // Nothing is left that would keep a second installation from succeeding.
     run(&mut helm(&[&install[..], &["--dry-run=server"]].concat())).ok();
 }
 
@@ -186,7 +188,7 @@ fn confined_to_namespaces_the_chart_has_api_servers_trust_a_certificate_that_it_
     let confined = ["--set=watchNamespaces={models}", "--set=metrics.enabled=false"];
     let install = [&["install", "longboat", &longboat, &url], &confined[..]].concat();
     let _controller = wait_for_controller(&server, ports, helm(&install));
-    // Each preset passes a webhook.
+    // A webhook admits each preset.
     run(&mut helm(&["install", "longboat-presets", &presets])).ok();
     make_service(&server, "models", "llm");
     served(&server, "models", "llm");

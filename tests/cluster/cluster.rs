@@ -32,7 +32,7 @@ pub(crate) struct Cluster {
     _controller: Guarded,
 }
 
-/// The cluster for the time of one test.
+/// Exclusive use of the shared cluster for the time of one test.
 #[derive(Debug)]
 pub(crate) struct Turn {
     cluster: &'static Cluster,
@@ -43,7 +43,7 @@ pub(crate) struct Turn {
 // === impl Turn ===
 
 impl Turn {
-    /// Waits until no other test uses the cluster. `None`, said loudly, where something is missing.
+    /// Waits until no other test uses the cluster. Returns `None`, and reports it, if a program is missing.
     pub(crate) fn take() -> Option<Self> {
         static TURN: Mutex<()> = Mutex::new(());
         static CLUSTER: OnceLock<Option<Cluster>> = OnceLock::new();
@@ -75,7 +75,7 @@ impl Drop for Turn {
 // === impl Cluster ===
 
 impl Cluster {
-    /// A cluster of its own; `None`, said loudly, where something is missing.
+    /// Starts a cluster. Returns `None`, and reports it, if a program is missing.
     pub(crate) fn start() -> Option<Self> {
         let server = Server::start()?;
         let deploy = tools::root().join("deploy");
@@ -83,7 +83,8 @@ impl Cluster {
         let mut installation = Vec::new();
         for path in files(&deploy.join("crds")) {
             if path.contains("serving.kserve.io") {
-                // The server gives a write 34 seconds, and a CRD of a megabyte takes it many on a busy machine.
+                // The server limits a write to 34 seconds. On a busy machine, it needs much of that to check a CRD of a
+                // megabyte.
                 let patiently = |arguments: &[&str]| {
                     until("the API server has checked a CRD in time", || {
                         Some(kubectl(arguments)).filter(|ended| !ended.stderr.contains("(Timeout)"))
@@ -101,7 +102,7 @@ impl Cluster {
         kubectl(&["wait", "crd", "--all", "--for=condition=Established"]).ok();
         let platform = tools::root().join("crates/local/src/objects/platform.yaml");
         kubectl(&["apply", "--server-side", "-f", platform.to_str().unwrap()]).ok();
-        // The definitions and the platform's settings are somebody else's by now, and are taken over.
+        // kubectl has applied the CRDs and the platform settings, so the installer must take over their fields.
         let (installed, controller) = installer::install(&server, Ports::free(), &["--force-conflicts"]);
         installed.ok();
         Some(Self { server, installation, _controller: controller })
@@ -112,19 +113,19 @@ impl Cluster {
         kubectl(&self.server, arguments)
     }
 
-    /// Makes a namespace for one test.
+    /// Creates a namespace for one test.
     pub(crate) fn namespace(&self, name: &str) {
         self.server.api.make_namespace(name);
     }
 
-    /// Writes a manifest into the cluster's own folder.
+    /// Writes a manifest into the cluster's folder. Returns its path.
     pub(crate) fn file(&self, name: &str, content: &Value) -> String {
         let path = self.server.folder.join(name);
         std::fs::write(&path, content.to_string()).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
-    /// What the controller has said so far.
+    /// The controller's log so far.
     pub(crate) fn controller_log(&self) -> String {
         std::fs::read_to_string(self.server.folder.join("controller.log")).unwrap_or_default()
     }
@@ -137,7 +138,7 @@ pub(crate) fn kubectl(server: &Server, arguments: &[&str]) -> Ended {
     run(command.arg(limit).args(arguments))
 }
 
-/// Files of a folder, in the order of their names; its kustomization is no manifest.
+/// Returns the files of a folder, sorted by name, without its `kustomization.yaml`.
 pub(crate) fn files(folder: &Path) -> Vec<String> {
     let mut all: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -146,7 +147,7 @@ pub(crate) fn files(folder: &Path) -> Vec<String> {
     all.into_iter().map(|path| path.to_str().unwrap().to_owned()).collect()
 }
 
-/// Path of the objects of the kind, version and namespace of an object of ours.
+/// Returns the collection path of one of Longboat's objects, by its kind, version and namespace.
 pub(crate) fn collection(object: &Value) -> String {
     let resource = match object["kind"].as_str() {
         Some("LLMInferenceService") => "llminferenceservices",

@@ -1,10 +1,10 @@
-//! The controller with exactly the rights that we ship.
+//! The controller with exactly the RBAC rules of `deploy/rbac`.
 
 use serde_json::Value;
 
 use crate::{cluster::Turn, tools, wait::until};
 
-/// Resources of a namespace, as a path of the API.
+/// Lists the objects of a resource in a namespace. `group` is a path such as `apis/apps/v1`.
 fn list(cluster: &Turn, group: &str, namespace: &str, resource: &str) -> Vec<Value> {
     let answer = cluster.server.api.get(&format!("/{group}/namespaces/{namespace}/{resource}"));
     answer.ok()["items"].as_array().unwrap().clone()
@@ -38,7 +38,7 @@ fn the_example_gets_its_children_and_a_status_and_then_nothing_is_written_any_mo
         .then_some(())
     });
     assert_eq!(service["metadata"]["finalizers"][0], "serving.kserve.io/llmisvc-finalizer");
-    // Who looks sees the same object twice: a pass over a settled world writes nothing.
+    // The object does not change any more: a reconcile of a settled service writes nothing.
     let settled = until("the service rests", || {
         let before = cluster.server.api.get(path).ok();
         std::thread::sleep(std::time::Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Decisions of a picker on a cluster: read through the API server, with the rights of who asks.
+//! Reading the decisions of a picker through the API server, with the rights of the caller.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
@@ -21,7 +21,7 @@ use crate::{
 const NAMESPACE: &str = "team";
 const ACCOUNT: &str = "qwen-epp-sa";
 
-/// An address of this machine that the API server connects to: it refuses loopback addresses for pods.
+/// Returns an address of this machine that is not a loopback address: the API server does not connect to pods at those.
 fn address() -> Option<String> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
@@ -29,7 +29,7 @@ fn address() -> Option<String> {
     (!address.is_loopback() && !address.is_unspecified()).then(|| address.to_string())
 }
 
-/// A token of an account of the namespace, for an audience or for the API server itself.
+/// Requests a token of a service account, for `audience` or for the API server itself.
 fn token(server: &Server, account: &str, audience: Option<&str>) -> String {
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
@@ -39,7 +39,7 @@ fn token(server: &Server, account: &str, audience: Option<&str>) -> String {
     server.api.post(&path, &request).ok()["status"]["token"].as_str().unwrap().to_owned()
 }
 
-/// Makes an account that may do this in the namespace, and a kubeconfig of it.
+/// Creates a service account with these RBAC rules. Returns the path of its kubeconfig.
 fn user(server: &Server, name: &str, rules: &Value) -> String {
     let namespaced = |group: &str, plural: &str| format!("{group}/namespaces/{NAMESPACE}/{plural}");
     let metadata = json!({"name": name});
@@ -60,7 +60,7 @@ fn user(server: &Server, name: &str, rules: &Value) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The pool of the service, and one pod in it that is ready to serve.
+/// Creates the InferencePool of the service and one ready pod in it.
 fn pool(server: &Server, address: &str) {
     let crds = longboat_api::crd::foreign();
     let crd = crds.iter().find(|crd| crd["metadata"]["name"] == "inferencepools.inference.networking.k8s.io");
@@ -83,7 +83,7 @@ fn pool(server: &Server, address: &str) {
     server.api.merge(&format!("{pods}/engine-0/status"), &status).ok();
 }
 
-/// Asks the picker for an endpoint, as a proxy does, until it has one for the request.
+/// Asks the picker for an endpoint, as a proxy does, and retries until the picker chooses one.
 fn pick(port: u16, id: &str) -> String {
     let client = Client::new(
         SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
@@ -136,7 +136,7 @@ fn decisions_are_for_those_whose_rights_reach_the_picker() {
         "verbs": ["get", "list", "watch"]});
     let picker = user(&server, ACCOUNT, &json!([read, pools]));
     pool(&server, &address);
-    // As the controller binds it.
+    // The binding that the controller creates.
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": ACCOUNT},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:auth-delegator"},
@@ -168,7 +168,7 @@ fn decisions_are_for_those_whose_rights_reach_the_picker() {
     let stranger = user(&server, "stranger", &json!([read]));
     for (account, audience, status) in [
         (ACCOUNT, Some(AUDIENCE), 200),
-        // A token that is good for the API server too must not be sent here, and counts for nothing.
+        // A token for the API server must not be sent to a picker, so the picker refuses it.
         (ACCOUNT, None, 401),
         (ACCOUNT, Some("somebody-else"), 401),
         ("reader", Some(AUDIENCE), 403),
@@ -197,7 +197,7 @@ fn decisions_are_for_those_whose_rights_reach_the_picker() {
     let why = |kubeconfig: &str, id: &str| -> Ended {
         run(Command::new(longboat()).args(["why", id, "-n", NAMESPACE]).env("KUBECONFIG", kubeconfig))
     };
-    // The picker was read: it only never saw this request.
+    // The picker was reached; it has seen no such request.
     let said = why(&reader, "nobody");
     assert!(said.stderr.contains("no picker knows the request `nobody`"), "{said:#?}");
     let picked = pick(grpc, "a-request");

@@ -1,4 +1,4 @@
-//! APIs that are installed and removed while the controller runs.
+//! Installs and removes CRDs while the controller runs.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::{api::Api, wait::until};
 
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// A definition as somebody would install it.
+/// Returns a CRD of the server in the form in which somebody would create it.
 pub(crate) fn definition(server: &Api, name: &str) -> Value {
     let found = server.get(&format!("{CRDS}/{name}")).ok();
     let annotations = &found["metadata"]["annotations"];
@@ -22,7 +22,8 @@ pub(crate) fn remove_api(server: &Api, name: &str) {
 }
 
 pub(crate) fn install_api(server: &Api, definition: &Value) {
-    // The server gives a write 34 seconds, which a large definition may take on a busy machine; it may be stored all the same.
+    // The server limits a write to 34 seconds. A large CRD may take longer on a busy machine, and may be stored in spite of the
+    // timeout: 409 follows.
     until("the API server has checked a CRD in time", || {
         let answer = server.post(CRDS, definition);
         assert!(

@@ -1,4 +1,5 @@
-//! Things go in any order, and nothing is left that a garbage collector would not take. There is none here: the tests are it.
+//! Objects are deleted in any order, and afterwards nothing is left but what owner references would remove. The server has no
+//! garbage collector, so the tests delete those objects themselves.
 
 use std::{thread, time::Duration};
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{api::Api, cluster::Turn, picture::children, wait::until};
 
-/// Longer than the controller needs to make again what it wants.
+/// Longer than the controller needs to create missing children again.
 const WHILE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +53,7 @@ fn services_go_whatever_is_deleted_first() {
         thread::sleep(WHILE);
         assert_eq!(children(api, namespace), Vec::<String>::new(), "{namespace}: made again, or left");
     }
-    // What the controller of namespaces does in the end.
+    // The namespace controller's last step.
     let done = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "namespace-first"}, "spec": {"finalizers": []}});
     api.put("/api/v1/namespaces/namespace-first/finalize", &done).ok();
     until("the namespace is gone", || {
@@ -76,7 +77,7 @@ fn make(api: &Api, namespace: &str) {
     api.post(&service(namespace), &object("LLMInferenceService", "llm", spec)).ok();
 }
 
-/// Whether the first and the last child are there, and the one that no owner reference removes.
+/// Whether the first and the last child exist, and also the ClusterRoleBinding, which no owner reference removes.
 fn complete(api: &Api, namespace: &str) -> bool {
     let children = children(api, namespace);
     ["self-signed-certs", "-kserve-route", "-auth-rb", "inferencepools/"]
@@ -92,14 +93,14 @@ fn delete(api: &Api, namespace: &str, step: Step) {
             api.delete(&path).ok();
             let service_lives = api.get(&format!("{}/llm", service(namespace))).status == 200;
             if service_lives {
-                // It serves the service until that goes.
+                // The finalizer keeps the config until the service is gone.
                 thread::sleep(WHILE);
                 let config = api.get(&path).ok();
                 assert!(config["metadata"]["deletionTimestamp"].is_string(), "{namespace}: {config:#}");
             }
         }
         Step::Children => {
-            // What somebody else removed in between is gone, too.
+            // The controller may have deleted some children meanwhile.
             for child in children(api, namespace) {
                 let answer = api.delete(&child);
                 assert!(answer.status < 300 || answer.status == 404, "{child}: {:#}", answer.body);

@@ -1,4 +1,5 @@
-//! `longboat doctor` and `longboat status` on the real API server: faults are seeded, found, and gone when they are mended.
+//! `longboat doctor` and `longboat status` on the real API server: they report seeded faults, and no longer report repaired
+//! ones.
 
 use std::{path::Path, process::Command};
 
@@ -24,13 +25,13 @@ fn longboat(cluster: &Turn, arguments: &[&str]) -> Ended {
     run(command.args(arguments))
 }
 
-/// Both tests use it, whichever comes first.
+/// Creates the namespace, if the other test has not done so.
 fn make_namespace(cluster: &Turn) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     cluster.server.api.post("/api/v1/namespaces", &namespace);
 }
 
-/// What is found: fault, object, cause and fix in one line each.
+/// Returns the doctor's findings: fault, object, cause and fix in one line each.
 fn findings(cluster: &Turn) -> Vec<String> {
     let ended = longboat(cluster, &["doctor", "-n", NAMESPACE, "--no-requests", "-o", "json"]);
     let found: Vec<Value> =
@@ -44,7 +45,7 @@ fn findings(cluster: &Turn) -> Vec<String> {
     found.iter().map(text).collect()
 }
 
-/// Waits until a finding says all of this.
+/// Waits until one finding contains all `parts`.
 #[track_caller]
 fn found(cluster: &Turn, parts: &[&str]) {
     let mut last = Vec::new();
@@ -54,7 +55,7 @@ fn found(cluster: &Turn, parts: &[&str]) {
     });
 }
 
-/// Waits until nothing of the kind is found any more.
+/// Waits until no finding has this fault.
 #[track_caller]
 fn mended(cluster: &Turn, fault: &str) {
     until(&format!("{fault} is mended"), || {
@@ -62,7 +63,7 @@ fn mended(cluster: &Turn, fault: &str) {
     });
 }
 
-/// An object as it can be created again.
+/// Returns an object without the metadata that the server sets, so that it can be created again.
 fn anew(mut object: Value) -> Value {
     for field in ["resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"] {
         object["metadata"].as_object_mut().unwrap().remove(field);
@@ -76,7 +77,7 @@ fn seeded_faults_are_found_and_are_gone_when_mended() {
     let api = &cluster.server.api;
     make_namespace(&cluster);
 
-    // The controller of this cluster is a process: its Deployment only says that it is there.
+    // The controller of this cluster is a plain process. Its Deployment exists only as an object.
     let path = format!("{CONTROLLER}/llmisvc-controller-manager");
     let deployment = anew(api.get(&path).ok());
     api.delete(&path).ok();
@@ -111,7 +112,7 @@ fn seeded_faults_are_found_and_are_gone_when_mended() {
     found(&cluster, &["WebhookMissing", "ValidatingWebhookConfiguration llminferenceservice"]);
     let working = webhooks.clone();
     for webhook in webhooks["webhooks"].as_array_mut().unwrap() {
-        // Nobody listens there.
+        // Nothing listens at this port.
         webhook["clientConfig"]["url"] = json!("https://127.0.0.1:1/validate");
     }
     api.post(WEBHOOKS, &webhooks).ok();
@@ -170,7 +171,7 @@ fn a_service_that_is_not_ready_is_followed_to_the_first_cause() {
     found(&cluster, &["GatewayControllerSilent LLMInferenceService ill/routed", "example.com/nobody"]);
     api.delete(&format!("{GATEWAY_API}/gatewayclasses/none")).ok();
 
-    // There are no nodes here: what they would say of a pod is said in their place.
+    // The cluster has no nodes, so the test writes the pod status that a kubelet would.
     let deployment = until("the workload is there", || {
         let answer = api.get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/routed-kserve"));
         (answer.status == 200).then_some(answer.body)

@@ -1,6 +1,7 @@
-//! A model that the storage initializer of a service downloads: how far it is stands in the service, at few writes.
+//! The storage initializer of a service downloads a model. The status of the service shows the progress, with few writes.
 //!
-//! Nobody runs pods here, so the test does what a kubelet would: it starts what the init container says, as a process, and reports.
+//! The cluster has no nodes, so the test acts as the kubelet: it runs the init container's command as a process and writes the
+//! pod status.
 
 use std::{
     collections::BTreeSet,
@@ -27,16 +28,16 @@ use crate::{
 const NAMESPACE: &str = "downloads";
 /// Size of the model in bytes.
 const SIZE: usize = 40 << 20;
-/// What is sent at once, in bytes.
+/// Size of one piece that the server sends, in bytes.
 const PIECE: usize = 256 << 10;
-/// Time between two pieces: twenty seconds for all of it.
+/// Time between two pieces: the whole model takes 20 seconds.
 const PAUSE: Duration = Duration::from_millis(125);
-/// The controller looks at downloads this often.
+/// How often the controller reads the progress of downloads, in seconds.
 const PERIOD: u64 = 5;
 /// The settings of the platform.
 const SETTINGS: &str = "/api/v1/namespaces/kserve/configmaps/inferenceservice-config";
 
-/// A web server with one large file, which it sends slowly.
+/// Starts a web server that sends one large file slowly. Returns its port.
 fn slow_server() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -64,7 +65,7 @@ fn send(mut stream: TcpStream) {
     }
 }
 
-/// The process that the init container of a pod is.
+/// Starts the process of a pod's init container.
 fn initializer(container: &Value, folder: &Path) -> Running {
     let mut command = Command::new(longboat());
     command.arg("fetch").arg(container["args"][0].as_str().unwrap()).arg(folder);
@@ -76,7 +77,7 @@ fn initializer(container: &Value, folder: &Path) -> Running {
     Running::start(&mut command)
 }
 
-/// What a kubelet reports of that process.
+/// Returns the pod status that a kubelet writes for a state of that process.
 fn reported(state: &Value) -> Value {
     json!({"status": {"phase": "Pending", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}], "initContainerStatuses": [{
         "name": "storage-initializer", "image": "longboat", "imageID": "", "ready": false, "restartCount": 0, "state": state,
@@ -91,7 +92,7 @@ fn a_download_shows_how_far_it_is_and_writes_little() {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     api.post(&format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts"), &account).ok();
 
-    // The port is a setting of the platform, beside those that it has.
+    // Adds the port to the platform settings.
     let [port] = free_ports();
     let before = api.get(SETTINGS).ok()["data"]["longboat"].clone();
     let mut settings: Value =
@@ -105,7 +106,7 @@ fn a_download_shows_how_far_it_is_and_writes_little() {
         "spec": {"model": {"uri": format!("http://127.0.0.1:{}/w.safetensors", slow_server()), "name": "slow"}},
     });
     let services = format!("/apis/serving.kserve.io/v1alpha2/namespaces/{NAMESPACE}/llminferenceservices");
-    // Until the controller has seen the setting, it makes workloads without the port.
+    // Until the controller's cache has the new setting, it creates workloads without the port.
     let template = until("the init container is asked to tell how far it is", || {
         api.post(&services, &service).ok();
         let path = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/slow-kserve");
@@ -161,7 +162,7 @@ fn a_download_shows_how_far_it_is_and_writes_little() {
     });
     let writes = log.written(mark).into_iter().filter(|write| write.contains("/llminferenceservices/slow"));
     let (writes, passed): (Vec<String>, u64) = (writes.collect(), since.elapsed().as_secs());
-    // One for each look, and one for a look that was under way.
+    // One write per period, and one for a period that had begun before.
     assert!(writes.len() as u64 <= passed / PERIOD + 2, "{passed} s: {writes:#?}");
     assert!(messages.len() > 1, "{messages:?}");
     let ended = running.end();

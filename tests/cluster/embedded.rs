@@ -1,4 +1,4 @@
-//! The embedded API server with a controller of its own, beside the real one.
+//! The embedded API server with its own controller, for comparisons with the real API server.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
     wait::until,
 };
 
-/// `longboat apiserver` with the same platform and presets, and a controller beside it. Nobody calls webhooks in it.
+/// `longboat apiserver` with the same platform settings and presets, and a controller. It calls no webhooks.
 pub(crate) struct Embedded {
     pub(crate) api: Api,
     _server: Guarded,
@@ -61,13 +61,13 @@ impl Embedded {
         Self { api, _server: server, controller }
     }
 
-    /// The end of what its controller has said.
+    /// The last lines of the controller's log.
     pub(crate) fn controller_log(&self) -> String {
         self.controller.log_tail()
     }
 }
 
-/// Gives a server what another one has: definitions, platform and presets.
+/// Copies CRDs, platform settings and presets from one server to another.
 fn copy(from: &Api, to: &Api) {
     let definitions = from.get(CRDS).ok();
     for found in definitions["items"].as_array().unwrap() {

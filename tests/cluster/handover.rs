@@ -1,5 +1,5 @@
-//! Replicas succeed each other while services are created and edited all the time. What each of them wrote, and when, is read off
-//! the audit log, in which a replica is known by its token.
+//! Controller replicas take over from each other while services are created and edited all the time. The audit log shows which
+//! replica wrote what and when: it identifies a replica by its token.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 const NAMESPACE: &str = "handover";
-/// Everything that anybody writes there and to the lease, with the answers; and what the controller is refused.
+/// Logs all writes in the namespace and to the lease, with their responses, and the controller's refused requests.
 const POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -38,20 +38,20 @@ rules:
     users: ['system:serviceaccount:kserve:llmisvc-controller-manager']
   - level: None
 ";
-/// How long each replica works under load before it is ended, or before the load is.
+/// How long the load goes on before each replica is ended, and before the load ends.
 const WHILE: Duration = Duration::from_secs(4);
-/// Between two changes.
+/// Time between two edits.
 const PERIOD: Duration = Duration::from_millis(120);
-/// That of the lease, unless told otherwise.
+/// The default duration of the lease.
 const LEASE: SignedDuration = SignedDuration::from_secs(15);
 
-/// One request that was answered.
+/// One audited request that has a response.
 struct Asked {
     event: Value,
     at: Timestamp,
 }
 
-/// A replica and the name of its token.
+/// A replica and the id (`jti`) of its token.
 struct Known {
     replica: Replica,
     token: String,
@@ -67,7 +67,7 @@ impl Asked {
     fn object(&self) -> String {
         let object = &self.event["objectRef"];
         let part = |name: &str| object[name].as_str().unwrap_or_default();
-        // Whoever creates names it in the object alone.
+        // In a create request, only the object has the name.
         let created = self.event["requestObject"]["metadata"]["name"].as_str().unwrap_or_default();
         let name = Some(part("name")).filter(|name| !name.is_empty()).unwrap_or(created);
         format!("{} {} {name}", part("apiGroup"), part("resource"))
@@ -77,7 +77,7 @@ impl Asked {
         self.event["objectRef"]["resource"] == "leases"
     }
 
-    /// Whether a service, its status or a child is written. Notes of what happened are no part of the world.
+    /// Whether the request writes a service, its status or a child. Writes of Events do not count.
     fn is_work(&self) -> bool {
         let dry = self.event["requestURI"].as_str().is_some_and(|uri| uri.contains("dryRun"));
         !self.is_lease() && !dry && self.event["objectRef"]["resource"] != "events"
@@ -176,7 +176,7 @@ fn no_two_replicas_write_at_the_same_time_nothing_is_written_twice_and_nothing_i
     assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
 }
 
-/// A replica that is ready, with a token of its own.
+/// Starts a replica with its own token and waits until it is ready.
 fn start(server: &Server, name: &str) -> Known {
     let kubeconfig = credentials(server, name);
     let config: Value = serde_json::from_str(&std::fs::read_to_string(&kubeconfig).unwrap()).unwrap();
@@ -188,7 +188,7 @@ fn start(server: &Server, name: &str) -> Known {
     Known { replica, token: claims["jti"].as_str().unwrap().to_owned() }
 }
 
-/// Creates a service, then edits those that there are, then creates another one, until told to stop.
+/// Creates a service, edits existing ones, creates the next one, and so on, until `stop` is set.
 fn load(server: &Server, stop: &AtomicBool) {
     for number in 0.. {
         let name = format!("llm-{number}");
@@ -208,7 +208,7 @@ fn load(server: &Server, stop: &AtomicBool) {
     }
 }
 
-/// Everything that was answered, in the order in which it was asked.
+/// Returns all answered requests in the order in which the server received them.
 fn read(server: &Server) -> Vec<Asked> {
     let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap();
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -225,8 +225,8 @@ fn read(server: &Server) -> Vec<Asked> {
     asked
 }
 
-/// Nobody creates what somebody has created. A replica may try to that has just begun to lead, and has not heard of the last
-/// writes of its predecessor yet; it is refused, and that is said. Nobody waits any more for what the `killed` one had asked.
+/// Checks that no object is created twice. A replica that has just begun to lead may try, because its cache may lack its
+/// predecessor's last writes: the server refuses that, and the test prints it. Requests of the `killed` replica may time out.
 fn once(log: &[Asked], killed: &str) {
     let mut created = BTreeMap::<String, Vec<String>>::new();
     let creations = log.iter().filter(|asked| asked.is_work() && asked.event["verb"] == "create");
@@ -247,8 +247,8 @@ fn once(log: &[Asked], killed: &str) {
     assert!(created.is_empty(), "created more than once: {created:#?}");
 }
 
-/// Each write has an outcome that no write had before. A replica that has just begun to lead, and has not heard of the last writes of
-/// its predecessor yet, may say one of them again, which is told; none repeats its own.
+/// Checks that each write changes its object. A replica that has just begun to lead may repeat one of its predecessor's last
+/// writes, because its cache may lack them, and the test prints that. No replica repeats its own writes.
 fn something(log: &[Asked]) {
     let mut seen = BTreeMap::new();
     let writes = log.iter().filter(|asked| asked.is_work() && asked.went_well());
@@ -256,7 +256,7 @@ fn something(log: &[Asked]) {
     for asked in writes.filter(|asked| asked.event["verb"] != "delete") {
         let revision = asked.event["responseObject"]["metadata"]["resourceVersion"].as_str();
         let Some(revision) = revision else { continue };
-        // Whoever edits may ask for what is there already.
+        // A test's edit may ask for the value that an object already has.
         let edited = asked.event["user"]["username"] == "admin";
         let replica = asked.event["user"]["extra"].to_string();
         let before = seen.insert((asked.object(), revision.to_owned()), replica.clone());
@@ -271,7 +271,7 @@ fn something(log: &[Asked]) {
     assert!(nothing.is_empty(), "these change nothing: {nothing:#?}");
 }
 
-/// When each of the replicas wrote first and last.
+/// The times of the first and the last write of each replica.
 fn spans(log: &[Asked], tokens: &[String; 3]) -> [(Timestamp, Timestamp); 3] {
     tokens.each_ref().map(|token| {
         let mut times =

@@ -1,4 +1,4 @@
-//! Our CRDs on a real API server.
+//! Longboat's CRDs on a real API server.
 
 use crate::{cluster::Turn, tools};
 
@@ -26,7 +26,7 @@ fn our_schemas_are_structural_and_every_version_is_served() {
         let conditions = crd["status"]["conditions"].as_array().unwrap();
         let states: Vec<(&str, &str)> =
             conditions.iter().map(|c| (c["type"].as_str().unwrap(), c["status"].as_str().unwrap())).collect();
-        // NonStructuralSchema, where there is one, is a condition of its own.
+        // A schema that is not structural would add the condition NonStructuralSchema.
         assert_eq!(states, [("NamesAccepted", "True"), ("Established", "True")], "{conditions:#?}");
         for version in crd["spec"]["versions"].as_array().unwrap() {
             let name = version["name"].as_str().unwrap();
@@ -39,8 +39,8 @@ fn our_schemas_are_structural_and_every_version_is_served() {
 
 #[test]
 fn client_side_apply_refuses_our_crds_for_their_size() {
-    // The annotation that it keeps the last applied state in has room for 262,144 bytes; each of our CRDs has close to a
-    // million, four fifths of them the schemas of pods. COMPATIBILITY.md has the row.
+    // Client-side apply stores the last applied state in an annotation, which holds 262,144 bytes at most. Each of the CRDs has
+    // close to a million bytes, four fifths of them schemas of pods. COMPATIBILITY.md has the row.
     let Some(cluster) = Turn::take() else { return };
     for kind in KINDS {
         let file = tools::root().join(format!("deploy/crds/serving.kserve.io_{kind}.yaml"));

@@ -1,4 +1,4 @@
-//! An installation by hand, on a server of its own: whoever runs the controller there is up to the test, and nobody calls webhooks.
+//! A manual installation on a separate server. The tests start the controllers, and the server calls no webhooks.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::{
     wait::until,
 };
 
-/// A server with the controller's rights and nothing else of ours; `None`, said loudly, where something is missing.
+/// Starts a server that has only the controller's account and rights. Returns `None`, and reports it, if a program is missing.
 pub(crate) fn prepared() -> Option<Server> {
     tools::kubectl()?;
     let server = Server::start()?;
@@ -20,21 +20,21 @@ pub(crate) fn prepared() -> Option<Server> {
     Some(server)
 }
 
-/// Makes the platform's namespace, and in it the account of the controller with its rights.
+/// Creates the platform's namespace with the controller's service account and rights.
 pub(crate) fn grant(server: &Server) {
     server.api.make_namespace("kserve");
     let rights = tools::root().join("deploy/rbac");
     kubectl(server, &["apply", "--server-side", "-k", rights.to_str().unwrap()]).ok();
 }
 
-/// A kubeconfig for the controller's account under a name, with a token that nobody else has.
+/// Writes a kubeconfig named `name` for the controller's service account, with a new token. Returns its path.
 pub(crate) fn credentials(server: &Server, name: &str) -> PathBuf {
     let path = server.folder.join(format!("{name}.kubeconfig"));
     server.write_kubeconfig(&path, &User::Token(&server.token("llmisvc-controller-manager")));
     path
 }
 
-/// Installs the APIs of others that services may use.
+/// Installs the third-party CRDs that services may use.
 pub(crate) fn install_others(server: &Server) {
     for definition in longboat_api::crd::optional() {
         install_api(&server.api, &definition);
@@ -45,7 +45,7 @@ pub(crate) fn install_others(server: &Server) {
     }
 }
 
-/// Installs what services need: CRDs, the platform's settings and presets. Nothing calls webhooks.
+/// Installs CRDs, platform settings and presets, but no webhooks.
 pub(crate) fn install(server: &Server) {
     for definition in longboat_api::crd::own() {
         install_api(&server.api, &definition);

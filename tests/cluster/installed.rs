@@ -1,4 +1,4 @@
-//! What an installation has put on a cluster that had nothing before.
+//! The objects that an installation has created on an empty cluster.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{cluster::installer::Ports, server::Server, tools, wait::until};
 
-/// Everything of which an installation has objects.
+/// The kinds of which an installation has objects.
 const KINDS: [&str; 13] = [
     "apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
     "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
@@ -24,7 +24,7 @@ const KINDS: [&str; 13] = [
     "api/v1/services",
 ];
 
-/// An API server with nothing on it; one at a time.
+/// Starts an empty API server. Only one test at a time has one.
 pub(crate) fn empty() -> Option<(Server, Ports, MutexGuard<'static, ()>)> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock();
@@ -32,7 +32,7 @@ pub(crate) fn empty() -> Option<(Server, Ports, MutexGuard<'static, ()>)> {
     Some((Server::start()?, Ports::free(), turn))
 }
 
-/// What carries the label of an installation, and its resource version.
+/// Returns the resourceVersions of all objects with the label of an installation, by kind, namespace and name.
 pub(crate) fn installed(server: &Server) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for kind in KINDS {
@@ -51,7 +51,7 @@ pub(crate) fn installed(server: &Server) -> BTreeMap<String, String> {
     all
 }
 
-/// The same once nobody writes any more: new presets get a status from the controller.
+/// Like [`installed`], but first waits until nothing changes any more: the controller writes a status to new presets.
 pub(crate) fn at_rest(server: &Server) -> BTreeMap<String, String> {
     until("the installation is at rest", || {
         let before = installed(server);

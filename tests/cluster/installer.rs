@@ -1,5 +1,5 @@
-//! Installing with the built binary, and standing in for what a cluster has besides an API server: nodes that run the
-//! controller, and whoever says that it is available.
+//! Installs with the built binary and stands in for the missing parts of a cluster: the nodes that would run the controller,
+//! and the Deployment controller that would report it available.
 
 use std::{os::unix::fs::symlink, process::Command};
 
@@ -15,7 +15,7 @@ use crate::{
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kserve/deployments/llmisvc-controller-manager";
 
-/// How the controller of a test is reached.
+/// The ports of a test's controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ports {
     pub(crate) webhooks: u16,
@@ -31,8 +31,8 @@ impl Ports {
     }
 }
 
-/// `longboat VERB …` as the administrator. There is no network of Services here, so webhooks are reached at an address; nor
-/// is there anybody who reads metrics.
+/// Returns the command `longboat VERB …` as the administrator. The cluster has no Service network, so webhooks are reached by
+/// address, and metrics are off.
 pub(crate) fn longboat(server: &Server, verb: &str, ports: Ports, arguments: &[&str]) -> Command {
     let mut command = Command::new(binary::longboat());
     command.arg(verb).env("KUBECONFIG", &server.kubeconfig).env("HOME", &server.folder);
@@ -45,7 +45,7 @@ pub(crate) fn longboat(server: &Server, verb: &str, ports: Ports, arguments: &[&
     command
 }
 
-/// Installs on a cluster that has no controller yet, and runs the controller as the Deployment says.
+/// Runs `longboat install` on a cluster without a controller, and runs the controller as the Deployment specifies.
 pub(crate) fn install(server: &Server, ports: Ports, arguments: &[&str]) -> (Ended, Guarded) {
     let mut installing = Running::start(&mut longboat(server, "install", ports, arguments));
     let deployment = until("the controller's Deployment is written", || {
@@ -59,12 +59,12 @@ pub(crate) fn install(server: &Server, ports: Ports, arguments: &[&str]) -> (End
     (installing.end(), controller)
 }
 
-/// Runs a verb to its end.
+/// Runs `longboat VERB …` to its end.
 pub(crate) fn ask(server: &Server, verb: &str, ports: Ports, arguments: &[&str]) -> Ended {
     run(&mut longboat(server, verb, ports, arguments))
 }
 
-/// What the Deployment controller does once enough pods are ready.
+/// Writes the Deployment's status as the Deployment controller does when enough pods are ready.
 pub(crate) fn make_available(server: &Server) {
     let deployment = server.api.get(DEPLOYMENT).ok();
     let (replicas, generation) = (&deployment["spec"]["replicas"], &deployment["metadata"]["generation"]);
@@ -75,8 +75,8 @@ pub(crate) fn make_available(server: &Server) {
     server.api.merge(&format!("{DEPLOYMENT}/status"), &status).ok();
 }
 
-/// The controller as the pods of the Deployment run it: under their command's name, with their arguments and environment, as
-/// their service account, a Secret that is mounted being a folder of its own; once it says that it is ready.
+/// Starts the controller as the Deployment's pods would run it: the same program name, arguments, environment and service
+/// account, and a folder for each mounted Secret. Waits until the controller is ready.
 pub(crate) fn start_controller(server: &Server, deployment: &Value, ports: Ports) -> Guarded {
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
@@ -113,7 +113,7 @@ pub(crate) fn start_controller(server: &Server, deployment: &Value, ports: Ports
     controller
 }
 
-/// The Secrets that a pod mounts: the path where it sees one, and a folder that holds it.
+/// Writes each Secret that a pod mounts to a folder. Returns pairs of mount path and folder.
 fn mounted(server: &Server, pod: &Value) -> Vec<(String, String)> {
     let secrets = pod["volumes"]
         .as_array()

@@ -1,4 +1,4 @@
-//! `longboat install` and `longboat uninstall` on clusters of their own.
+//! `longboat install` and `longboat uninstall`, each test on its own cluster.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_noth
     assert_eq!(last_line(&second), nothing);
     assert_eq!(installed(&server), before, "a second run wrote something");
 
-    // Other values change what they are about, and take away what is no more.
+    // Changed values change the objects that use them, and remove objects that are no longer part of the installation.
     let broken = ask(&server, "install", ports, &["--set=replicas=many"]);
     assert!(broken.stderr.contains("values: `replicas`: invalid type: string \"many\""), "{broken:#?}");
     let leftover = json!({
@@ -143,7 +143,7 @@ fn what_others_wrote_is_named_and_taken_over_only_when_told_to() {
     assert!(taken.status.success(), "{taken:#?}");
     assert_eq!(server.api.get(DEPLOYMENT).ok()["spec"]["replicas"], 2);
 
-    // Another controller's services and settings are not ours to remove.
+    // With `--services=keep`, presets, CRDs and platform settings stay, because another controller may use them.
     let kept = ask(&server, "uninstall", ports, &["--services=keep"]);
     assert!(kept.status.success(), "{kept:#?}");
     assert_eq!(server.api.get(DEPLOYMENT).status, 404);
@@ -206,7 +206,7 @@ fn with_rights_in_some_namespaces_only_it_is_installed_trusted_and_looks_at_noth
     );
     assert_eq!(installed(&server), before, "a second run wrote something");
 
-    // The webhooks are asked about every service, and the controller looks after its own.
+    // The webhooks judge services in every namespace. The controller reconciles only those of its own namespaces.
     let service = |name: &str, spec: Value| {
         json!({
             "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
@@ -232,7 +232,7 @@ fn with_rights_in_some_namespaces_only_it_is_installed_trusted_and_looks_at_noth
     let theirs = server.api.get(&format!("{}/llm", services("other"))).ok();
     assert!(theirs["metadata"]["finalizers"].is_null() && theirs["status"].is_null(), "{theirs:#}");
 
-    // On a cluster its pods would end before it loses its rights.
+    // On a cluster, the controller's pods would end before the controller loses its rights.
     assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
     let gone = ask(&server, "uninstall", ports, &["--services=delete", "--crds"]);
     assert!(gone.status.success(), "{gone:#?}");

@@ -1,4 +1,5 @@
-//! A cluster that lacks APIs at first: what does not need them works, what does says what to install, and goes on once it is there.
+//! A cluster that lacks optional APIs at first: services that do not need them work. Services that need one name the CRD to
+//! install, and continue once it is installed.
 
 use serde_json::{Value, json};
 
@@ -78,7 +79,7 @@ fn apis_may_come_after_the_services_that_need_them() {
     }
 }
 
-/// What becomes ready makes others go on, so that there is more to become ready.
+/// Reports children as ready, again and again, until the service is ready: ready children may cause new children.
 fn become_ready(api: &Api, name: &str) {
     until(&format!("{name} is ready"), || {
         make_ready(api, &["late", "kserve"].into());

@@ -1,4 +1,4 @@
-//! What the controller asked of the API server, from the audit log.
+//! The controller's requests to the API server, from the audit log.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 
-/// For so long nothing is asked before a world counts as settled.
+/// A cluster without requests for this long counts as settled.
 pub(crate) const REST: Duration = Duration::from_secs(3);
 
-/// Verbs of what may change something.
+/// Verbs that may change something.
 const WRITES: [&str; 4] = ["create", "update", "patch", "delete"];
 
 /// The audit log, which has a line for each request of the controller.
@@ -33,12 +33,12 @@ impl Log {
         Self { path: cluster.server.folder.join("audit.log") }
     }
 
-    /// Where it ends now.
+    /// The current end of the log.
     pub(crate) fn mark(&self) -> u64 {
         fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
-    /// Waits until nothing was asked for a while.
+    /// Waits until there is no request for [`REST`].
     pub(crate) fn rest(&self) {
         loop {
             let before = self.mark();
@@ -49,7 +49,7 @@ impl Log {
         }
     }
 
-    /// What was asked since then.
+    /// Counts the requests after `mark`.
     pub(crate) fn since(&self, mark: u64) -> Counted {
         let mut counted = Counted::default();
         for event in self.events(mark) {
@@ -61,7 +61,7 @@ impl Log {
         counted
     }
 
-    /// What was to be written since then, each with its verb, and with the code where it was refused. Dry runs write nothing.
+    /// Returns the writes after `mark` with their verbs, and with the status codes of failed ones. Leaves dry runs out.
     pub(crate) fn written(&self, mark: u64) -> Vec<String> {
         let all = self.events(mark).into_iter().filter(|event| {
             WRITES.iter().any(|verb| event["verb"] == *verb)
@@ -75,14 +75,14 @@ impl Log {
         .collect()
     }
 
-    /// Requests since then, as the audit log tells of them.
+    /// Returns the audit events after `mark`.
     pub(crate) fn events(&self, mark: u64) -> Vec<Value> {
         let mut file = fs::File::open(&self.path).unwrap();
         file.seek(SeekFrom::Start(mark)).unwrap();
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         let all = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        // A watch is told of when it begins and when it ends. The lease is renewed whatever happens.
+        // Leaves out a watch's start, because its end is logged too, and the renewal of the lease, which never stops.
         let news =
             |event: &Value| event["stage"] != "ResponseStarted" && event["objectRef"]["resource"] != "leases";
         all.filter(news).collect()
@@ -98,12 +98,12 @@ impl Counted {
         self.0.iter().filter(|((verb, _), _)| is_wanted(verb)).map(|(_, count)| count).sum()
     }
 
-    /// Creations, changes and deletions, events among them.
+    /// Counts creations, changes and deletions, including those of Events.
     pub(crate) fn writes(&self) -> usize {
         self.all(|verb| WRITES.contains(&verb))
     }
 
-    /// Gets and lists.
+    /// Counts gets and lists.
     pub(crate) fn reads(&self) -> usize {
         self.all(|verb| ["get", "list"].contains(&verb))
     }

@@ -1,8 +1,8 @@
-//! Longboat on a real Kubernetes API server: kube-apiserver and etcd with certificates and RBAC, the built binary as the
-//! controller in a process of its own, with exactly the rights of `deploy/rbac`. A request of it that is refused fails the
-//! test during which it was made.
+//! Longboat on a real Kubernetes API server: kube-apiserver and etcd with certificates and RBAC. The controller is the built
+//! binary in its own process, with exactly the rights of `deploy/rbac`. A refused request of the controller fails the test that
+//! runs at that time.
 //!
-//! Tests take turns in one cluster; each keeps to a namespace of its own. `scripts/cluster-tools.sh` fetches the servers.
+//! Tests take turns in one cluster, and each uses its own namespace. `scripts/cluster-tools.sh` fetches the servers.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 #[allow(dead_code, reason = "shared with the comparison of the API servers")]

@@ -1,5 +1,5 @@
-//! Objects that an old installation stored, in a cluster of their own: what is stored in an old version is rewritten by the leader,
-//! once.
+//! An old installation has stored objects in an old API version. The leader rewrites them once in the storage version. Each
+//! test has its own cluster.
 
 use longboat_api::names::CONFIG_FINALIZER;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn crd(resource: &str) -> String {
     format!("{CRDS}/{resource}.serving.kserve.io")
 }
 
-/// Has new writes stored in a version.
+/// Makes `version` the storage version of a CRD.
 fn store_as(server: &Server, resource: &str, version: &str) {
     let found = server.api.get(&crd(resource)).ok();
     let versions = found["spec"]["versions"].as_array().unwrap().iter().enumerate();
@@ -34,18 +34,18 @@ fn stored_versions(server: &Server, resource: &str) -> Value {
     server.api.get(&crd(resource)).ok()["status"]["storedVersions"].clone()
 }
 
-/// The version in which an object lies in etcd.
+/// Returns the API version in which etcd holds an object.
 fn stored_as(server: &Server, resource: &str, name: &str) -> Value {
     let stored = server.stored(&format!("serving.kserve.io/{resource}/old/{name}"));
     stored.map(|object| object["apiVersion"].clone()).unwrap_or_default()
 }
 
-/// Makes an object in the old version, and has the server store it so: it follows the CRD through a watch of its own.
+/// Creates an object that is stored in the old version. Retries, because the server learns of the CRD's change through a watch.
 fn make_old(server: &Server, resource: &str, kind: &str, name: &str) {
     make_old_with(server, resource, kind, name, &[]);
 }
 
-/// The same with finalizers.
+/// Like [`make_old`], with finalizers.
 fn make_old_with(server: &Server, resource: &str, kind: &str, name: &str, finalizers: &[&str]) {
     let object = json!({
         "apiVersion": "serving.kserve.io/v1alpha1", "kind": kind,
@@ -63,7 +63,8 @@ fn make_old_with(server: &Server, resource: &str, kind: &str, name: &str, finali
     });
 }
 
-/// Writes of the controller that say nothing of an object but that it be stored, and those to the status of CRDs.
+/// Counts the controller's migrating writes: patches that change nothing but the stored version of an object, and those of the
+/// status of CRDs.
 fn migrating_writes(server: &Server) -> usize {
     let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap_or_default();
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -96,7 +97,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
     }
     let kubeconfig = credentials(&server, "controller");
 
-    // Off, nothing is noted as done.
+    // With migration off, `storedVersions` stays as it is.
     let mut replica = Replica::start(&kubeconfig, &["--leader-elect", "--storage-migration=false"]);
     replica.ready();
     until("the service is reconciled", || {
@@ -124,7 +125,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
         assert_eq!(stored_as(&server, resource, name), "serving.kserve.io/v1alpha2", "{name}");
     }
     assert!(replica.end("-TERM").success());
-    // The server writes its audit log a little later than its answers.
+    // The audit log lags a little behind the responses.
     let mut writes = 0;
     until("the audit log has all writes", || {
         let before = std::mem::replace(&mut writes, migrating_writes(&server));
@@ -132,7 +133,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
         (writes > 0 && writes == before).then_some(())
     });
 
-    // Whoever leads next finds nothing to do.
+    // The next leader finds nothing to migrate.
     let mut replica = Replica::start(&kubeconfig, &["--leader-elect"]);
     replica.ready();
     let service = "/apis/serving.kserve.io/v1alpha2/namespaces/old/llminferenceservices/llm";
@@ -143,7 +144,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
     assert!(server.refusals().is_empty(), "refused: {:#?}", server.refusals());
 }
 
-/// Codes of the answers to the controller's patches of an object itself.
+/// Returns the status codes of the controller's patches of an object, without those of its status.
 fn answers(server: &Server, resource: &str, name: &str) -> Vec<u64> {
     let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap_or_default();
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -159,7 +160,7 @@ fn answers(server: &Server, resource: &str, name: &str) -> Vec<u64> {
         .collect()
 }
 
-/// What is said about a kind that is not migrated, beside the text: how grave it is, why, and what may help.
+/// Returns level, failure and hint of the last log line about a kind that could not be migrated.
 fn complaint(replica: &Replica, resource: &str) -> Option<[String; 3]> {
     let log = replica.log();
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -182,7 +183,7 @@ fn what_cannot_be_written_is_named_and_waited_for_while_all_else_is_rewritten() 
             make_old(&server, resource, kind, name);
         }
         if resource == KINDS[1] {
-            // It lacks nothing, so a patch of it is one to migrate it.
+            // This config already has its finalizer, so the controller patches it only to migrate it.
             make_old_with(&server, resource, kind, "sound", &[CONFIG_FINALIZER]);
         }
         store_as(&server, resource, "v1alpha2");
@@ -218,7 +219,7 @@ fn what_cannot_be_written_is_named_and_waited_for_while_all_else_is_rewritten() 
         assert!(is_stored(resource, "broken", "v1alpha1"));
     }
 
-    // Whether it is deleted or may be written again: what waits for it is done then, and nothing else.
+    // The migration ends when the object is deleted, or when it may be written again, and writes nothing else.
     server.api.delete(&service).ok();
     let only_new = |resource: &str| {
         until("only the storage version is left", || {

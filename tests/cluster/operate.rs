@@ -1,5 +1,5 @@
-//! The controller as a program that an operator relies on: in a cluster where nothing is installed yet, in several replicas, and
-//! ended in any way. A cluster of its own: here it is the controller that comes and goes.
+//! The controller as operators run it: started before anything is installed, in several replicas, and ended in any way. These
+//! tests have their own clusters, because they start and end controllers.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ fn holder(server: &Server) -> String {
     lease.body["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
 }
 
-/// How often each child of a namespace was created, successfully or not, dry runs aside.
+/// Counts the create requests for each child of a namespace, successful or not, without dry runs.
 fn creations(server: &Server, namespace: &str) -> BTreeMap<String, usize> {
     let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap_or_default();
     let mut counts = BTreeMap::new();
@@ -43,7 +43,7 @@ fn creations(server: &Server, namespace: &str) -> BTreeMap<String, usize> {
     counts
 }
 
-/// Status and text of the metrics over HTTPS.
+/// Gets the metrics over HTTPS. Returns status code and body.
 fn metrics(port: u16, token: Option<&str>) -> (u16, String) {
     let tls = longboat_tls::insecure_client_config(&[]);
     let client =
@@ -104,7 +104,7 @@ fn it_stays_up_in_an_empty_cluster_and_replicas_succeed_each_other_however_they_
     assert!(!second.leads(), "{}", second.log());
     assert_eq!(holder(&server), leading);
 
-    // Under load: passes are under way when the leader is asked to stop.
+    // Reconciles are in progress when the leader is asked to stop.
     for name in ["two", "three", "four"] {
         make_service(&server, "ops", name);
     }

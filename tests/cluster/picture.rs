@@ -1,4 +1,4 @@
-//! What services have made of their namespaces.
+//! Snapshots of services and their children.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use crate::api::Api;
 
-/// By namespace, kind and name: objects without what differs from one server to the next.
+/// Objects by namespace, kind and name, without the fields that differ between servers.
 pub(crate) type Picture = BTreeMap<String, Value>;
 
-/// Kinds of services and their children: kind, path before the namespace, and plural.
+/// Kinds of services and children: kind, path before the namespace, and plural.
 pub(crate) const KINDS: [(&str, &str, &str); 16] = [
     ("LLMInferenceService", "apis/serving.kserve.io/v1alpha2", "llminferenceservices"),
     ("ConfigMap", "api/v1", "configmaps"),
@@ -29,7 +29,7 @@ pub(crate) const KINDS: [(&str, &str, &str); 16] = [
     ("HTTPRoute", "apis/gateway.networking.k8s.io/v1", "httproutes"),
 ];
 
-/// The objects of a kind; none where it is not served.
+/// Lists the objects of a kind in all namespaces. Returns none if the server lacks the kind.
 pub(crate) fn list(server: &Api, root: &str, plural: &str) -> Vec<Value> {
     let answer = server.get(&format!("/{root}/{plural}"));
     if answer.status == 404 {
@@ -43,7 +43,7 @@ pub(crate) fn namespace_of(object: &Value) -> &str {
     object["metadata"]["namespace"].as_str().unwrap_or_default()
 }
 
-/// Paths of what services own in a namespace, and of the rights that they have outside of it.
+/// Returns the paths of the children in a namespace and of the ClusterRoleBindings for its accounts.
 pub(crate) fn children(server: &Api, namespace: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (kind, root, plural) in KINDS.into_iter().filter(|(kind, ..)| *kind != "LLMInferenceService") {
@@ -68,7 +68,7 @@ pub(crate) fn children(server: &Api, namespace: &str) -> Vec<String> {
     found
 }
 
-/// Services and children of some namespaces.
+/// Returns the services and children of these namespaces.
 pub(crate) fn picture(server: &Api, namespaces: &BTreeSet<&str>) -> Picture {
     let mut found = Picture::new();
     for (kind, root, plural) in KINDS {
@@ -81,7 +81,7 @@ pub(crate) fn picture(server: &Api, namespaces: &BTreeSet<&str>) -> Picture {
             };
             let ours = match kind {
                 "LLMInferenceService" | "ClusterRoleBinding" => true,
-                // What has lost its service is collected by one of the two servers only.
+                // Only one of the two servers has a garbage collector, so children of deleted services do not count.
                 _ => owned_by_living(&found, namespace, metadata),
             };
             if ours && namespaces.contains(namespace) {
@@ -112,7 +112,7 @@ fn normal(kind: &str, object: &Value) -> Value {
             for condition in status["conditions"].as_array_mut().into_iter().flatten() {
                 condition.as_object_mut().unwrap().remove("lastTransitionTime");
             }
-            // One server has webhooks that fill in what the controller fills in by itself elsewhere.
+            // Only one server has webhooks, which set defaults in `spec`.
             normal = json!({"status": status});
         }
         "Secret" => {
@@ -134,7 +134,7 @@ fn normal(kind: &str, object: &Value) -> Value {
     normal
 }
 
-/// Where two pictures differ, leaf by leaf.
+/// Lists the differences of two snapshots, leaf by leaf.
 pub(crate) fn differences(left: &Picture, right: &Picture) -> Vec<String> {
     let mut found = Vec::new();
     for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {

@@ -1,4 +1,4 @@
-//! Policies of a cluster that stand in somebody's way.
+//! Admission policies that refuse requests.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use crate::server::Server;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// Has the server refuse, soon, that this is done with resources of a group for which an expression does not hold; as invalid, and
-/// with this message.
+/// Creates a ValidatingAdmissionPolicy: the server refuses, as invalid and with `message`, each `operation` on these resources
+/// for which `expression` does not hold. The policy takes effect a little later.
 pub(crate) fn refuse(
     server: &Server,
     operation: &str,
@@ -34,7 +34,7 @@ pub(crate) fn refuse(
     server.api.post(&format!("{GROUP}/validatingadmissionpolicybindings"), &binding).ok();
 }
 
-/// Has it accept all of that again, soon.
+/// Removes the policy. The removal takes effect a little later.
 pub(crate) fn accept(server: &Server) {
     server.api.delete(&format!("{GROUP}/validatingadmissionpolicybindings/refusing")).ok();
 }

@@ -1,4 +1,4 @@
-//! The controller as a process that is measured, and started anew.
+//! The controller as a process that tests measure and restart.
 
 use std::{
     fs,
@@ -11,13 +11,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{api, cluster::Cluster, wait::until};
 
-/// Clock ticks a second, on every Linux that this runs on.
+/// Clock ticks per second on Linux.
 const TICKS: u64 = 100;
 
-/// A controller of our own in place of the cluster's, started as that one was.
+/// A controller that replaces the cluster's and runs with the same arguments.
 pub(crate) struct Process {
     child: Child,
-    /// The program's name chooses its role.
+    /// The link to the binary: its file name selects the subcommand.
     program: PathBuf,
     arguments: Vec<String>,
     kubeconfig: PathBuf,
@@ -25,8 +25,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Ends the cluster's controller and starts another one, so that its use of the machine is known from the start; with other
-    /// arguments and another kubeconfig, if `change` makes them so.
+    /// Ends the cluster's controller and starts another one, whose resource usage is known from the start. `change` may edit
+    /// its arguments and its kubeconfig.
     pub(crate) fn take_over(cluster: &Cluster, change: impl FnOnce(&mut Vec<String>, &mut PathBuf)) -> Self {
         let folder = &cluster.server.folder;
         let pid = fs::read_to_string(folder.join("controller.pid")).unwrap();
@@ -52,7 +52,7 @@ impl Process {
         this
     }
 
-    /// Ends it as Kubernetes would, and starts the next one.
+    /// Ends the controller as Kubernetes would, and starts it again.
     pub(crate) fn restart(&mut self) {
         kill_process(self.pid(), Signal::TERM).unwrap();
         self.child.wait().unwrap();
@@ -60,18 +60,18 @@ impl Process {
         self.wait();
     }
 
-    /// Starts the next one after it has ended by itself, as Kubernetes would.
+    /// Starts the controller again after it has ended by itself, as Kubernetes would.
     pub(crate) fn succeed(&mut self) {
         self.child.wait().unwrap();
         self.child = start(&self.program, &self.arguments, &self.kubeconfig);
     }
 
-    /// From now on it does nothing.
+    /// Suspends the process.
     pub(crate) fn pause(&self) {
         kill_process(self.pid(), Signal::STOP).unwrap();
     }
 
-    /// User and system time so far.
+    /// The process's user and system CPU time so far.
     pub(crate) fn cpu(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
@@ -79,24 +79,24 @@ impl Process {
         Duration::from_millis(ticks * 1000 / TICKS)
     }
 
-    /// A line of its status, as a number: memory is in KiB.
+    /// A number of `/proc/PID/status`. Memory is in KiB.
     pub(crate) fn status(&self, line: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let found = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':')).unwrap();
         found.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// How many files it has open, connections among them.
+    /// The number of open file descriptors, including connections.
     pub(crate) fn files(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// What it has said since it was started.
+    /// The log since the last start.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.kubeconfig.with_extension("log")).unwrap_or_default()
     }
 
-    /// Whether it has not ended.
+    /// Whether the process still runs.
     pub(crate) fn is_running(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))

@@ -1,4 +1,4 @@
-//! The proof of serving on a real API server: a gateway that does not answer at first, and then does.
+//! The serving proof on a real API server: the gateway does not answer at first, and then does.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -17,7 +17,7 @@ use crate::{api::Api, cluster::Turn, ready::make_ready, wait::until};
 const SERVICES: &str = "/apis/serving.kserve.io/v1alpha2/namespaces/proof/llminferenceservices";
 const GATEWAYS: &str = "/apis/gateway.networking.k8s.io/v1/namespaces/proof-gateways/gateways";
 
-/// A gateway whose data plane is at a port of this machine.
+/// Creates a Gateway whose data plane is at a port of this machine.
 fn make_gateway(api: &Api, port: u16) {
     let gateway = json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "gw"},
@@ -42,7 +42,7 @@ fn make_gateway(api: &Api, port: u16) {
     api.merge(&format!("{GATEWAYS}/gw/status"), &json!({"status": status})).ok();
 }
 
-/// A model behind a gateway, in as few lines as possible: it answers every request with a token, and counts.
+/// Answers one request as a model behind a gateway would, with one token, and counts the request.
 fn answer(stream: TcpStream, asked: &AtomicUsize) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let (mut line, mut length, mut head) = (String::new(), 0, String::new());
@@ -84,7 +84,7 @@ fn a_gateway_that_does_not_answer_is_named_and_one_that_does_is_asked_once() {
     let api = &cluster.server.api;
     cluster.namespace("proof");
     cluster.namespace("proof-gateways");
-    // A port at which nobody listens yet.
+    // A free port: nothing listens there yet.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     make_gateway(api, port);
     let gateway = json!({"refs": [{"name": "gw", "namespace": "proof-gateways"}]});
@@ -114,7 +114,7 @@ fn a_gateway_that_does_not_answer_is_named_and_one_that_does_is_asked_once() {
     let before = api.get(&format!("{SERVICES}/llm")).ok();
     assert!(record(&before).is_string(), "{before:#}");
 
-    // Reconciled again for another reason, it is not asked again.
+    // A reconcile for another reason sends no second request.
     api.merge(
         &format!("{SERVICES}/llm"),
         &json!({"spec": {"router": {"scheduler": {"labels": {"note": "x"}}}}}),

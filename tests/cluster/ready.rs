@@ -1,4 +1,4 @@
-//! What other controllers would report of the objects of a namespace once all is well.
+//! Reports objects as ready, in place of the controllers that would.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::{
     picture::{list, namespace_of},
 };
 
-/// Kinds of which other controllers report how far they are.
+/// Kinds whose status other controllers write.
 const REPORTING: [(&str, &str, &str); 8] = [
     ("Gateway", "apis/gateway.networking.k8s.io/v1", "gateways"),
     ("LeaderWorkerSet", "apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets"),
@@ -31,7 +31,7 @@ fn condition(type_: &str, generation: &Value) -> Value {
     condition
 }
 
-/// Says of everything in some namespaces that it is ready. Whether that was news.
+/// Sets the status of all objects in these namespaces to ready. Returns whether any object changed.
 pub(crate) fn make_ready(server: &Api, namespaces: &BTreeSet<&str>) -> bool {
     let routes = list(server, "apis/gateway.networking.k8s.io/v1", "httproutes");
     let mut news = false;
@@ -46,7 +46,7 @@ pub(crate) fn make_ready(server: &Api, namespaces: &BTreeSet<&str>) -> bool {
     news
 }
 
-/// The Gateways that routes of a namespace name, each once.
+/// Returns the Gateways to which routes of a namespace attach, without duplicates.
 fn parents(routes: &[Value], namespace: &str) -> Vec<Value> {
     let routes = routes.iter().filter(|route| namespace_of(route) == namespace);
     let parents: BTreeSet<String> = routes
@@ -65,7 +65,7 @@ fn patch(server: &Api, root: &str, plural: &str, object: &Value, status: &Value)
     let (namespace, name) = (namespace_of(object), object["metadata"]["name"].as_str().unwrap());
     let path = format!("/{root}/namespaces/{namespace}/{plural}/{name}/status");
     let answer = server.merge(&path, &json!({"status": status}));
-    // What has gone meanwhile cannot become ready.
+    // The object may have been deleted meanwhile.
     answer.status != 404
         && answer.ok()["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"]
 }

@@ -1,4 +1,4 @@
-//! A controller in a process of its own, which a test starts and ends as it likes.
+//! A controller in its own process, which a test starts and ends.
 
 use std::{
     path::Path,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{api::status_of, binary::longboat, program::Running, server::free_ports, wait::until};
 
-/// A controller in a process of its own, with the rights of one service account.
+/// A controller in its own process, with the rights of one service account.
 pub(crate) struct Replica {
     running: Running,
     pub(crate) probes: u16,
@@ -49,7 +49,7 @@ impl Replica {
         self.log().contains("Holds the lease and leads.")
     }
 
-    /// Ends it by a signal.
+    /// Sends a signal and waits for the end of the process.
     pub(crate) fn end(self, signal: &str) -> ExitStatus {
         let pid = self.running.pid().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());

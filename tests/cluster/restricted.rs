@@ -1,4 +1,4 @@
-//! A namespace that enforces the profile "restricted" of Pod Security.
+//! A namespace that enforces the Pod Security profile "restricted".
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ use crate::cluster::Turn;
 
 const NAMESPACE: &str = "restricted";
 
-/// What the platform's settings have to say for pods that need more by their presets.
+/// Platform settings with which the pods of presets meet the profile.
 const SETTINGS: &str = r#"
 apiVersion: v1
 kind: ConfigMap
@@ -20,7 +20,7 @@ data:
   longboat: '{"podSecurity": "restricted"}'
 "#;
 
-/// What the presets of this build need beyond the profile.
+/// What the presets of this build need that the profile forbids.
 const NEEDED: [&str; 2] =
     ["unrestricted capabilities (container \"main\"", "runAsNonRoot != true (container \"main\""];
 
@@ -54,7 +54,7 @@ fn pods_are_taken_by_a_namespace_that_enforces_the_restricted_profile() {
     assert!(seen > 100 && needed > 0, "{seen} pods, of which {needed} need more");
 }
 
-/// The pods of all cases, with the account that there is.
+/// Returns the pods of all cases, with the service account that exists.
 fn pods(settings: &Settings) -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cases");
     let files = |folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

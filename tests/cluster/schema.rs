@@ -1,4 +1,4 @@
-//! The embedded API server beside the real one: the same objects, the same answers.
+//! The embedded API server and the real one answer the same to the same objects.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use crate::{
     wait::until,
 };
 
-/// What somebody who wrote an object learns, without what differs from write to write.
+/// What a client learns from the response to a write, without the fields that differ between writes.
 #[derive(Debug, PartialEq)]
 struct Learned {
     status: u16,
     reason: Value,
     causes: Vec<Cause>,
-    /// Of a refusal without causes; with causes it repeats them, in any order.
+    /// The message of a refusal without causes. With causes, the message repeats them in any order and is `None`.
     message: Option<String>,
     warnings: Vec<String>,
     stored: Option<Value>,
@@ -55,7 +55,7 @@ fn the_embedded_server_stores_refuses_and_warns_as_the_real_one_does() {
     );
 }
 
-/// Every document of `tests/cases/schema` in both versions, by version, file and name.
+/// Returns every document of `tests/cases/schema` in both versions, with version, file and name.
 fn objects() -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for file in files(&tools::root().join("tests/cases/schema")) {
@@ -77,7 +77,7 @@ fn objects() -> Vec<(String, Value)> {
     all
 }
 
-/// `longboat apiserver` with our CRDs, which call no webhook.
+/// Starts `longboat apiserver` with Longboat's CRDs, without webhooks.
 fn start_embedded(cluster: &Turn) -> (Api, Guarded) {
     let folder = tempfile::Builder::new().prefix("longboat-embedded-").tempdir().unwrap().keep();
     let port = folder.join("port");
@@ -127,7 +127,7 @@ fn learn(api: &Api, object: &Value) -> Learned {
     }
 }
 
-/// An object without what is new with each write.
+/// Returns the object of a response without the metadata that each write changes.
 fn kept(answer: Answer) -> Value {
     let mut object = answer.body;
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -138,7 +138,7 @@ fn kept(answer: Answer) -> Value {
     object
 }
 
-/// The parts of `this` that differ from `other`.
+/// Describes the parts of `this` that differ from `other`.
 fn show(this: &Learned, other: &Learned) -> String {
     let mut parts = Vec::new();
     if (this.status, &this.reason) != (other.status, &other.reason) {
@@ -162,7 +162,7 @@ fn show(this: &Learned, other: &Learned) -> String {
     parts.join("; ")
 }
 
-/// Takes the webhooks away, and brings them back.
+/// Removes the webhook configurations, and restores them when dropped.
 struct WithoutWebhooks<'a> {
     cluster: &'a Turn,
     configurations: Vec<(String, Value)>,
@@ -190,7 +190,7 @@ impl<'a> WithoutWebhooks<'a> {
         off
     }
 
-    /// The API server notices changes of its webhooks through watches of its own.
+    /// Waits until the API server calls the webhooks, or no longer does: it learns of changes through watches.
     fn until_denied(&self, denied: bool) {
         let bad = json!({
             "apiVersion": "serving.kserve.io/v1alpha2",

@@ -1,4 +1,4 @@
-//! etcd and kube-apiserver, real: certificates, RBAC and an audit log.
+//! A real etcd and kube-apiserver with certificates, RBAC and an audit log.
 
 use std::{
     fs,
@@ -17,15 +17,16 @@ use longboat_tls::{CertificateAuthority, KeyPair, LeafRequest};
 
 use crate::{api::Api, tools, wait::until};
 
-/// Below the ephemeral range of Linux, which begins at 32768, and above what is known to be somebody's.
+/// Ports below Linux's ephemeral range, which begins at 32768, and above well-known ones.
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// Kills the program when the pipe closes, which happens however this process ends, and removes what it kept. A signal for
-/// the whole group of processes, as Ctrl-C sends, must not end the shell before that.
+/// A shell script that kills the program when its standard input closes, and removes the program's folder. The input closes
+/// however this process ends. The shell ignores the signals that Ctrl-C sends to the whole process group, so it outlives the
+/// program.
 const GUARD: &str =
     r#"trap '' INT TERM HUP; "$@" & echo $! > "$0"; read -r end; kill -9 $!; wait; rm -rf "$FOLDER""#;
 
-/// Writes a line for whatever the controller asks, and nothing else.
+/// Logs every request of the controller, and no other request.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -40,10 +41,10 @@ rules:
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) folder: PathBuf,
-    /// For kubectl as the administrator.
+    /// The administrator's kubeconfig.
     pub(crate) kubeconfig: PathBuf,
     pub(crate) url: String,
-    /// As the administrator.
+    /// A client that is the administrator.
     pub(crate) api: Api,
     etcd: Api,
     _programs: [Guarded; 2],
@@ -52,15 +53,15 @@ pub(crate) struct Server {
 // === impl Server ===
 
 impl Server {
-    /// Starts one; `None`, said loudly, where the programs are missing.
+    /// Starts a server. Returns `None`, and reports it, if the programs are missing.
     pub(crate) fn start() -> Option<Self> {
         Self::audited(AUDIT_POLICY)
     }
 
-    /// The same with another audit policy, which has to note what the controller is refused.
+    /// Like [`Server::start`], with another audit policy, which must include the controller's refused requests.
     pub(crate) fn audited(policy: &str) -> Option<Self> {
         let (etcd, apiserver) = (tools::tool("bin/etcd")?, tools::tool("bin/kube-apiserver")?);
-        // Whoever guards the programs removes it.
+        // The shells of [`Guarded`] remove the folder.
         let folder = tempfile::Builder::new().prefix("longboat-cluster-").tempdir().unwrap().keep();
         let [etcd_port, port] = free_ports();
         let etcd_url = format!("http://127.0.0.1:{etcd_port}");
@@ -143,7 +144,7 @@ impl Server {
         Some(server)
     }
 
-    /// Writes a kubeconfig with which `user` reaches this server.
+    /// Writes a kubeconfig for `user` of this server.
     pub(crate) fn write_kubeconfig(&self, path: &Path, user: &User) {
         let user = match user {
             User::Certificate(pair) => {
@@ -168,7 +169,7 @@ impl Server {
         fs::write(path, config.to_string()).unwrap();
     }
 
-    /// A token of a service account in the platform's namespace.
+    /// Requests a token of a service account in the platform's namespace.
     pub(crate) fn token(&self, account: &str) -> String {
         let path = format!("/api/v1/namespaces/kserve/serviceaccounts/{account}/token");
         let request = serde_json::json!({
@@ -180,7 +181,8 @@ impl Server {
         token["status"]["token"].as_str().unwrap().to_owned()
     }
 
-    /// What etcd holds under a key of the API server's: a custom resource is stored as JSON.
+    /// Returns the JSON that etcd holds under one of the API server's keys, or `None`. Only custom resources are stored as
+    /// JSON.
     pub(crate) fn stored(&self, key: &str) -> Option<serde_json::Value> {
         let request = serde_json::json!({"key": BASE64_STANDARD.encode(format!("/registry/{key}"))});
         let answer = self.etcd.post("/v3/kv/range", &request).ok();
@@ -188,7 +190,7 @@ impl Server {
         serde_json::from_slice(&BASE64_STANDARD.decode(value).ok()?).ok()
     }
 
-    /// What the controller asked that was refused: `verb path: message`.
+    /// Returns the controller's requests that RBAC or admission refused, as `verb path: message`.
     pub(crate) fn refusals(&self) -> Vec<String> {
         let log = fs::read_to_string(self.folder.join("audit.log")).unwrap_or_default();
         let events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
@@ -202,25 +204,25 @@ impl Server {
                 };
                 format!("{} {}: {reason}", text(&event["verb"]), text(&event["requestURI"]))
             })
-            // Nobody may create anything there: the namespace, or the kind, is going away.
+            // Nothing may be created in a namespace, or of a kind, that is being deleted.
             .filter(|refusal| !refusal.contains("is being terminated"))
             .filter(|refusal| !refusal.contains("while custom resource definition is terminating"))
             .collect()
     }
 }
 
-/// Who somebody is.
+/// How a user authenticates.
 #[derive(Debug)]
 pub(crate) enum User<'a> {
     Certificate(&'a KeyPair),
     Token(&'a str),
 }
 
-/// A program that ends with this process, and its log.
+/// A program that ends with this process, and its log file.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     shell: Child,
-    /// The file in which the shell notes the program's process.
+    /// The file to which the shell writes the program's process id.
     pid: PathBuf,
     log: PathBuf,
     program: PathBuf,
@@ -229,7 +231,7 @@ pub(crate) struct Guarded {
 // === impl Guarded ===
 
 impl Guarded {
-    /// Starts a program; `log` gets what it says, and the folder of `log` is removed when it has ended.
+    /// Starts a program that writes its output to `log`. The folder of `log` is removed when the program has ended.
     pub(crate) fn start(program: &Path, log: &Path, set_up: impl FnOnce(&mut Command)) -> Self {
         let pid = log.with_extension("pid");
         let output = fs::File::create(log).unwrap();
@@ -246,7 +248,7 @@ impl Guarded {
         let pid = fs::read_to_string(&self.pid).unwrap_or_default();
         let pid = pid.trim();
         if pid.is_empty() {
-            // The shell has not come to it yet.
+            // The shell has not started the program yet.
             return;
         }
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -257,7 +259,7 @@ impl Guarded {
         panic!("{} ended:\n{}", self.program.display(), self.log_tail());
     }
 
-    /// The last lines of what it has said.
+    /// The last lines of the log.
     pub(crate) fn log_tail(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -272,8 +274,8 @@ impl Drop for Guarded {
     }
 }
 
-/// Ports that nobody listens on, and that nobody is given who asks for any: those come from the system's ephemeral range, of which
-/// this takes none. Within this process no port comes twice; other processes begin elsewhere.
+/// Returns free ports outside of the system's ephemeral range, so that the system gives them to no other program. No port is
+/// returned twice within this process. Other processes start at another random port of the range.
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| rand::random_range(PORTS).into());
     [(); N].map(|()| {

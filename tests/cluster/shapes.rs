@@ -1,7 +1,7 @@
-//! Every shape of service (`tests/cases/topology`) on the real API server and on the embedded one: the same children and the same
-//! status, from the first object over readiness, missing APIs and a stop to the end.
+//! Every shape of service (`tests/cases/topology`) gets the same children and the same status on the real API server and on the
+//! embedded one: when created, when ready, while APIs are missing, when stopped and when deleted.
 //!
-//! All shapes live at once, each in a namespace of its own, so that waiting is waited once.
+//! All shapes exist at the same time, each in its own namespace, so that the tests wait only once for all of them.
 
 use std::{
     collections::BTreeSet,
@@ -23,14 +23,14 @@ use crate::{
     wait::{LIMIT, until},
 };
 
-/// Between two looks at whether anything changes.
+/// Time between two snapshots.
 const PERIOD: Duration = Duration::from_millis(700);
-/// Looks in a row that must be the same: longer than the controller waits between its first tries.
+/// How many snapshots in a row must be equal: their time is longer than the delays of the controller's first retries.
 const LOOKS: usize = 4;
-/// Rounds in which everything is made ready; a member of a group becomes ready after another one.
+/// How many rounds of reported readiness may change something: members of a group become ready one after another.
 const ROUNDS: usize = 8;
 
-/// APIs that a cluster may lack, by the names of their CRDs.
+/// Optional APIs, by the names of their CRDs.
 const OPTIONAL: [&str; 5] = [
     "leaderworkersets.leaderworkerset.x-k8s.io",
     "scaledobjects.keda.sh",
@@ -39,7 +39,7 @@ const OPTIONAL: [&str; 5] = [
     "httproutes.gateway.networking.k8s.io",
 ];
 
-/// A shape: its name, which is its namespace, too, and its objects.
+/// The name of a shape, which is also its namespace, and its objects.
 pub(crate) type Shape = (String, Vec<Value>);
 
 #[test]
@@ -106,7 +106,7 @@ fn every_shape_of_service_becomes_the_same_on_both_servers() {
     compare("when all are deleted");
 }
 
-/// All shapes.
+/// Reads all shapes.
 pub(crate) fn shapes() -> Vec<Shape> {
     let all: Vec<Shape> = files(&tools::root().join("tests/cases/topology"))
         .iter()
@@ -124,7 +124,7 @@ fn namespaces(shapes: &[Shape]) -> BTreeSet<&str> {
     shapes.iter().map(|(namespace, _)| namespace.as_str()).collect()
 }
 
-/// Namespaces and names of the services.
+/// Returns the namespaces and names of the services.
 fn services(shapes: &[Shape]) -> BTreeSet<(&str, &str)> {
     let of = |(namespace, objects)| {
         let objects: &Vec<Value> = objects;
@@ -137,7 +137,7 @@ fn services(shapes: &[Shape]) -> BTreeSet<(&str, &str)> {
 fn create(server: &Api, shapes: &[Shape]) {
     for (namespace, objects) in shapes {
         server.make_namespace(namespace);
-        // The real one has nobody who makes it.
+        // The real API server has no controller that creates this account.
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         server.post(&format!("/api/v1/namespaces/{namespace}/serviceaccounts"), &account);
         for object in objects {
@@ -146,7 +146,7 @@ fn create(server: &Api, shapes: &[Shape]) {
     }
 }
 
-/// Creates again what went with its API.
+/// Creates the objects again that were deleted together with their CRD.
 fn create_referenced_objects(server: &Api, shapes: &[Shape]) {
     for (namespace, objects) in shapes {
         for object in objects.iter().filter(|object| object["kind"] != "LLMInferenceService") {
@@ -163,7 +163,7 @@ pub(crate) fn put(server: &Api, namespace: &str, object: &Value) {
     assert!(answer.status < 300 || answer.status == 409, "{namespace}: {}: {:#}", answer.status, answer.body);
 }
 
-/// What is in all namespaces, once it is the same on both servers and does not change any more.
+/// Waits until the snapshots of both servers are equal and stay the same. Returns the snapshot.
 fn settle(servers: &[&Api; 2], shapes: &[Shape], moment: &str, embedded: &Embedded) -> Picture {
     let mut last = Vec::new();
     let settled = rest(servers, shapes, |[real, local]| {
@@ -177,7 +177,7 @@ fn settle(servers: &[&Api; 2], shapes: &[Shape], moment: &str, embedded: &Embedd
     real
 }
 
-/// What is in all namespaces of both servers, once that has been as it should be for a while. None if it never is.
+/// Waits until the snapshots of both servers satisfy `is_wanted` and stay the same. Returns `None` at the time limit.
 fn rest(
     servers: &[&Api; 2],
     shapes: &[Shape],
@@ -198,7 +198,7 @@ fn rest(
     None
 }
 
-/// Makes everything ready, round after round. The servers may take different ways there.
+/// Reports objects as ready, round after round, until nothing changes. The two servers may differ in between.
 fn become_ready(servers: &[&Api; 2], shapes: &[Shape]) {
     for round in 0.. {
         assert!(round < ROUNDS, "readiness leads to ever more changes");

@@ -1,5 +1,5 @@
-//! Taking over a cluster from the reference's controller: its objects as they were recorded, with its owner references, under
-//! its name in their managed fields.
+//! Longboat takes over a cluster from the reference controller. The cluster has the recorded objects with the reference's owner
+//! references and field manager.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use crate::{
     wait::until,
 };
 
-/// Kinds of children, and where they are served.
+/// Kinds of children: kind, path before the namespace, and plural.
 const CHILDREN: [(&str, &str, &str); 13] = [
     ("ServiceAccount", "api/v1", "serviceaccounts"),
     ("Service", "api/v1", "services"),
@@ -36,7 +36,7 @@ const CHILDREN: [(&str, &str, &str); 13] = [
     ("InferencePool", "apis/inference.networking.k8s.io/v1", "inferencepools"),
     ("InferencePool", "apis/inference.networking.x-k8s.io/v1alpha2", "inferencepools"),
 ];
-/// What cases come with besides.
+/// Kinds of the other objects of cases.
 const OTHERS: [(&str, &str, &str); 5] = [
     ("LLMInferenceService", "apis/serving.kserve.io/v1alpha2", "llminferenceservices"),
     ("LLMInferenceServiceConfig", "apis/serving.kserve.io/v1alpha2", "llminferenceserviceconfigs"),
@@ -44,15 +44,15 @@ const OTHERS: [(&str, &str, &str); 5] = [
     ("GatewayClass", "apis/gateway.networking.k8s.io/v1", "gatewayclasses"),
     ("ConfigMap", "api/v1", "configmaps"),
 ];
-/// Who wrote them, in their managed fields.
+/// The reference's field manager.
 const REFERENCE: &str = "manager";
-/// The account and rights of the reference, its webhooks and its definitions are replaced; presets and settings stay.
+/// The installation replaces the reference's account, rights, webhooks and CRDs, and keeps its presets and settings.
 const FLAGS: [&str; 3] = ["--force-conflicts", "--set=createPresets=false", "--set=platform.create=false"];
 
-/// A child: `NAMESPACE Kind/name`.
+/// The key of a child: `NAMESPACE Kind/name`.
 type Name = String;
 
-/// Where an object is served.
+/// Returns the collection path of an object.
 fn path(object: &Value, namespace: &str) -> String {
     let (kind, version) = (object["kind"].as_str().unwrap(), object["apiVersion"].as_str().unwrap());
     let served = CHILDREN.iter().chain(&OTHERS).find(|(known, base, _)| {
@@ -67,7 +67,7 @@ fn path(object: &Value, namespace: &str) -> String {
     }
 }
 
-/// Writes a recorded object as the reference did, its status too.
+/// Writes a recorded object with its status, as the reference's field manager.
 fn load(server: &Server, mut object: Value, namespace: &str) -> Value {
     let path = path(&object, namespace);
     let status = object.as_object_mut().unwrap().remove("status");
@@ -75,7 +75,7 @@ fn load(server: &Server, mut object: Value, namespace: &str) -> Value {
     for key in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"] {
         metadata.remove(key);
     }
-    // Addresses of Services were not recorded.
+    // The recordings have no addresses of Services.
     if object["kind"] == "Service" && object["spec"]["clusterIP"] != "None" {
         let spec = object["spec"].as_object_mut().unwrap();
         spec.remove("clusterIP");
@@ -90,7 +90,7 @@ fn load(server: &Server, mut object: Value, namespace: &str) -> Value {
     stored
 }
 
-/// What the reference needs, as it was when the cases were recorded.
+/// Creates CRDs, settings and presets as they were when the cases were recorded.
 fn load_platform(server: &Server, recordings: &Entry) {
     for file in recordings.join("crds").entries() {
         for definition in documents(&file) {
@@ -128,7 +128,7 @@ fn load_platform(server: &Server, recordings: &Entry) {
     server.api.post(path, &webhooks).ok();
 }
 
-/// A case as the reference left it: the service as it was stored, its children, its status.
+/// Creates the objects of a case as the reference left them: the stored service, its children and its status.
 fn load_case(server: &Server, folder: &Entry, case: &Case) {
     let namespace = &case.name;
     server.api.make_namespace(namespace);
@@ -145,7 +145,7 @@ fn load_case(server: &Server, folder: &Entry, case: &Case) {
     service["status"] = case.stages[0].statuses[""].clone();
     let service = load(server, service, namespace);
     let uid = &service["metadata"]["uid"];
-    // The address of its Service is part of a certificate.
+    // Secrets come last: their certificates contain the addresses of Services.
     let mut children: Vec<Value> =
         case.stages[0].children.values().map(|child| child.get().clone()).collect();
     children.sort_by_key(|child| child["kind"] == "Secret");
@@ -160,7 +160,7 @@ fn load_case(server: &Server, folder: &Entry, case: &Case) {
     }
 }
 
-/// Gives a Secret a certificate of the recorded names; keys were not recorded.
+/// Gives a Secret a new certificate for the recorded names: the recordings have no keys.
 fn certify(server: &Server, case: &Case, secret: &mut Value) {
     let facts = &case.stages[0].certificates[secret["metadata"]["name"].as_str().unwrap()];
     let list = |key: &str| -> Vec<String> {
@@ -194,7 +194,7 @@ fn certify(server: &Server, case: &Case, secret: &mut Value) {
     secret["metadata"]["annotations"]["certificates.kserve.io/expiration"] = "2038-01-01T00:00:00Z".into();
 }
 
-/// Every child in these namespaces.
+/// Lists all children in these namespaces.
 fn children(server: &Server, namespaces: &BTreeSet<String>) -> BTreeMap<Name, Value> {
     let mut all = BTreeMap::new();
     for (kind, base, plural) in CHILDREN {
@@ -202,7 +202,7 @@ fn children(server: &Server, namespaces: &BTreeSet<String>) -> BTreeMap<Name, Va
         for mut object in answer.ok()["items"].as_array().unwrap().clone() {
             let metadata = &object["metadata"];
             let name = metadata["name"].as_str().unwrap().to_owned();
-            // What belongs to no namespace says whose it is by the account that it is about.
+            // The children of a cluster-scoped kind belong to the namespace of their first subject.
             let namespace = metadata["namespace"].as_str().or(object["subjects"][0]["namespace"].as_str());
             let Some(namespace) = namespace.filter(|found| namespaces.contains(*found)) else { continue };
             let group =
@@ -284,7 +284,7 @@ fn taking_over_writes_what_diff_said_before_and_no_child_without_a_reason() {
         })
         .collect();
     assert!(unexplained.is_empty(), "changed without a reason: {unexplained:#?}");
-    // Most of them have no reason to change.
+    // Most children do not change.
     assert!(
         before.len() > 500 && foretold.len() < before.len() / 20,
         "{} of {}",
@@ -293,10 +293,10 @@ fn taking_over_writes_what_diff_said_before_and_no_child_without_a_reason() {
     );
 }
 
-/// Why a child changes; each has its row in COMPATIBILITY.md.
+/// Returns the reason for which a child changes. Each reason has its row in COMPATIBILITY.md.
 fn reason(name: &Name, old: Option<&Value>, new: Option<&Value>) -> Option<&'static str> {
     match (old, new) {
-        // The account of a single-node workload, beside a service that has groups of pods only.
+        // The account of single-node workloads, next to a service that has only multi-node workloads.
         (Some(old), None) => {
             let is_right = ["ServiceAccount", "Role", "RoleBinding"]
                 .iter()
@@ -305,7 +305,7 @@ fn reason(name: &Name, old: Option<&Value>, new: Option<&Value>) -> Option<&'sta
             (is_right && component != "llminferenceservice-router-scheduler")
                 .then_some("nothing runs under an account that multi-node workloads do not use")
         }
-        // The reference writes no router where the settings lack what autoscaling needs.
+        // The reference creates no router if the settings lack what autoscaling needs.
         (None, Some(_)) => name
             .starts_with("scale-wva-keda-no-config ")
             .then_some("what autoscaling lacks keeps only the autoscaler from being written"),
@@ -327,5 +327,5 @@ fn reason(name: &Name, old: Option<&Value>, new: Option<&Value>) -> Option<&'sta
     }
 }
 
-/// Annotation of routes.
+/// An annotation that Longboat adds to routes.
 const ASKED_FOR: &str = "internal.serving.kserve.io/asked-for";

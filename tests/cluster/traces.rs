@@ -1,4 +1,4 @@
-//! What a collector of traces gets from the controller, beside what the API server heard of it.
+//! The traces that the controller exports, compared with the audit log of the API server.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ use crate::{
 
 const NAMESPACE: &str = "traced";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/traced/deployments";
-/// Why a Deployment is refused.
+/// The message with which Deployments are refused.
 const REFUSAL: &str = "no deployments of this name here";
 
-/// Everything that arrived of one trace.
+/// The exported spans of one trace.
 struct Trace {
     root: Arrived,
-    /// All but the root.
+    /// All spans except the root.
     spans: Vec<Arrived>,
 }
 
-/// A write: its verb, what is written, and the code of the answer.
+/// A write: verb and resource, and the status code of the response.
 type Write = (String, u64);
 
 // === impl Trace ===
@@ -37,7 +37,7 @@ impl Trace {
         self.spans.iter().filter(|found| found.span.parent_span_id == parent.span.span_id)
     }
 
-    /// The phases in the order in which they began.
+    /// The names of the phases, in the order of their start.
     fn phases(&self) -> Vec<&str> {
         let mut phases: Vec<&Arrived> = self.below(&self.root).filter(|found| !is_write(found)).collect();
         phases.sort_by_key(|found| found.span.start_time_unix_nano);
@@ -57,7 +57,7 @@ fn is_error(found: &Arrived) -> bool {
     found.span.status.as_ref().is_some_and(|status| status.code() == StatusCode::Error)
 }
 
-/// A write as a span says it, which says it twice.
+/// Returns the write that a span describes. Checks that the span's name and status agree with its attributes.
 fn told(found: &Arrived) -> Write {
     let attribute = |key: &str| found.attribute(key).unwrap_or_default();
     let name = format!("{} {}", attribute("k8s.verb"), attribute("k8s.resource"));
@@ -67,7 +67,7 @@ fn told(found: &Arrived) -> Write {
     (name, code)
 }
 
-/// The passes over the services of the namespace, in the order in which they began.
+/// Returns the traces, one for each reconcile, in the order of their start.
 fn passes(arrived: &[Arrived]) -> Vec<Trace> {
     let mut traces = BTreeMap::<Vec<u8>, (Vec<Arrived>, Vec<Arrived>)>::new();
     for found in arrived {
@@ -86,7 +86,8 @@ fn passes(arrived: &[Arrived]) -> Vec<Trace> {
     passes
 }
 
-/// What the controller wrote in the namespace, or for it, and was answered: events aside, which are written when there is time.
+/// Returns the controller's answered writes in or for the namespace, from the audit log. Leaves out Events, which are written
+/// in the background.
 fn heard(server: &Server) -> Vec<Write> {
     let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap_or_default();
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -109,7 +110,7 @@ fn heard(server: &Server) -> Vec<Write> {
     writes
 }
 
-/// Has the server refuse Deployments of a name.
+/// Makes the server refuse Deployments of this name.
 fn refuse_deployment(server: &Server, name: &str) {
     let expression = format!("object.metadata.name != '{name}'");
     refuse(server, "CREATE", ("apps", &["deployments"]), &expression, REFUSAL);
@@ -127,7 +128,7 @@ fn refuse_deployment(server: &Server, name: &str) {
     });
 }
 
-/// How many spans have come to an end in a replica, by what became of them.
+/// Returns a replica's number of ended spans by their outcome.
 fn counted(replica: &Replica) -> BTreeMap<String, u64> {
     let page = text_of(&format!("http://127.0.0.1:{}/metrics", replica.metrics)).unwrap();
     let lines = page.lines().filter_map(|line| line.strip_prefix("longboat_trace_spans_total"));
@@ -148,7 +149,7 @@ fn a_pass_arrives_as_one_trace_with_its_phases_and_writes_and_nothing_does_witho
     let collector = block(Collector::start());
     let flags = ["--leader-elect", "--metrics-secure=false"];
 
-    // Nobody is told where to.
+    // Without a collector's address, nothing is exported.
     let mut silent = Replica::start(&kubeconfig, &flags);
     silent.ready();
     make_service(&server, NAMESPACE, "before");
@@ -169,7 +170,7 @@ fn a_pass_arrives_as_one_trace_with_its_phases_and_writes_and_nothing_does_witho
     make_service(&server, NAMESPACE, "refused");
     let refused = ("create deployments".to_owned(), 422);
     until("a write is refused", || heard(&server).contains(&refused).then_some(()));
-    // What is left is sent at the end.
+    // The remaining spans are exported when the replica ends.
     assert!(replica.end("-TERM").success());
 
     let arrived = collector.arrived();
@@ -207,7 +208,7 @@ fn a_pass_arrives_as_one_trace_with_its_phases_and_writes_and_nothing_does_witho
     let status = pass.root.span.status.as_ref().unwrap();
     assert!(status.message.contains(REFUSAL), "{status:?}");
 
-    // All that the API server heard for these services, and nothing else, is told.
+    // The spans describe exactly the writes of the audit log.
     let mut all: Vec<Write> = passes.iter().flat_map(Trace::writes).map(told).chain(before).collect();
     all.sort();
     assert_eq!(all, heard(&server));

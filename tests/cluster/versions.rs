@@ -1,10 +1,10 @@
-//! Two versions of one object, converted by the controller for a real API server.
+//! A real API server converts objects between versions through the controller's webhook.
 
 use serde_json::{Value, json};
 
 use crate::{cluster::Turn, wait::until};
 
-/// Path of services in a version and namespace.
+/// Returns the path of services in a version and namespace.
 fn services(version: &str, namespace: &str) -> String {
     format!("/apis/serving.kserve.io/{version}/namespaces/{namespace}/llminferenceservices")
 }
@@ -18,7 +18,7 @@ fn newer(spec: &Value) -> Value {
     })
 }
 
-/// What v1alpha1 has no field for, and a field that only v1alpha1 has.
+/// Returns a spec with fields that v1alpha1 lacks.
 fn full() -> Value {
     json!({
         "model": {
@@ -99,19 +99,19 @@ fn two_managers_that_apply_in_different_versions_keep_each_others_fields() {
     assert_eq!(stored["spec"], expected, "{stored:#}");
     assert_eq!(api.get(&old).ok()["spec"]["model"]["criticality"], "Sheddable");
 
-    // The newer manager applies again: nothing is taken from the older one.
+    // The newer manager applies the same again: the older manager keeps its fields.
     api.apply(&format!("{new}?fieldManager=new"), &newer(&spec)).ok();
     assert_eq!(api.get(&new).ok()["spec"], expected);
-    // What it no longer says goes; the other's fields stay.
+    // A field that the newer manager no longer applies is removed. The older manager's fields stay.
     spec.as_object_mut().unwrap().remove("kvCacheOffloading");
     api.apply(&format!("{new}?fieldManager=new"), &newer(&spec)).ok();
     expected.as_object_mut().unwrap().remove("kvCacheOffloading");
     assert_eq!(api.get(&new).ok()["spec"], expected);
-    // And the same for the older one.
+    // The same holds for the older manager.
     api.apply(&by_old, &older(json!({"model": {"uri": "hf://org/model", "criticality": "Sheddable"}}))).ok();
     expected.as_object_mut().unwrap().remove("replicas");
     assert_eq!(api.get(&new).ok()["spec"], expected);
-    // A value that both claim is a conflict across versions.
+    // Two managers that apply different values to one field conflict, even in different versions.
     let conflict = api.apply(&by_old, &older(json!({"model": {"uri": "hf://org/other"}})));
     assert_eq!(conflict.status, 409, "{:#}", conflict.body);
     let managers = api.get(&new).ok()["metadata"]["managedFields"].clone();
@@ -138,8 +138,8 @@ fn a_namespace_with_services_can_be_deleted() {
         let finalizers = &api.get(&one).ok()["metadata"]["finalizers"];
         finalizers.as_array().filter(|all| !all.is_empty()).map(|_| ())
     });
-    // The API server runs no namespace controller here. What that does: it deletes and lists every served version of
-    // every kind, and ends with the finalizer.
+    // The API server has no namespace controller. The test does the same: it deletes and lists every served version of every
+    // kind, and at last finalizes the namespace.
     let namespace = api.delete("/api/v1/namespaces/short-lived").ok();
     assert_eq!(namespace["status"]["phase"], "Terminating");
     for version in ["v1alpha1", "v1alpha2"] {
@@ -176,7 +176,7 @@ fn an_object_that_an_old_installation_stored_is_read_in_both_versions() {
     });
     let stored = || cluster.server.stored("serving.kserve.io/llminferenceservices/stored-long-ago/llm");
     store_as(&cluster, "v1alpha1");
-    // The server follows the CRD through a watch of its own.
+    // The server learns of the CRD's change through a watch, so this retries.
     until("the object is stored in the old version", || {
         api.post(&old, &object).ok();
         if stored()?["apiVersion"] == "serving.kserve.io/v1alpha1" {
@@ -205,7 +205,7 @@ fn an_object_that_an_old_installation_stored_is_read_in_both_versions() {
     assert_eq!(api.get(&format!("{old}/llm")).ok()["spec"], object["spec"]);
 }
 
-/// Has new writes stored in a version.
+/// Makes `version` the storage version.
 fn store_as(cluster: &Turn, version: &str) {
     let path =
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/llminferenceservices.serving.kserve.io";

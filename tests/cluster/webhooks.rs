@@ -1,4 +1,4 @@
-//! Admission by the controller's own webhooks: configured, trusted and called by a real API server.
+//! A real API server trusts and calls the controller's admission webhooks.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn config(version: &str, spec: &Value) -> Value {
     })
 }
 
-/// Creates without storing.
+/// Creates an object as a dry run.
 fn dry(cluster: &Turn, object: &Value) -> crate::api::Answer {
     cluster.server.api.post(&format!("{}?dryRun=All", collection(object)), object)
 }

@@ -1,4 +1,4 @@
-//! Where services are asked, and by which name of their model.
+//! The addresses and model names by which clients reach services.
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -8,7 +8,7 @@ use crate::{
     world::{World, turn},
 };
 
-/// One whose base config names the model, and one that nobody routes to; admission has something to say about the second.
+/// Two services: the base config of the first names its model, and the second has no router and causes an admission warning.
 const SERVICES: &str = "
 apiVersion: serving.kserve.io/v1alpha2
 kind: LLMInferenceServiceConfig
@@ -36,7 +36,7 @@ spec:
 fn each_service_is_asked_where_it_answers_and_for_the_model_that_it_has() {
     let _turn = turn();
     let folder = TempDir::new().unwrap();
-    // Below a folder in the folder that is named.
+    // The manifests are in a subfolder of the folder that `-R` names.
     let deep = folder.path().join("team/services");
     std::fs::create_dir_all(&deep).unwrap();
     std::fs::write(deep.join("services.yaml"), SERVICES).unwrap();
@@ -50,17 +50,17 @@ fn each_service_is_asked_where_it_answers_and_for_the_model_that_it_has() {
         found.unwrap_or_else(|| panic!("no address of {name}: {said}")).1.trim().to_owned()
     };
     assert!(url("default/layered").ends_with("/default/layered"), "{said}");
-    // An address of this machine, and not a name that nobody here resolves.
+    // The address is one of this machine, not a name that resolves only in a cluster.
     assert!(url("default/bare").starts_with("http://127."), "{said}");
     let models = http::get(&format!("{}/v1/models", url("default/bare"))).json();
     assert_eq!(models["data"][0]["id"], "org/bare");
 
-    // What admission has to say stands before anything else, once.
+    // The admission warning is printed once.
     let warnings =
         said.lines().filter(|line| line.contains("warning") && line.contains("spec.parallelism.pipeline"));
     assert_eq!(warnings.count(), 1, "{said}");
 
-    // The command that is printed works as it is.
+    // The printed curl command works unchanged.
     let (_, command) = said.split_once("  curl ").unwrap();
     let body = command.split('\'').nth(3).unwrap();
     let request: Value = serde_json::from_str(body).unwrap();

@@ -1,4 +1,4 @@
-// Looks at every view of the page as a person does. Ends with an error that lists what is wrong.
+// Opens every view of the dashboard. Ends with an error that lists the problems.
 
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
@@ -10,7 +10,7 @@ const LIMIT = 60_000;
 const wrong = [];
 let fine = 0;
 
-/// What shows that a view is drawn, and what a person does there first.
+/// For each view: the selector that shows that it is drawn, and the user's actions before the checks.
 const VIEWS = {
   "": { shown: "h1:text('Services')" },
   tree: { shown: "th:text('InferencePoolReady')" },
@@ -80,7 +80,7 @@ for (const colorScheme of [THEME]) {
         if (act) await act(page);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         if (wide > 0) wrong.push(`${here}: ${wide} pixels wider than the window`);
-        // Through the debugger: the page's own policy lets no foreign script in.
+        // Injects axe-core through the debugger, because the page's content security policy blocks foreign scripts.
         const debug = await context.newCDPSession(page);
         const { result, exceptionDetails } = await debug.send("Runtime.evaluate", {
           expression: `${axe}; axe.run(document).then((found) => JSON.stringify(found.violations.map((one) =>
@@ -103,7 +103,7 @@ for (const colorScheme of [THEME]) {
   }
 }
 
-// A tab that was not opened with the token gets nothing.
+// A tab without the token must get no data.
 const stranger = await browser.newPage();
 await stranger.goto(PAGE.split("#")[0]);
 await stranger.waitForSelector("[role=status]:has-text('it holds a token')", { timeout: LIMIT });

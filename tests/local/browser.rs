@@ -1,5 +1,5 @@
-//! The page in a real browser, at two widths, in both themes: every view is drawn, nothing is said on the console, nothing
-//! overflows, axe-core finds nothing, and keys reach everything. `LONGBOAT_SCREENSHOTS=DIR` keeps pictures to look at.
+//! The dashboard in a real browser, at two widths and in both themes: every view is drawn, the console stays empty, nothing
+//! overflows, axe-core finds nothing, and the keyboard reaches everything. `LONGBOAT_SCREENSHOTS=DIR` saves screenshots.
 
 use std::{path::Path, process::Command};
 
@@ -10,10 +10,11 @@ use crate::{
     world::{World, turn},
 };
 
-/// Names of Chromium.
+/// Paths of Chromium and Chrome.
 const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
-/// Node.js with a script of this folder, which finds a browser and what drives it in its environment; none ends the test early.
+/// Returns a Node.js command for a script of this folder, with the browser and the npm packages in its environment. Returns
+/// `None`, and reports it, if one is missing.
 pub(crate) fn script(name: &str) -> Option<Command> {
     let packages = tools::tool("browser/node_modules")?;
     let Some(browser) = BROWSERS.into_iter().find(|path| Path::new(path).exists()) else {

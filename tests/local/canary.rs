@@ -1,4 +1,4 @@
-//! Services that share the requests to a model: `examples/canary` under `up`.
+//! Services that share the requests for one model: `examples/canary` under `up`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ fn ask(url: &str) -> Answer {
     http::post(&format!("{url}/v1/chat/completions"), &body)
 }
 
-/// Which members answer this many requests, and how many each.
+/// Sends requests and counts the answers of each member.
 fn answers(url: &str, requests: usize) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for _ in 0..requests {
@@ -33,7 +33,7 @@ fn answers(url: &str, requests: usize) -> BTreeMap<String, usize> {
     counts
 }
 
-/// The address that the members share, as `up` prints it.
+/// Returns the shared address of the group, as `up` prints it.
 fn shared_url(world: &World) -> String {
     let said = world.running.stderr();
     let line =
@@ -46,7 +46,8 @@ fn weigh(world: &World, member: &str, weight: u32) {
     world.ask(&["patch", "llmisvc", member, "--type=merge", "-p", &patch]);
 }
 
-/// The shares of the rules that members share, and the generation that the gateway has seen, once it is the latest.
+/// Returns the weights in the rules that members share, and the route's generation, once the gateway has observed that
+/// generation.
 fn split(world: &World, member: &str) -> Option<(BTreeSet<String>, i64)> {
     let route = world.object(&["httproute", &format!("{member}-kserve-route")]);
     let generation = route["metadata"]["generation"].as_i64()?;
@@ -106,7 +107,7 @@ fn requests_follow_the_weights_of_a_group_and_a_member_goes_without_a_failed_req
     until("a gateway that follows", || (!answers(&url, 10).contains_key("chat")).then_some(()));
     assert_eq!(answers(&url, 60), BTreeMap::from([("chat-canary".to_owned(), 60)]));
 
-    // Back to where the older one serves most, and away with it while it does.
+    // Moves most requests back to the older member, and deletes it while it serves them.
     weigh(&world, "chat", 90);
     wait_for_split(&world, 90, 100);
     let load = Load::start(&url, "chat");

@@ -1,5 +1,5 @@
-//! Prefill and decode apart under `up`, with every connector of the routing sidecar, side by side in one world: who computed what is
-//! read from the engines, and the condition says so.
+//! Disaggregated prefill under `up` with every connector of the routing sidecar, all in one world. The engines' metrics show
+//! which engine computed the prompt, and the condition must agree.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,7 @@ use crate::{
 
 const MODEL: &str = "Qwen/Qwen2.5-7B-Instruct";
 
-/// A service of its own for each connector.
+/// One connector, which has its own service.
 struct Case {
     /// The service.
     name: &'static str,
@@ -30,7 +30,7 @@ const fn case(name: &'static str, sidecar: &'static [&'static str]) -> Case {
     Case { name, sidecar, engines: ["", ""] }
 }
 
-/// The connector whose engines find each other's blocks in a folder.
+/// The connector whose engines exchange KV cache blocks through a folder.
 const STORAGE: &str = "storage";
 
 const CASES: [Case; 6] = [
@@ -46,7 +46,8 @@ const CASES: [Case; 6] = [
     case(STORAGE, &["--kv-connector=shared-storage"]),
 ];
 
-/// The example with the connector of a case and this argument of the decode engine, proven by a request of the controller.
+/// Returns the example with the connector of a case and an additional argument of the decode engine. The controller sends it a
+/// proof request.
 fn service(case: &Case, storage: &Path, argument: &str) -> Value {
     let path = tools::root().join("examples/prefill-decode/service.yaml");
     let mut service: Value = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -73,13 +74,13 @@ fn service(case: &Case, storage: &Path, argument: &str) -> Value {
     service
 }
 
-/// The services of all cases.
+/// Returns the services of all cases as a List.
 fn all(storage: &Path, argument: &str) -> String {
     let services: Vec<Value> = CASES.iter().map(|case| service(case, storage, argument)).collect();
     json!({"apiVersion": "v1", "kind": "List", "items": services}).to_string()
 }
 
-/// Waits until the condition of a service says this, and returns its message.
+/// Waits until the condition KVTransferObserved has this status and reason, and returns its message.
 fn transfer(world: &World, service: &str, status: &str, reason: &str) -> String {
     until(&format!("{service}: KVTransferObserved={status} {reason}"), || {
         let live = world.object(&["llmisvc", service]);
@@ -90,7 +91,7 @@ fn transfer(world: &World, service: &str, status: &str, reason: &str) -> String 
     })
 }
 
-/// A real request through the gateway: the decode pod answers.
+/// Sends a request through the gateway, and checks that the decode pod answers.
 fn ask(root: &str, service: &str) -> http::Answer {
     let body = json!({"model": MODEL, "max_tokens": 8,
         "messages": [{"role": "user", "content": "Why is the sea salty?"}]});
@@ -108,7 +109,7 @@ fn every_connector_brings_the_cache_of_another_pod_or_does_not_and_the_condition
     }
     let _turn = turn();
     let folder = TempDir::new().unwrap();
-    // Not in /tmp: each pod has one of its own.
+    // Not in /tmp, because each pod has its own /tmp.
     let shared = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let storage = shared.path().join("kv");
     let manifest = folder.path().join("services.json");
@@ -122,7 +123,7 @@ fn every_connector_brings_the_cache_of_another_pod_or_does_not_and_the_condition
         let answer = ask(root, name);
         let more = counted(&world, name, "prefill", "vllm:prompt_tokens_total") - computed;
         assert!(more > 0.0, "{name}: the prefill pod computed nothing for {answer:?}");
-        // A storage that engines share says nothing about who has filled it.
+        // A shared storage does not tell which engine filled it.
         let is_told = *name != STORAGE;
         assert_eq!(answer.headers.contains_key("x-simulated-kv-source"), is_told, "{name}: {answer:?}");
         let taken = counted(&world, name, "decode", "vllm:external_prefix_cache_hits_total");
@@ -131,7 +132,7 @@ fn every_connector_brings_the_cache_of_another_pod_or_does_not_and_the_condition
         assert!(said.contains(evidence), "{name}: {said}");
     }
 
-    // Nothing comes any more, and no answer says so.
+    // From now on every KV transfer is lost, and no answer reports one.
     fs::write(&manifest, all(&storage, "--kv-transfer-loss-rate=100")).unwrap();
     world.ask(&["apply", "-f", manifest.to_str().unwrap()]);
     for Case { name, .. } in &CASES {

@@ -1,4 +1,4 @@
-//! The page of `up`: who may ask it, and what it answers. `browser` looks at it as a person does.
+//! The dashboard of `up`: who may send requests, and the responses. `browser` tests it in a real browser.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
     world::{World, turn},
 };
 
-/// Where the page of a world is, and its token.
+/// The dashboard's address and token.
 pub(crate) struct Page {
     pub(crate) address: String,
     pub(crate) token: String,
@@ -44,7 +44,7 @@ impl Page {
     }
 }
 
-/// What is heard on a feed.
+/// A server-sent event stream of the dashboard.
 struct Feed {
     stream: futures::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
     rest: String,
@@ -110,7 +110,7 @@ fn only_the_page_itself_gets_anything() {
             assert!(!answer.headers.contains_key("access-control-allow-origin"), "{answer:?}");
         }
     }
-    // The page itself is no secret, but a page of another name or origin does not get it either.
+    // The page needs no token, but requests with another host name or origin do not get it.
     let page_itself = asked("/", &[]);
     assert_eq!(page_itself.status, 200);
     let policy = &page_itself.headers["content-security-policy"];
@@ -215,7 +215,7 @@ fn an_edit_is_compared_applied_and_seen() {
     let pods = tree["tree"]["lines"].as_array().unwrap().iter();
     let pods = pods.filter(|line| line["subject"].as_str().unwrap().contains("Pod qwen-kserve-"));
     assert_eq!(pods.count(), 3, "two replicas and the picker: {tree}");
-    // Somebody changed it since it was read.
+    // The service has changed since the manifest was read.
     let again = page.ask("PUT", "/api/manifest?service=default/qwen", edited);
     assert_eq!(again.status, 409, "{again:?}");
 

@@ -1,4 +1,4 @@
-//! `longboat doctor` and `longboat status` in a local world: what is well, and what is not and why.
+//! `longboat doctor` and `longboat status` in a local world: healthy services, and faults with their causes.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! Encoder, prefill and decode apart, behind the routing sidecar: who encoded an image is read from the engines.
+//! Disaggregated encoder, prefill and decode behind the routing sidecar. The engines' metrics show which engine encoded an
+//! image.
 
 use std::{
     net::TcpListener,
@@ -21,7 +22,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A process of the binary on a port of its own.
+/// Starts a role of the binary on a free port.
 fn start(role: &str, arguments: &[String]) -> (Running, u16) {
     let port = free_port();
     let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
@@ -89,7 +90,7 @@ fn an_image_is_encoded_once_by_the_encoder_with_each_connector_and_twice_where_i
         is(encode, "sim:items_encoded_total", 1.0);
         is(prefill, "sim:items_received_total", has_come);
         is(prefill, "sim:items_encoded_total", 1.0 - has_come);
-        // Its KV cache came from the prefill, so it needs no embedding.
+        // The KV cache came from the prefill engine, so the decode engine needs no image embedding.
         is(decode, "vllm:mm_cache_queries_total", 0.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What answers under `up`: the CPU engine, or the simulator, and that it is told which.
+//! The engine that `up` chooses, the CPU engine or the simulator, and that `up` tells which.
 
 use std::{os::unix::fs::symlink, path::Path};
 
@@ -12,7 +12,8 @@ use crate::{
 
 const MODEL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
-/// The URI of the small model, in a folder of its own below this one; none where it was not fetched, which is said.
+/// Links the small model into a new folder below `folder`, and returns its URI. Returns `None`, and reports it, if the model
+/// was not fetched.
 pub(crate) fn small_model(folder: &Path) -> Option<String> {
     let model = tools::root().join(".cache/models").join(MODEL);
     if !model.is_file() {
@@ -24,7 +25,7 @@ pub(crate) fn small_model(folder: &Path) -> Option<String> {
     Some(format!("file://{}/model", folder.display()))
 }
 
-/// The example with the small model, in a folder that holds both.
+/// Writes the example with the small model to `folder`, and returns its path.
 fn with_the_model(folder: &Path) -> Option<String> {
     let uri = small_model(folder)?;
     let text = std::fs::read_to_string(example()).unwrap();
@@ -89,7 +90,7 @@ fn what_cannot_be_computed_is_simulated_with_the_reason_or_refused_where_that_wa
         assert!(!ended.status.success() && ended.stderr.contains(words), "{ended:#?}");
     }
 
-    // Nothing listens there, and nothing is asked: the hub is not waited for.
+    // Nothing listens at this endpoint. Offline, the hub must not be asked.
     let example = example();
     let mut offline = up(folder.path());
     offline

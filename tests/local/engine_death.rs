@@ -1,4 +1,4 @@
-//! Engines of a disaggregated service, and its routing sidecar, are killed under load.
+//! The engines and the routing sidecar of a disaggregated service are killed under load.
 
 use std::fs;
 
@@ -14,8 +14,8 @@ use crate::{
 
 const MODEL: &str = "Qwen/Qwen2.5-7B-Instruct";
 
-/// The example with two pods for each part, and answers that take a while, so that some are in flight when a process dies. A decode pod
-/// computes the prompt itself where its prefill fails.
+/// Returns the example with two pods for each role and slow answers, so that some requests are in flight when a process dies. A
+/// decode pod computes the prompt itself if the prefill fails.
 fn service() -> Value {
     let path = tools::root().join("examples/prefill-decode/service.yaml");
     let mut service: Value = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -30,7 +30,7 @@ fn service() -> Value {
     service
 }
 
-/// A process of the node whose command line has `wanted`, and that belongs to a prefill pod or not.
+/// Waits for a process of the node whose command line contains `wanted`, in a prefill pod or not, except those in `but`.
 fn process(world: &World, wanted: &str, of_prefill: bool, but: &[u32]) -> u32 {
     let node = world.node_id();
     until(wanted, || {
@@ -71,7 +71,7 @@ fn a_prefill_engine_that_dies_costs_no_request_and_one_that_decodes_only_those_t
         assert_eq!(load.end(), Vec::<String>::new(), "requests that failed, of {answered:?}");
     }
 
-    // Whatever a decode pod or its sidecar had begun is lost with it, and no more: each load has two requests at a time.
+    // Only the requests in flight in the killed process are lost: each load has two at a time.
     for wanted in ["vllm serve", "pd-sidecar"] {
         let streams = Load::streams(&world.url, MODEL);
         streams.goes_on();

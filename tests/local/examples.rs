@@ -1,4 +1,4 @@
-//! Every topology of `examples` under `up`, with requests that go through it.
+//! Every topology of `examples` under `up` answers requests.
 
 use std::{collections::BTreeMap, fs};
 
@@ -28,14 +28,14 @@ fn answered(answer: &Answer) -> Value {
     body
 }
 
-/// The variables of the processes of this world, for each pod address.
+/// Returns the environment variables of each engine process of this world.
 fn engines(world: &World) -> Vec<BTreeMap<String, String>> {
     let mine = processes::with_variable(&world.node_id());
     let serving = |pid: &&u32| processes::command_line(**pid).starts_with("vllm serve");
     mine.iter().filter(serving).map(|pid| processes::variables(*pid)).collect()
 }
 
-/// The folders that the tests below serve, and `canary.rs`.
+/// The folders that the tests below and `canary.rs` serve.
 const SERVED: [&str; 7] =
     ["canary", "lora", "multi-node", "precise-prefix", "prefill-decode", "scaling", "single-node"];
 
@@ -65,7 +65,7 @@ fn a_group_of_two_pods_becomes_ready_and_its_leader_answers() {
     let said = world.running.stderr();
     assert!(said.contains("1/1 groups of 2 ready"), "{said}");
 
-    // the worker is not told to serve, or serves for itself: either way it knows its leader and its place
+    // Whether or not the worker serves requests itself, it must know its leader and its index.
     let engines = engines(&world);
     let mut places: Vec<_> = engines.iter().filter_map(|env| env.get("LWS_WORKER_INDEX").cloned()).collect();
     places.sort();
@@ -112,7 +112,8 @@ fn a_prompt_goes_where_the_engines_say_that_it_is_cached() {
         first += usize::from(cached());
         second += usize::from(cached());
     }
-    // Chance would find half of them. A pod whose metrics are late is left out for a moment, so it is not all.
+    // Random choice would find half of them. Not all are expected: the picker skips a pod for a moment when its metrics are
+    // late.
     assert_eq!(first, 0);
     assert!(second >= 28, "{second} of 40 prompts went where they were cached");
 }

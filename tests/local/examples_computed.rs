@@ -1,7 +1,7 @@
-//! The topologies of `examples` with a model that computes: all of them say the same, token by token.
+//! The topologies of `examples` with a real model on the CPU engine: all of them generate the same tokens.
 //!
-//! Not among them are `multi-node`, whose data-parallel groups the CPU engine does not have (`engine.rs` says what becomes of such a
-//! manifest), and `lora`, whose adapters belong to another model.
+//! Left out are `multi-node`, because the CPU engine has no data parallelism (`engine.rs` tests such a manifest), and `lora`,
+//! whose adapters belong to another model.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,7 @@ use crate::{
 
 const FOLDERS: [&str; 5] = ["single-node", "prefill-decode", "precise-prefix", "canary", "scaling"];
 
-/// The manifests of the examples with the small model in the place of each other one.
+/// Writes the manifests of the examples with the small model in place of their models. Returns their paths.
 fn manifests(folder: &Path, uri: &str) -> Vec<String> {
     let mut written = Vec::new();
     for example in FOLDERS {
@@ -38,7 +38,7 @@ fn manifests(folder: &Path, uri: &str) -> Vec<String> {
     written
 }
 
-/// The address of a service, or of a group that shares one, as `up` prints it.
+/// Returns the address in the line of `up`'s output that contains `words`: that of a service or of a group.
 fn url(said: &str, words: &str) -> String {
     let line =
         said.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("no {words} in {said}"));
@@ -46,7 +46,7 @@ fn url(said: &str, words: &str) -> String {
     address.trim_end_matches(':').to_owned()
 }
 
-/// A greedy answer: its tokens, and how many of the prompt were cached.
+/// Returns the tokens of a greedy completion, and the number of cached prompt tokens.
 fn greedy(url: &str, model: &str, prompt: &str) -> (Vec<String>, u64) {
     let body = json!({"model": model, "max_tokens": 16, "temperature": 0, "logprobs": true,
         "messages": [{"role": "user", "content": prompt}]});
@@ -72,7 +72,7 @@ fn streamed(url: &str, model: &str, prompt: &str) -> String {
         .collect()
 }
 
-/// A number of the page of the engine that decodes for the service with prefill apart.
+/// Returns a metric of the decode engine of the disaggregated service.
 fn decoder(world: &World, series: &str) -> f64 {
     let pods = world.object(&["pods", "-l", "app.kubernetes.io/name=qwen-pd,llm-d.ai/role=decode"]);
     let address =
@@ -120,12 +120,12 @@ fn every_topology_computes_the_same_tokens() {
         assert_eq!(text, streamed(&single, "Qwen/Qwen2.5-0.5B-Instruct", prompt));
         assert!(!text.is_empty());
     }
-    // The prompts were computed by the other pod: once for each answer, and once for each stream.
+    // The prefill pod computed the prompts: once for each answer, and once for each stream.
     assert!((decoder(&world, "vllm:nixl_xfer_time_seconds_count{") - 4.0).abs() < 0.1);
     assert!(decoder(&world, "vllm:nixl_bytes_transferred_sum{") > 1e6);
     assert!(decoder(&world, "vllm:nixl_num_failed_transfers_total{") < 0.1);
 
-    // What one of two engines says that it holds is where the picker sends the prompt again.
+    // The picker sends a prompt again to the engine that reported its blocks as cached.
     let precise = url(&said, services[1].0);
     let mut found = 0;
     for number in 0..10 {
@@ -137,6 +137,7 @@ fn every_topology_computes_the_same_tokens() {
         assert_eq!(first, second);
         found += usize::from(cached >= 96);
     }
-    // Chance would find half of them. A pod whose metrics are late is left out for a moment, so it may not be all.
+    // Random choice would find half of them. Not all are expected: the picker skips a pod for a moment when its metrics are
+    // late.
     assert!(found >= 8, "{found} of 10 prompts went where they were cached");
 }

@@ -1,4 +1,4 @@
-//! Nothing changes, so nothing is written.
+//! Nothing is written while nothing changes.
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::{
     world::{World, turn},
 };
 
-/// Resource versions of everything but Leases and Events, which tell the time.
+/// Returns the resourceVersions of all objects except Leases and Events, which are renewed all the time.
 fn versions(world: &World) -> BTreeMap<String, String> {
     let names = world.ask(&["api-resources", "--verbs=list", "-o", "name"]);
     let kinds: Vec<_> = names
@@ -33,7 +33,7 @@ fn a_world_at_rest_writes_nothing() {
     }
     let _turn = turn();
     let world = World::shared();
-    // What an earlier test did may still be settling.
+    // Effects of an earlier test may still be in progress.
     let mut before = versions(world);
     until("a world at rest", || {
         thread::sleep(Duration::from_secs(2));

@@ -1,11 +1,11 @@
-//! A plain HTTP client for tests that do not run side by side.
+//! A blocking HTTP client for tests.
 
 use std::{collections::BTreeMap, future::Future, sync::OnceLock};
 
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-/// An answer, read to its end.
+/// A response with its whole body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -20,19 +20,19 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The replica that answered.
+    /// The name of the pod that answered.
     pub(crate) fn pod(&self) -> &str {
         self.headers.get("x-inference-pod").unwrap_or_else(|| panic!("no x-inference-pod: {self:?}"))
     }
 }
 
-/// Runs what is asynchronous.
+/// Runs a future on a shared runtime.
 pub(crate) fn block<F: Future>(future: F) -> F::Output {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| Builder::new_multi_thread().enable_all().build().unwrap()).block_on(future)
 }
 
-/// A client that no proxy of the environment comes in between.
+/// Returns a client that ignores proxies of the environment.
 pub(crate) fn client() -> reqwest::Client {
     longboat_tls::install_default_provider();
     reqwest::Client::builder().no_proxy().build().unwrap()
@@ -46,7 +46,7 @@ pub(crate) fn post(url: &str, body: &Value) -> Answer {
     block(async { read(client().post(url).json(body).send().await.unwrap()).await })
 }
 
-/// Reads an answer to its end.
+/// Reads a response with its whole body.
 pub(crate) async fn read(response: reqwest::Response) -> Answer {
     let status = response.status().as_u16();
     let text = |value: &reqwest::header::HeaderValue| value.to_str().unwrap_or_default().to_owned();

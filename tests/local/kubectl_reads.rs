@@ -1,4 +1,4 @@
-//! Stock kubectl that looks.
+//! Stock kubectl commands that read.
 
 use crate::{
     tools,
@@ -6,7 +6,7 @@ use crate::{
     world::{Running, World, turn},
 };
 
-/// The words of a table's lines.
+/// Splits the lines of a table into words.
 fn words(table: &str) -> Vec<Vec<&str>> {
     table.lines().map(|line| line.split_whitespace().collect()).collect()
 }

@@ -1,4 +1,4 @@
-//! Stock kubectl that changes things.
+//! Stock kubectl commands that write.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -8,7 +8,7 @@ use crate::{
     world::{Ended, World, run, turn},
 };
 
-/// A service without a router: one pod, and everything else that a change goes through.
+/// Returns a service without a router, so that only the pods of its workload start.
 fn manifest(name: &str, replicas: u32) -> String {
     format!(
         "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata:\n  name: {name}\n\
@@ -122,7 +122,7 @@ fn wait_rollout_and_scale_follow_the_deployment() {
     }
     let _turn = turn();
     let world = World::shared();
-    // Without `replicas` their number belongs to whoever scales the Deployment.
+    // Without `replicas`, the controller leaves the Deployment's number of replicas to others.
     let text = manifest("scaling", 1).replace("  replicas: 1\n", "");
     let file = world.file("scaling.yaml", &text);
     world.ask(&["apply", "-f", &file]);
@@ -159,7 +159,7 @@ fn delete_takes_the_children_along_unless_they_shall_stay() {
         until("the end of all children", || children("going").is_empty().then_some(()));
     }
 
-    // A ReplicaSet whose Deployment goes alone stays, and so does its pod.
+    // With `--cascade=orphan`, the Deployment's ReplicaSets and pods stay.
     let apart = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: apart}\nspec:\n  \
         selector: {matchLabels: {app: apart}}\n  template:\n    metadata: {labels: {app: apart}}\n    \
         spec: {containers: [{name: main, image: busybox, command: [sleep, '1000']}]}\n";

@@ -1,4 +1,4 @@
-//! `render`, `explain` and `diff`, without a cluster and on one.
+//! `render`, `explain` and `diff`, with and without a cluster.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,13 +7,13 @@ use tempfile::TempDir;
 
 use crate::world::{Ended, World, example, run, turn};
 
-/// The binary with these arguments, and no cluster but the one that they name.
+/// Runs the binary with these arguments. It finds no kubeconfig unless they name one.
 fn longboat(arguments: &[&str]) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
     run(command.args(arguments).env_remove("KUBECONFIG").env("HOME", "/nonexistent"))
 }
 
-/// The example after a change.
+/// Writes the example with `from` replaced by `to`. Returns its path.
 fn changed(folder: &Path, from: &str, to: &str) -> String {
     let file = folder.join("changed.yaml");
     let text = fs::read_to_string(example()).unwrap();

@@ -1,4 +1,4 @@
-//! Requests that go on while something happens.
+//! A load of requests during other events.
 
 use std::{
     sync::{
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{http, wait::until};
 
-/// Requests, one after the other in two threads, until the end.
+/// Two threads that send requests one after the other until the end.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -24,12 +24,12 @@ pub(crate) struct Load {
 // === impl Load ===
 
 impl Load {
-    /// Short answers, each in one piece.
+    /// Starts a load of short responses without streaming.
     pub(crate) fn start(url: &str, model: &str) -> Self {
         Self::with(url, model, &json!({"max_tokens": 4}), |body| body.ends_with('}'))
     }
 
-    /// Streams of forty tokens, each of which must come to its end with nothing missing or doubled.
+    /// Starts a load of streams of forty tokens. Each must be complete, without missing or repeated tokens.
     pub(crate) fn streams(url: &str, model: &str) -> Self {
         let body = json!({
             "max_tokens": 40, "ignore_eos": true, "stream": true, "stream_options": {"include_usage": true},
@@ -67,18 +67,18 @@ impl Load {
         Self { stop, answered, failed, threads }
     }
 
-    /// How many were answered so far.
+    /// The number of answered requests so far.
     pub(crate) fn answered(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Waits until some more are answered than were when it was called.
+    /// Waits until ten more requests are answered.
     pub(crate) fn goes_on(&self) {
         let so_far = self.answered();
         until("requests that are answered", || (self.answered() > so_far + 10).then_some(()));
     }
 
-    /// Stops, and says which requests failed.
+    /// Stops the load, and returns the failed requests.
     pub(crate) fn end(self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {

@@ -1,7 +1,7 @@
-//! The built binary from outside: `longboat up`, stock kubectl, curl and the official `openai` client.
+//! End-to-end tests of the built binary: `longboat up`, stock kubectl, curl and the official `openai` client.
 //!
-//! Tests take turns, since each needs most of a small machine; what only looks shares one world. Nothing here asserts on
-//! elapsed time: conditions are polled, with limits that a busy machine keeps.
+//! Tests take turns, because each needs most of a small machine. Tests that only read share one world. No test asserts on
+//! elapsed time: tests poll conditions, with limits that even a busy machine keeps.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod asking;

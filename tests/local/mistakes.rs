@@ -1,4 +1,4 @@
-//! Mistakes get a sentence on stderr that a person can act on, and a non-zero exit.
+//! User mistakes: a helpful message on stderr, and a non-zero exit code.
 
 use std::{fs, net::TcpListener};
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::world::{Ended, example, turn, up_to_its_end};
 
-/// Runs `up` on the example after replacing a part of it, or on this text where there is nothing to replace.
+/// Runs `up` on the example with `from` replaced by `to`, or on the manifest `to` if `from` is empty.
 fn up_with(from: &str, to: &str, arguments: &[&str]) -> Ended {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("service.yaml");
@@ -43,7 +43,7 @@ fn broken_yaml_is_pointed_at_by_line_and_column() {
     let _turn = turn();
     let mapping = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n   namespace: b\n";
     fails(&up_with("", mapping, &[]), 1, &["service.yaml:5:13: mapping values are not allowed"]);
-    // Lines count from the start of the file, also in its second document.
+    // Line numbers count from the start of the file, also in its second document.
     let second = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\nkind: [a\n";
     fails(&up_with("", second, &[]), 1, &["service.yaml:5:"]);
     fails(&up_with("", "kind: ConfigMap\n", &[]), 1, &["service.yaml:1:1: ", "`apiVersion`"]);
@@ -76,7 +76,7 @@ fn an_invalid_spec_gets_the_causes_of_the_api() {
 #[test]
 fn a_missing_base_config_ends_up_at_once_with_the_cause() {
     let _turn = turn();
-    // Nobody waits for the time that is allowed, which is five minutes.
+    // `up` fails at once instead of after its time limit of five minutes.
     let ended = up_with("spec:\n", "spec:\n  baseRefs: [{name: kserve-config-llm-tracng}]\n", &[]);
     let words =
         ["default/qwen cannot become ready", "[ConfigNotFound]", "did you mean `kserve-config-llm-tracing`?"];

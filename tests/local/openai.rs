@@ -1,4 +1,4 @@
-//! What OpenAI clients get at `status.url`.
+//! OpenAI clients at `status.url`.
 
 use std::process::Command;
 

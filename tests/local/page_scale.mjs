@@ -1,12 +1,12 @@
-// Opens the page where there are very many services and replicas, and measures: nodes of the document, bytes of the feed, long tasks.
-// The last line is JSON.
+// Opens the dashboard of a cluster with very many services and replicas, and measures DOM nodes, bytes of the feed, and long
+// tasks. The last line of the output is JSON.
 
 import { createRequire } from "node:module";
 
 const { PAGE, BROWSER, PACKAGES, SERVICES, REPLICAS } = process.env;
 const { chromium } = createRequire(`${PACKAGES}/`)("playwright-core");
 const LIMIT = 120_000;
-/// How long each view is watched, in milliseconds.
+/// How long each view is measured, in milliseconds.
 const WATCHED = 12_000;
 
 const browser = await chromium.launch({ executablePath: BROWSER, args: ["--no-sandbox"] });
@@ -23,7 +23,7 @@ await page.addInitScript(() => {
 
 const metric = async (name) => (await debug.send("Performance.getMetrics")).metrics.find((one) => one.name === name).value;
 
-/// Watches the view that is open.
+/// Measures the open view.
 async function watch() {
   await page.evaluate(() => (window.tasks = []));
   const [before, busy] = [bytes, await metric("TaskDuration")];

@@ -1,7 +1,7 @@
-//! The page with a thousand services, one of them with fifty replicas: what it draws and what it hears stays small.
+//! The dashboard with a thousand services, one of them with fifty replicas: DOM and event stream stay small.
 //!
-//! The objects are on an API server that nobody reconciles, and one simulator answers for all replicas, so the machine is free for
-//! the page. How long things take depends on the machine: it is printed, and not judged.
+//! The objects are on an API server without a controller, and one simulator answers for all replicas, so that the machine is
+//! free for the browser. Times depend on the machine: they are printed, but not checked.
 
 use std::process::Command;
 
@@ -21,9 +21,9 @@ use crate::{
 const SERVICES: usize = 1000;
 const REPLICAS: usize = 50;
 
-/// The most nodes of the document: 200 services are drawn, and six graphs with a table of fifty rows.
+/// The maximum number of DOM nodes: the page draws 200 services, and six graphs with a table of fifty rows.
 const NODES: u64 = 6000;
-/// The most bytes that a replica's numbers take in an event.
+/// The maximum size of one replica's metrics in an event, in bytes.
 const SAMPLE: u64 = 400;
 
 fn longboat() -> Command {
@@ -126,7 +126,7 @@ fn a_thousand_services_and_fifty_replicas_stay_small() {
     for view in ["list", "replicas"] {
         assert!(measured[view]["nodes"].as_u64().unwrap() < NODES, "{measured:#}");
     }
-    // Where nothing changes, only a heartbeat is heard.
+    // While nothing changes, the feed sends only heartbeats.
     assert!(measured["list"]["bytes"].as_u64().unwrap() < 100, "{measured:#}");
     let replicas = &measured["replicas"];
     let limit = SAMPLE * REPLICAS as u64 * (replicas["events"].as_u64().unwrap() + 1);

@@ -1,4 +1,4 @@
-//! Prefill and decode pods of two revisions live at once under `up`, and no request pairs across.
+//! Prefill and decode pods of two revisions exist at once under `up`, and no request uses pods of both.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use crate::{
 
 const REVISION: &str = "longboat.dev/kv-revision";
 
-/// The example, with pods of different revisions kept apart.
+/// Returns the example with the annotation that keeps pods of different revisions apart.
 fn manifest() -> Value {
     let path = tools::root().join("examples/prefill-decode/service.yaml");
     let mut service: Value = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -29,7 +29,7 @@ fn pods(world: &World, role: &str) -> Vec<Value> {
     list["items"].as_array().unwrap().clone()
 }
 
-/// A pod of another revision beside the ones of the service, as in the midst of a roll-out.
+/// Creates a pod of another revision, as during a rollout. Returns its name.
 fn older(world: &World, role: &str) -> String {
     let mut pod = pods(world, role).remove(0);
     let name = format!("older-{role}");
@@ -44,7 +44,7 @@ fn older(world: &World, role: &str) -> String {
     name
 }
 
-/// Revisions by the names of pods and by their addresses.
+/// Returns the revisions of pods, by name and by address.
 fn revisions(world: &World) -> BTreeMap<String, String> {
     let mut known = BTreeMap::new();
     for pod in pods(world, "decode").into_iter().chain(pods(world, "prefill")) {
@@ -57,7 +57,8 @@ fn revisions(world: &World) -> BTreeMap<String, String> {
     known
 }
 
-/// The revisions of who decoded, and of whose cache that was; none: it computed the prompt itself.
+/// Sends a request. Returns the revision of the decode pod, and that of the prefill pod whose KV cache it used, or `None` if it
+/// computed the prompt itself.
 fn pair(world: &World, known: &BTreeMap<String, String>, number: usize) -> (String, Option<String>) {
     let prompt = format!("{number}: why is the sea salty, and the rain is not? ").repeat(20);
     let body = json!({"model": "Qwen/Qwen2.5-7B-Instruct", "max_tokens": 4,
@@ -106,7 +107,7 @@ fn pods_of_two_revisions_serve_and_none_takes_the_cache_of_the_other() {
     assert_ne!(newer, older);
 
     world.ask(&["delete", "pod", "older-prefill"]);
-    // Who is left over computes its prompts itself, and answers.
+    // A decode pod without a prefill pod of its revision computes prompts itself.
     until("the decode pod without a partner has answered alone", || {
         number += 1;
         let (decode, prefill) = pair(&world, &known, number);

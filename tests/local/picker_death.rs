@@ -1,4 +1,4 @@
-//! A picker that dies under load costs no request, and the front door of the same world.
+//! When a picker dies under load, no request fails. Also tests the root of the gateway of the same world.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -11,13 +11,13 @@ use crate::{
     world::{MODEL, World, example, turn},
 };
 
-/// Answers take a while, so that many are in flight when a picker dies.
+/// Makes answers slow, so that many requests are in flight when a picker dies.
 const SLOW: &str = "  template:\n    containers:\n    - name: main\n      env:\n      - name: VLLM_ADDITIONAL_ARGS\n        value: --inter-token-latency 15ms\n";
 
 /// How often a picker dies in each way.
 const DEATHS: usize = 2;
 
-/// The process of the picker.
+/// Waits for a picker process other than `but`.
 fn picker(world: &World, but: Option<u32>) -> u32 {
     let node = world.node_id();
     until("the picker's process", || {
@@ -61,7 +61,8 @@ fn a_picker_that_dies_costs_no_request_and_the_root_knows_what_is_served() {
     }
 }
 
-/// The process of the picker that holds the lease of its pool, and the name under which it does.
+/// Waits for a picker process, other than `but`, that holds the lease of its pool. Returns its process id and its holder
+/// identity.
 fn active(world: &World, but: &str) -> (u32, String) {
     let node = world.node_id();
     until("a picker that holds the lease", || {
@@ -101,7 +102,7 @@ fn the_active_one_of_two_pickers_dies_and_costs_no_request() {
         plain.goes_on();
         streams.goes_on();
         processes::signal("KILL", pid);
-        // While nobody leads, requests go to any endpoint; then another process does.
+        // While no picker holds the lease, requests go to any endpoint. Then another picker takes over.
         plain.goes_on();
         streams.goes_on();
     }

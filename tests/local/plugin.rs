@@ -1,4 +1,4 @@
-//! The executable under the names by which kubectl knows a plugin, and the scripts that complete its command line.
+//! The binary as a kubectl plugin, and its shell completion scripts.
 
 use std::{
     env,
@@ -17,7 +17,7 @@ use crate::{
 
 const LONGBOAT: &str = env!("CARGO_BIN_EXE_longboat");
 
-/// A folder with links to the executable under the plugin's names.
+/// Creates a folder with links to the binary under the plugin's names.
 fn linked() -> TempDir {
     let folder = TempDir::new().unwrap();
     for name in ["kubectl-longboat", "kubectl_complete-longboat"] {
@@ -26,7 +26,7 @@ fn linked() -> TempDir {
     folder
 }
 
-/// kubectl that finds the plugin in this folder.
+/// Runs kubectl with the plugin's folder in `PATH`. Returns `None` without kubectl.
 fn kubectl(folder: &Path, arguments: &[&str]) -> Option<Ended> {
     let others = env::var_os("PATH").unwrap_or_default();
     let path = env::join_paths([folder.to_owned()].into_iter().chain(env::split_paths(&others))).unwrap();
@@ -64,7 +64,7 @@ fn kubectl_runs_the_plugin_and_completes_its_lines() {
     let example = example.to_str().unwrap();
     let Some(rendered) = kubectl(folder.path(), &["longboat", "render", example]) else { return };
     assert_eq!(rendered.ok(), run(Command::new(LONGBOAT).args(["render", example])).ok());
-    // What kubectl's own scripts for shells ask it.
+    // The calls that kubectl's shell completion scripts make.
     let completed = kubectl(folder.path(), &["__complete", "longboat", "doc"]).unwrap().ok();
     assert!(completed.starts_with("doctor\t"), "{completed}");
     assert!(completed.ends_with("\n:4\n"), "{completed}");
@@ -87,7 +87,7 @@ fn the_plugin_looks_at_the_cluster_that_kubectl_looks_at() {
     assert!(status.contains("qwen"), "{status}");
 }
 
-/// What bash proposes for a line, by the script of an executable.
+/// Returns bash's completions of a command line, by the completion script of a program.
 fn proposed(program: &Path, line: &str) -> String {
     let name = program.file_name().unwrap().to_str().unwrap();
     let script = format!(

@@ -1,4 +1,4 @@
-//! Stock kubectl on pods and workloads of one namespace, in the world that tests share.
+//! Stock kubectl on pods and workloads of one namespace of the shared world.
 
 use std::{fs, process::Command};
 
@@ -63,7 +63,7 @@ spec:
     volumeMounts: [{name: secret, mountPath: /secret}, {name: work, mountPath: /scratch}]
 "#;
 
-/// A namespace of the shared world, which goes at the end.
+/// A namespace of the shared world, which is deleted at the end.
 struct Namespace {
     name: &'static str,
     world: &'static World,
@@ -84,7 +84,7 @@ impl Namespace {
         self.world.ask(&[&["-n", self.name], arguments].concat())
     }
 
-    /// Waits until what a `jsonpath` names has this value.
+    /// Waits until the field at this JSONPath has this value.
     fn reaches(&self, object: &str, path: &str, value: &str) {
         let path = format!("jsonpath={{{path}}}");
         until(&format!("{object} has {value}"), || {
@@ -96,7 +96,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The deletion waits for everything in it, claims included.
+        // kubectl waits until everything in the namespace is deleted, including claims.
         self.world.run(&["delete", "namespace", self.name, "--timeout=60s"]);
     }
 }
@@ -129,11 +129,11 @@ fn jobs_and_stateful_sets_run_and_pods_can_be_entered() {
 
     entered(&space);
     measured(&space);
-    // With pods and claims in it, the namespace goes all the same.
+    // The namespace can be deleted with pods and claims in it.
     space.ask(&["delete", "namespace", space.name, "--timeout=60s"]);
 }
 
-/// `exec` by both protocols, `cp`, `attach`.
+/// Tests `exec` by both protocols, `cp` and `attach`.
 fn entered(space: &Namespace) {
     space.reaches("pod/shell", ".status.phase", "Running");
     for websockets in ["true", "false"] {
@@ -174,7 +174,7 @@ fn entered(space: &Namespace) {
     assert!(attached.stdout.contains("tick\n"), "{attached:#?}");
 }
 
-/// `top` and the node's description.
+/// Tests `top` and `describe node`.
 fn measured(space: &Namespace) {
     let pods = space.ask(&["top", "pods", "--containers"]);
     assert!(pods.lines().any(|line| line.starts_with("shell")), "{pods}");
@@ -293,7 +293,7 @@ fn accounts_have_the_rights_of_their_roles_and_no_more() {
     assert!(kubectl(&["get", "secrets"]).stderr.contains("Forbidden"));
     assert!(kubectl(&["get", "pods", "--as=admin"]).stderr.contains("cannot impersonate"));
 
-    // What runs in a pod is its account, not the administrator.
+    // A process in a pod has the rights of the pod's service account, not of the administrator.
     let pods = space.world.folder.path();
     let mut configs = Vec::new();
     find(pods, "kubeconfig", &mut configs);

@@ -1,4 +1,4 @@
-//! Gateways of one's own, on further ports of this machine.
+//! Users' Gateways on further ports of this machine.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
@@ -8,7 +8,7 @@ use crate::{
     world::{World, turn},
 };
 
-/// A Gateway with a port that is free and one that is taken, and a route to the service of the example.
+/// Returns a Gateway with a free port and a taken one, and a route to the service of the example.
 fn manifest(free: u16, taken: u16) -> String {
     format!(
         r"
@@ -62,9 +62,9 @@ fn further_ports_of_gateways_are_served_where_they_are_free_and_said_to_be_taken
         (answer.status == 200).then(|| answer.json())
     });
     assert_eq!(models["object"], "list", "{models}");
-    // only what is attached to that listener is served there
+    // The listener serves only the routes that are attached to it.
     assert_eq!(http::get(&format!("{address}/elsewhere")).status, 404);
-    // A port that becomes free is served, one that nobody asks for any more is closed.
+    // A port that becomes free is served. A port that no Gateway names any more is closed.
     drop(taken);
     let more = manifest(taken_port, port);
     world.ask(&["apply", "-f", &world.file("further.yaml", &more.replace("name: taken", "name: late"))]);

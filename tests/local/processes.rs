@@ -1,13 +1,13 @@
-//! Looking at processes the way `ps` does, and signalling them.
+//! Inspects processes like `ps`, and sends signals.
 
 use std::{collections::BTreeMap, fs, process::Command};
 
-/// Ids of all processes with this `NAME=value` in their environment.
+/// Returns the ids of all processes with this `NAME=value` in their environment.
 pub(crate) fn with_variable(variable: &str) -> Vec<u32> {
     all().filter(|pid| environment(*pid).iter().any(|entry| entry == variable)).collect()
 }
 
-/// The `LONGBOAT_NODE_ID=…` that the children of this process carry, once there are any.
+/// Returns the `LONGBOAT_NODE_ID=…` in the environment of a process's children, or `None` while it has no children.
 pub(crate) fn node_id(parent: u32) -> Option<String> {
     let children = all().filter(|pid| parent_of(*pid) == Some(parent));
     children.flat_map(environment).find(|entry| entry.starts_with("LONGBOAT_NODE_ID="))
@@ -37,13 +37,13 @@ fn all() -> impl Iterator<Item = u32> {
 }
 
 fn environment(pid: u32) -> Vec<String> {
-    // A process that is gone, or somebody else's, has nothing to tell.
+    // Processes that have ended, or of other users, cannot be read.
     let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     bytes.split(|byte| *byte == 0).map(|entry| String::from_utf8_lossy(entry).into_owned()).collect()
 }
 
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; the state and the parent follow.
+    // The name, in parentheses, may contain any character. State and parent follow it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

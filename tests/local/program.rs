@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::wait::until;
 
-/// What a program left when it ended.
+/// Exit status and output of a program that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -22,14 +22,14 @@ pub(crate) struct Ended {
 // === impl Ended ===
 
 impl Ended {
-    /// Standard output of what must have gone well.
+    /// Returns standard output. Panics if the program failed.
     pub(crate) fn ok(self) -> String {
         assert!(self.status.success(), "{self:#?}");
         self.stdout
     }
 }
 
-/// A program that runs, with what it has said so far.
+/// A running program with its output so far.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -64,7 +64,7 @@ impl Running {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end.
+    /// Waits until the program has ended.
     pub(crate) fn end(mut self) -> Ended {
         let status = until("the end of the program", || self.child.try_wait().unwrap());
         for reader in self.readers.drain(..) {
@@ -76,7 +76,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What `up` leaves in this way, its reaper kills.
+        // The reaper of `up` kills the processes that `up` leaves behind.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

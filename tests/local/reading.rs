@@ -1,4 +1,4 @@
-//! Commands that read a cluster which lacks APIs, objects, rights, or does not answer.
+//! Commands that read a cluster without the needed APIs, objects or rights, or one that does not answer.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -14,7 +14,7 @@ use crate::{
 
 const LONGBOAT: &str = env!("CARGO_BIN_EXE_longboat");
 
-/// An API server that serves what is part of Kubernetes, and nothing else.
+/// An API server that serves only Kubernetes' own APIs.
 struct Bare {
     server: Running,
     kubeconfig: PathBuf,
@@ -52,7 +52,7 @@ impl Bare {
         command
     }
 
-    /// Writes what a manifest holds, with kubectl.
+    /// Creates the objects of a manifest with kubectl.
     fn create(&self, name: &str, text: &str) {
         let path = self.folder.path().join(name);
         fs::write(&path, text).unwrap();
@@ -74,7 +74,7 @@ fn kubeconfig(folder: &TempDir, address: &str, token: &str) -> PathBuf {
     path
 }
 
-/// An error with these words, and without what only programmers read.
+/// Checks that a command failed with a message that contains these words and no Rust debug output.
 #[track_caller]
 fn fails(ended: &Ended, words: &[&str]) {
     assert_eq!(ended.status.code(), Some(1), "{ended:#?}");
@@ -110,7 +110,7 @@ fn what_a_cluster_lacks_is_empty_or_said_in_a_sentence() {
         &["the cluster does not serve llminferenceservices", "longboat install"],
     );
 
-    // Our own kinds, and none of the optional ones: no groups of pods, no Gateways, no pools.
+    // Only Longboat's own CRDs, without the optional ones: no LeaderWorkerSets, Gateways or pools.
     let definitions = run(Command::new(LONGBOAT).args(["crds", "--minimal"])).ok();
     let definitions: Vec<&str> =
         definitions.split("---\n").filter(|text| text.contains(".serving.kserve.io")).collect();
@@ -136,7 +136,7 @@ fn what_a_cluster_lacks_is_empty_or_said_in_a_sentence() {
     let list: Value = serde_json::from_str(&both.stdout).unwrap();
     assert_eq!(list["items"][0]["metadata"]["name"], "llm", "{list:#}");
 
-    // Someone whom the server does not know, and a server that has gone.
+    // First an unknown user, then a server that has stopped.
     let stranger = kubeconfig(&bare.folder, &bare.address, "wrong");
     for verb in ["status", "doctor"] {
         let refused = run(Command::new(LONGBOAT).env("KUBECONFIG", &stranger).arg(verb));

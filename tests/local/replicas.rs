@@ -1,4 +1,4 @@
-//! Three replicas: prefixes, spreading, and a replica that dies.
+//! Three replicas: prefix affinity, load spreading, and the death of a replica.
 
 use std::{collections::BTreeMap, fmt::Write, fs};
 
@@ -17,7 +17,7 @@ fn complete(url: &str, prompt: &str) -> Answer {
     http::post(&format!("{url}/v1/completions"), &json!({"model": MODEL, "prompt": prompt, "max_tokens": 4}))
 }
 
-/// Many blocks of text that only this number begins like.
+/// Returns a text of many KV cache blocks that shares no prefix with the texts of other numbers.
 fn book(number: usize) -> String {
     (0..300).fold(format!("Book {number}."), |mut text, line| {
         let _ = write!(text, " Rule {line}: boat {} keeps right.", line * 31 + number);
@@ -25,7 +25,7 @@ fn book(number: usize) -> String {
     })
 }
 
-/// The process of a pod's model server.
+/// Waits for the process of a pod's model server.
 fn engine(world: &World, address: &str) -> u32 {
     let variable = format!("LONGBOAT_POD_IP={address}");
     let node = world.node_id();
@@ -84,7 +84,7 @@ fn prefixes_stay_together_others_spread_and_a_killed_replica_costs_no_request() 
     assert_eq!(load.end(), Vec::<String>::new(), "requests that failed");
     assert_eq!(main_status(&world, pod)["lastState"]["terminated"]["exitCode"], 137);
 
-    // Again and again: kubelet's back-off shows.
+    // After repeated crashes, the pod shows the kubelet's back-off.
     until("the back-off", || {
         let status = main_status(&world, pod);
         if status["state"]["running"].is_object() {

@@ -1,5 +1,5 @@
-//! The manifests and fragments of the documents that define the API (`tests/cases/seeds`), as they are written there: each is
-//! validated and rendered, and those that one machine can serve are served by one world and asked.
+//! The manifests and fragments of the documents that define the API (`tests/cases/seeds`), unchanged. Each is validated and
+//! rendered. One world serves those that one machine can serve, and each of them gets a request.
 
 use std::{
     collections::BTreeMap,
@@ -24,25 +24,25 @@ use crate::{
 /// The model of most fragments.
 const MODEL: &str = "meta-llama/Llama-3.1-8B-Instruct";
 
-/// Some fifty processes start, each on its own in a second or less.
+/// About fifty processes start, each within a second if it starts alone.
 const PATIENCE: Duration = Duration::from_mins(25);
 
-/// What becomes of one manifest.
+/// The expected results for one manifest.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {
-    /// `namespace/name` of the service; that of the file in `default`, if not given.
+    /// `namespace/name` of the service. By default, the file's name in the namespace `default`.
     name: Option<String>,
-    /// Where it is asked, below the gateway.
+    /// The path of requests, below the gateway's address.
     path: Option<String>,
-    /// The host name that it is asked by.
+    /// The host name of requests.
     host: Option<String>,
-    /// The model that it is asked for.
+    /// The model of requests.
     model: Option<String>,
-    /// What `validate` says of a manifest that is refused.
+    /// Parts of the message with which `validate` refuses the manifest.
     #[serde(default)]
     refused: Vec<String>,
-    /// Why no machine like this one serves it.
+    /// The reason for which this machine cannot serve the manifest.
     unserved: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The routing sidecar against what the reference's was recorded to do, with the recordings' own replayer.
+//! Compares the routing sidecar with recordings of the reference's sidecar, using the recordings' own replayer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::{program::run, world::turn};
 
-/// Fields that are part of the contract and have another value on purpose: step, field, reason. Each is a row of
-/// COMPATIBILITY.md. A field that is equal, or that is not here, fails the test.
+/// Fields that the replayer compares and that differ on purpose: step, field, reason. Each has a row in COMPATIBILITY.md. The
+/// test fails if another field differs, or if one of these is equal.
 const DIFFERENT: [(&str, &str, &str); 9] = [
     ("dp-header step 2", "client_got.body", "the refusal says what is wrong"),
     ("hyg-trailers step 1", "client_got.trailers[0]", "names of trailers are in lower case"),
@@ -25,10 +25,10 @@ const DIFFERENT: [(&str, &str, &str); 9] = [
     ("pass-close-delimited step 4", "client_got.interim", "interim answers are not passed on"),
 ];
 
-/// As many fields of a part as the replayer tells of: there may be more.
+/// The replayer lists at most this many different fields of a part.
 const TOLD: usize = 6;
 
-/// Unpacks the recordings and their replayer; nothing ends the test early.
+/// Unpacks the recordings and their replayer. Returns `None`, and reports it, without PyYAML.
 fn recordings(scratch: &TempDir) -> Option<PathBuf> {
     let needs = Command::new("python3").args(["-c", "import yaml"]).output();
     if !needs.is_ok_and(|output| output.status.success()) {
@@ -40,7 +40,7 @@ fn recordings(scratch: &TempDir) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// The recordings.
+/// Returns the names of the recordings.
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()
@@ -52,7 +52,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The fields of contract steps that the replayer found different: step and field.
+/// Returns the fields that the replayer reports as different: step and field.
 fn different(told: &str) -> BTreeSet<(String, String)> {
     let mut step = None;
     let mut fields = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Every leg of the routing sidecar verifies whom it speaks to, and follows whom it is told to trust.
+//! Each connection type of the routing sidecar verifies the peer's certificate, and follows changes of the trusted CAs.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ fn role(arguments: &[String]) -> Command {
     command
 }
 
-/// A simulator, with a certificate of this authority if there is one.
+/// Starts a simulator, with a certificate of this authority if one is given.
 fn engine(folder: &Path, name: &str, authority: Option<&CertificateAuthority>) -> (Running, u16) {
     let port = free_port();
     let mut arguments =
@@ -45,7 +45,7 @@ fn engine(folder: &Path, name: &str, authority: Option<&CertificateAuthority>) -
     (Running::start(&mut role(&arguments)), port)
 }
 
-/// What a client gets where all three stages are named; with an image, if that is for the stage in question.
+/// Sends a request that names all three stages, with an image if `stage` is the encoder. Returns status and body.
 fn ask(stage: &str, sidecar: u16, prefill: u16, encode: u16) -> Option<(u16, String)> {
     let mut content = vec![json!({"type": "text", "text": "What is this?"})];
     if stage == "encoder" {
@@ -58,7 +58,7 @@ fn ask(stage: &str, sidecar: u16, prefill: u16, encode: u16) -> Option<(u16, Str
             .header("x-prefiller-host-port", format!("127.0.0.1:{prefill}"))
             .header("x-encoder-hosts-ports", format!("127.0.0.1:{encode}"))
             .json(&body);
-        // None: it does not listen yet.
+        // Returns `None` if the sidecar does not listen yet.
         let answer = http::read(request.send().await.ok()?).await;
         Some((answer.status, answer.body))
     })
@@ -99,7 +99,7 @@ fn each_leg_takes_only_certificates_that_are_trusted_now() {
         assert_eq!(refused, 502, "{stage}: {body}");
         assert!(body.contains("certificate"), "{stage}: {body}");
 
-        // As Kubernetes replaces the files of a Secret.
+        // Replaces the file atomically, as Kubernetes does for the files of a Secret.
         let new = folder.join("new");
         fs::write(&new, ours.pem()).unwrap();
         fs::rename(&new, &trusted).unwrap();

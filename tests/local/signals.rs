@@ -1,4 +1,4 @@
-//! The end of `up`, however it comes.
+//! The end of `up`, by signals and otherwise.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::{
     world::{World, example, turn},
 };
 
-/// Everything with the node's id and every temporary file must be gone, at once or a little later.
+/// Waits until all processes with the node's id and all temporary files are gone.
 fn gone(node: &str, folder: &TempDir) {
     until("the end of every process", || processes::with_variable(node).is_empty().then_some(()));
     until("the end of every temporary file", || {
@@ -41,7 +41,7 @@ fn ctrl_c_stops_everything() {
     ends_cleanly("INT");
 }
 
-/// A Deployment whose container will not hear of SIGTERM.
+/// A Deployment whose container ignores SIGTERM.
 const STUBBORN: &str = r#"
 apiVersion: apps/v1
 kind: Deployment

@@ -1,4 +1,4 @@
-//! `--state DIR`.
+//! `up --state DIR`.
 
 use tempfile::TempDir;
 
@@ -51,7 +51,7 @@ fn others_of_this_machine_can_look_into_nothing() {
     drop(world);
 }
 
-/// Folders that others may enter, and files in the pods' volumes that they may read.
+/// Collects folders, and files in pods' volumes, that other users may access.
 fn look(path: &std::path::Path, open: &mut Vec<String>) {
     use std::os::unix::fs::PermissionsExt;
     let Ok(metadata) = path.symlink_metadata() else { return };

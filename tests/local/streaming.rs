@@ -1,4 +1,4 @@
-//! Nothing on the way holds an answer back.
+//! No component buffers a streamed response.
 
 use futures::StreamExt;
 use serde_json::json;
@@ -16,7 +16,7 @@ fn chunks_come_while_the_engine_still_works_and_a_client_that_goes_ends_its_work
     }
     let _turn = turn();
     let world = World::shared();
-    // Far longer than the test takes: were the body buffered on the way, the first chunk would not come.
+    // The stream lasts far longer than the test. If a component buffered it, the first chunk would not arrive.
     let body = json!({
         "model": MODEL, "stream": true, "max_tokens": 20_000, "min_tokens": 20_000, "ignore_eos": true,
         "messages": [{"role": "user", "content": "Tell me everything."}],
@@ -38,7 +38,7 @@ fn chunks_come_while_the_engine_still_works_and_a_client_that_goes_ends_its_work
     until("the engine gives up the request", || (running(&address).abs() < f64::EPSILON).then_some(()));
 }
 
-/// What the engine's metrics say about requests in work.
+/// Returns the number of running requests, from the engine's metrics.
 fn running(address: &str) -> f64 {
     let metrics = http::get(&format!("http://{address}:8000/metrics")).body;
     let line = metrics.lines().find(|line| line.starts_with("vllm:num_requests_running{"));

@@ -1,4 +1,4 @@
-//! What `up` draws on a terminal.
+//! The output of `up` on a terminal.
 
 use std::{
     fs::File,
@@ -20,7 +20,7 @@ use crate::{
     world::{example, turn, up},
 };
 
-/// What a terminal shows, and what has gone off its top.
+/// An emulated terminal: the visible rows, and those that have scrolled off the top.
 #[derive(Debug)]
 struct Screen {
     columns: usize,
@@ -30,7 +30,7 @@ struct Screen {
     x: usize,
     y: usize,
     wraps: bool,
-    /// The part of an escape sequence that has come.
+    /// The received part of an incomplete escape sequence.
     pending: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Screen {
         }
     }
 
-    /// The sequences that `up` uses; any other one fails the test.
+    /// Executes an escape sequence that `up` uses. Any other sequence fails the test.
     fn obey(&mut self, sequence: &str) {
         let (parameters, command) = sequence.split_at(sequence.len() - 1);
         match (parameters.trim_start_matches('['), command) {
@@ -108,7 +108,7 @@ impl Screen {
 
     fn resize_rows(&mut self, rows: usize) {
         while self.grid.len() > rows {
-            // Terminals drop what is below the cursor first.
+            // Terminals first drop the rows below the cursor.
             if self.y + 1 < self.grid.len() {
                 self.grid.pop();
             } else {
@@ -146,7 +146,7 @@ impl Terminal {
         let (mut source, sink) = (File::from(pair.master.try_clone().unwrap()), screen.clone());
         thread::spawn(move || {
             let (mut pending, mut part) = (Vec::new(), [0; 4096]);
-            // Reading fails when the program is gone.
+            // Reading fails when the program has ended.
             while let Ok(count @ 1..) = source.read(&mut part) {
                 pending.extend_from_slice(&part[..count]);
                 let whole = match std::str::from_utf8(&pending) {
@@ -164,13 +164,13 @@ impl Terminal {
         self.screen.lock().shown()
     }
 
-    /// Everything that was ever shown and not drawn over.
+    /// All text that was shown and not overwritten, including rows that have scrolled off.
     fn all(&self) -> String {
         let screen = self.screen.lock();
         [screen.gone.clone(), screen.shown()].concat().join("\n")
     }
 
-    /// Polls until there is a value; at the limit it says what is shown.
+    /// Polls until there is a value. At the limit, panics with the text of the terminal.
     fn until<T>(&self, what: &str, probe: impl Fn() -> Option<T>) -> T {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -221,7 +221,7 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
     }
     assert!(shown.iter().any(|row| row.starts_with("│  └─ ✓ Pod qwen-kserve-")), "{shown:#?}");
 
-    // A pod that dies is seen in the tree, and in no line besides it.
+    // The death of a pod shows in the tree, and not in an additional line.
     if tools::kubectl().is_some() {
         let kubeconfig = all.lines().find_map(|line| line.split_once("export KUBECONFIG="));
         let pod = |rows: &[String]| {
@@ -249,7 +249,7 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
         assert_eq!(all.matches("default/qwen  Ready").count(), 1, "{all}");
     }
 
-    // What does not fit is left out.
+    // Rows that do not fit are left out.
     terminal.resize_rows(4);
     terminal.until("the tree fits into four rows", || {
         let shown = lives()?;

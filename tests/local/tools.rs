@@ -1,23 +1,23 @@
-//! Programs that cargo does not bring: `scripts/tools.sh` fetches them.
+//! Programs that cargo does not build: `scripts/tools.sh` fetches them.
 
 use std::path::{Path, PathBuf};
 
-/// Stock kubectl; none ends the test early.
+/// Returns the path of stock kubectl, or `None`, after a report, if it is missing: the test then ends.
 pub(crate) fn kubectl() -> Option<PathBuf> {
     tool("bin/kubectl")
 }
 
-/// A Python with the `openai` package; none ends the test early.
+/// Returns a Python with the `openai` package, or `None`, after a report, if it is missing.
 pub(crate) fn python() -> Option<PathBuf> {
     tool("python/bin/python3")
 }
 
-/// The repository.
+/// The root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// What is at this path of the folder of tools; nothing ends the test early.
+/// Returns a file of the folder of tools, or `None`, after a report, if it is missing.
 pub(crate) fn tool(path: &str) -> Option<PathBuf> {
     let tool = root().join(".cache").join(path);
     if tool.exists() {

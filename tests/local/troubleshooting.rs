@@ -1,4 +1,4 @@
-//! The troubleshooting section of KServe's status reference, command by command.
+//! Runs each command of the troubleshooting section of KServe's status reference.
 
 use crate::{
     http, tools,

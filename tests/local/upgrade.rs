@@ -1,4 +1,4 @@
-//! `longboat upgrade --plan` on a world whose presets are those of an older build.
+//! `longboat upgrade --plan` in a world with the presets of an older build.
 
 use std::process::Command;
 
@@ -30,12 +30,12 @@ fn an_older_preset_is_found_and_what_it_rolls_and_a_pin_keeps_the_service() {
     }
     let world = World::start(&[example().to_str().unwrap()]);
 
-    // Presets of this build: nothing would change.
+    // With the presets of this build, nothing would change.
     let same = plan(&world, &[]);
     assert_eq!(same.status.code(), Some(0), "{same:#?}");
     assert_eq!(same.stdout, "0 of 1 service would change, pods of 0 would roll\n");
 
-    // The service runs what the preset of an older build says.
+    // The service runs the image of an older preset.
     let old = "ghcr.io/llm-d/llm-d-cuda:v0.0.1";
     let new = world.object(&["deployment", "qwen-kserve"]).pointer(IMAGE).cloned().unwrap();
     let patch =
@@ -73,7 +73,7 @@ fn an_older_preset_is_found_and_what_it_rolls_and_a_pin_keeps_the_service() {
     let text = plan(&world, &[]);
     assert_eq!(text.status.code(), Some(1), "{text:#?}");
 
-    // What it says keeps the service does.
+    // With the image pinned in the service, as the plan advises, the upgrade changes nothing.
     let pin = json!({"spec": {"template": {"containers": [{"name": "main", "image": old}]}}}).to_string();
     world.ask(&["patch", "llmisvc", "qwen", "--type", "merge", "-p", &pin]);
     until("nothing would change", || (planned(&world)["unchanged"] == 1).then_some(()));

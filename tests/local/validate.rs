@@ -75,8 +75,7 @@ fn no_argument_is_a_usage_error() {
     assert_eq!(validate(&[]).status.code(), Some(2));
 }
 
-/// The cases that every front door runs, in one run of the program. Updates and deletions need a server: only creations
-/// are looked at here.
+/// Runs the shared validation cases in one run of the program. Leaves out updates and deletions, which need a server.
 #[test]
 fn the_validation_cases_are_judged_as_everywhere() {
     let mut folders: Vec<PathBuf> = fs::read_dir(tools::root().join("tests/cases/validation"))
@@ -122,7 +121,7 @@ fn the_validation_cases_are_judged_as_everywhere() {
     assert!(found.is_empty(), "findings for no case: {found:#?}");
 }
 
-/// Writes the objects of a case as ones of `version`.
+/// Writes the objects of a case in the API version `version`.
 fn write_case(case: &Path, version: &str, to: &Path) {
     let text = fs::read_to_string(case).unwrap();
     let lines = text.lines().map(|line| match line.strip_prefix("apiVersion: serving.kserve.io/") {
@@ -133,7 +132,7 @@ fn write_case(case: &Path, version: &str, to: &Path) {
 }
 
 fn read_yaml(path: &Path) -> Value {
-    // The manifest reader wants objects; expectations are none.
+    // The manifest parser accepts only Kubernetes objects, so the expectations are wrapped in one.
     let text = fs::read_to_string(path).unwrap();
     let wrapped = format!(
         "apiVersion: v1\nkind: X\nmetadata: {{name: x}}\nexpect:\n{}",
@@ -142,10 +141,10 @@ fn read_yaml(path: &Path) -> Value {
     longboat_manifest::parse("expect.yaml", &wrapped).unwrap().remove(0).object["expect"].take()
 }
 
-/// What differs from the expectation, if something does.
+/// Returns how the findings differ from the expectation, or `None`.
 fn judge(found: &[Value], expected: &Value) -> Option<String> {
-    // What the controller finds when it puts layers together comes after the answer of a server, and that other cases
-    // have objects of the same name is none of this one's business.
+    // Leaves out two kinds of findings: composition errors, which a server finds only after its response, and duplicate names,
+    // because all cases are in one run.
     let of_a_server = |finding: &&Value| finding["source"] != "compose" && finding["reason"] != "Duplicate";
     let is_error = |finding: &&Value| finding["severity"] == "error";
     let errors: Vec<&Value> = found.iter().filter(of_a_server).filter(is_error).collect();
@@ -159,7 +158,7 @@ fn judge(found: &[Value], expected: &Value) -> Option<String> {
         return Some(format!("no error has code {code}: {errors:#?}"));
     }
     let keyword = expected["keyword"].as_str().unwrap_or_default();
-    // A server's message starts with the path, which has a field of its own here.
+    // A server's message starts with the path. Here, the path is a separate field.
     let message = |error: &Value| {
         let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
         format!("{}: {}", text("path"), text("message"))

@@ -1,19 +1,19 @@
-//! Waiting for what must come true.
+//! Polling until a condition holds.
 
 use std::{
     thread,
     time::{Duration, Instant},
 };
 
-/// Far beyond what anything here needs, so that a busy machine fails no test.
+/// Much longer than any condition needs, so that no test fails on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_mins(3);
 
-/// Polls until there is a value; stops the test at the limit.
+/// Polls until there is a value, and returns it. Panics at the limit.
 pub(crate) fn until<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
     within(LIMIT, what, probe)
 }
 
-/// The same with another limit, for what takes many processes to start.
+/// Like [`until`], with another limit, for tests that start many processes.
 pub(crate) fn within<T>(limit: Duration, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + limit;
     loop {

@@ -1,4 +1,4 @@
-//! Running `longboat up`.
+//! Runs `longboat up`.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,18 +19,18 @@ use crate::{
 /// The model of the example.
 pub(crate) const MODEL: &str = "Qwen/Qwen2.5-0.5B-Instruct";
 
-/// One test at a time: hold this to the end of the test.
+/// Lets one test run at a time. Hold the guard to the end of the test.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock()
 }
 
-/// The manifest of README.
+/// Returns the path of the README's manifest.
 pub(crate) fn example() -> PathBuf {
     tools::root().join("examples/single-node/service.yaml")
 }
 
-/// `longboat up` with the simulator, unless its arguments say otherwise, that will keep its temporary files in `folder`.
+/// Returns the command `longboat up` with the simulator, unless arguments say otherwise, and with temporary files in `folder`.
 pub(crate) fn up(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longboat"));
     command
@@ -42,17 +42,17 @@ pub(crate) fn up(folder: &Path) -> Command {
     command
 }
 
-/// `longboat up` to its end, with these arguments.
+/// Runs `longboat up` with these arguments to its end.
 pub(crate) fn up_to_its_end(arguments: &[&str]) -> Ended {
     let folder = TempDir::new().unwrap();
     run(up(folder.path()).args(arguments))
 }
 
-/// A world that serves.
+/// A running `longboat up` whose services are ready.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) running: Running,
-    /// Where it keeps temporary files.
+    /// The folder of temporary files.
     pub(crate) folder: TempDir,
     pub(crate) kubeconfig: PathBuf,
     /// `status.url` of the first service.
@@ -62,7 +62,7 @@ pub(crate) struct World {
 // === impl World ===
 
 impl World {
-    /// Starts one with these arguments and waits until its services are ready.
+    /// Runs `longboat up` with these arguments, and waits until its services are ready.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
         let mut command = up(folder.path());
@@ -70,8 +70,8 @@ impl World {
         Self::serving(Running::start(&mut command), folder)
     }
 
-    /// The world that tests share which leave it as they found it. It ends with this process: a shell waits for that
-    /// at the other end of a pipe, since nothing in a static variable is ever dropped.
+    /// Returns the world that read-only tests share. Static variables are never dropped, so a shell ends the world: the shell
+    /// waits for its standard input to close, which happens when this process ends.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<World> = OnceLock::new();
         SHARED.get_or_init(|| {
@@ -103,12 +103,12 @@ impl World {
         Self { running, folder, kubeconfig: kubeconfig.into(), url }
     }
 
-    /// `LONGBOAT_NODE_ID=…` of everything that runs in it.
+    /// Returns the `LONGBOAT_NODE_ID=…` that all processes of the world have in their environment.
     pub(crate) fn node_id(&self) -> String {
         until("a child of `up`", || processes::node_id(self.running.pid()))
     }
 
-    /// kubectl for this world.
+    /// Returns a kubectl command for this world.
     pub(crate) fn kubectl(&self) -> Command {
         let mut command = Command::new(tools::root().join(".cache/bin/kubectl"));
         let limit = format!("--request-timeout={}s", LIMIT.as_secs());
@@ -121,20 +121,20 @@ impl World {
         run(self.kubectl().args(arguments))
     }
 
-    /// Standard output of a kubectl that must succeed.
+    /// Runs kubectl and returns its standard output. Panics if it fails.
     pub(crate) fn ask(&self, arguments: &[&str]) -> String {
         let ended = self.run(arguments);
         assert!(ended.status.success(), "kubectl {arguments:?}: {ended:#?}");
         ended.stdout
     }
 
-    /// An object, or a list, as JSON.
+    /// Gets an object or a list as JSON.
     pub(crate) fn object(&self, arguments: &[&str]) -> Value {
         let text = self.ask(&[&["get", "-o", "json"], arguments].concat());
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Writes a manifest into the world's own folder.
+    /// Writes a manifest into the world's folder. Returns its path.
     pub(crate) fn file(&self, name: &str, content: &str) -> String {
         let path = self.folder.path().join(name);
         std::fs::write(&path, content).unwrap();

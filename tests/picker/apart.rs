@@ -1,4 +1,5 @@
-//! Prefill and decode apart: the picker names the prefill engine, the routing sidecar of the decode engine goes there first.
+//! Disaggregated prefill: the picker names the prefill engine, and the routing sidecar of the decode engine sends the request
+//! there first.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use crate::{
     world::{APART, Picker, Pool, answered, turn},
 };
 
-/// A connector of the sidecar, and what its engines are told.
+/// A connector of the sidecar, and the arguments of the two engines.
 struct Case {
     connector: &'static str,
     engines: [&'static [&'static str]; 2],

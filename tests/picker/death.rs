@@ -1,4 +1,4 @@
-//! Pickers that end under load, behind an Envoy that fails open and looks how its pickers are.
+//! Pickers that end under load, behind an Envoy that fails open and checks its pickers' health.
 
 use std::{
     io::{Read, Write},
@@ -22,7 +22,7 @@ use crate::{
 
 const FLAGS: &[&str] = &["--health-checking", "--drain-timeout=2s"];
 
-/// Requests, one after the other in two threads, until the end.
+/// Two threads that send requests one after the other until the end.
 struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -60,7 +60,7 @@ impl Load {
         Self { stop, answered, failed, threads }
     }
 
-    /// Waits until some more are answered.
+    /// Waits until ten more requests are answered.
     fn goes_on(&self) {
         let so_far = self.answered.load(Ordering::Relaxed);
         until("requests that are answered", || {
@@ -106,7 +106,8 @@ fn a_picker_that_is_asked_to_end_costs_no_request() {
     assert_eq!((plain.end(), streams.end()), (Vec::new(), Vec::new()), "{}", envoy.log());
 }
 
-/// What was in the picker when it was killed is lost: Envoy has shown it the body, and cannot send it elsewhere. Nothing else is.
+/// Only the requests that the killed picker was working on are lost: Envoy has sent it the body and keeps no copy for another
+/// endpoint.
 #[test]
 fn a_picker_that_is_killed_costs_at_most_what_it_held() {
     let Some(program) = tools::tool("bin/envoy") else { return };
@@ -132,13 +133,13 @@ fn a_picker_that_is_killed_costs_at_most_what_it_held() {
         streams.goes_on();
     }
     let (plain, streams) = (plain.end(), streams.end());
-    // Each load has two requests at a time, and there were two pickers. What comes before Envoy has seen that the connection is gone is
-    // lost as well: once more of each.
+    // Each load has two requests at a time, and two pickers are killed. Requests that arrive before Envoy notices the broken
+    // connection are lost as well, so the bound is twice as high.
     assert!(plain.len() <= 8 && streams.len() <= 8, "{plain:?} {streams:?}");
 }
 
-/// Envoy has shown the picker a part of the body, and keeps no copy of it. The endpoint must not get what is left of such a request,
-/// which would be a request without a body.
+/// Envoy has sent the picker a part of the body and keeps no copy. The endpoint must not get the rest of such a request,
+/// because a part of its body is missing.
 #[test]
 fn a_request_whose_picker_is_killed_within_its_body_fails_and_reaches_no_endpoint() {
     let Some(program) = tools::tool("bin/envoy") else { return };
@@ -155,7 +156,7 @@ fn a_request_whose_picker_is_killed_within_its_body_fails_and_reaches_no_endpoin
         };
         let envoy = Envoy::start(&program, &[port]);
         let address = envoy.url(0).replace("http://", "");
-        // Another request first, so that Envoy knows that the picker is well.
+        // One request first, so that Envoy regards the picker as healthy.
         let text = json!({"model": "m", "max_tokens": 1, "prompt": "hello"}).to_string();
         assert_eq!(http::post(&envoy.url(0), "/v1/completions", text, false).status, 200);
         let before = answered(&pool.engines[0].to_string());
@@ -174,7 +175,7 @@ fn a_request_whose_picker_is_killed_within_its_body_fails_and_reaches_no_endpoin
             (line.rsplit(' ').next()?.parse::<u64>().ok()? > 32 << 10).then_some(())
         });
         processes::signal("KILL", picker.role.pid());
-        // Envoy may have answered already, and read no more.
+        // Envoy may already have answered and closed the connection.
         let _ = client.write_all(tail.as_bytes());
         let mut answer = String::new();
         let _ = client.read_to_string(&mut answer);

@@ -1,4 +1,4 @@
-//! A real Envoy, which asks pickers over ext_proc as gateways make it do.
+//! A real Envoy that asks pickers over ext_proc, configured as gateways do it.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -10,25 +10,25 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What happens to the requests of one port.
+/// The configuration of one listener port.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Port {
-    /// The pickers to ask, over TLS; none: requests go to the endpoints in turn.
+    /// The pickers, which are asked over TLS. Without pickers, requests go to the endpoints in turn.
     pub(crate) pickers: Vec<SocketAddr>,
     /// The endpoints of the pool.
     pub(crate) endpoints: Vec<SocketAddr>,
-    /// Whether requests go on without a picker.
+    /// Whether requests are forwarded if no picker answers.
     pub(crate) fail_open: bool,
-    /// Whether pickers are asked how they are. One that is not well is asked for nothing else.
+    /// Whether Envoy checks the pickers' health. It sends requests only to healthy pickers.
     pub(crate) health: bool,
-    /// The endpoints that a picker may choose, as a gateway hints.
+    /// The endpoints that a picker may choose: the subset hint of a gateway.
     pub(crate) subset: Option<Vec<String>>,
-    /// Whether the next endpoint of a list is tried where one cannot be reached. Envoy 1.40 then sends a body twice that
-    /// trailers follow.
+    /// Whether Envoy tries the next endpoint of a list if it cannot reach the first. Envoy 1.40 then sends a body with trailers
+    /// twice.
     pub(crate) retries: bool,
 }
 
-/// Ends with this.
+/// An Envoy process, which ends when this is dropped.
 pub(crate) struct Envoy {
     child: Child,
     ports: Vec<u16>,
@@ -68,25 +68,25 @@ impl Envoy {
         envoy
     }
 
-    /// Where a port's requests go to, by the order in which the ports were given.
+    /// The URL of a port, by its index in the list given to [`Envoy::start`].
     pub(crate) fn url(&self, port: usize) -> String {
         format!("http://127.0.0.1:{}", self.ports[port])
     }
 
-    /// What Envoy complained about.
+    /// Envoy's log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The admin port is opened before the others, so all must answer.
+    /// Whether all ports accept connections. Envoy opens the admin port first, so that port alone would not be enough.
     fn listens(&self) -> bool {
         let ports = self.ports.iter().chain([&self.admin]);
         ports.into_iter().all(|port| std::net::TcpStream::connect(("127.0.0.1", *port)).is_ok())
     }
 }
 
-/// This Envoy ends with the thread that started it, and a test's thread ends before those that share its Envoy. So it is started
-/// by one that goes on.
+/// Starts Envoy on a thread that never ends: Envoy ends with the thread that started it, and the thread of one test may end
+/// before other tests that share this Envoy.
 fn spawn(mut command: Command) -> Child {
     let (sender, child) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -105,7 +105,7 @@ impl Drop for Envoy {
     }
 }
 
-/// A port that nobody listens on.
+/// Returns a free port.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -179,7 +179,7 @@ fn listener(index: usize, number: u16, port: &Port) -> Value {
     json!({
         "name": format!("port-{index}"),
         "address": address(SocketAddr::from(([127, 0, 0, 1], number))),
-        // What gateways set where prompts are long.
+        // Gateways set this limit for long prompts.
         "per_connection_buffer_limit_bytes": 32768,
         "filter_chains": [{"filters": [{
             "name": "envoy.filters.network.http_connection_manager",
@@ -208,7 +208,7 @@ fn members(addresses: &[SocketAddr]) -> Value {
     json!([{"lb_endpoints": all}])
 }
 
-/// The endpoints of a pool: the one that the picker chose, else any.
+/// Returns the cluster of a pool's endpoints: the endpoint that the picker chose, or else any.
 fn endpoints(index: usize, port: &Port) -> Value {
     let name = format!("endpoints-{index}");
     let round_robin = json!({"policies": [{"typed_extension_config": {

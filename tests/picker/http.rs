@@ -1,28 +1,28 @@
-//! A client.
+//! An HTTP client.
 
 use std::{future::Future, sync::OnceLock};
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Runs what is asynchronous.
+/// Runs a future on a shared runtime.
 pub(crate) fn block<F: Future>(future: F) -> F::Output {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| Builder::new_multi_thread().enable_all().build().unwrap()).block_on(future)
 }
 
-/// A client that no proxy of the environment comes in between, and that speaks HTTP/2 from the start or HTTP/1.1.
+/// Returns a client that ignores proxies of the environment and speaks either HTTP/2 with prior knowledge or HTTP/1.1.
 pub(crate) fn client(http2: bool) -> reqwest::Client {
     longboat_tls::install_default_provider();
     let builder = reqwest::Client::builder().no_proxy();
     if http2 { builder.http2_prior_knowledge() } else { builder.http1_only() }.build().unwrap()
 }
 
-/// A page, if it can be had.
+/// Returns the body of a GET, or `None` if there is no response.
 pub(crate) fn try_get(url: &str) -> Option<String> {
     block(async { client(false).get(url).send().await.ok()?.text().await.ok() })
 }
 
-/// The status, a header, and the body of an answer.
+/// A response with its whole body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -36,7 +36,7 @@ impl Answer {
     }
 }
 
-/// Sends a body to a path.
+/// Sends a JSON body to a path.
 pub(crate) fn post(url: &str, path: &str, body: String, http2: bool) -> Answer {
     block(async {
         let request =

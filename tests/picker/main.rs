@@ -1,6 +1,6 @@
-//! The built picker behind a real Envoy: what clients of a gateway see of it.
+//! The built picker behind a real Envoy, as clients of a gateway see it.
 //!
-//! Nothing here asserts on elapsed time. Without Envoy (scripts/tools.sh) the tests are counted as not run.
+//! No test asserts on elapsed time. Without Envoy (scripts/tools.sh fetches it), the tests are reported as not run.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
 mod apart;

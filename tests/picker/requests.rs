@@ -1,4 +1,4 @@
-//! Single requests through one Envoy.
+//! Single requests through one shared Envoy.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use crate::{
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// What all of these tests share.
+/// The processes that these tests share.
 struct World {
     pool: Pool,
     envoy: Envoy,
@@ -41,7 +41,7 @@ fn world() -> Option<&'static World> {
         let dead = std::net::SocketAddr::from(([127, 0, 5, 99], envoy::free_port()));
         let half = Pool::start(1, "1ms");
         half.know(&[half.engines[0], dead]);
-        // Its metrics are not asked for, so that nothing is known about who is dead.
+        // Metrics stay valid for an hour, so the picker does not notice that an endpoint is dead.
         let two = Picker::start(&half, TWO, &["--metrics-staleness-threshold=1h"]);
         let port = Port { pickers: vec![blend.address], endpoints: pool.engines.clone(), ..Port::default() };
         let subset = |of: &[String]| Port { subset: Some(of.to_vec()), ..port.clone() };
@@ -58,7 +58,7 @@ fn world() -> Option<&'static World> {
             Port { endpoints: pool.engines.clone(), ..Port::default() },
         ];
         let envoy = Envoy::start(&program, &ports);
-        // The other pool's engine lives as long.
+        // Keeps the other pool's engine alive as long as the shared world.
         std::mem::forget(half);
         Some(World { pool, envoy, _pickers: vec![blend, two] })
     });
@@ -102,7 +102,7 @@ fn a_stream_comes_event_by_event() {
     let whole = String::from_utf8(pieces.concat()).unwrap();
     assert!(whole.ends_with("data: [DONE]\n\n"), "{whole}");
     assert!(whole.matches("data: ").count() > 400, "{whole}");
-    // The answer takes two seconds. Whoever holds pieces back brings them in a few.
+    // The response takes two seconds. If a proxy buffered it, it would arrive in a few pieces.
     assert!(pieces.len() > 40, "{} pieces", pieces.len());
 }
 
@@ -118,7 +118,7 @@ fn a_request_without_a_body_is_answered() {
 fn long_bodies_arrive_as_they_were_sent() {
     let Some(world) = world() else { return };
     let _turn = turn();
-    // Escapes, and what is not ASCII.
+    // The text has escapes and a non-ASCII character.
     let text = body(&"a \"quoted\" wörd\n".repeat(1 << 12), 1);
     let direct = http::post(&world.envoy.url(WITHOUT_PICKER), CHAT, text.clone(), false).json();
     assert!(direct["usage"]["prompt_tokens"].as_u64() > Some(10_000), "{direct:?}");
@@ -126,7 +126,8 @@ fn long_bodies_arrive_as_they_were_sent() {
         let answer = http::post(&world.envoy.url(ALL), CHAT, text.clone(), http2);
         assert_eq!(answer.json()["usage"]["prompt_tokens"], direct["usage"]["prompt_tokens"]);
     }
-    // Of a model that is not there an engine reads the whole body, and computes nothing: 400 would be a body that it cannot read.
+    // For an unknown model, an engine reads the whole body and computes nothing. It answers 404, and would answer 400 to a
+    // damaged body.
     for (repeats, http2) in [(1 << 16, true), (1 << 20, false)] {
         let text = body(&"a \"quoted\" wörd\n".repeat(repeats), 1).replace("\"m\"", "\"nobody\"");
         assert!(text.len() > repeats << 4);

@@ -1,4 +1,4 @@
-//! Engines, pickers and an Envoy, each a process of its own.
+//! Engines, pickers and an Envoy, each in its own process.
 
 use std::{
     net::SocketAddr,
@@ -12,21 +12,21 @@ use tempfile::TempDir;
 
 use crate::{envoy, http, wait::until};
 
-/// The built binary.
+/// Returns a command of the built binary.
 pub(crate) fn longboat() -> Command {
     Command::new(env!("CARGO_BIN_EXE_longboat"))
 }
 
-/// Tests take turns: each has several processes, and a machine may have two cores.
+/// Lets tests take turns, because each has several processes and a machine may have only two cores.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock()
 }
 
-/// A process that ends with this, or with the tests: worlds that tests share are never dropped.
+/// A process that ends when this is dropped, or with the test process: shared worlds are never dropped.
 pub(crate) struct Role {
     process: Child,
-    /// Kills the process when its own input ends.
+    /// A shell that kills the process when the shell's standard input closes.
     guard: Child,
 }
 
@@ -43,7 +43,7 @@ impl Role {
         self.process.id()
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the process has ended by itself.
     pub(crate) fn ended(&mut self) {
         until("the end of a process", || self.process.try_wait().unwrap());
     }
@@ -51,7 +51,7 @@ impl Role {
 
 impl Drop for Role {
     fn drop(&mut self) {
-        // The guard first: the number of a process that has ended may be another one's by then.
+        // Ends the guard first: after the process has ended, its id may belong to another process.
         for child in [&mut self.guard, &mut self.process] {
             let _ = child.kill();
             let _ = child.wait();
@@ -59,7 +59,7 @@ impl Drop for Role {
     }
 }
 
-/// Simulated engines, and the file that tells pickers about them.
+/// Simulated engines, and the discovery file from which pickers learn about them.
 pub(crate) struct Pool {
     pub(crate) engines: Vec<SocketAddr>,
     folder: TempDir,
@@ -67,7 +67,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// So many engines, which take so long for a token.
+    /// Starts `count` engines that take the time `token` for each token.
     pub(crate) fn start(count: u8, token: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let (mut engines, mut roles) = (Vec::new(), Vec::new());
@@ -95,8 +95,8 @@ impl Pool {
         pool
     }
 
-    /// A decode engine behind a routing sidecar, and a prefill engine: their endpoints, in this order, and the decode engine behind
-    /// the sidecar.
+    /// Starts a decode engine behind a routing sidecar, and a prefill engine. Returns the pool of the sidecar's and the prefill
+    /// engine's endpoints, in this order, and the decode engine's own address.
     pub(crate) fn apart(sidecar: &[&str], engines: [&[&str]; 2]) -> (Self, SocketAddr) {
         let address = || SocketAddr::from(([127, 0, 0, 1], envoy::free_port()));
         let (front, decode, prefill) = (address(), address(), address());
@@ -120,13 +120,13 @@ impl Pool {
         (pool, decode)
     }
 
-    /// Makes these the endpoints that pickers know.
+    /// Writes these endpoints to the discovery file.
     pub(crate) fn know(&self, endpoints: &[SocketAddr]) {
         let all: Vec<_> = endpoints.iter().map(|endpoint| (*endpoint, "both")).collect();
         self.know_as(&all);
     }
 
-    /// The same, each with its role.
+    /// Like [`Pool::know`], with a role for each endpoint.
     fn know_as(&self, endpoints: &[(SocketAddr, &str)]) {
         let list: Vec<_> = endpoints
             .iter()
@@ -144,16 +144,16 @@ impl Pool {
     }
 }
 
-/// A picker with an address of its own.
+/// A picker process.
 pub(crate) struct Picker {
     pub(crate) role: Role,
     pub(crate) address: SocketAddr,
-    /// Where its metrics are.
+    /// The URL of its metrics.
     pub(crate) page: String,
 }
 
 impl Picker {
-    /// Starts one for a pool; `plugins` are lines of the configuration, with their profile.
+    /// Starts a picker for a pool. `plugins` are lines of its configuration, including the profile.
     pub(crate) fn start(pool: &Pool, plugins: &str, flags: &[&str]) -> Self {
         Self::at(SocketAddr::from(([127, 0, 0, 1], envoy::free_port())), &pool.file(), plugins, flags)
     }
@@ -181,24 +181,24 @@ impl Picker {
     }
 }
 
-/// How many requests an engine has answered.
+/// Returns how many requests an engine has answered.
 pub(crate) fn answered(engine: &str) -> f64 {
     let page = http::try_get(&format!("http://{engine}/metrics")).unwrap();
     let lines = page.lines().filter(|line| line.starts_with("vllm:request_success_total"));
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// The reference's default blend.
+/// The reference's default scorers and weights.
 pub(crate) const BLEND: &str = "- {type: queue-scorer}
 - {type: kv-cache-utilization-scorer}
 - {type: prefix-cache-scorer}
 schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer, weight: 2}, {pluginRef: kv-cache-utilization-scorer, weight: 2}, {pluginRef: prefix-cache-scorer, weight: 3}]}]";
 
-/// Any two endpoints, in any order.
+/// Chooses two random endpoints.
 pub(crate) const TWO: &str = "- {type: random-picker, parameters: {maxNumOfEndpoints: 2}}
 schedulingProfiles: [{name: default, plugins: [{pluginRef: random-picker}]}]";
 
-/// Every prompt is computed by a prefill engine, as in the configuration that KServe writes for such services.
+/// Sends every prompt to a prefill engine, like the configuration that KServe writes for such services.
 pub(crate) const APART: &str = "- {type: disagg-headers-handler}
 - {type: prefill-filter}
 - {type: decode-filter}

@@ -1,4 +1,4 @@
-//! What the garbage collector does on a cluster: removes what has lost its owner.
+//! A stand-in for the garbage collector: deletes the children of deleted services.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::{
     picture::{KINDS, list, namespace_of},
 };
 
-/// Removes what services owned that are gone, in namespaces that begin like this; how much that was.
+/// Deletes the children of deleted services in namespaces with this prefix. Returns the number of deletions.
 pub(crate) fn collect(api: &Api, prefix: &str) -> usize {
     let mut owned = Vec::new();
     for (kind, root, plural) in KINDS.into_iter().filter(|(kind, ..)| *kind != "LLMInferenceService") {
@@ -22,7 +22,7 @@ pub(crate) fn collect(api: &Api, prefix: &str) -> usize {
             }
         }
     }
-    // Looked at last: whoever owns what was found is there by now, or gone.
+    // Services are listed after the children, so every owner either is in this list or has been deleted.
     let living: BTreeSet<String> = list(api, "apis/serving.kserve.io/v1alpha2", "llminferenceservices")
         .iter()
         .map(|service| service["metadata"]["uid"].as_str().unwrap().to_owned())

@@ -1,4 +1,4 @@
-//! What people do to services: anything, at random.
+//! Random edits of services, as users make them.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::{
     shapes::Shape,
 };
 
-/// Services that a slot can hold: the second one joins the routing group of the first, if that has one.
+/// The names of a slot's services. The second service joins the routing group of the first, if the first has one.
 pub(crate) const NAMES: [&str; 2] = ["llm", "llm-canary"];
 const STOP: &str = "serving.kserve.io/stop";
 
-/// Somebody who edits, creates and deletes services in slots, each a namespace.
+/// Edits, creates and deletes services in slots. Each slot is a namespace.
 pub(crate) struct Editor<'a> {
     api: &'a Api,
     random: StdRng,
     slots: Vec<String>,
-    /// Services by the name of their shape and their own.
+    /// The services of all shapes.
     services: Vec<Value>,
-    /// What was done how often, and what was refused.
+    /// How often each kind of edit was done, and how often refused.
     done: BTreeMap<String, u64>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Editor<'a> {
         Self { api, random: StdRng::seed_from_u64(seed), slots, services, done: BTreeMap::new() }
     }
 
-    /// Something, to some service.
+    /// Makes one random edit of one random service.
     pub(crate) fn step(&mut self) {
         let slot = self.slots.choose(&mut self.random).unwrap().clone();
         let name = if self.random.random_ratio(1, 6) { NAMES[1] } else { NAMES[0] };
@@ -76,7 +76,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Puts a service into every slot.
+    /// Creates a service in every slot.
     pub(crate) fn fill(&mut self) {
         for slot in self.slots.clone() {
             self.change_config(&slot);
@@ -84,7 +84,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Makes every config that is going or gone anew, and nobody use it meanwhile.
+    /// Creates each config again that is deleted or being deleted, after it has removed the references to the config.
     pub(crate) fn tidy(&mut self, gone: impl Fn(&str)) {
         for slot in self.slots.clone() {
             let path = format!("{}/base", configs(&slot));
@@ -101,7 +101,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// What was done how often.
+    /// How often each kind of edit was done.
     pub(crate) fn done(&self) -> &BTreeMap<String, u64> {
         &self.done
     }
@@ -121,14 +121,14 @@ impl<'a> Editor<'a> {
         self.note("reshape", &answer);
     }
 
-    /// A shape for a service of this name.
+    /// Returns a random shape for a service of this name.
     fn shape(&mut self, name: &str) -> Option<Value> {
         let fitting: Vec<&Value> =
             self.services.iter().filter(|service| service["metadata"]["name"] == name).collect();
         fitting.choose(&mut self.random).map(|shape| (*shape).clone())
     }
 
-    /// Creates, changes or deletes the config of a slot. It stays while a service uses it.
+    /// Creates, changes or deletes the config of a slot. A deleted config stays while a service uses it.
     fn change_config(&mut self, slot: &str) {
         let path = format!("{}/base", configs(slot));
         let replicas = self.random.random_range(1..4);
@@ -164,8 +164,8 @@ impl<'a> Editor<'a> {
         self.note(what, &answer);
     }
 
-    /// Refusals are part of it: by admission, because somebody was faster, or because it is gone; and admission, which asks the API
-    /// server itself, may not get an answer.
+    /// Counts an edit. Refusals are expected: by admission, by conflict, or because the object is gone. A webhook may also
+    /// fail, because it needs responses of the API server itself.
     fn note(&mut self, what: &str, answer: &Answer) {
         let refused = match answer.status {
             ..300 => "",

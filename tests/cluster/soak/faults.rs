@@ -1,5 +1,5 @@
-//! What goes wrong, and when: a function of a seed, of what is asked, and of how often that was asked before. So the same seed
-//! brings the same faults to the same requests, in whatever order they come.
+//! Chooses the faults. A fault depends only on the seed, on the request, and on how often the same request was made before. So
+//! the same seed gives the same requests the same faults, whatever their order.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -8,52 +8,53 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// One request in so many meets a fault.
+/// One request in this many gets a fault.
 const EACH: u32 = 8;
-/// One watch in so many comes to a bad end; the others last.
+/// One watch in this many gets a fault.
 const EACH_WATCH: u32 = 2;
-/// How long a watch lasts at most that comes to one, in milliseconds.
+/// The longest time before a watch's fault, in milliseconds.
 const LIFETIME: u64 = 20_000;
 
-/// What becomes of a request that is answered at once.
+/// A fault of a request that is not a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The server never hears of it: the connection breaks.
+    /// The connection breaks before the request reaches the server.
     Reset,
-    /// It is done, and the connection breaks before anybody hears of that.
+    /// The server carries out the request, and the connection breaks before the response.
     Lost,
-    /// It is done, and half of the answer arrives.
+    /// The server carries out the request, and half of the response arrives.
     Torn,
-    /// It is done, and the answer says that it took too long.
+    /// The server carries out the request, and the response says that it timed out.
     TimedOut,
-    /// The server is asked for too much, and says when to come again.
+    /// The response is 429 Too Many Requests with a `Retry-After` header.
     TooMany,
-    /// The server has an error, and says so as API servers do.
+    /// The response is a server error in the form of the Kubernetes API.
     Broken,
-    /// Something in between answers, in no language that a client knows.
+    /// A gateway on the way answers with an error page that is not JSON.
     Gibberish,
-    /// It takes so long until the server hears of it.
+    /// The request reaches the server after this delay.
     Late(Duration),
-    /// It is done at once, and its answer takes so long.
+    /// The server carries out the request at once, and the response arrives after this delay.
     Slow(Duration),
-    /// It is done, somebody deletes what was written, and its answer takes so long: it says that there is what is gone.
+    /// The server carries out the write, and somebody deletes the object. The response, which says that the object exists,
+    /// arrives after this delay.
     Undone(Duration),
 }
 
-/// What becomes of a watch.
+/// A fault of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// What it begins with is too long ago: it does not even begin.
+    /// The response is 410 Gone: the resourceVersion to start from is too old.
     Gone,
-    /// As many of them end.
+    /// The watch ends normally.
     Closed,
-    /// An event says that what it would go on with is too long ago.
+    /// An ERROR event says that the resourceVersion is too old.
     Expired,
-    /// In the middle of a line.
+    /// The watch ends in the middle of a line.
     Torn,
     /// The connection breaks.
     Reset,
-    /// Nothing arrives any more for a while, and then the connection breaks.
+    /// The watch delivers nothing for this time, and then the connection breaks.
     Silent(Duration),
 }
 
@@ -63,7 +64,7 @@ fn chance(seed: u64, asked: &str, nth: u64) -> StdRng {
     StdRng::seed_from_u64(hasher.finish())
 }
 
-/// What becomes of the n-th request of this kind; nothing: it goes well.
+/// Returns the fault of the n-th request of this kind, or `None` for no fault.
 pub(crate) fn of_request(seed: u64, asked: &str, nth: u64) -> Option<Fault> {
     let mut random = chance(seed, asked, nth);
     if random.random_range(0..EACH) > 0 {
@@ -83,7 +84,7 @@ pub(crate) fn of_request(seed: u64, asked: &str, nth: u64) -> Option<Fault> {
     })
 }
 
-/// How the n-th watch of this kind ends, and after how long; nothing: as the server wants.
+/// Returns the fault of the n-th watch of this kind and the time before it, or `None` for no fault.
 pub(crate) fn of_watch(seed: u64, asked: &str, nth: u64) -> Option<(End, Duration)> {
     let mut random = chance(seed, asked, nth);
     if random.random_range(0..EACH_WATCH) > 0 {

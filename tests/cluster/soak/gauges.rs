@@ -1,16 +1,16 @@
-//! What a process holds of its machine, over time.
+//! The resource usage of a process over time.
 
 use std::fmt;
 
 use crate::{api::text_of, process::Process};
 
-/// What is held at one moment.
+/// Resource usage at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) memory_kib: u64,
     pub(crate) threads: u64,
     pub(crate) files: u64,
-    /// Tasks of the runtime.
+    /// Tasks of the Tokio runtime.
     pub(crate) tasks: u64,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Curve(Vec<Sample>);
 // === impl Sample ===
 
 impl Sample {
-    /// Of a controller whose metrics are at this address.
+    /// Measures a controller whose metrics are at the URL `metrics`. Returns `None` if it does not answer.
     pub(crate) fn take(controller: &Process, metrics: &str) -> Option<Self> {
         let page = text_of(metrics)?;
         let tasks = page.lines().find_map(|line| line.strip_prefix("longboat_runtime_tasks "))?;
@@ -49,7 +49,7 @@ impl Curve {
         self.0.push(sample);
     }
 
-    /// The median of each third of the time.
+    /// The medians of the first, second and last third of the samples.
     pub(crate) fn thirds(&self) -> [Sample; 3] {
         let third = self.0.len() / 3;
         [0, 1, 2].map(|at| {
@@ -68,7 +68,6 @@ impl Curve {
         })
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

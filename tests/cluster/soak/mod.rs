@@ -1,7 +1,7 @@
-//! Services are edited, created and deleted at random while requests of the controller fail in every way. Once they do not any
-//! more, everything is as if they never had, and the controller holds no more of its machine than before.
+//! Services are edited, created and deleted at random, while the controller's requests fail in every way. When the faults stop,
+//! everything becomes as if they had never happened, and the controller uses no more resources than before.
 //!
-//! `LONGBOAT_SOAK_SECONDS` is for how long, `LONGBOAT_SOAK_SEED` what chance begins with.
+//! `LONGBOAT_SOAK_SECONDS` sets the duration, and `LONGBOAT_SOAK_SEED` the random seed.
 
 mod collector;
 mod edits;
@@ -40,30 +40,31 @@ use crate::{
     wait::until,
 };
 
-/// How long it takes where nobody says.
+/// The default duration.
 const SECONDS: u64 = 45;
 const SEED: u64 = 7;
 const SLOTS: usize = 8;
 const PREFIX: &str = "soak-";
-/// Between two edits.
+/// Time between two edits.
 const PERIOD: Duration = Duration::from_millis(150);
-/// Between two looks of those who report on children, and of the garbage collector.
+/// Time between two rounds of reported readiness and garbage collection.
 const ROUND: Duration = Duration::from_secs(2);
-/// Between two looks at what the controller holds.
+/// Time between two measurements of the controller.
 const SAMPLE: Duration = Duration::from_millis(500);
-/// Between two times at which nobody gets through to the API server, and how long that is, in milliseconds. Shorter than the
-/// leader takes to give up.
+/// Time between two outages of the API server ([`AWAY`] is their length), in milliseconds. An outage is shorter than the time
+/// after which the leader gives up its lease.
 const BETWEEN: Range<u64> = 10_000..40_000;
 const AWAY: Range<u64> = 500..4000;
-/// Longer than the controller waits at most before it tries something again.
+/// Longer than the controller's longest retry delay.
 const CONVERGED: Duration = Duration::from_mins(6);
-/// What memory may grow by from the first third of the time to the last: what an allocator keeps.
+/// How much memory may grow from the first third of the time to the last: what an allocator keeps.
 const GROWTH_KIB: u64 = 12 * 1024;
-/// Connections to the API server come and go; each is a file and two tasks.
+/// By how much the numbers of files and tasks may vary: connections to the API server come and go, and each has a file and two
+/// tasks.
 const CONNECTIONS: u64 = 24;
-/// What a controller says that could not renew its lease in time, as where etcd itself was too busy.
+/// The log message of a controller that could not renew its lease in time, for example because etcd was too busy.
 const LEASE_LOST: &str = "lost the lease";
-/// What stays of an earlier shape of a service, by design; a part of the difference that says so, and why.
+/// Traces of an earlier shape that a service keeps by design: a part of the reported difference, and the reason.
 const KEPT: [(&str, &str); 7] = [
     (".status.observedGeneration: ", "it counts the edits"),
     (".labels.team: ", "labels that are taken away stay on a child"),
@@ -129,8 +130,8 @@ fn services_become_what_they_would_be_without_the_faults_and_nothing_is_left_of_
     controller.restart();
     log.rest();
     let mut again = log.written(mark);
-    // Beside the lease, that it leads. What a service is told may come late: nothing depends on it, and half an hour of faults has
-    // once left one thing untold. Which, is printed.
+    // A restart may write Events: the one about leadership, and late ones about services, which are only printed. Nothing
+    // depends on them, and half an hour of faults has once lost one.
     again.retain(|write| !write.contains("/events?"));
     for (name, said) in events(api, &slots) {
         if !told.contains_key(&name) {
@@ -162,7 +163,7 @@ fn services_become_what_they_would_be_without_the_faults_and_nothing_is_left_of_
     wrong.retain(|difference| !KEPT.iter().any(|(part, _)| difference.contains(part)));
     assert!(wrong.is_empty(), "after the faults (first) and without any (second):\n{}", wrong.join("\n"));
 
-    // Memory, tasks, threads and files are those of the same work all the time.
+    // The amount of work is constant, so the usage of memory, tasks, threads and files must be, too.
     assert!(last.memory_kib <= first.memory_kib + GROWTH_KIB, "memory grows: {first}; {second}; {last}");
     for (name, of) in [
         ("threads", (|sample| sample.threads) as fn(&Sample) -> u64),
@@ -174,7 +175,7 @@ fn services_become_what_they_would_be_without_the_faults_and_nothing_is_left_of_
     }
 }
 
-/// Makes the controller's way to the API server one through the proxy.
+/// Writes a kubeconfig with which the controller reaches the API server through the proxy.
 fn kubeconfig(cluster: &Cluster, proxy: &Proxy) -> PathBuf {
     let folder = &cluster.server.folder;
     let direct = fs::read_to_string(folder.join("controller.kubeconfig")).unwrap();
@@ -187,7 +188,7 @@ fn kubeconfig(cluster: &Cluster, proxy: &Proxy) -> PathBuf {
     path
 }
 
-/// Makes slots with everything that any shape refers to.
+/// Creates the slots with all objects that shapes refer to.
 fn prepare(cluster: &Cluster, slots: &[String], shapes: &[(String, Vec<Value>)]) {
     let api = &cluster.server.api;
     let prometheus = json!({"prometheus": {"url": "https://prometheus.example.com:9090"}}).to_string();
@@ -205,7 +206,7 @@ fn prepare(cluster: &Cluster, slots: &[String], shapes: &[(String, Vec<Value>)])
     }
 }
 
-/// Edits and faults, until the time is over; what the controller held meanwhile.
+/// Edits services under faults until the time is over. Returns the controller's resource usage meanwhile.
 fn soak(
     cluster: &Cluster,
     proxy: &Proxy,
@@ -263,7 +264,7 @@ fn soak(
     curve
 }
 
-/// Starts the next controller if this one has lost its lease and ended, as it has to where etcd is too slow. Whether it did.
+/// Starts the next controller if this one has lost its lease and ended, as it must if etcd is too slow. Returns whether it did.
 fn start_successor(controller: &mut Process) -> bool {
     if controller.is_running() {
         return false;
@@ -282,7 +283,7 @@ fn slots_of(api: &Api) -> Vec<String> {
     names.filter(|name| name.starts_with(PREFIX)).map(str::to_owned).collect()
 }
 
-/// Waits until every service is ready and nothing is written any more; what there is then.
+/// Waits until every service is ready and nothing is written any more. Returns the snapshot.
 fn settle(api: &Api, slots: &[String], log: &Log) -> Picture {
     let namespaces: BTreeSet<&str> = slots.iter().map(String::as_str).collect();
     let deadline = Instant::now() + CONVERGED;
@@ -299,7 +300,7 @@ fn settle(api: &Api, slots: &[String], log: &Log) -> Picture {
     }
 }
 
-/// What services were told, by place and name of the event.
+/// Returns the Events in these namespaces by namespace and name.
 fn events(api: &Api, slots: &[String]) -> BTreeMap<String, String> {
     let lists = slots.iter().map(|slot| api.get(&format!("/api/v1/namespaces/{slot}/events")).ok());
     let all: Vec<Value> =
@@ -313,7 +314,7 @@ fn events(api: &Api, slots: &[String]) -> BTreeMap<String, String> {
     all.iter().map(named).collect()
 }
 
-/// Services that are not as they should be, and what they say.
+/// Returns the services that are not in their expected state, with their conditions.
 fn unready(api: &Api, slot: &str) -> Vec<String> {
     let list = api.get(&services(slot)).ok();
     let all = list["items"].as_array().unwrap().iter();
@@ -330,7 +331,7 @@ fn unready(api: &Api, slot: &str) -> Vec<String> {
     wrong.map(|service| format!("{slot}: {service}")).collect()
 }
 
-/// The services of a slot, as somebody would create them: where, and what.
+/// Returns the services of a slot in the form in which somebody would create them, with their collection path.
 fn living(api: &Api, slot: &str) -> Vec<(String, Value)> {
     let path = services(slot);
     let found =

@@ -1,4 +1,4 @@
-//! Between the controller and the API server: passes everything on, unless a fault is due.
+//! A proxy between the controller and the API server that injects faults.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -36,10 +36,10 @@ use crate::api::block;
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// A server with which things go wrong, in front of one with which they do not.
+/// A proxy that injects faults, in front of an API server that has none.
 pub(crate) struct Proxy {
     pub(crate) url: String,
-    /// Whose certificate it shows.
+    /// The PEM of the CA that issued the proxy's certificate.
     pub(crate) authority: String,
     state: Arc<State>,
     _end: DropGuard,
@@ -49,24 +49,24 @@ struct State {
     seed: u64,
     upstream: String,
     client: Client,
-    /// Whether anything goes wrong.
+    /// Whether faults are on.
     faulty: watch::Sender<bool>,
-    /// Whether nobody gets through at all.
+    /// Whether an outage is on: every request fails.
     away: AtomicBool,
-    /// How often each thing was asked.
+    /// How often each request was made.
     asked: Mutex<HashMap<String, u64>>,
-    /// What went wrong how often, by its name.
+    /// How often each fault happened, by its name.
     happened: Mutex<BTreeMap<String, u64>>,
 }
 
-/// A connection that is to break, not to end.
+/// A client connection that can be reset.
 struct Wire(OwnedFd);
 
 // === impl Proxy ===
 
 impl Proxy {
-    /// Starts one in front of the API server at `upstream`, whose certificate `upstream_authority` has issued. Nothing goes
-    /// wrong yet.
+    /// Starts a proxy in front of the API server at `upstream`, whose certificate `upstream_authority` has issued. Faults are
+    /// off.
     pub(crate) fn start(seed: u64, upstream: &str, upstream_authority: &str) -> Self {
         let authority = CertificateAuthority::new("faults").unwrap();
         let request = LeafRequest {
@@ -105,17 +105,17 @@ impl Proxy {
         }
     }
 
-    /// From now on things go wrong, or do not.
+    /// Turns faults on or off.
     pub(crate) fn set_faulty(&self, faulty: bool) {
         self.state.faulty.send_replace(faulty);
     }
 
-    /// From now on nobody gets through, or everybody does. Watches that have begun go on.
+    /// Begins or ends an outage. Open watches continue.
     pub(crate) fn set_away(&self, away: bool) {
         self.state.away.store(away, Ordering::SeqCst);
     }
 
-    /// What went wrong how often.
+    /// How often each fault happened.
     pub(crate) fn happened(&self) -> BTreeMap<String, u64> {
         self.state.happened.lock().clone()
     }
@@ -138,7 +138,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, state: Arc<State>,
             let wire = Arc::new(Wire(wire));
             let Ok(stream) = acceptor.accept(stream).await else { return };
             let answer = service_fn(|request| state.clone().answer(request, wire.clone()));
-            // How it ends is what this is about.
+            // Errors are expected: the proxy breaks connections on purpose.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
         });
     }
@@ -147,7 +147,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, state: Arc<State>,
 // === impl Wire ===
 
 impl Wire {
-    /// What the connection ends with from now on is a reset.
+    /// Makes the connection end with a TCP reset when it is closed.
     fn cut(&self) -> io::Error {
         let _ = rustix::net::sockopt::set_socket_linger(&self.0, Some(Duration::ZERO));
         io::Error::from(io::ErrorKind::ConnectionReset)
@@ -165,7 +165,7 @@ impl State {
         *self.happened.lock().entry(what.to_owned()).or_default() += 1;
     }
 
-    /// How often this was asked before.
+    /// Counts a request. Returns how often it was made so far, including this time.
     fn nth(&self, asked: &str) -> u64 {
         let mut all = self.asked.lock();
         let count = all.entry(asked.to_owned()).or_default();
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    /// Deletes the child that an answer is about before anybody hears that answer.
+    /// Forwards a write and deletes the written child before the response is sent.
     async fn undo(&self, request: Request<Incoming>, wait: Duration) -> io::Result<Response<Body>> {
         let (path, headers) = (request.uri().path().to_owned(), request.headers().clone());
         let (head, body) = self.pass(request).await?.into_parts();
@@ -259,7 +259,7 @@ impl State {
         Ok(Response::from_parts(head, whole(answer)))
     }
 
-    /// Asks the API server.
+    /// Forwards a request to the API server.
     async fn pass(&self, request: Request<Incoming>) -> io::Result<Response<Body>> {
         let (head, body) = request.into_parts();
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -283,7 +283,7 @@ impl State {
         response.body(streamed(parts)).map_err(io::Error::other)
     }
 
-    /// Passes a watch on until its time has come, which begins with the faults.
+    /// Forwards a watch until its planned end, if it has one. The time to that end starts when faults are on.
     async fn watch(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -310,7 +310,7 @@ impl State {
         };
         let begun = body.into_data_stream().take_until(Box::pin(time));
         let last = stream::once(async move {
-            // A watch that ends by itself is no fault; nor is any when faults are over.
+            // No fault if the server ended the watch, or if faults are off by now.
             if !over.load(Ordering::SeqCst) || !state.is_faulty() {
                 return None;
             }
@@ -370,7 +370,7 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// Where the child of a service is that was answered with.
+/// Returns the path of the object in a response, or `None` if it is not the child of a service.
 fn child(path: &str, answer: &[u8]) -> Option<String> {
     let object: Value = serde_json::from_slice(answer).ok()?;
     let metadata = &object["metadata"];

@@ -1,14 +1,14 @@
-//! Blocks of code in a page of the book.
+//! The code blocks of a page of the book.
 
-/// The address of the gateway in the book; tests have it elsewhere.
+/// The gateway's address in the book. Tests replace it by the real one.
 pub(super) const GATEWAY: &str = "http://127.0.0.1:8080";
 
-/// What is between two fences.
+/// A fenced code block.
 #[derive(Debug)]
 pub(super) struct Block {
     /// The line of its first fence, from 1.
     pub(super) place: usize,
-    /// What follows that fence: the language, and what is said about the block.
+    /// The info string: the language and notes about the block.
     info: String,
     pub(super) lines: Vec<String>,
 }
@@ -16,13 +16,13 @@ pub(super) struct Block {
 /// A command and what it prints.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// The line of the page that it is on, from 1.
+    /// The line number of the command in the page, from 1.
     pub(super) place: usize,
     pub(super) command: String,
     pub(super) output: Vec<String>,
 }
 
-/// All blocks of a page.
+/// Returns all blocks of a page.
 pub(super) fn of(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
@@ -47,7 +47,7 @@ impl Block {
         self.info.split(' ').next() == Some("console")
     }
 
-    /// The reason for which it is not run, if it says that.
+    /// The reason after `not-run:`, or `None` if the block is to be run.
     pub(super) fn why_not(&self) -> Option<&str> {
         self.info.split_once("not-run:").map(|(_, reason)| reason.trim())
     }
@@ -56,12 +56,12 @@ impl Block {
         self.is_console() && self.why_not().is_none()
     }
 
-    /// The name of the file that it shows.
+    /// The name of the file whose content the block shows, if any.
     pub(super) fn file(&self) -> Option<&str> {
         self.info.split_once("file=").map(|(_, name)| name)
     }
 
-    /// Its commands, each with what it prints.
+    /// Returns the block's commands with their outputs.
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
         let mut goes_on = false;
@@ -78,7 +78,7 @@ impl Block {
             goes_on = line.ends_with('\\');
         }
         for step in &mut steps {
-            // A free port, where the command ends by itself.
+            // Uses a free port if the command ends by itself.
             if step.command.starts_with("longboat up ") && step.served().is_none() {
                 step.command.push_str(" --port 0");
             }
@@ -90,21 +90,21 @@ impl Block {
 // === impl Step ===
 
 impl Step {
-    /// What it serves from then on, if that is what it does.
+    /// The manifest that the command serves until it is stopped, or `None` for other commands.
     pub(super) fn served(&self) -> Option<&str> {
         let manifest = self.command.strip_prefix("longboat up ")?;
         (!manifest.contains(" --")).then_some(manifest)
     }
 
-    /// Whether this is how it ends: some commands say by 1 that they found something.
+    /// Whether the command may end with this exit code. Some commands end with 1 if they have findings.
     pub(super) fn may_end_with(&self, code: Option<i32>) -> bool {
         let finds = ["longboat diff", "longboat doctor", "longboat status"];
         code == Some(0) || code == Some(1) && finds.iter().any(|verb| self.command.contains(verb))
     }
 }
 
-/// What follows the first line of an output that a line of the book describes: `…` stands for anything, white space for any of
-/// it. A line of only `…` stands for any lines.
+/// Finds the first line of `output` that matches a line of the book, and returns the output after it. In a line of the book,
+/// `…` matches any text, and white space matches any white space. A line of only `…` matches any lines.
 pub(super) fn said<'a>(output: &'a str, line: &str) -> Option<&'a str> {
     if line.trim() == "…" {
         return Some(output);

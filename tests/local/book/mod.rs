@@ -1,4 +1,4 @@
-//! The book in `docs`: its console blocks run as a reader types them, in one world, and print what the book says.
+//! Runs the console blocks of the book in `docs` in one world, and compares their output with the book.
 
 mod blocks;
 
@@ -18,7 +18,7 @@ use crate::{
     world::{World, turn},
 };
 
-/// The pages in the order of the summary, by their paths below `docs`.
+/// Returns paths (below `docs`) and texts of the pages, in the order of the summary.
 fn pages() -> Vec<(String, String)> {
     let folder = tools::root().join("docs");
     let summary = fs::read_to_string(folder.join("SUMMARY.md")).unwrap();
@@ -66,7 +66,7 @@ fn the_console_blocks_print_what_the_book_says() {
         })
         .collect();
     let reader = Reader::new(&pages);
-    // One world has all the services that pages begin with.
+    // One world serves all the services with which pages begin.
     let served: BTreeSet<&str> = steps.iter().filter_map(|(_, step)| step.served()).collect();
     let served: Vec<String> =
         served.iter().map(|path| reader.folder.path().join(path).to_str().unwrap().to_owned()).collect();
@@ -99,11 +99,11 @@ fn the_console_blocks_print_what_the_book_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// Somebody who reads the book and types what it says.
+/// A simulated reader who types the commands of the book.
 struct Reader {
-    /// Where they are: it looks like the repository, and has the files that pages show.
+    /// The working directory: it has the repository's folders and the files that pages show.
     folder: TempDir,
-    /// The folders in which their shell looks for programs.
+    /// The `PATH` of the shell.
     path: String,
 }
 
@@ -127,18 +127,18 @@ impl Reader {
         Self { folder, path }
     }
 
-    /// A shell that runs this line; what it says on either stream is on one.
+    /// Returns a shell command that runs `line` with standard error sent to standard output.
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new("bash");
         command.args(["-c", &format!("exec 2>&1\nset -o pipefail\n{line}")]);
         command.current_dir(self.folder.path()).env("HOME", self.folder.path()).env("PATH", &self.path);
-        // What answers is the simulator here, whatever this machine has.
+        // Always the simulator, whatever models this machine has.
         command.env("LONGBOAT_ENGINE", "sim").env_remove("RUST_LOG").env_remove("LONGBOAT_LOG");
         command
     }
 }
 
-/// Series that a model server or a picker has and that the page of metrics lacks, or has with another type.
+/// Returns the series of model servers and pickers that the metrics page lacks or gives another type.
 fn untold_metrics(world: &World) -> Vec<String> {
     let page = fs::read_to_string(tools::root().join("docs/reference/metrics.md")).unwrap();
     let mut told: BTreeMap<&str, &str> = BTreeMap::new();
