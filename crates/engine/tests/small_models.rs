@@ -8,7 +8,6 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use futures::future::join_all;
@@ -27,18 +26,9 @@ struct Expected {
 
 /// The models in a folder of their own, and what they say. Nothing where Python is missing, which is said.
 fn models() -> Option<(TempDir, BTreeMap<String, Vec<Expected>>)> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let python = manifest.join("../../.cache/python/bin/python3");
-    let numpy = Command::new(&python).args(["-c", "import numpy"]).output();
-    if !numpy.is_ok_and(|output| output.status.success()) {
-        longboat_untested::skipped("numpy is missing; scripts/tools.sh fetches it");
-        return None;
-    }
     let folder = tempfile::tempdir().unwrap();
-    let output =
-        Command::new(python).arg(manifest.join("tests/reference.py")).arg(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some((folder, serde_json::from_slice(&output.stdout).unwrap()))
+    let said = server::script("reference.py", &[folder.path()])?;
+    Some((folder, serde_json::from_slice(&said).unwrap()))
 }
 
 /// The weights as they are: converting them to 8 bits would change more than the order of sums does.
