@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use longboat_serving::{Adapter, ArgsError, CommandLine, kv_events};
+use longboat_serving::{Adapter, ArgsError, CommandLine, Purpose, kv_events};
 
 use crate::transfer::{Connector, Settings};
 
@@ -35,6 +35,7 @@ Flags that have an effect:
   --max-loras, --max-lora-rank     adapters of the answers that are computed at once (1), and their largest rank (16)
   --max-cpu-loras                  adapters that stay in memory while no answer uses them; all of them if not given
   --runner                         generate (answers) or pooling (vectors of texts); what the model is made for if not given
+  --convert embed, --task embed    as --runner pooling
   --threads                        threads that compute; half of the cores if not given
   --weights-as-shipped             keep formats that are multiplied slowly, in place of converting them to Q8_0
   --kv-events-config               publish what the prefix cache stores and drops, over ZeroMQ
@@ -80,25 +81,14 @@ pub struct Args {
     pub(crate) reads_calls: bool,
     /// A file with a chat template that replaces the model's own.
     pub(crate) template: Option<PathBuf>,
-    /// The use of the model, which overrides the use that it was made for.
-    pub(crate) runner: Runner,
-    /// The number of threads that compute.
+    /// What the model is used for, in place of what it is made for.
+    pub(crate) purpose: Purpose,
+    /// Threads that compute.
     threads: usize,
     pub(crate) ignored: Vec<String>,
 }
 
-/// The use of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Runner {
-    /// The use that the model was made for.
-    Auto,
-    /// Text generation.
-    Generate,
-    /// Embeddings.
-    Pooling,
-}
-
-/// The LoRA adapters and their limits.
+/// Which LoRA adapters there are, and how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoraArgs {
     pub(crate) enabled: bool,
@@ -152,7 +142,7 @@ impl Args {
             certificate: None,
             reads_calls: false,
             template: None,
-            runner: Runner::Auto,
+            purpose: Purpose::of(&flags)?,
             // vLLM's defaults.
             lora: LoraArgs {
                 enabled: false,
@@ -197,17 +187,8 @@ impl Args {
                         )));
                     }
                 },
-                "runner" => {
-                    args.runner = match flag.text()? {
-                        "auto" => Runner::Auto,
-                        "generate" => Runner::Generate,
-                        "pooling" => Runner::Pooling,
-                        other => {
-                            let reason = format!("`{other}`: expected auto, generate or pooling");
-                            return Err(flag.invalid(reason));
-                        }
-                    }
-                }
+                // What they say together was read before.
+                "runner" | "convert" | "task" => {}
                 "chat-template" => args.template = Some(PathBuf::from(flag.text()?)),
                 "enable-lora" => args.lora.enabled = true,
                 "lora-modules" => args.lora.modules = flag.adapters()?,

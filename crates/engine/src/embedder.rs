@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use longboat_serving::{Adapter, Card, Job, Message, Metrics, Model, Refusal, Started, Tool, Vectors};
+use longboat_serving::{Adapter, Card, Job, Layout, Metrics, Model, Refusal, Started, Vectors};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::sync::oneshot;
 
@@ -196,7 +196,11 @@ impl Model for Embedder {
         self.tokenizer.tokens(text)
     }
 
-    fn layout(&self, _: &[Message], _: &[Tool]) -> Result<String, Refusal> {
+    fn longest_token(&self) -> Option<usize> {
+        Some(self.tokenizer.longest)
+    }
+
+    fn layout(&self, _: &Layout<'_>) -> Result<String, Refusal> {
         Err(Refusal::bad_request("This model makes embeddings and answers no conversations."))
     }
 

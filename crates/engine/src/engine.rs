@@ -13,12 +13,12 @@ use std::{
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::HeaderMap;
 use longboat_serving::{
-    Adapter as AdapterCard, Card, Choice, Job, Message, Metrics, Model, Refusal, Started, Tool, Tools,
+    Adapter as AdapterCard, Card, Choice, Job, Layout, Metrics, Model, Refusal, Started, Tools,
     kv_events::Publisher,
 };
 use parking_lot::RwLock;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
@@ -29,16 +29,19 @@ use crate::{
     lora::{Adapter, AdapterError, Adapters, Usage},
     memory,
     model::{Config, Transformer},
-    sample::Sampler,
-    sequence::Sequence,
+    sample::{BadWords, Sampler},
+    sequence::{Sequence, Shared},
     shape::{Form, Words},
-    text::{Calls, Pieces, Stops, Template, Tokenizer},
+    text::{Calls, Patterns, Pieces, Stops, Template, Tokenizer},
     transfer::{self, Exchange, Share, Shelf},
     weights::Weights,
     worker::{Gauges, Worker},
 };
 
-/// A model that generates text.
+/// KiB that the forms of all requests that run and wait may take.
+const FORMS_KIB: usize = 256 << 10;
+
+/// A model that computes its answers.
 pub struct Engine {
     card: Card,
     tokenizer: Arc<Tokenizer>,
@@ -59,7 +62,9 @@ pub struct Engine {
     /// The bytes of every token, computed at the first request with a fixed form. `None` inside if the tokens do not consist of
     /// bytes.
     words: OnceLock<Option<Arc<Words>>>,
-    /// Whether tool calls are parsed from answers.
+    /// KiB that the forms of all requests may take.
+    room: Arc<Semaphore>,
+    /// Whether calls of tools are read from answers.
     reads_calls: bool,
     /// Held because the threads end when it is dropped.
     _threads: ThreadPool,
@@ -156,6 +161,7 @@ impl Engine {
             most_adapters: args.lora.most_adapters,
             lends_adapters: args.lora.may_change,
             words: OnceLock::new(),
+            room: Arc::new(Semaphore::new(FORMS_KIB)),
             reads_calls: args.reads_calls,
             tokenizer,
             template,
@@ -194,7 +200,13 @@ impl Engine {
         found.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
-    fn take(&self, job: &Job, adapter: Option<&Arc<Adapter>>, share: &mut Share) -> Result<Taken, Refusal> {
+    fn take(
+        &self,
+        job: &Job,
+        form: Option<&Shared>,
+        adapter: Option<&Arc<Adapter>>,
+        share: &mut Share,
+    ) -> Result<Taken, Refusal> {
         for prompt in &job.prompts {
             if let Some(token) = prompt.tokens.iter().find(|token| **token as usize >= self.vocabulary) {
                 return Err(Refusal::field("prompt", format!("Token id {token} is out of vocabulary")));
@@ -204,6 +216,10 @@ impl Engine {
         if adapter.is_none() && !self.card.names.contains(&job.model) {
             return Err(Refusal::not_found(format!("The model `{}` does not exist.", job.model)));
         }
+        self.know(job)?;
+        let sampling = Arc::new(job.sampling.clone());
+        let patterns = Patterns::new(&sampling.stops);
+        let bad_words = BadWords::new(&sampling.bad_words, &self.tokenizer);
         let limits = job.prompts.iter().map(|prompt| (prompt.limit + 2) * job.copies).sum();
         let (events, receiver) = mpsc::channel(limits);
         let mut taken = Vec::new();
@@ -216,10 +232,11 @@ impl Engine {
                     limit: prompt.limit,
                     sampler: Sampler::new(&job.sampling, &prompt.tokens, copy),
                     pieces: Pieces::default(),
-                    form: self.form(job)?,
+                    form: form.cloned(),
                     calls: job.tools.as_ref().map(Calls::new),
-                    stops: Stops::new(job.sampling.stops.clone(), job.sampling.keeps_stop),
-                    sampling: job.sampling.clone(),
+                    stops: Stops::new(patterns.clone(), sampling.keeps_stop),
+                    bad_words: bad_words.clone(),
+                    sampling: Arc::clone(&sampling),
                     choice: number * job.copies + copy,
                     events: events.clone(),
                     taken: Some(sender),
@@ -253,8 +270,29 @@ impl Engine {
 }
 
 impl Engine {
-    /// Returns the form that answers must have. Returns `None` if the request sets none.
-    fn form(&self, job: &Job) -> Result<Option<Form>, Refusal> {
+    /// Refuses tokens that the model does not know.
+    fn know(&self, job: &Job) -> Result<(), Refusal> {
+        let is_unknown = |token: &u32| *token as usize >= self.vocabulary;
+        let unknown: Vec<_> =
+            job.sampling.biases.iter().map(|(token, _)| *token).filter(is_unknown).collect();
+        if let Some(token) = unknown.first() {
+            return Err(Refusal::field(
+                "logit_bias",
+                format!(
+                    "token_id(s) [{token}] in logit_bias contain out-of-vocab token ids. Vocabulary size: {}",
+                    self.vocabulary
+                ),
+            ));
+        }
+        if job.sampling.allowed.iter().flatten().any(is_unknown) {
+            let message = "allowed_token_ids contains out-of-vocab token id!";
+            return Err(Refusal::field("allowed_token_ids", message));
+        }
+        Ok(())
+    }
+
+    /// The form that answers must have, before their first token.
+    fn form(&self, job: &Job) -> Result<Option<Shared>, Refusal> {
         let forced = job.tools.as_ref().and_then(Tools::forced);
         let field = match (&job.shape, &forced) {
             (None, None) => return Ok(None),
@@ -276,7 +314,15 @@ impl Engine {
             (Some(shape), _) => Form::new(shape, words),
             (None, tools) => Form::call(&tools.unwrap_or_default(), words),
         };
-        form.map(Some).map_err(|reason| refuse(&reason))
+        let form = form.map_err(|reason| refuse(&reason))?;
+        let kib = u32::try_from(form.bytes() >> 10).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).try_acquire_many_owned(kib);
+        let room = room.map_err(|_| {
+            Refusal::overloaded(format!(
+                "The forms of all requests take {FORMS_KIB} KiB; try again later, or with a smaller form."
+            ))
+        })?;
+        Ok(Some(Shared { form, _room: Arc::new(room) }))
     }
 }
 
@@ -316,16 +362,26 @@ impl Model for Engine {
         self.tokenizer.tokens(text)
     }
 
-    fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal> {
-        lay_out(&self.tokenizer, self.template.as_ref(), messages, tools)
+    fn longest_token(&self) -> Option<usize> {
+        Some(self.tokenizer.longest)
+    }
+
+    fn layout(&self, layout: &Layout<'_>) -> Result<String, Refusal> {
+        lay_out(&self.tokenizer, self.template.as_ref(), layout)
     }
 
     fn start(self: Arc<Self>, job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
         async move {
             refuse(&job, self.reads_calls)?;
             let adapter = self.adapter(&job.model).await?;
+            // It may take a while to become an automaton.
+            let engine = Arc::clone(&self);
+            let forming = tokio::task::spawn_blocking(move || (engine.form(&job), job));
+            let (form, job) =
+                forming.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+            let form = form?;
             let mut share = transfer::share(self.exchange.as_deref(), &job).await?;
-            let Taken { running, events } = self.take(&job, adapter.as_ref(), &mut share)?;
+            let Taken { running, events } = self.take(&job, form.as_ref(), adapter.as_ref(), &mut share)?;
             let mut cached_tokens = 0;
             for running in running {
                 cached_tokens +=
@@ -397,18 +453,17 @@ impl Model for Engine {
 pub(crate) fn lay_out(
     tokenizer: &Tokenizer,
     template: Option<&Template>,
-    messages: &[Message],
-    tools: &[Tool],
+    layout: &Layout<'_>,
 ) -> Result<String, Refusal> {
     let Some(template) = template else {
         return Err(Refusal::bad_request(
             "This model has no chat template: ask it at /v1/completions, or use an instruct model.",
         ));
     };
-    if !tools.is_empty() && !template.knows_tools {
+    if !layout.tools.is_empty() && !template.knows_tools {
         return Err(Refusal::field("tools", "The chat template of this model has no place for tools."));
     }
-    template.render(tokenizer, messages, tools).map_err(|reason| {
+    template.render(tokenizer, layout).map_err(|reason| {
         Refusal::field(
             "messages",
             format!("The chat template of this model refuses the conversation: {reason}"),

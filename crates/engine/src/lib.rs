@@ -41,17 +41,21 @@ pub use server::{EngineError, render, run, serve};
 /// Parsers of untrusted files, for the fuzz targets.
 #[doc(hidden)]
 pub mod fuzz {
-    use crate::{lora, transfer, weights};
+    use crate::{lora, shape, text, transfer, weights};
 
     /// A fuzz target: a function that receives bytes.
     pub type Target = fn(&[u8]);
 
-    /// The targets with their names.
-    pub const ALL: [(&str, Target); 4] = [
+    /// Each target by its name.
+    pub const ALL: [(&str, Target); 8] = [
         ("engine_adapter", adapter),
         ("engine_gguf", gguf),
         ("engine_kv", kv),
+        ("engine_regex", regex),
         ("engine_safetensors", safetensors),
+        ("engine_template", template),
+        ("engine_tokenizer", tokenizer),
+        ("engine_vocabulary", vocabulary),
     ];
 
     /// Parses the header of a GGUF file.
@@ -59,7 +63,27 @@ pub mod fuzz {
         weights::gguf_probe(bytes);
     }
 
-    /// Parses the settings of a LoRA adapter.
+    /// A regular expression that answers must match.
+    pub fn regex(bytes: &[u8]) {
+        shape::probe(bytes);
+    }
+
+    /// A chat template.
+    pub fn template(bytes: &[u8]) {
+        text::template_probe(bytes);
+    }
+
+    /// A `tokenizer.json`.
+    pub fn tokenizer(bytes: &[u8]) {
+        text::tokenizer_probe(bytes);
+    }
+
+    /// The vocabulary of a GGUF file.
+    pub fn vocabulary(bytes: &[u8]) {
+        text::vocabulary_probe(bytes);
+    }
+
+    /// The settings of a LoRA adapter.
     pub fn adapter(bytes: &[u8]) {
         lora::probe(bytes);
     }

@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
-use longboat_serving::{Card, Job, Message, Model, Refusal, Started, Tool};
+use longboat_serving::{Card, Job, Layout, Model, Refusal, Started};
 
 use crate::{
     Args, LoadError,
@@ -51,8 +51,12 @@ impl Model for Renderer {
         self.tokenizer.tokens(text)
     }
 
-    fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal> {
-        lay_out(&self.tokenizer, self.template.as_ref(), messages, tools)
+    fn longest_token(&self) -> Option<usize> {
+        Some(self.tokenizer.longest)
+    }
+
+    fn layout(&self, layout: &Layout<'_>) -> Result<String, Refusal> {
+        lay_out(&self.tokenizer, self.template.as_ref(), layout)
     }
 
     fn start(self: Arc<Self>, _: Job) -> BoxFuture<'static, Result<Started, Refusal>> {

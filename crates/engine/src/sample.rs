@@ -1,9 +1,11 @@
 //! Choosing the next token.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use longboat_serving::Sampling;
 use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use crate::text::Tokenizer;
 
 /// Chooses tokens for one answer.
 pub(crate) struct Sampler {
@@ -22,6 +24,52 @@ pub(crate) struct Chosen {
     pub(crate) logprob: f64,
     /// The most likely tokens with their log probabilities, the most likely first. Empty if they were not requested.
     pub(crate) top: Vec<(u32, f64)>,
+}
+
+/// Texts that answers do not have, as tokens, which the answers of a request share.
+#[derive(Debug, Clone)]
+pub(crate) struct BadWords(Arc<[Vec<u32>]>);
+
+// === impl BadWords ===
+
+impl BadWords {
+    /// Each text as it is, and after a space, as vLLM takes them.
+    pub(crate) fn new(words: &[String], tokenizer: &Tokenizer) -> Self {
+        let mut all: Vec<Vec<u32>> = Vec::new();
+        for word in words {
+            for text in [word.trim_start().to_owned(), format!(" {}", word.trim_start())] {
+                let tokens = tokenizer.words_of(&text);
+                if !tokens.is_empty() && !all.contains(&tokens) {
+                    all.push(tokens);
+                }
+            }
+        }
+        Self(all.into())
+    }
+
+    /// The tokens that would complete one of the texts after these tokens of an answer.
+    pub(crate) fn completed_by(&self, answer: &[u32]) -> impl Iterator<Item = u32> {
+        let completes = |word: &Vec<u32>| {
+            let (last, before) = word.split_last()?;
+            answer.ends_with(before).then_some(*last)
+        };
+        self.0.iter().filter_map(completes)
+    }
+}
+
+/// Takes the weight of every other token away.
+pub(crate) fn keep(weights: &mut [f32], tokens: &[u32]) {
+    let mut is_kept = vec![false; weights.len()];
+    for token in tokens {
+        if let Some(is_kept) = is_kept.get_mut(*token as usize) {
+            *is_kept = true;
+        }
+    }
+    for (weight, is_kept) in weights.iter_mut().zip(is_kept) {
+        if !is_kept {
+            *weight = f32::NEG_INFINITY;
+        }
+    }
 }
 
 // === impl Sampler ===
@@ -62,6 +110,11 @@ impl Sampler {
             }
         };
         let raw = sampling.logprobs.map(|_| weights.clone());
+        for (token, bias) in &sampling.biases {
+            if let Some(weight) = weights.get_mut(*token as usize) {
+                *weight += bias;
+            }
+        }
         self.penalise(sampling, &mut weights);
         restrict(&mut weights);
         let token = if is_neutral(sampling.temperature, 0.0) {
@@ -184,6 +237,10 @@ mod tests {
             keeps_stop: false,
             least: 0,
             ignore_eos: false,
+            biases: Vec::new(),
+            allowed: None,
+            bad_words: Vec::new(),
+            shows_special: false,
             logprobs: None,
         }
     }
@@ -236,6 +293,30 @@ mod tests {
         let repetition = Sampling { repetition_penalty: 2.0, ..greedy };
         let mut sampler = Sampler::new(&repetition, &[0], 0);
         assert_eq!(sampler.choose(&repetition, vec![1.0, 0.8], |_| ()).token, 1, "the prompt counts");
+    }
+
+    #[test]
+    fn a_bias_makes_a_token_likelier_and_is_no_part_of_its_probability() {
+        let sampling = Sampling { biases: vec![(1, 5.0)], logprobs: Some(0), temperature: 0.0, ..sampling() };
+        let mut sampler = Sampler::new(&sampling, &[], 0);
+        let chosen = sampler.choose(&sampling, vec![0.75_f32.ln(), 0.25_f32.ln()], |_| ());
+        assert_eq!(chosen.token, 1);
+        assert!((chosen.logprob - 0.25_f64.ln()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_last_token_of_a_bad_word_is_not_chosen_and_only_allowed_ones_are() {
+        let tokenizer = Tokenizer::of_bytes();
+        let words = BadWords::new(&["ab".to_owned(), "c".to_owned()], &tokenizer);
+        let tokens = |text: &str| tokenizer.tokens(text);
+        assert_eq!(words.completed_by(&tokens("xa")).collect::<Vec<_>>(), tokens("bc"));
+        assert_eq!(words.completed_by(&tokens("xb")).collect::<Vec<_>>(), tokens("c"));
+        let mut weights = vec![1.0; 4];
+        keep(&mut weights, &[1, 3, 99]);
+        assert_eq!(
+            weights.iter().map(|weight| weight.is_finite()).collect::<Vec<_>>(),
+            [false, true, false, true]
+        );
     }
 
     #[test]

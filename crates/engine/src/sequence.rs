@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Instant};
 
 use longboat_serving::{Event, Sampling, Stop, Token};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::{
     cache::{Block, Hash},
     lora::Used,
-    sample::Sampler,
+    sample::{BadWords, Sampler, keep},
     shape::Form,
     text::{Calls, Pieces, Said, Stops, Tokenizer},
     transfer::{Handing, Imported},
@@ -21,13 +21,14 @@ pub(crate) struct Sequence {
     pub(crate) prompt: usize,
     /// The most tokens to generate.
     pub(crate) limit: usize,
-    pub(crate) sampling: Sampling,
+    pub(crate) sampling: Arc<Sampling>,
+    pub(crate) bad_words: BadWords,
     pub(crate) sampler: Sampler,
     pub(crate) pieces: Pieces,
     pub(crate) stops: Stops,
-    /// The form that the request requires, if any.
-    pub(crate) form: Option<Form>,
-    /// Parses tool calls, if the answer may have some.
+    /// The form that the answer has, if the request sets one.
+    pub(crate) form: Option<Shared>,
+    /// Reads calls of tools, where the answer may have some.
     pub(crate) calls: Option<Calls>,
     /// The index of this answer in its request.
     pub(crate) choice: usize,
@@ -49,6 +50,13 @@ pub(crate) struct Sequence {
     pub(crate) given: Option<Arc<Imported>>,
     pub(crate) arrived: Instant,
     pub(crate) last_token: Option<Instant>,
+}
+
+/// The form of an answer, and the room that it takes together with those of the same request.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) form: Form,
+    pub(crate) _room: Arc<OwnedSemaphorePermit>,
 }
 
 /// Why an answer ended.
@@ -88,7 +96,9 @@ impl Sequence {
     /// Chooses the next token by the logits, and sends the new text. Returns the reason if the answer ends.
     pub(crate) fn advance(&mut self, tokenizer: &Tokenizer, weights: Vec<f32>) -> Option<Finish> {
         let must_go_on = self.sampling.ignore_eos || self.generated() < self.sampling.least;
-        let form = self.form.as_ref();
+        let form = self.form.as_ref().map(|shared| &shared.form);
+        let generated = &self.tokens[self.prompt..];
+        let (sampling, bad_words) = (&self.sampling, &self.bad_words);
         let mut is_stuck = false;
         // An end token that is not allowed yet is excluded. An ignored end token may be chosen.
         let forbidden: Vec<u32> = if self.generated() < self.sampling.least {
@@ -96,15 +106,19 @@ impl Sequence {
         } else {
             Vec::new()
         };
-        let chosen = self.sampler.choose(&self.sampling, weights, |weights| {
+        let chosen = self.sampler.choose(sampling, weights, |weights| {
             if let Some(form) = form {
-                is_stuck = !form.restrict(weights, tokenizer.end_tokens());
+                form.restrict(weights, tokenizer.end_tokens());
             }
-            for token in forbidden {
+            if let Some(allowed) = &sampling.allowed {
+                keep(weights, allowed);
+            }
+            for token in forbidden.into_iter().chain(bad_words.completed_by(generated)) {
                 if let Some(weight) = weights.get_mut(token as usize) {
                     *weight = f32::NEG_INFINITY;
                 }
             }
+            is_stuck = weights.iter().all(|weight| *weight == f32::NEG_INFINITY);
         });
         self.tokens.push(chosen.token);
         // A form requires the answer to end when it is complete.
@@ -112,11 +126,15 @@ impl Sequence {
             self.tell_rest();
             return Some(self.finish("stop", None));
         }
-        let is_complete = self.form.as_mut().is_some_and(|form| form.take(chosen.token));
+        let is_complete = self.form.as_mut().is_some_and(|shared| shared.form.take(chosen.token));
         let token = Token {
-            text: self.pieces.push(tokenizer, chosen.token),
+            text: self.pieces.push(tokenizer, chosen.token, self.sampling.shows_special),
             logprob: chosen.logprob,
-            top: chosen.top.into_iter().map(|(token, logprob)| (tokenizer.text(&[token]), logprob)).collect(),
+            top: chosen
+                .top
+                .into_iter()
+                .map(|(token, logprob)| (tokenizer.text(&[token], false), logprob))
+                .collect(),
         };
         if self.sampling.stop_tokens.contains(&chosen.token) {
             let rest = self.stops.rest();

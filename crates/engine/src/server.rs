@@ -2,13 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
-use longboat_serving::{Listening, RunError};
+use longboat_serving::{Listening, Purpose, RunError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Args, Engine, LoadError, args::Runner, embedder::Embedder, engine::open, pooling::Made, render::Renderer,
-    transfer, weights::Weights,
+    Args, Engine, LoadError, embedder::Embedder, engine::open, pooling::Made, render::Renderer, transfer,
+    weights::Weights,
 };
 
 /// Why the engine cannot serve.
@@ -43,10 +43,10 @@ pub async fn render(args: Args, shutdown: CancellationToken) -> Result<(), Engin
 
 /// Returns the pooling of an embedding model. Returns `None` for a generation model.
 fn made(args: &Args, folder: &Path, weights: &Weights) -> Result<Option<Made>, LoadError> {
-    match args.runner {
-        Runner::Auto => Made::of(folder, weights),
-        Runner::Generate => Ok(None),
-        Runner::Pooling => Ok(Some(Made::of(folder, weights)?.unwrap_or(Made::DEFAULT))),
+    match args.purpose {
+        Purpose::Auto => Made::of(folder, weights),
+        Purpose::Answers => Ok(None),
+        Purpose::Vectors => Ok(Some(Made::of(folder, weights)?.unwrap_or(Made::DEFAULT))),
     }
 }
 

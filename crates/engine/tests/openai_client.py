@@ -1,6 +1,7 @@
 """Asks the engine through the official client, for tests/openai.rs: the server's address, then asserts."""
 
 import json
+import re
 import sys
 import urllib.request
 
@@ -73,6 +74,43 @@ for temperature in (0, 1.5):
 chosen = chat(extra_body={"structured_outputs": {"choice": ["red", "green"]}}, temperature=2.0)
 assert chosen.choices[0].message.content in ("red", "green"), chosen
 
+for pattern in (r"[0-9]{3}-[0-9]{4}", r"(Yes|No), (it|she) (is|was) [a-zäöü]{3,8}\.", "é+!"):
+    for field in ({"guided_regex": pattern}, {"structured_outputs": {"regex": pattern}}):
+        matched = chat(extra_body=field, temperature=1.5, seed=3).choices[0]
+        assert matched.finish_reason in ("stop", "length"), matched
+        if matched.finish_reason == "stop":
+            assert re.fullmatch(pattern, matched.message.content), matched
+number = chat(extra_body={"guided_regex": r"[0-9]{3}-[0-9]{4}"}).choices[0]
+assert number.finish_reason == "stop" and re.fullmatch(r"[0-9]{3}-[0-9]{4}", number.message.content), number
+
+
+def tokens_of(**body):
+    data = json.dumps({"model": "m", **body}).encode()
+    with urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/tokenize", data)) as answer:
+        return json.load(answer)["tokens"]
+
+
+def paris(**fields):
+    return client.completions.create(model="m", prompt="The capital of France is", max_tokens=1, temperature=0, **fields).choices[0].text
+
+
+assert paris() == " Paris", paris()
+(token,), (other,) = tokens_of(prompt=" Paris"), tokens_of(prompt=" London")
+assert paris(logit_bias={str(other): 100}) == " London"
+assert paris(logit_bias={str(token): -100}) != " Paris"
+assert paris(extra_body={"allowed_token_ids": [other]}) == " London"
+assert paris(extra_body={"bad_words": ["Paris"]}) != " Paris"
+(end,) = tokens_of(prompt="<|im_end|>")
+assert paris(extra_body={"allowed_token_ids": [end], "ignore_eos": True}) == ""
+assert paris(extra_body={"allowed_token_ids": [end], "ignore_eos": True, "skip_special_tokens": False}) == "<|im_end|>"
+
+begun = SEA + [{"role": "assistant", "content": "The sea is blue and"}]
+settings = {"add_generation_prompt": False, "continue_final_message": True}
+assert tokens_of(messages=begun, **settings) == tokens_of(messages=SEA) + tokens_of(prompt="The sea is blue and")
+gone_on = chat(messages=begun, extra_body=settings, max_tokens=8)
+assert gone_on.usage.prompt_tokens == len(tokens_of(messages=begun, **settings)), gone_on
+assert chat(extra_body={"request_id": "mine"}, max_tokens=1).id == "chatcmpl-mine"
+
 # So small a model calls nothing by itself: the form of its answer leaves it nothing else.
 asked = [{"role": "user", "content": "What time is it in Paris?"}]
 only_call = {"structured_outputs": {"choice": [CALL]}}
@@ -126,11 +164,16 @@ refused(openai.BadRequestError, "`pattern` is not supported by this engine",
         lambda: chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {
             "type": "string", "pattern": "a+"}}}))
 for fields, words in [
-        ({"guided_regex": "a+"}, "guided_regex: a regular expression is not supported by this engine"),
-        ({"structured_outputs": {"regex": "a+"}}, "structured_outputs.regex: a regular expression is not supported"),
+        ({"guided_regex": "("}, "guided_regex: the regular expression `(`: unclosed group"),
+        ({"structured_outputs": {"regex": r"(\w{999}){999}"}}, "needs an automaton of more than"),
+        ({"structured_outputs": {"json": schema, "disable_any_whitespace": True}}, "disable_any_whitespace is not supported"),
+        ({"logit_bias": {"99999999": 1}}, "token_id(s) [99999999] in logit_bias contain out-of-vocab token ids."),
+        ({"allowed_token_ids": [99999999]}, "allowed_token_ids contains out-of-vocab token id!"),
         ({"guided_grammar": "root ::= 1"}, "guided_grammar is not supported by this server"),
         ({"structured_outputs": {"grammar": "root ::= 1"}}, "structured_outputs.grammar is not supported by this server"),
         ({"guided_json": {"type": "string", "pattern": "a"}}, "guided_json: #: `pattern` is not supported")]:
     refused(openai.BadRequestError, words, lambda: chat(extra_body=fields))
+refused(openai.BadRequestError, "your request has at least ",
+        lambda: client.completions.create(model="m", prompt="a" * 20_000_000, max_tokens=1))
 refused(openai.BadRequestError, "Token id 99999999 is out of vocabulary",
         lambda: client.completions.create(model="m", prompt=[99999999], max_tokens=1))

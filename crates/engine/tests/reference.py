@@ -1,4 +1,4 @@
-"""Small random models, and what they say by plain arithmetic, for tests/reference.rs.
+"""Small random models, and what they say by plain arithmetic, for tests/small_models.rs.
 
     python3 reference.py FOLDER
 
@@ -41,9 +41,15 @@ CASES = {
 }
 
 
+def config_of(case):
+    return {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "intermediate_size": FEED_FORWARD,
+            "vocab_size": VOCABULARY, "max_position_embeddings": 256, "hidden_act": "silu", **case}
+
+
 def tensors_of(config, random):
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    head = config.get("head_dim", WIDTH // heads)
+    width = config["hidden_size"]
+    head = config.get("head_dim", width // heads)
 
     def matrix(rows, columns):
         return random.normal(0, 1.5 / math.sqrt(columns), (rows, columns)).astype(numpy.float32)
@@ -51,14 +57,14 @@ def tensors_of(config, random):
     def vector(length):
         return random.normal(1, 0.2, length).astype(numpy.float32)
 
-    tensors = {"model.embed_tokens.weight": random.normal(0, 1, (VOCABULARY, WIDTH)).astype(numpy.float32),
-               "model.norm.weight": vector(WIDTH)}
+    tensors = {"model.embed_tokens.weight": random.normal(0, 1, (VOCABULARY, width)).astype(numpy.float32),
+               "model.norm.weight": vector(width)}
     if not config["tie_word_embeddings"]:
-        tensors["lm_head.weight"] = matrix(VOCABULARY, WIDTH)
-    for layer in range(LAYERS):
+        tensors["lm_head.weight"] = matrix(VOCABULARY, width)
+    for layer in range(config["num_hidden_layers"]):
         at = f"model.layers.{layer}."
-        tensors[at + "input_layernorm.weight"] = vector(WIDTH)
-        tensors[at + "post_attention_layernorm.weight"] = vector(WIDTH)
+        tensors[at + "input_layernorm.weight"] = vector(width)
+        tensors[at + "post_attention_layernorm.weight"] = vector(width)
         for name, (rows, columns) in shapes(config).items():
             tensors[f"{at}{name}.weight"] = matrix(rows, columns)
         if config["model_type"] == "qwen2":
@@ -72,12 +78,13 @@ def tensors_of(config, random):
 
 def shapes(config):
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    head = config.get("head_dim", WIDTH // heads)
+    width = config["hidden_size"]
+    head = config.get("head_dim", width // heads)
     return {
-        "self_attn.q_proj": (heads * head, WIDTH), "self_attn.k_proj": (kv_heads * head, WIDTH),
-        "self_attn.v_proj": (kv_heads * head, WIDTH), "self_attn.o_proj": (WIDTH, heads * head),
-        "mlp.gate_proj": (FEED_FORWARD, WIDTH), "mlp.up_proj": (FEED_FORWARD, WIDTH),
-        "mlp.down_proj": (WIDTH, FEED_FORWARD),
+        "self_attn.q_proj": (heads * head, width), "self_attn.k_proj": (kv_heads * head, width),
+        "self_attn.v_proj": (kv_heads * head, width), "self_attn.o_proj": (width, heads * head),
+        "mlp.gate_proj": (config["intermediate_size"], width), "mlp.up_proj": (config["intermediate_size"], width),
+        "mlp.down_proj": (width, config["intermediate_size"]),
     }
 
 
@@ -116,7 +123,7 @@ def frequencies(config, head):
 def states(config, tensors, adapter, scale, tokens):
     """What the model makes of each token, in double precision."""
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    head = config.get("head_dim", WIDTH // heads)
+    head = config.get("head_dim", config["hidden_size"] // heads)
     epsilon = config["rms_norm_eps"]
 
     def get(name):
@@ -144,7 +151,7 @@ def states(config, tensors, adapter, scale, tokens):
 
     x = get("model.embed_tokens.weight")[tokens]
     future = numpy.triu(numpy.full((len(tokens), len(tokens)), -numpy.inf), 1)
-    for layer in range(LAYERS):
+    for layer in range(config["num_hidden_layers"]):
         at = f"model.layers.{layer}."
         y = norm(x, get(at + "input_layernorm.weight"))
         queries = linear(y, at + "self_attn.q_proj").reshape(len(tokens), heads, head)
@@ -231,8 +238,7 @@ def main(folder):
     printed = {}
     for number, (name, case) in enumerate(CASES.items()):
         random = numpy.random.default_rng(number)
-        config = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "intermediate_size": FEED_FORWARD,
-                  "vocab_size": VOCABULARY, "max_position_embeddings": 256, "hidden_act": "silu", **case}
+        config = config_of(case)
         tensors, adapter = tensors_of(config, random), adapter_of(config, random)
         model, beside = folder / name, folder / (name + "-adapter")
         model.mkdir()
@@ -256,4 +262,5 @@ def main(folder):
     json.dump(printed, sys.stdout)
 
 
-main(pathlib.Path(sys.argv[1]))
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

@@ -8,7 +8,6 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use futures::future::join_all;
@@ -28,18 +27,9 @@ struct Expected {
 /// Creates the models in a temporary folder, with their expected results. Returns `None` with a visible message if Python or
 /// numpy is missing.
 fn models() -> Option<(TempDir, BTreeMap<String, Vec<Expected>>)> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let python = manifest.join("../../.cache/python/bin/python3");
-    let numpy = Command::new(&python).args(["-c", "import numpy"]).output();
-    if !numpy.is_ok_and(|output| output.status.success()) {
-        longboat_untested::skipped("numpy is missing; scripts/tools.sh fetches it");
-        return None;
-    }
     let folder = tempfile::tempdir().unwrap();
-    let output =
-        Command::new(python).arg(manifest.join("tests/reference.py")).arg(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some((folder, serde_json::from_slice(&output.stdout).unwrap()))
+    let said = server::script("reference.py", &[folder.path()])?;
+    Some((folder, serde_json::from_slice(&said).unwrap()))
 }
 
 /// Keeps the weights exact. A conversion to 8 bits would change the results more than the order of additions does.

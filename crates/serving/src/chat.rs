@@ -19,13 +19,14 @@ use crate::{
 pub(crate) async fn create(
     State(model): State<Arc<dyn Model>>,
     headers: HeaderMap,
-    Body(fields): Body<Fields>,
+    Body(mut fields): Body<Fields>,
 ) -> Result<Response, Refusal> {
     let asked = job::chat(&model, &fields)?;
+    let request_id = fields.request_id.take();
     drop(fields);
     let (copies, prompt) = (asked.job.copies, asked.job.prompts.iter().map(|p| p.tokens.len()).sum());
     let with_logprobs = asked.job.sampling.logprobs.is_some();
-    let reply = Reply::new("chatcmpl", &headers, asked.job.model.clone());
+    let reply = Reply::new("chatcmpl", &headers, request_id, asked.job.model.clone());
     let started = model.start(asked.job).await?;
     let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
     if asked.output.stream {

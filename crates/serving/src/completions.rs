@@ -19,7 +19,7 @@ use crate::{
 pub(crate) async fn create(
     State(model): State<Arc<dyn Model>>,
     headers: HeaderMap,
-    Body(fields): Body<Fields>,
+    Body(mut fields): Body<Fields>,
 ) -> Result<Response, Refusal> {
     let asked = job::completion(&model, &fields)?;
     let job = asked.job;
@@ -33,9 +33,10 @@ pub(crate) async fn create(
             _ => String::new(),
         })
         .collect();
+    let request_id = fields.request_id.take();
     drop(fields);
     let prompt = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
-    let reply = Reply::new("cmpl", &headers, job.model.clone());
+    let reply = Reply::new("cmpl", &headers, request_id, job.model.clone());
     let started = model.start(job).await?;
     let usage = Usage { prompt, completion: 0, cached: started.cached_tokens };
     if asked.output.stream {

@@ -11,7 +11,7 @@ use crate::{
     Model, Refusal,
     body::Body,
     fields::PromptField,
-    job::known_model,
+    job::{fits, known_model},
     reply::{now, request_id},
 };
 
@@ -47,6 +47,7 @@ struct Fields {
     use_activation: Option<bool>,
     embed_dtype: Option<String>,
     endianness: Option<String>,
+    request_id: Option<String>,
 }
 
 pub(crate) fn routes() -> Router<Arc<dyn Model>> {
@@ -88,7 +89,7 @@ async fn create(
         json!({"index": index, "object": "embedding", "embedding": embedding})
     });
     Ok(Json(json!({
-        "id": format!("embd-{}", request_id(&headers)), "object": "list", "created": now(), "model": name,
+        "id": format!("embd-{}", request_id(&headers, fields.request_id)), "object": "list", "created": now(), "model": name,
         "data": data.collect::<Vec<_>>(),
         "usage": {
             "prompt_tokens": count, "total_tokens": count, "completion_tokens": 0, "prompt_tokens_details": null,
@@ -98,11 +99,15 @@ async fn create(
 
 /// Returns the tokens of every text.
 fn prompts(model: &Arc<dyn Model>, input: Option<PromptField>) -> Result<Vec<Vec<u32>>, Refusal> {
+    let tokens = |text: &str| {
+        fits(model.as_ref(), text)?;
+        Ok(model.tokens(text))
+    };
     let prompts: Vec<Vec<u32>> = match input {
         None => return Err(Refusal::field("input", "input: Field required.")),
-        Some(PromptField::Text(text)) => vec![model.tokens(&text)],
+        Some(PromptField::Text(text)) => vec![tokens(&text)?],
         Some(PromptField::Texts(texts)) if texts.len() <= MOST_TEXTS => {
-            texts.iter().map(|text| model.tokens(text)).collect()
+            texts.iter().map(|text| tokens(text)).collect::<Result<_, Refusal>>()?
         }
         Some(PromptField::Texts(_)) => return Err(too_many()),
         Some(PromptField::Tokens(tokens)) => vec![tokens],

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
+    layout::Wishes,
     messages::MessageField,
     transfer::{Embeddings, Handover, Part, Transfer},
 };
@@ -37,8 +38,19 @@ pub(crate) struct Fields {
     pub(crate) include_stop_str_in_output: Option<bool>,
     pub(crate) min_tokens: Option<i64>,
     pub(crate) ignore_eos: Option<bool>,
+    pub(crate) stop_token_ids: Option<Vec<u32>>,
     pub(crate) tools: Option<Vec<Value>>,
     pub(crate) tool_choice: Option<Value>,
+    pub(crate) parallel_tool_calls: Option<bool>,
+    pub(crate) add_generation_prompt: Option<bool>,
+    pub(crate) continue_final_message: Option<bool>,
+    pub(crate) chat_template_kwargs: Option<Map<String, Value>>,
+    pub(crate) reasoning_effort: Option<Value>,
+    pub(crate) request_id: Option<String>,
+    pub(crate) skip_special_tokens: Option<bool>,
+    pub(crate) logit_bias: Option<BTreeMap<String, f64>>,
+    pub(crate) bad_words: Option<Vec<String>>,
+    pub(crate) allowed_token_ids: Option<Vec<u32>>,
     pub(crate) response_format: Option<Value>,
     pub(crate) structured_outputs: Option<Value>,
     pub(crate) guided_json: Option<Value>,
@@ -54,13 +66,21 @@ pub(crate) struct Fields {
     pub(crate) best_of: Option<i64>,
     pub(crate) use_beam_search: Option<bool>,
     pub(crate) suffix: Option<String>,
-    pub(crate) logit_bias: Option<BTreeMap<String, f64>>,
     pub(crate) prompt_logprobs: Option<i64>,
-    pub(crate) bad_words: Option<Vec<String>>,
-    pub(crate) allowed_token_ids: Option<Vec<u32>>,
-    pub(crate) stop_token_ids: Option<Vec<u32>>,
     pub(crate) truncate_prompt_tokens: Option<i64>,
     pub(crate) prompt_embeds: Option<Value>,
+    pub(crate) add_special_tokens: Option<bool>,
+    pub(crate) documents: Option<Vec<Value>>,
+    pub(crate) chat_template: Option<Value>,
+    pub(crate) mm_processor_kwargs: Option<Value>,
+    pub(crate) priority: Option<i64>,
+    pub(crate) cache_salt: Option<Value>,
+    pub(crate) return_token_ids: Option<bool>,
+    pub(crate) return_tokens_as_token_ids: Option<bool>,
+    pub(crate) thinking_token_budget: Option<Value>,
+    pub(crate) repetition_detection: Option<Value>,
+    pub(crate) logits_processors: Option<Vec<Value>>,
+    pub(crate) vllm_xargs: Option<Map<String, Value>>,
     pub(crate) modalities: Option<Vec<String>>,
     pub(crate) functions: Option<Vec<Value>>,
 }
@@ -103,10 +123,41 @@ pub(crate) enum OneOrMany {
 pub(crate) struct Tokenize {
     pub(crate) prompt: Option<String>,
     pub(crate) messages: Vec<MessageField>,
+    pub(crate) tools: Option<Vec<Value>>,
+    pub(crate) add_generation_prompt: Option<bool>,
+    pub(crate) continue_final_message: Option<bool>,
+    pub(crate) chat_template_kwargs: Option<Map<String, Value>>,
+    // What follows changes tokens or answers, and is refused where it is not neutral.
+    pub(crate) add_special_tokens: Option<bool>,
+    pub(crate) return_token_strs: Option<bool>,
+    pub(crate) chat_template: Option<Value>,
+    pub(crate) mm_processor_kwargs: Option<Value>,
+}
+
+impl Tokenize {
+    /// What it says about the text of its messages.
+    pub(crate) fn wishes(&self) -> Wishes<'_> {
+        Wishes {
+            add_generation_prompt: self.add_generation_prompt,
+            continue_final_message: self.continue_final_message,
+            variables: self.chat_template_kwargs.as_ref(),
+            reasoning_effort: None,
+        }
+    }
 }
 
 impl Fields {
-    /// Returns the part of the request that this engine computes.
+    /// What the request says about the text of its messages.
+    pub(crate) fn wishes(&self) -> Wishes<'_> {
+        Wishes {
+            add_generation_prompt: self.add_generation_prompt,
+            continue_final_message: self.continue_final_message,
+            variables: self.chat_template_kwargs.as_ref(),
+            reasoning_effort: self.reasoning_effort.as_ref(),
+        }
+    }
+
+    /// The part of the request that this engine computes.
     pub(crate) fn part(&self) -> Part {
         self.kv_transfer_params.as_ref().map_or(Part::Whole, Transfer::part)
     }

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::{
     Card, Handover, Item, Job, Message, Model, Part, Prompt, Refusal, Role, Sampling, Shape, Tools,
     fields::{Fields, PromptField},
+    layout::{Wishes, lay_out},
     media,
     messages::Reader,
     sampling, shape, tools,
@@ -29,14 +32,16 @@ pub(crate) struct Output {
     pub(crate) continuous_usage: bool,
 }
 
-/// A conversation in a form that is independent of the API.
-pub(crate) struct Conversation {
+/// A conversation, however the client sent it.
+pub(crate) struct Conversation<'a> {
     pub(crate) messages: Vec<Message>,
     /// The images, sounds and videos in the messages, in order.
     pub(crate) items: Vec<Item>,
     pub(crate) tools: Option<Tools>,
     /// The tools that the model is told about, even if it may not call them.
     pub(crate) known_tools: Vec<crate::Tool>,
+    /// What the client says about the text that it becomes.
+    pub(crate) wishes: Wishes<'a>,
     pub(crate) sampling: Sampling,
     pub(crate) copies: usize,
     pub(crate) limit: Option<usize>,
@@ -66,6 +71,13 @@ pub(crate) fn known_model(model: &Arc<dyn Model>, asked: Option<&str>) -> Result
 pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Refusal> {
     let name = known_model(model, fields.model.as_deref())?;
     unsupported(fields)?;
+    for (name, is_asked) in
+        [("echo", fields.echo == Some(true)), ("add_special_tokens", fields.add_special_tokens == Some(true))]
+    {
+        if is_asked {
+            return Err(Refusal::unsupported(name));
+        }
+    }
     let Some(messages) = &fields.messages else {
         return Err(Refusal::field("messages", "messages: Field required."));
     };
@@ -75,8 +87,9 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Ref
     let conversation = Conversation {
         messages,
         items: reader.items(),
-        tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref())?,
+        tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?,
         known_tools,
+        wishes: fields.wishes(),
         sampling: sampling::read(fields)?,
         copies: sampling::copies(fields)?,
         limit: sampling::limit(fields)?,
@@ -91,13 +104,25 @@ pub(crate) fn chat(model: &Arc<dyn Model>, fields: &Fields) -> Result<Asked, Ref
 pub(crate) fn converse(
     model: &Arc<dyn Model>,
     name: String,
-    conversation: Conversation,
+    conversation: Conversation<'_>,
 ) -> Result<Job, Refusal> {
-    let Conversation { messages, items, tools, known_tools, sampling, copies, limit, shape, part, handover } =
-        conversation;
-    let text = model.layout(&messages, &known_tools)?;
+    let Conversation {
+        messages,
+        items,
+        tools,
+        known_tools,
+        wishes,
+        sampling,
+        copies,
+        limit,
+        shape,
+        part,
+        handover,
+    } = conversation;
+    let text = lay_out(model.as_ref(), &messages, &known_tools, &wishes)?;
     let follows_a_tool = messages.last().is_some_and(|message| message.role == Role::Tool);
     let last = messages.into_iter().next_back().map(|message| message.text).unwrap_or_default();
+    fits(model.as_ref(), &text)?;
     let tokens = media::tokens(model.as_ref(), &text, &items);
     let limit = fit(model.card(), tokens.len(), limit, None, part)?;
     let prompts = vec![Prompt { text, tokens, last, limit }];
@@ -126,6 +151,9 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Aske
         if is_there {
             return Err(Refusal::field(name, format!("{name} belongs to /v1/chat/completions.")));
         }
+    }
+    if fields.add_special_tokens == Some(false) {
+        return Err(Refusal::unsupported("add_special_tokens"));
     }
     let sampling = sampling::read(fields)?;
     if fields.echo == Some(true) && sampling.logprobs.is_some() {
@@ -158,12 +186,15 @@ pub(crate) fn completion(model: &Arc<dyn Model>, fields: &Fields) -> Result<Aske
 }
 
 fn texts(model: &Arc<dyn Model>, fields: &Fields) -> Result<Vec<(String, Vec<u32>)>, Refusal> {
-    let from_text = |text: &String| (text.clone(), model.tokens(text));
+    let from_text = |text: &String| {
+        fits(model.as_ref(), text)?;
+        Ok((text.clone(), model.tokens(text)))
+    };
     let from_tokens = |tokens: &Vec<u32>| (String::new(), tokens.clone());
     let prompts: Vec<_> = match &fields.prompt {
         None => return Err(Refusal::field("prompt", "prompt: Field required.")),
-        Some(PromptField::Text(text)) => vec![from_text(text)],
-        Some(PromptField::Texts(texts)) => texts.iter().map(from_text).collect(),
+        Some(PromptField::Text(text)) => vec![from_text(text)?],
+        Some(PromptField::Texts(texts)) => texts.iter().map(from_text).collect::<Result<_, Refusal>>()?,
         Some(PromptField::Tokens(tokens)) => vec![from_tokens(tokens)],
         Some(PromptField::TokenLists(lists)) => lists.iter().map(from_tokens).collect(),
     };
@@ -177,7 +208,25 @@ fn texts(model: &Arc<dyn Model>, fields: &Fields) -> Result<Vec<(String, Vec<u32
     Ok(prompts)
 }
 
-/// Returns the most tokens that an answer to a prompt of this length may have.
+/// Refuses a text that is too long however few tokens it becomes, as becoming tokens takes time and memory.
+pub(crate) fn fits(model: &dyn Model, text: &str) -> Result<(), Refusal> {
+    let (least, most) = (
+        text.len() / model.longest_token().map_or(usize::MAX, |longest| longest.max(1)),
+        model.card().max_model_len,
+    );
+    if least <= most {
+        return Ok(());
+    }
+    Err(Refusal::field(
+        "input_tokens",
+        format!(
+            "This model's maximum context length is {most} tokens. However, your request has at least {least} input \
+             tokens. Please reduce the length of the input messages."
+        ),
+    ))
+}
+
+/// The most tokens that an answer to a prompt of this length may have.
 fn fit(
     card: &Card,
     length: usize,
@@ -223,20 +272,38 @@ fn output(fields: &Fields) -> Result<Output, Refusal> {
     }
 }
 
-/// Refuses fields that would change answers and that a [`Job`] does not have.
-fn unsupported(fields: &Fields) -> Result<(), Refusal> {
-    let listed = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
-    let numbered = |list: &Option<Vec<u32>>| list.as_ref().is_some_and(|list| !list.is_empty());
+/// Refuses what changes answers and is no part of a [`Job`].
+pub(crate) fn unsupported(fields: &Fields) -> Result<(), Refusal> {
+    if fields.chat_template.as_ref().is_some_and(|template| !template.is_null()) {
+        return Err(Refusal::field(
+            "chat_template",
+            "Chat template is passed with request, but --trust-request-chat-template is not set. Refused request with \
+             untrusted chat template.",
+        ));
+    }
+    if let Some(priority) = fields.priority.filter(|priority| *priority != 0) {
+        return Err(Refusal::field(
+            "priority",
+            format!("Got priority {priority} but Priority scheduling is not enabled."),
+        ));
+    }
+    let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());
     let asked = [
         ("best_of", fields.best_of.is_some_and(|best_of| best_of != fields.n.unwrap_or(1))),
         ("use_beam_search", fields.use_beam_search == Some(true)),
         ("suffix", fields.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty())),
-        ("logit_bias", fields.logit_bias.as_ref().is_some_and(|biases| !biases.is_empty())),
         ("prompt_logprobs", fields.prompt_logprobs.is_some()),
-        ("bad_words", listed(&fields.bad_words)),
-        ("allowed_token_ids", numbered(&fields.allowed_token_ids)),
         ("truncate_prompt_tokens", fields.truncate_prompt_tokens.is_some()),
-        ("prompt_embeds", fields.prompt_embeds.as_ref().is_some_and(|embeds| !embeds.is_null())),
+        ("prompt_embeds", given(&fields.prompt_embeds)),
+        ("documents", fields.documents.as_ref().is_some_and(|list| !list.is_empty())),
+        ("mm_processor_kwargs", given(&fields.mm_processor_kwargs)),
+        ("cache_salt", given(&fields.cache_salt)),
+        ("return_token_ids", fields.return_token_ids == Some(true)),
+        ("return_tokens_as_token_ids", fields.return_tokens_as_token_ids == Some(true)),
+        ("thinking_token_budget", given(&fields.thinking_token_budget)),
+        ("repetition_detection", given(&fields.repetition_detection)),
+        ("logits_processors", fields.logits_processors.as_ref().is_some_and(|list| !list.is_empty())),
+        ("vllm_xargs", fields.vllm_xargs.as_ref().is_some_and(|map| !map.is_empty())),
         (
             "modalities",
             fields.modalities.as_ref().is_some_and(|list| list.iter().any(|modality| modality != "text")),

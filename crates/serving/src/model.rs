@@ -7,7 +7,7 @@ use http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Handover, Item, Media, Message, Part, Refusal, Sampling, Shape, Tool, Tools, Vectors};
+use crate::{Handover, Item, Layout, Media, Part, Refusal, Sampling, Shape, Tools, Vectors};
 
 /// A model that answers prompts.
 pub trait Model: Send + Sync + 'static {
@@ -17,8 +17,14 @@ pub trait Model: Send + Sync + 'static {
     /// Tokenizes a text.
     fn tokens(&self, text: &str) -> Vec<u32>;
 
-    /// Renders a conversation as one text with the model's chat template.
-    fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal>;
+    /// Bytes of the longest token, so that a text is known to be too long before it becomes tokens; none where that takes next to
+    /// nothing.
+    fn longest_token(&self) -> Option<usize> {
+        None
+    }
+
+    /// A conversation as one text, as the model's chat template lays it out.
+    fn layout(&self, layout: &Layout<'_>) -> Result<String, Refusal>;
 
     /// Returns the media that the model accepts, or `None` if it is not multimodal.
     fn media(&self) -> Option<&Media> {

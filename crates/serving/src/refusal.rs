@@ -75,8 +75,8 @@ impl Refusal {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowedError", "Method Not Allowed")
     }
 
-    /// This server does not support the field for any model.
-    pub(crate) fn unsupported(param: &str) -> Self {
+    /// A field that the model does not honour.
+    pub fn unsupported(param: &str) -> Self {
         Self::field(param, format!("{param} is not supported by this server: leave it out."))
     }
 

@@ -23,9 +23,9 @@ pub(crate) struct Part {
 }
 
 impl Reply {
-    /// Creates a reply. Like vLLM, takes the id from the client's `x-request-id`, if there is one.
-    pub(crate) fn new(prefix: &str, headers: &HeaderMap, model: String) -> Self {
-        Self { id: format!("{prefix}-{}", request_id(headers)), created: now(), model }
+    /// Names the reply after the client's `x-request-id`, or after the field `request_id`, where it sent one, as vLLM does.
+    pub(crate) fn new(prefix: &str, headers: &HeaderMap, field: Option<String>, model: String) -> Self {
+        Self { id: format!("{prefix}-{}", request_id(headers, field)), created: now(), model }
     }
 
     pub(crate) fn whole(self, object: &str, choices: &[Value], usage: Usage) -> Value {
@@ -69,10 +69,10 @@ impl Reply {
     }
 }
 
-/// Returns the client's id of the request, or a new id.
-pub(crate) fn request_id(headers: &HeaderMap) -> String {
+/// The client's name for the request, or a new one. A header comes before a field.
+pub(crate) fn request_id(headers: &HeaderMap, field: Option<String>) -> String {
     let given = headers.get("x-request-id").and_then(|id| id.to_str().ok()).map(Into::into);
-    given.unwrap_or_else(unique)
+    given.or(field).unwrap_or_else(unique)
 }
 
 /// Returns a unique id.

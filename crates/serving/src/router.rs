@@ -16,9 +16,9 @@ use crate::{
     body::{self, Body},
     chat, completions, embeddings,
     fields::{Fields, Tokenize},
-    job, media,
+    job, layout, media,
     messages::Reader,
-    responses,
+    responses, tools,
 };
 
 /// The largest request body; a larger one gets 413. Long prompts and messages with many parts are legitimate.
@@ -89,15 +89,34 @@ async fn tokenize(
     State(model): State<Arc<dyn Model>>,
     Body(request): Body<Tokenize>,
 ) -> Result<Json<Value>, Refusal> {
-    let tokens = match request.prompt {
-        Some(prompt) => model.tokens(&prompt),
+    let given = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_null());
+    // Texts get what begins each text, conversations what their template writes.
+    let adds = request.add_special_tokens.is_some_and(|adds| adds != request.prompt.is_some());
+    for (name, is_asked) in [
+        ("add_special_tokens", adds),
+        ("return_token_strs", request.return_token_strs == Some(true)),
+        ("chat_template", given(&request.chat_template)),
+        ("mm_processor_kwargs", given(&request.mm_processor_kwargs)),
+    ] {
+        if is_asked {
+            return Err(Refusal::unsupported(name));
+        }
+    }
+    let tokens = match &request.prompt {
+        Some(prompt) => {
+            job::fits(model.as_ref(), prompt)?;
+            model.tokens(prompt)
+        }
         None if request.messages.is_empty() => {
             return Err(Refusal::bad_request("either prompt or messages must be given."));
         }
         None => {
             let name = job::known_model(&model, None)?;
             let mut reader = Reader::new(model.as_ref(), &name);
-            let text = model.layout(&reader.read(&request.messages)?, &[])?;
+            let messages = reader.read(&request.messages)?;
+            let known_tools = tools::list(request.tools.as_deref().unwrap_or_default())?;
+            let text = layout::lay_out(model.as_ref(), &messages, &known_tools, &request.wishes())?;
+            job::fits(model.as_ref(), &text)?;
             media::tokens(model.as_ref(), &text, &reader.items())
         }
     };

@@ -13,6 +13,9 @@ pub(crate) const MAX_CHOICES: usize = 128;
 const MAX_LOGPROBS: i64 = 20;
 /// The most stop strings, and the most stop tokens, of one request.
 const MAX_STOPS: usize = 64;
+/// Texts of one request that its answers do not have, and bytes of one of them: each is looked for before each token.
+const MAX_BAD_WORDS: usize = 256;
+const MAX_BAD_WORD: usize = 256;
 
 /// How tokens are sampled, and when an answer ends.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +46,15 @@ pub struct Sampling {
     pub least: usize,
     /// Whether an answer continues to its limit instead of ending at the end-of-sequence token.
     pub ignore_eos: bool,
-    /// How many of the most likely tokens to report with each chosen token; `None` if no probabilities are wanted.
+    /// What is added to the weights of tokens.
+    pub biases: Vec<(u32, f32)>,
+    /// The only tokens that are chosen from, if there are such.
+    pub allowed: Option<Vec<u32>>,
+    /// Texts that an answer does not have.
+    pub bad_words: Vec<String>,
+    /// Whether special tokens are part of an answer's text.
+    pub shows_special: bool,
+    /// How many of the likeliest tokens are told beside each chosen one; none where no probabilities are wanted.
     pub logprobs: Option<usize>,
 }
 
@@ -122,6 +133,10 @@ pub(crate) fn read(fields: &Fields) -> Result<Sampling, Refusal> {
         keeps_stop: fields.include_stop_str_in_output == Some(true),
         least,
         ignore_eos: fields.ignore_eos == Some(true),
+        biases: biases(fields)?,
+        allowed: allowed(fields)?,
+        bad_words: bad_words(fields)?,
+        shows_special: fields.skip_special_tokens == Some(false),
         logprobs: logprobs(fields)?,
     };
     let copies = copies(fields)?;
@@ -149,6 +164,44 @@ fn stops(fields: &Fields) -> Result<Vec<String>, Refusal> {
         return Err(Refusal::field("stop", format!("stop may have at most {MAX_STOPS} strings.")));
     }
     Ok(stops)
+}
+
+/// What is added to weights, within the limits that OpenAI has for it.
+fn biases(fields: &Fields) -> Result<Vec<(u32, f32)>, Refusal> {
+    let biases = fields.logit_bias.iter().flatten().map(|(token, bias)| {
+        let token = token.parse().map_err(|_| {
+            let token: String = token.chars().take(40).collect();
+            Refusal::field(
+                "logit_bias",
+                format!("Invalid key in 'logit_bias': {token}. Each key must be a token id."),
+            )
+        })?;
+        #[expect(clippy::cast_possible_truncation, reason = "weights are f32")]
+        Ok((token, bias.clamp(-100.0, 100.0) as f32))
+    });
+    biases.collect()
+}
+
+fn allowed(fields: &Fields) -> Result<Option<Vec<u32>>, Refusal> {
+    match &fields.allowed_token_ids {
+        Some(tokens) if tokens.is_empty() => {
+            Err(Refusal::field("allowed_token_ids", "allowed_token_ids is not None and empty!"))
+        }
+        tokens => Ok(tokens.clone()),
+    }
+}
+
+fn bad_words(fields: &Fields) -> Result<Vec<String>, Refusal> {
+    let words = fields.bad_words.clone().unwrap_or_default();
+    if words.iter().any(String::is_empty) {
+        return Err(Refusal::field("bad_words", "bad_words cannot contain an empty string."));
+    }
+    if words.len() > MAX_BAD_WORDS || words.iter().any(|word| word.len() > MAX_BAD_WORD) {
+        let message =
+            format!("bad_words may have at most {MAX_BAD_WORDS} strings, of at most {MAX_BAD_WORD} bytes.");
+        return Err(Refusal::field("bad_words", message));
+    }
+    Ok(words)
 }
 
 fn stop_tokens(fields: &Fields) -> Result<Vec<u32>, Refusal> {

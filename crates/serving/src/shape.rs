@@ -48,16 +48,20 @@ pub(crate) fn read(fields: &Fields) -> Result<Option<(Shape, String)>, Refusal> 
         }
     }
     if found.len() > 1 {
-        return Err(Refusal::field(
-            "structured_outputs",
-            "You can only use one kind of structured outputs constraint but multiple are specified.",
-        ));
+        return Err(several());
     }
     Ok(found.pop())
 }
 
-/// Reads `{"type": "json_schema", …}` and similar values, in the form of chat (with the schema one level down) or of
-/// responses.
+/// A request that asks for several forms.
+pub(crate) fn several() -> Refusal {
+    Refusal::field(
+        "structured_outputs",
+        "You can only use one kind of structured outputs constraint but multiple are specified.",
+    )
+}
+
+/// `{"type": "json_schema", …}` and its siblings, in the form of chat (the schema one level down) or of responses.
 pub(crate) fn format_of(format: &Value, place: &str) -> Result<Option<Shape>, Refusal> {
     match format["type"].as_str() {
         _ if format.is_null() => Ok(None),
@@ -99,11 +103,9 @@ fn constraint(key: &str, value: &Value, place: &str) -> Result<Option<Shape>, Re
                 )),
             }
         }
-        // These fields only say how to enforce a constraint, which is not visible in an answer.
-        "disable_fallback"
-        | "disable_any_whitespace"
-        | "disable_additional_properties"
-        | "whitespace_pattern" => Ok(None),
+        // How a constraint is kept, not which one: nothing of it is visible in an answer.
+        "disable_fallback" => Ok(None),
+        "disable_any_whitespace" | "disable_additional_properties" if value == false => Ok(None),
         _ => Err(Refusal::unsupported(place)),
     }
 }

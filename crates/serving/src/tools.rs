@@ -36,6 +36,8 @@ pub struct Tools {
     pub list: Vec<Tool>,
     /// Whether an answer must call a tool.
     pub choice: Choice,
+    /// Whether an answer has one call at most.
+    pub one_at_most: bool,
 }
 
 // === impl Tools ===
@@ -83,8 +85,12 @@ pub(crate) fn list(values: &[Value]) -> Result<Vec<Tool>, Refusal> {
     Ok(tools)
 }
 
-/// Applies `tool_choice`. Returns `None` if no call is wanted.
-pub(crate) fn choose(list: Vec<Tool>, choice: Option<&Value>) -> Result<Option<Tools>, Refusal> {
+/// Applies `tool_choice`. None where no call is wanted.
+pub(crate) fn choose(
+    list: Vec<Tool>,
+    choice: Option<&Value>,
+    parallel: Option<bool>,
+) -> Result<Option<Tools>, Refusal> {
     let choice = match choice {
         None | Some(Value::Null) if list.is_empty() => return Ok(None),
         None | Some(Value::Null) => Choice::Auto,
@@ -116,7 +122,7 @@ pub(crate) fn choose(list: Vec<Tool>, choice: Option<&Value>) -> Result<Option<T
             ),
         ));
     }
-    Ok(Some(Tools { list, choice }))
+    Ok(Some(Tools { list, choice, one_at_most: parallel == Some(false) }))
 }
 
 fn unknown_choice() -> Refusal {

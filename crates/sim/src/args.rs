@@ -3,7 +3,7 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, kv_events};
+use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Purpose, kv_events};
 
 use crate::{
     duration,
@@ -16,7 +16,10 @@ use crate::{
 /// The simulated vLLM release. Presets choose flags by the output of `vllm --version`.
 pub const VERSION: &str = "0.22.0";
 
-/// How answers are generated.
+/// The most numbers of a vector.
+const MOST_WIDE: usize = 16_384;
+
+/// How answers come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Filler sentences.
@@ -70,6 +73,10 @@ pub struct Args {
     /// The settings for images, sounds and videos.
     pub(crate) media: MediaArgs,
     pub(crate) faults: Faults,
+    /// Whether the model makes vectors of texts, and no answers.
+    pub(crate) embeds: bool,
+    /// Numbers of a vector.
+    pub(crate) vector_width: usize,
     pub(crate) ignored: Vec<String>,
 }
 
@@ -132,6 +139,8 @@ impl Args {
             cache_hit_threshold: None,
             media: MediaArgs::default(),
             faults: Faults::default(),
+            embeds: false,
+            vector_width: 384,
             ignored: Vec::new(),
         }
     }
@@ -142,6 +151,7 @@ impl Args {
         let mut words = words.into_iter();
         self.model = words.next().unwrap_or_default();
         self.ignored.extend(words);
+        self.embeds = Purpose::of(&flags)? == Purpose::Vectors;
         for flag in &flags {
             match flag.name.as_str() {
                 "host" => self.host = flag.value()?,
@@ -179,6 +189,9 @@ impl Args {
                 "encode-time-per-item" => self.media.time = duration(flag)?,
                 "ec-transfer-config" => self.media.set_transfer(flag)?,
                 "ec-transfer-loss-rate" => self.faults.lost_embeddings = flag.value()?,
+                // What they say together was read before.
+                "runner" | "convert" | "task" => {}
+                "default-embedding-dimensions" => self.vector_width = width(flag)?,
                 "global-cache-hit-threshold" => self.cache_hit_threshold = Some(part(flag)?),
                 "disaggregation-mode" => self.disaggregation = handover::mode(flag)?,
                 "failure-injection-rate" => self.faults.refused = flag.value()?,
@@ -215,6 +228,11 @@ fn factor(flag: &Flag) -> Result<f64, ArgsError> {
     } else {
         Err(flag.invalid(format!("`{value}` is outside of 1.0 to 1000")))
     }
+}
+
+fn width(flag: &Flag) -> Result<usize, ArgsError> {
+    let value = flag.positive()?;
+    if value <= MOST_WIDE { Ok(value) } else { Err(flag.invalid(format!("`{value}` is above {MOST_WIDE}"))) }
 }
 
 fn part(flag: &Flag) -> Result<f64, ArgsError> {

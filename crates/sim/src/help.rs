@@ -31,6 +31,10 @@ pub const HELP: &str = "\
 --ec-transfer-config JSON           as vLLM: an ec_producer encodes for others, an ec_consumer takes what it has encoded;
                                     shared_storage_path is a folder in which they find it
 --ec-transfer-loss-rate PERCENT     of the items that others have encoded which do not come; answers do not say so [0]
+--runner auto|generate|pooling      what the model is for; pooling makes vectors of texts, at /v1/embeddings [auto: answers]
+--convert auto|none|embed           embed: the same
+--task auto|generate|embed          embed: the same
+--default-embedding-dimensions N    numbers of a vector [384]
 --global-cache-hit-threshold PART   of a prompt, 0 to 1, that has to be cached where the request does not say [none]
 --disaggregation-mode prefill|decode|null  as SGLang: the part of this engine where it meets another [null]
 --failure-injection-rate PERCENT    of the requests that are refused [0]

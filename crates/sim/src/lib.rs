@@ -21,6 +21,7 @@ mod media;
 mod model;
 mod server;
 mod text;
+mod vectors;
 
 pub use args::{Args, VERSION};
 pub use help::HELP;

@@ -9,7 +9,7 @@ use std::{
 
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use longboat_serving::{Adapter, Card, Job, Media, Message, Model, Part, Refusal, Started, Tool};
+use longboat_serving::{Adapter, Card, Job, Layout, Media, Model, Part, Refusal, Started, Tool, Vectors};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use crate::{
     engine::{Engine, encoder},
     generation,
     handover::{self, Caches},
-    text,
+    text, vectors,
 };
 
 /// The response header with the engine whose KV cache was used. The answer itself does not show it.
@@ -33,7 +33,8 @@ pub struct Simulator {
     engine: Arc<Engine>,
     card: Card,
     media: Option<Media>,
-    /// The engine's id. It is new at each start, because a restarted engine has lost its memory.
+    vectors: Option<Vectors>,
+    /// Another one at each start, as an engine's memory is another one.
     id: String,
 }
 
@@ -52,7 +53,13 @@ impl Simulator {
         };
         let id = format!("{}:{}-{:016x}", args.address().0, args.address().1, rand::random::<u64>());
         let media = args.media.media();
-        Self { engine: Arc::new(Engine::new(args)), card, media, id }
+        let vectors = args.embeds.then(|| Vectors {
+            width: args.vector_width,
+            are_normalised: true,
+            can_be_cut: false,
+            lengths: Vec::new(),
+        });
+        Self { engine: Arc::new(Engine::new(args)), card, media, vectors, id }
     }
 
     /// Returns the engines of this server by rank, as mooncake's bootstrap endpoint lists them.
@@ -82,7 +89,9 @@ impl Model for Simulator {
         text::tokens(text)
     }
 
-    fn layout(&self, messages: &[Message], tools: &[Tool]) -> Result<String, Refusal> {
+    /// Its template has no variables, and those that a request sets are left out as by each template that does not name them.
+    fn layout(&self, layout: &Layout<'_>) -> Result<String, Refusal> {
+        let Layout { messages, tools, opens_answer, .. } = *layout;
         let mut prompt = String::new();
         if !tools.is_empty() {
             prompt.push_str("<|tools|>\n");
@@ -97,11 +106,22 @@ impl Model for Simulator {
                 prompt.extend([call.name.as_str(), " ", &call.arguments, "\n"]);
             }
         }
-        Ok(prompt + "<|assistant|>\n")
+        if opens_answer {
+            prompt.push_str("<|assistant|>\n");
+        }
+        Ok(prompt)
     }
 
     fn media(&self) -> Option<&Media> {
         self.media.as_ref()
+    }
+
+    fn vectors(&self) -> Option<&Vectors> {
+        self.vectors.as_ref()
+    }
+
+    fn embed(self: Arc<Self>, prompts: Vec<Vec<u32>>) -> BoxFuture<'static, Result<Vec<Vec<f32>>, Refusal>> {
+        async move { vectors::embed(&self.engine, self.engine.args.vector_width, prompts).await }.boxed()
     }
 
     fn start(self: Arc<Self>, mut job: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
@@ -110,9 +130,17 @@ impl Model for Simulator {
             if let Some(refusal) = args.faults.refusal() {
                 return Err(refusal);
             }
-            if !job.sampling.stop_tokens.is_empty() {
-                let message = "stop_token_ids is not supported by this server: leave it out.";
-                return Err(Refusal::field("stop_token_ids", message));
+            // Answers are no choice of tokens.
+            let sampling = &job.sampling;
+            for (name, is_asked) in [
+                ("stop_token_ids", !sampling.stop_tokens.is_empty()),
+                ("logit_bias", !sampling.biases.is_empty()),
+                ("allowed_token_ids", sampling.allowed.is_some()),
+                ("bad_words", !sampling.bad_words.is_empty()),
+            ] {
+                if is_asked {
+                    return Err(Refusal::unsupported(name));
+                }
             }
             handover::divide(args.disaggregation, &mut job);
             encoder::limit(args, &mut job);

@@ -1,9 +1,11 @@
-//! Answers in a form that the request requires: JSON of a schema, one of several texts, or a tool call.
+//! Answers in a form that the request sets: JSON of a schema, one of several texts, text that a regular expression matches, or the call of
+//! a tool.
 //!
-//! The form is converted to nodes (`schema`). After each token, an automaton over bytes (`automaton`) finds the tokens that may
-//! follow (`words`). All other tokens are excluded, so the answer always has the form.
+//! The form becomes an automaton over bytes: of nodes (`schema`, `automaton`), or of a regular expression (`pattern`). After each token it
+//! says which tokens may follow (`words`). All other tokens are not chosen, so whatever the model says has the form.
 
 mod automaton;
+mod pattern;
 mod schema;
 mod words;
 
@@ -11,14 +13,25 @@ use std::sync::Arc;
 
 use longboat_serving::{Shape, Tool};
 
-pub(crate) use self::words::Words;
-use self::{automaton::State, schema::Nodes};
+use self::{
+    automaton::State,
+    pattern::{Pattern, Place},
+    schema::Nodes,
+};
+pub(crate) use self::{pattern::probe, words::Words};
 
-/// The form of an answer, and the answer's current state in it.
+/// An answer that grows in a form.
+#[derive(Clone)]
 pub(crate) struct Form {
-    nodes: Nodes,
-    state: State,
+    machine: Machine,
     words: Arc<Words>,
+}
+
+/// A form, and where in it an answer is.
+#[derive(Clone)]
+enum Machine {
+    Nodes(Arc<Nodes>, State),
+    Pattern(Arc<Pattern>, Place),
 }
 
 // === impl Form ===
@@ -26,7 +39,17 @@ pub(crate) struct Form {
 impl Form {
     /// Creates the form of an answer. The error names the part of the form that is not supported.
     pub(crate) fn new(shape: &Shape, words: Arc<Words>) -> Result<Self, String> {
-        Nodes::new(shape).map(|nodes| Self::begin(nodes, words))
+        let nodes = match shape {
+            Shape::JsonObject => Nodes::object()?,
+            Shape::Json(schema) => Nodes::schema(schema)?,
+            Shape::Choice(texts) => Nodes::choice(texts)?,
+            Shape::Regex(text) => {
+                let pattern = Pattern::new(text)?;
+                let start = pattern.start();
+                return Ok(Self { machine: Machine::Pattern(Arc::new(pattern), start), words });
+            }
+        };
+        Ok(Self::begin(nodes, words))
     }
 
     /// Creates the form of a call of one of these tools. The error names the tool whose arguments are not supported.
@@ -36,17 +59,34 @@ impl Form {
 
     fn begin(nodes: Nodes, words: Arc<Words>) -> Self {
         let state = State::start(&nodes);
-        Self { nodes, state, words }
+        Self { machine: Machine::Nodes(Arc::new(nodes), state), words }
     }
 
-    /// Excludes every token that may not follow. End tokens are allowed if the form is complete. Returns `false` if no token is
-    /// allowed, because the vocabulary cannot express the required bytes.
-    pub(crate) fn restrict(&self, weights: &mut [f32], ends: impl Iterator<Item = u32>) -> bool {
+    /// Bytes that the form takes for itself, where that is more than a request.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.machine {
+            Machine::Nodes(..) => 0,
+            Machine::Pattern(pattern, _) => pattern.bytes(),
+        }
+    }
+
+    /// Takes the weight of every token that may not follow away. Ends may follow where the form is complete.
+    pub(crate) fn restrict(&self, weights: &mut [f32], ends: impl Iterator<Item = u32>) {
         let mut allowed = vec![false; weights.len()];
-        self.words.following(&self.nodes, &self.state, &mut allowed);
+        let may_end = match &self.machine {
+            Machine::Nodes(nodes, state) => {
+                let after = |state: &State, byte| state.after(nodes, byte);
+                self.words.following(state.clone(), after, &mut allowed);
+                state.may_end()
+            }
+            Machine::Pattern(pattern, place) => {
+                self.words.following(*place, |place, byte| pattern.after(*place, byte), &mut allowed);
+                pattern.may_end(*place)
+            }
+        };
         for end in ends {
             if let Some(allowed) = allowed.get_mut(end as usize) {
-                *allowed = self.state.may_end();
+                *allowed = may_end;
             }
         }
         for (weight, allowed) in weights.iter_mut().zip(&allowed) {
@@ -54,17 +94,26 @@ impl Form {
                 *weight = f32::NEG_INFINITY;
             }
         }
-        allowed.contains(&true)
     }
 
     /// Adds a token to the answer. Returns whether the answer is complete and nothing can follow.
     pub(crate) fn take(&mut self, token: u32) -> bool {
         for byte in self.words.bytes(token) {
-            // Only allowed tokens are chosen.
-            let Some(state) = self.state.after(&self.nodes, *byte) else { return true };
-            self.state = state;
+            // Only tokens that fit are chosen.
+            let fits = match &mut self.machine {
+                Machine::Nodes(nodes, state) => state.after(nodes, *byte).map(|next| *state = next).is_some(),
+                Machine::Pattern(pattern, place) => {
+                    pattern.after(*place, *byte).map(|next| *place = next).is_some()
+                }
+            };
+            if !fits {
+                return true;
+            }
         }
-        self.state.must_end()
+        match &self.machine {
+            Machine::Nodes(_, state) => state.must_end(),
+            Machine::Pattern(pattern, place) => pattern.must_end(*place),
+        }
     }
 }
 
@@ -75,7 +124,7 @@ mod tests {
     use super::*;
 
     fn nodes(schema: &Value) -> Result<Nodes, String> {
-        Nodes::new(&Shape::Json(schema.clone()))
+        Nodes::schema(schema)
     }
 
     /// Whether a text has the form, and whether it is at least the beginning of a text with the form.
@@ -135,7 +184,7 @@ mod tests {
 
     #[test]
     fn any_json_is_an_object_of_any_values() {
-        let nodes = Nodes::new(&Shape::JsonObject).unwrap();
+        let nodes = Nodes::object().unwrap();
         for text in ["{}", r#"{"a": [1, -2.5e+10, true, null, {"b": "c"}], "": false}"#] {
             assert_eq!(judged(&nodes, text), (true, true), "{text}");
         }
@@ -146,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_choice_is_one_of_its_texts() {
-        let nodes = Nodes::new(&Shape::Choice(vec!["yes".into(), "yesterday".into(), "no".into()])).unwrap();
+        let nodes = Nodes::choice(&["yes".into(), "yesterday".into(), "no".into()]).unwrap();
         assert_eq!(judged(&nodes, "yes"), (true, true));
         assert_eq!(judged(&nodes, "yeste"), (false, true));
         assert_eq!(judged(&nodes, "maybe"), (false, false));

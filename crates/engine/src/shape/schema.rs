@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use longboat_serving::{Shape, Tool};
+use longboat_serving::Tool;
 use serde_json::{Map, Value};
 
 use crate::text::{CLOSE, OPEN};
@@ -76,25 +76,27 @@ const ANNOTATIONS: [&str; 12] = [
 // === impl Nodes ===
 
 impl Nodes {
-    /// Creates the nodes of a form. The error names the part that is not supported.
-    pub(super) fn new(shape: &Shape) -> Result<Self, String> {
+    /// Any JSON object.
+    pub(super) fn object() -> Result<Self, String> {
         let mut builder = Builder { all: Vec::new(), known: HashMap::new(), schema: &Value::Null };
-        let root = match shape {
-            Shape::JsonObject => {
-                let values = builder.any()?;
-                builder.add(Node::Map { values })?
-            }
-            Shape::Choice(texts) => {
-                let literals = texts.iter().map(|text| builder.add(Node::Literal(text.clone().into_bytes())));
-                let literals = literals.collect::<Result<_, _>>()?;
-                builder.add(Node::Either(literals))?
-            }
-            Shape::Json(schema) => {
-                builder.schema = schema;
-                builder.read(schema, "#")?
-            }
-            Shape::Regex(_) => return Err("a regular expression is not supported by this engine".into()),
-        };
+        let values = builder.any()?;
+        let root = builder.add(Node::Map { values })?;
+        Ok(Self { all: builder.all, root })
+    }
+
+    /// One of these texts.
+    pub(super) fn choice(texts: &[String]) -> Result<Self, String> {
+        let mut builder = Builder { all: Vec::new(), known: HashMap::new(), schema: &Value::Null };
+        let literals = texts.iter().map(|text| builder.add(Node::Literal(text.clone().into_bytes())));
+        let literals = literals.collect::<Result<_, _>>()?;
+        let root = builder.add(Node::Either(literals))?;
+        Ok(Self { all: builder.all, root })
+    }
+
+    /// JSON of a schema; the error says what cannot be kept.
+    pub(super) fn schema(schema: &Value) -> Result<Self, String> {
+        let mut builder = Builder { all: Vec::new(), known: HashMap::new(), schema };
+        let root = builder.read(schema, "#")?;
         Ok(Self { all: builder.all, root })
     }
 

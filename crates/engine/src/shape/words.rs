@@ -1,8 +1,6 @@
 //! The bytes of every token.
 
-use super::{automaton::State, schema::Nodes};
-
-/// The bytes of every token in alphabetical order, so that tokens with the same beginning share the work for it.
+/// The bytes of every token, in alphabetical order, so that tokens with the same beginning share the work for it.
 pub(crate) struct Words {
     bytes: Vec<Vec<u8>>,
     /// The tokens sorted by their bytes, without tokens that have none.
@@ -25,10 +23,10 @@ impl Words {
         self.bytes.get(token as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Marks the tokens that may follow a state.
-    pub(super) fn following(&self, nodes: &Nodes, state: &State, allowed: &mut [bool]) {
-        // The states after each byte of the previous token, up to its first byte that is not allowed.
-        let mut states: Vec<State> = vec![state.clone()];
+    /// Marks the tokens that may follow a state, where `after` gives the state after one more byte.
+    pub(super) fn following<S>(&self, state: S, after: impl Fn(&S, u8) -> Option<S>, allowed: &mut [bool]) {
+        // The states after each byte of the token before, up to the first byte that does not fit.
+        let mut states = vec![state];
         let mut before: &[u8] = &[];
         for token in &self.order {
             let bytes = self.bytes(*token);
@@ -40,7 +38,7 @@ impl Words {
             }
             states.truncate(shared + 1);
             for byte in &bytes[shared..] {
-                match states.last().and_then(|state| state.after(nodes, *byte)) {
+                match states.last().and_then(|state| after(state, *byte)) {
                     Some(next) => states.push(next),
                     None => break,
                 }
@@ -56,18 +54,21 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use longboat_serving::Shape;
-
     use super::*;
+    use crate::shape::{automaton::State, schema::Nodes};
 
     #[test]
     fn tokens_are_marked_that_fit_as_a_whole() {
         let words: Vec<Vec<u8>> = ["", "y", "yes", "yeti", "no", "n", "not", "ye", "x"]
             .map(|word| word.as_bytes().to_vec())
             .to_vec();
-        let nodes = Nodes::new(&Shape::Choice(vec!["yes".into(), "no".into()])).unwrap();
+        let nodes = Nodes::choice(&["yes".into(), "no".into()]).unwrap();
         let mut allowed = vec![false; words.len()];
-        Words::new(words).following(&nodes, &State::start(&nodes), &mut allowed);
+        Words::new(words).following(
+            State::start(&nodes),
+            |state, byte| state.after(&nodes, byte),
+            &mut allowed,
+        );
         assert_eq!(allowed, [false, true, true, false, true, true, false, true, false]);
     }
 }

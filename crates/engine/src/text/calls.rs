@@ -11,6 +11,10 @@ pub(crate) const CLOSE: &str = "</tool_call>";
 
 /// Reads an answer token by token, and separates text from calls.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "three say what the request asks for, one where the answer is"
+)]
 pub(crate) struct Calls {
     /// Tokens that may be the beginning of a call, or that belong to a call.
     held: Vec<Token>,
@@ -18,6 +22,8 @@ pub(crate) struct Calls {
     /// The number of held bytes in which the call does not end: an end marker in them belongs to a string.
     searched: usize,
     count: usize,
+    /// Whether further calls are left out.
+    one_at_most: bool,
     /// Whether the request names the tool.
     is_named: bool,
     /// Whether the answer must be a call and nothing else.
@@ -52,7 +58,8 @@ impl Calls {
     /// Creates a parser for an answer to a request with these tools.
     pub(crate) fn new(tools: &Tools) -> Self {
         let is_named = matches!(tools.choice, Choice::Named(_));
-        Self { is_named, is_forced: tools.forced().is_some(), ..Self::default() }
+        let one_at_most = tools.one_at_most;
+        Self { one_at_most, is_named, is_forced: tools.forced().is_some(), ..Self::default() }
     }
 
     /// Returns the finish reason for the client. As in vLLM, a call of a tool that the request names does not change the
@@ -90,7 +97,9 @@ impl Calls {
                 let mut written = self.cut(end + CLOSE.len());
                 let last = written.pop();
                 said.extend(written.into_iter().map(|token| self.outside(token)));
-                if let Some(last) = last {
+                if let Some(last) = last.clone().filter(|_| self.one_at_most && index > 0) {
+                    said.push(Said::Text(Token { text: String::new(), ..last }));
+                } else if let Some(last) = last {
                     said.push(Said::Call { index, name, arguments: Token { text: arguments, ..last } });
                 }
             } else if let Some(start) = text.find(OPEN) {
@@ -239,6 +248,14 @@ mod tests {
             let expected: Vec<_> = arguments.into_iter().map(|arguments| call("add", arguments)).collect();
             assert_eq!(calls, expected, "{length}");
         }
+    }
+
+    #[test]
+    fn further_calls_are_left_out_where_one_was_asked_for() {
+        let one = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>";
+        let calls = Calls { one_at_most: true, ..Calls::default() };
+        assert_eq!(read_by(calls, &[one, one]), (String::new(), vec![call("now", "{}")]));
+        assert_eq!(read_by(Calls::default(), &[one, one]).1.len(), 2);
     }
 
     #[test]

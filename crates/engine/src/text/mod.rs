@@ -1,6 +1,7 @@
 //! Conversion between texts and tokens.
 
 mod calls;
+mod limits;
 mod pieces;
 mod stops;
 mod template;
@@ -10,7 +11,8 @@ mod vocabulary;
 pub(crate) use self::{
     calls::{CLOSE, Calls, OPEN, Said},
     pieces::Pieces,
-    stops::Stops,
-    template::Template,
-    tokenizer::Tokenizer,
+    stops::{Patterns, Stops},
+    template::{Template, probe as template_probe},
+    tokenizer::{Tokenizer, probe as tokenizer_probe},
+    vocabulary::probe as vocabulary_probe,
 };

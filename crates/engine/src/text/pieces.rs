@@ -18,12 +18,12 @@ pub(crate) struct Pieces {
 // === impl Pieces ===
 
 impl Pieces {
-    /// Returns the text that a token adds. Returns an empty text while a character is incomplete.
-    pub(crate) fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> String {
+    /// The text that a token adds; empty while a character is incomplete, and of special tokens unless they are shown.
+    pub(crate) fn push(&mut self, tokenizer: &Tokenizer, token: u32, shows_special: bool) -> String {
         self.tokens.push(token);
-        // The text of a token depends on the token before it.
-        let before = tokenizer.text(&self.tokens[self.from..self.given]);
-        let text = tokenizer.text(&self.tokens[self.from..]);
+        // How a token reads depends on the one before it.
+        let before = tokenizer.text(&self.tokens[self.from..self.given], shows_special);
+        let text = tokenizer.text(&self.tokens[self.from..], shows_special);
         if text.len() <= before.len() || text.ends_with(INCOMPLETE) {
             return String::new();
         }

@@ -1,9 +1,14 @@
 //! Chat templates in Jinja, rendered like Hugging Face's tokenizers.
 
-use std::path::Path;
+use std::{io, path::Path};
 
-use longboat_serving::{Message, Tool};
-use minijinja::{Environment, ErrorKind, Value, context, syntax::SyntaxConfig, value::Serde};
+use longboat_serving::{Layout, Message, Role, Tool};
+use minijinja::{
+    Environment, ErrorKind, Output, State, Value, context,
+    syntax::SyntaxConfig,
+    value::{Kwargs, Serde, StringInput},
+};
+use minijinja_contrib::pycompat::unknown_method_callback;
 use serde_json::json;
 
 use super::Tokenizer;
@@ -13,8 +18,17 @@ use crate::{
 };
 
 const NAME: &str = "chat";
-/// The limit of work for one conversation, so that no template runs forever.
-const FUEL: u64 = 50_000_000;
+/// The work that one conversation may take, so that no template runs for ever or fills the memory: an instruction takes one, and so do
+/// 64 bytes that are written or kept. So a conversation makes 64 MB of texts at most, which is many times the longest context.
+const FUEL: u64 = 1_000_000;
+/// Bytes for which one is taken.
+const BYTES: usize = 64;
+/// Bytes of an element of a list.
+const ELEMENT: usize = 32;
+/// Bytes of a conversation's text.
+const LONGEST: usize = 32 << 20;
+/// Characters of what a template says about a conversation that it refuses.
+const LONGEST_REASON: usize = 500;
 
 /// The chat template of a model.
 pub(crate) struct Template {
@@ -64,7 +78,11 @@ impl Template {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|error| error.to_string())?);
         environment.set_fuel(Some(FUEL));
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_unknown_method_callback(method);
+        environment.set_formatter(format);
+        environment.add_filter("join", join);
+        environment.add_filter("split", split);
+        environment.add_filter("lines", lines);
         environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });
@@ -75,15 +93,16 @@ impl Template {
         Ok(Self { environment, knows_tools })
     }
 
-    /// Renders a conversation as one text, up to the start of the model's answer.
-    pub(crate) fn render(
-        &self,
-        tokenizer: &Tokenizer,
-        messages: &[Message],
-        tools: &[Tool],
-    ) -> Result<String, String> {
-        let messages: Vec<_> = messages.iter().map(message).collect();
-        let tools: Vec<_> = tools
+    /// A conversation as one text.
+    pub(crate) fn render(&self, tokenizer: &Tokenizer, layout: &Layout<'_>) -> Result<String, String> {
+        self.render_between(&tokenizer.begin, &tokenizer.end, layout)
+    }
+
+    /// The same with these special tokens at the beginning and the end of texts.
+    fn render_between(&self, begin: &str, end: &str, layout: &Layout<'_>) -> Result<String, String> {
+        let messages: Vec<_> = layout.messages.iter().map(message).collect();
+        let tools: Vec<_> = layout
+            .tools
             .iter()
             .map(|tool| {
                 json!({"type": "function", "function": {
@@ -95,15 +114,176 @@ impl Template {
         let values = context! {
             messages => Value::from(Serde(&messages)),
             tools,
-            add_generation_prompt => true,
-            bos_token => tokenizer.begin.as_str(),
-            eos_token => tokenizer.end.as_str(),
+            add_generation_prompt => layout.opens_answer,
+            bos_token => begin,
+            eos_token => end,
+            // What is above comes first: a request cannot put others in its place.
+            ..Value::from(Serde(layout.variables))
         };
         let template = self.environment.get_template(NAME).map_err(|error| error.to_string())?;
-        template
-            .render(values)
-            .map_err(|error| error.detail().map_or_else(|| error.kind().to_string(), str::to_owned))
+        let mut text = Bounded(Vec::new());
+        template.render_captured_to(values, &mut text).map(drop).map_err(|error| match error.kind() {
+            ErrorKind::OutOfFuel | ErrorKind::WriteFailure => {
+                "it takes more work or memory than a conversation may".to_owned()
+            }
+            kind => {
+                let reason = error.detail().map_or_else(|| kind.to_string(), str::to_owned);
+                reason.chars().take(LONGEST_REASON).collect()
+            }
+        })?;
+        String::from_utf8(text.0).map_err(|error| error.to_string())
     }
+}
+
+/// A text that does not grow beyond its limit.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > LONGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Takes what so many bytes cost, before they are there.
+fn charge(state: &State<'_, '_>, bytes: usize) -> Result<(), minijinja::Error> {
+    state.consume_fuel((bytes / BYTES) as u64)
+}
+
+/// Writes a value. A list that holds others may be far longer as a text than in memory, so its parts are counted first.
+fn format(output: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
+    charge_text(state, value)?;
+    minijinja::escape_formatter(output, state, value)
+}
+
+/// Takes what a value costs as a text.
+fn charge_text(state: &State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
+    let mut open = vec![value.clone()];
+    while let Some(value) = open.pop() {
+        let Some(object) = value.as_object() else { continue };
+        for (key, item) in object.try_iter_pairs().into_iter().flatten() {
+            state.consume_fuel(1)?;
+            for part in [key, item] {
+                match part.as_str() {
+                    Some(text) => charge(state, text.len())?,
+                    None => open.push(part),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Python's methods of values. Those that make more than they get take its cost first.
+fn method(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    name: &str,
+    arguments: &[Value],
+) -> Result<Value, minijinja::Error> {
+    let Some(text) = value.as_str() else { return unknown_method_callback(state, value, name, arguments) };
+    match (name, arguments) {
+        // The filter counts each piece as it comes.
+        ("join", [pieces]) => state.apply_filter("join", &[pieces.clone(), value.clone()]),
+        ("split", [] | [_] | [_, _]) => {
+            charge_parts(state, text, arguments.first())?;
+            unknown_method_callback(state, value, name, arguments)
+        }
+        ("splitlines", _) => {
+            charge(state, text.lines().count() * ELEMENT)?;
+            unknown_method_callback(state, value, name, arguments)
+        }
+        ("format", arguments) => {
+            charge_format(state, text, arguments)?;
+            unknown_method_callback(state, value, name, arguments)
+        }
+        _ => unknown_method_callback(state, value, name, arguments),
+    }
+}
+
+/// What the parts of a text cost that is cut at a separator, or at white space.
+fn charge_parts(
+    state: &State<'_, '_>,
+    text: &str,
+    separator: Option<&Value>,
+) -> Result<(), minijinja::Error> {
+    let parts = match separator.and_then(Value::as_str) {
+        Some(separator) => text.matches(separator).count() + 1,
+        None => text.split_whitespace().count(),
+    };
+    charge(state, parts.saturating_mul(ELEMENT))
+}
+
+/// What a format costs: each of its places may hold the longest value. Widths are small, and values no lists, whose length as a text
+/// is not known before they are one.
+fn charge_format(state: &State<'_, '_>, format: &str, values: &[Value]) -> Result<(), minijinja::Error> {
+    let refuse = |reason: &str| Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason.to_owned()));
+    let is_long = |digits: &str| digits.len() > 3;
+    if format.split(|letter: char| !letter.is_ascii_digit()).any(is_long) {
+        return refuse("`format` takes no number above 999");
+    }
+    if values.iter().any(|value| value.as_object().is_some()) {
+        return refuse("`format` takes texts and numbers only");
+    }
+    let longest = values.iter().filter_map(|value| value.as_str().map(str::len)).max().unwrap_or(0);
+    let places = format.matches('{').count();
+    charge(state, places.saturating_mul(longest + 4000))
+}
+
+/// The filter `join`, which takes the cost of all pieces first.
+fn join(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    joiner: Option<StringInput<'_>>,
+    attribute: Option<&str>,
+    more: Kwargs,
+) -> Result<Value, minijinja::Error> {
+    charge_text(state, value)?;
+    minijinja::filters::join(state, value, joiner, attribute, more)
+}
+
+/// The filter `split`, which takes the cost of its parts first.
+fn split(
+    state: &State<'_, '_>,
+    value: &Value,
+    separator: Option<Value>,
+    most: Option<i64>,
+) -> Result<Value, minijinja::Error> {
+    if let Some(text) = value.as_str() {
+        charge_parts(state, text, separator.as_ref())?;
+    }
+    let separator = separator.filter(|separator| !separator.is_none());
+    minijinja::filters::split(value, separator.map(TryInto::try_into).transpose()?, most)
+}
+
+/// The filter `lines`, which takes the cost of its parts first.
+fn lines(state: &State<'_, '_>, value: &Value) -> Result<Value, minijinja::Error> {
+    if let Some(text) = value.as_str() {
+        charge(state, text.lines().count() * ELEMENT)?;
+    }
+    minijinja::filters::lines(value)
+}
+
+/// Lays a conversation out by a template, for the fuzz target.
+pub(crate) fn probe(source: &[u8]) {
+    let Ok(source) = std::str::from_utf8(source) else { return };
+    let Ok(template) = Template::new(source.to_owned()) else { return };
+    let messages = [Role::System, Role::User, Role::Assistant].map(|role| Message {
+        role,
+        text: format!("I am {}.", role.name()),
+        calls: Vec::new(),
+    });
+    let tool = Tool { name: "f".into(), description: String::new(), parameters: json!({"type": "object"}) };
+    let variables = serde_json::Map::new();
+    let layout = Layout { messages: &messages, tools: &[tool], opens_answer: true, variables: &variables };
+    let _ = template.render_between("<s>", "</s>", &layout);
 }
 
 fn message(message: &Message) -> serde_json::Value {
@@ -118,4 +298,88 @@ fn message(message: &Message) -> serde_json::Value {
         value["tool_calls"] = calls.collect();
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+
+    /// What a template makes of nothing.
+    fn rendered(source: &str) -> Result<String, String> {
+        let variables = Map::new();
+        let layout = Layout { messages: &[], tools: &[], opens_answer: true, variables: &variables };
+        Template::new(source.to_owned()).unwrap().render_between("", "", &layout)
+    }
+
+    /// The most memory that this process had, in MiB.
+    fn peak() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() >> 10
+    }
+
+    #[test]
+    fn a_template_that_would_fill_the_memory_ends_in_a_sentence() {
+        let doubles = |start: &str, step: &str, end: &str| {
+            format!(
+                "{{% set n = namespace(x={start}) %}}{{% for i in range(34) %}}{{% set n.x = {step} %}}{{% endfor %}}{end}"
+            )
+        };
+        // As long as a text can be.
+        let long =
+            "{% set n = namespace(x='a,') %}{% for i in range(21) %}{% set n.x = n.x ~ n.x %}{% endfor %}";
+        let before = peak();
+        for source in [
+            doubles("'a'", "n.x ~ n.x", "{{ n.x|length }}"),
+            doubles("'a'", "n.x + n.x", "{{ n.x|length }}"),
+            doubles("'a'", "n.x * 2", "{{ n.x|length }}"),
+            doubles("'a'", "n.x|replace('a', 'aa')", "{{ n.x|length }}"),
+            doubles("'a'", "n.x.replace('a', 'aa')", "{{ n.x|length }}"),
+            doubles("'a'", "[n.x, n.x]|join", "{{ n.x|length }}"),
+            doubles("'a'", "''.join([n.x, n.x])", "{{ n.x|length }}"),
+            doubles("'a'", "'{0}{0}'.format(n.x)", "{{ n.x|length }}"),
+            doubles("'a'", "'%s%s'|format(n.x, n.x)", "{{ n.x|length }}"),
+            // Lists that hold themselves again and again are short until they become texts.
+            doubles("[1]", "[n.x, n.x]", "{{ n.x }}"),
+            doubles("[1]", "[n.x, n.x]", "{% set y %}{{ n.x }}{% endset %}"),
+            doubles("[1]", "[n.x, n.x]", "{{ ''.join([n.x])|length }}"),
+            doubles("[1]", "[n.x, n.x]", "{{ n.x|join|length }}"),
+            doubles("[1]", "[n.x, n.x]", "{{ '{}'.format(n.x)|length }}"),
+            "{% macro m(x) %}{{ x }}{{ x }}{% endmacro %}".to_owned()
+                + &doubles("'a'", "m(n.x)", "{{ n.x|length }}"),
+            format!("{long}{{{{ ''.join([n.x] * 1000)|length }}}}"),
+            format!("{long}{{{{ ([n.x] * 1000)|join|length }}}}"),
+            format!("{long}{{{{ ('{{0}}' * 1000).format(n.x)|length }}}}"),
+            format!("{long}{{{{ n.x.split(',')|length }}}}{{{{ n.x|split(',')|length }}}}"),
+            format!("{long}{{{{ n.x|list|length }}}}"),
+            "{{ '{:>4000000000}'.format(1)|length }}".to_owned(),
+            "{{ ('%4000000000d'|format(1))|length }}".to_owned(),
+            "{{ 'a' * 4000000000 }}".to_owned(),
+            "{{ ('a\n' * 1000)|indent(100000000) }}".to_owned(),
+            "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}".to_owned(),
+            "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}".to_owned(),
+        ] {
+            let error = rendered(&source).map(|text| text.len()).unwrap_err();
+            assert!(!error.is_empty() && error.len() <= 4 * LONGEST_REASON, "{source}: {error}");
+            let grown = peak() - before;
+            assert!(grown < 300, "{source}: {grown} MiB");
+        }
+    }
+
+    #[test]
+    fn a_reason_is_told_in_a_few_words() {
+        assert_eq!(rendered("{{ raise_exception('no') }}").unwrap_err(), "no");
+        let long = rendered("{{ raise_exception('no' * 100000) }}").unwrap_err();
+        assert_eq!(long.len(), LONGEST_REASON);
+    }
+
+    #[test]
+    fn methods_that_are_counted_say_what_they_say_in_python() {
+        let source = "{{ 'a-b'.split('-')|join('+') }} {{ ' a  b '.split()|join('+') }} {{ 'a-b-c'.split('-', 1)|join('+') }} \
+                      {{ ','.join(['a', 1]) }} {{ '{0}: {1}'.format('a', 1) }} {{ 'a\nb'.splitlines()|join('+') }} \
+                      {{ 'a-b'|split('-')|join('+') }} {{ 'a\nb'|lines|join('+') }}";
+        assert_eq!(rendered(source).unwrap(), "a+b a+b a+b-c a,1 a: 1 a+b a+b a+b");
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 use tokenizers::{DecoderWrapper, Tokenizer as Inner};
 
-use super::vocabulary;
+use super::{limits, vocabulary};
 use crate::{
     LoadError,
     weights::{Weights, files},
@@ -18,7 +18,9 @@ use crate::{
 pub(crate) struct Tokenizer {
     inner: Inner,
     ends: BTreeSet<u32>,
-    /// The texts of the begin-of-text and end-of-text tokens, for templates.
+    /// Bytes of the longest token, at least.
+    pub(crate) longest: usize,
+    /// The texts of the first and the last token of a text, for templates.
     pub(crate) begin: String,
     pub(crate) end: String,
 }
@@ -36,8 +38,8 @@ impl Tokenizer {
                 reason: "`tokenizer.json` is missing".into(),
             }),
             Weights::Safetensors(files) => {
-                let inner = Inner::from_bytes(files::tokenizer(&file)?)
-                    .map_err(|error| LoadError::Malformed { path: file, reason: error.to_string() })?;
+                let inner = read(&files::tokenizer(&file)?)
+                    .map_err(|reason| LoadError::Malformed { path: file, reason })?;
                 let optional = |name: &str| {
                     let path = folder.join(name);
                     if path.is_file() { files::json(&path) } else { Ok(Value::Null) }
@@ -51,9 +53,24 @@ impl Tokenizer {
         }
     }
 
+    /// A token for each byte that can be printed.
+    #[cfg(test)]
+    pub(crate) fn of_bytes() -> Self {
+        let letters: serde_json::Map<String, Value> =
+            (0_u32..).zip('!'..='~').map(|(token, letter)| (letter.to_string(), token.into())).collect();
+        let level = serde_json::json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false});
+        let file = serde_json::json!({
+            "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": level, "post_processor": null,
+            "decoder": level, "model": {"type": "BPE", "vocab": letters, "merges": []},
+        });
+        let inner = read(file.to_string().as_bytes()).expect("it is well formed");
+        Self::new(inner, BTreeSet::new(), String::new(), String::new())
+    }
+
     pub(super) fn new(inner: Inner, ends: BTreeSet<u32>, begin: String, end: String) -> Self {
-        let mut tokenizer = Self { inner, ends, begin, end };
-        // Chat models end a turn with a token that is not always declared as an end token.
+        let longest = inner.get_vocab(true).keys().map(String::len).max().unwrap_or_default();
+        let mut tokenizer = Self { inner, ends, longest, begin, end };
+        // Chat models end a turn with a token that is not always said to end an answer.
         for text in [tokenizer.end.as_str(), "<|im_end|>", "<|eot_id|>", "<|endoftext|>"] {
             if let Some(token) = tokenizer.inner.token_to_id(text) {
                 tokenizer.ends.insert(token);
@@ -69,9 +86,14 @@ impl Tokenizer {
         self.inner.encode_fast(text, begins).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
     }
 
-    /// Returns the text of tokens, without special tokens.
-    pub(crate) fn text(&self, tokens: &[u32]) -> String {
-        self.inner.decode(tokens, true).unwrap_or_default()
+    /// The tokens of a text within others: nothing is added at its beginning.
+    pub(crate) fn words_of(&self, text: &str) -> Vec<u32> {
+        self.inner.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
+    }
+
+    /// The text of tokens, with or without special ones.
+    pub(crate) fn text(&self, tokens: &[u32], shows_special: bool) -> String {
+        self.inner.decode(tokens, !shows_special).unwrap_or_default()
     }
 
     /// Returns the bytes of every token. Special tokens have no bytes, because they are never part of a text. Returns `None` if
@@ -108,7 +130,26 @@ impl Tokenizer {
     }
 }
 
-/// The letters that represent bytes in vocabularies. Printable bytes represent themselves, and the others follow after them.
+/// Reads a `tokenizer.json`. What it says about the lengths of texts is for others: here the model's context limits them, and a text
+/// that is too long is refused, not cut.
+fn read(file: &[u8]) -> Result<Inner, String> {
+    limits::check(file)?;
+    let mut inner = Inner::from_bytes(file).map_err(|error| error.to_string())?;
+    inner.with_truncation(None).map_err(|error| error.to_string())?;
+    inner.with_padding(None);
+    Ok(inner)
+}
+
+/// Reads a `tokenizer.json` and uses it, for the fuzz target.
+pub(crate) fn probe(file: &[u8]) {
+    let Ok(inner) = read(file) else { return };
+    let tokenizer = Tokenizer::new(inner, BTreeSet::new(), String::new(), String::new());
+    let tokens = tokenizer.tokens("It's 12 o'clock,\n\n  in  Zürich: 日本 🙂<s></s>");
+    tokenizer.text(&tokens, true);
+    tokenizer.words();
+}
+
+/// The letters that stand for bytes in vocabularies: bytes that can be printed are themselves, the others come after them.
 fn letters() -> BTreeMap<char, u8> {
     let is_printed = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let mut others = (0x100..).filter_map(char::from_u32);
@@ -131,4 +172,43 @@ fn numbers(value: &Value) -> BTreeSet<u32> {
 /// Returns the text of a special token, which is a string or an object with the text.
 fn special(value: &Value) -> String {
     value.as_str().or(value["content"].as_str()).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_neither_cut_nor_filled_up_whatever_the_file_says() {
+        let file = include_str!("../../../../fuzz/corpus/engine_tokenizer/bpe");
+        // So many tokens would be more than all memory.
+        let file = file.replace("\"Fixed\":8", "\"Fixed\":1099511627776");
+        assert!(file.contains("1099511627776") && file.contains("\"max_length\":4"), "{file}");
+        let inner = read(file.as_bytes()).unwrap();
+        let tokenizer = Tokenizer::new(inner, BTreeSet::new(), String::new(), String::new());
+        // A token before the text, which gets an `a` and has `b` for spaces.
+        assert_eq!(tokenizer.tokens("b b bb"), [4, 2, 1, 1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn files_that_are_broken_are_refused_in_a_sentence() {
+        let file = include_str!("../../../../fuzz/corpus/engine_tokenizer/bpe");
+        for (from, to) in [
+            ("[[\"a\",\"b\"]]", "[[\"a\",\"c\"]]"),
+            ("[[\"a\",\"b\"]]", "[[\"b\",\"a\"]]"),
+            ("\"type\":\"BPE\"", "\"type\":\"Unigram\""),
+            ("\"dropout\":null", "\"dropout\":0.5"),
+            ("\"vocab\":{\"a\":0", "\"vocab\":{\"a\":-1"),
+            ("\"version\"", ""),
+        ] {
+            assert!(file.contains(from), "{from}");
+            let reason = read(file.replace(from, to).as_bytes()).map(drop).unwrap_err();
+            assert!(!reason.is_empty() && reason.len() < 500, "{to}: {reason}");
+        }
+        let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(
+            read(file.replace("\"normalizer\":{", &format!("\"normalizer\":{nested},\"x\":{{")).as_bytes())
+                .is_err()
+        );
+    }
 }

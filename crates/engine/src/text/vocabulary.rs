@@ -1,6 +1,6 @@
 //! Builds the tokenizer of a GGUF file, which contains a vocabulary and the name of the splitting rules.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use tokenizers::{
     AddedToken, PostProcessorWrapper, SplitDelimiterBehavior, Tokenizer as Inner,
@@ -18,7 +18,7 @@ use tokenizers::{
 use super::Tokenizer;
 use crate::{
     LoadError,
-    weights::{Gguf, Value},
+    weights::{self, Gguf, Value},
 };
 
 /// The types of special tokens in texts. Control tokens are not shown in answers. User-defined tokens are shown.
@@ -29,13 +29,30 @@ const USER_DEFINED: usize = 4;
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Builds the tokenizer.
+/// Tokens of these types. Known models have some hundreds, of some dozens of bytes.
+const MOST_WRITTEN_OUT: usize = 1 << 16;
+const LONGEST_WRITTEN_OUT: usize = 1024;
+
+/// Makes the tokenizer of a file.
 pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
-    let malformed = |reason: String| LoadError::Malformed { path: file.path().to_owned(), reason };
-    let unsupported = |what: String| LoadError::Unsupported { path: file.path().to_owned(), what };
-    let text = |key: &str| file.get(key).and_then(Value::text);
+    make(file.path(), &|key| file.get(key))
+}
+
+/// Makes the tokenizer of a file with this header and uses it, for the fuzz target.
+pub(crate) fn probe(header: &[u8]) {
+    let Some(values) = weights::gguf_metadata(header) else { return };
+    let Ok(tokenizer) = make(Path::new("fuzz.gguf"), &|key| values.get(key)) else { return };
+    let tokens = tokenizer.tokens("It's 12 o'clock,\n\n  in  Zürich: 日本 🙂<s></s>");
+    tokenizer.text(&tokens, true);
+    tokenizer.words();
+}
+
+fn make<'a>(path: &Path, get: &dyn Fn(&str) -> Option<&'a Value>) -> Result<Tokenizer, LoadError> {
+    let malformed = |reason: String| LoadError::Malformed { path: path.to_owned(), reason };
+    let unsupported = |what: String| LoadError::Unsupported { path: path.to_owned(), what };
+    let text = |key: &str| get(key).and_then(Value::text);
     let texts = |key: &str| {
-        let list = file.get(key).and_then(Value::list);
+        let list = get(key).and_then(Value::list);
         let list = list.and_then(|list| list.iter().map(|value| value.text()).collect::<Option<Vec<_>>>());
         list.ok_or_else(|| malformed(format!("`{key}` is missing or is no list of texts")))
     };
@@ -61,15 +78,25 @@ pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
     let mut inner = Inner::new(model.map_err(|error| malformed(error.to_string()))?);
     inner.with_pre_tokenizer(Some(splitter));
     inner.with_decoder(Some(ByteLevel::default()));
-    let types = file.get("tokenizer.ggml.token_type").and_then(Value::list).unwrap_or_default();
+    let types = get("tokenizer.ggml.token_type").and_then(Value::list).unwrap_or_default();
     for (kind, is_special) in [(CONTROL, true), (USER_DEFINED, false)] {
-        let of_kind = types.iter().zip(&tokens).filter(|(of, _)| of.size() == Some(kind));
+        let of_kind =
+            types.iter().zip(&tokens).filter(|(of, token)| of.size() == Some(kind) && !token.is_empty());
+        let (count, longest) = of_kind
+            .clone()
+            .fold((0, 0), |(count, longest), (_, token)| (count + 1, token.len().max(longest)));
+        if count > MOST_WRITTEN_OUT || longest > LONGEST_WRITTEN_OUT {
+            return Err(malformed(format!(
+                "{count} tokens of the type {kind}, of up to {longest} bytes: expected {MOST_WRITTEN_OUT} of \
+                 {LONGEST_WRITTEN_OUT} bytes at most"
+            )));
+        }
         let added: Vec<AddedToken> =
             of_kind.map(|(_, token)| AddedToken::from(*token, is_special).normalized(false)).collect();
         let result = if is_special { inner.add_special_tokens(added) } else { inner.add_tokens(added) };
         result.map_err(|error| malformed(error.to_string()))?;
     }
-    let id = |key: &str| file.get(key).and_then(Value::size);
+    let id = |key: &str| get(key).and_then(Value::size);
     let named = |key: &str| {
         id(key).and_then(|id| tokens.get(id)).map(|token| (*token).to_owned()).unwrap_or_default()
     };
@@ -77,7 +104,7 @@ pub(super) fn tokenizer(file: &Gguf) -> Result<Tokenizer, LoadError> {
     let end = named("tokenizer.ggml.eos_token_id");
     // The tokens that are added before and after a text.
     let added = |flag: &str, key: &str, text: &String| {
-        let is_added = matches!(file.get(flag), Some(Value::Flag(true))) && !text.is_empty();
+        let is_added = matches!(get(flag), Some(Value::Flag(true))) && !text.is_empty();
         id(key).filter(|_| is_added).map(|token| (text.clone(), number(token)))
     };
     let first = added("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", &begin);

@@ -168,6 +168,11 @@ pub(crate) fn probe(bytes: &[u8]) {
     let _ = Header::read(bytes, bytes.len() as u64);
 }
 
+/// The metadata of a header, for the fuzz target.
+pub(crate) fn metadata(bytes: &[u8]) -> Option<BTreeMap<String, Value>> {
+    Header::read(bytes, bytes.len() as u64).ok().map(|header| header.metadata)
+}
+
 struct Header {
     metadata: BTreeMap<String, Value>,
     tensors: BTreeMap<String, TensorInfo>,

@@ -116,6 +116,8 @@ pub(super) fn kept_as(format: GgmlDType, as_shipped: bool) -> GgmlDType {
     match multiplied_as(format, as_shipped) {
         // In the interleaved layout, a block of Q4_0 also has a minimum.
         GgmlDType::Q4_0 if Packed::is_available() => GgmlDType::Q4_1,
+        // Candle multiplies these as whole numbers.
+        GgmlDType::F16 | GgmlDType::BF16 => GgmlDType::F32,
         format => format,
     }
 }
@@ -219,5 +221,22 @@ impl Embedding {
             numbers.extend(row.dequantize(&Device::Cpu)?.to_vec1::<f32>()?);
         }
         Ok(numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_tensor_takes_is_what_it_becomes() {
+        for (format, as_shipped, kept) in [
+            (GgmlDType::F16, false, GgmlDType::Q8_0),
+            (GgmlDType::F16, true, GgmlDType::F32),
+            (GgmlDType::BF16, true, GgmlDType::F32),
+            (GgmlDType::Q6K, true, GgmlDType::Q6K),
+        ] {
+            assert_eq!(kept_as(format, as_shipped), kept, "{format:?}");
+        }
     }
 }

@@ -9,7 +9,7 @@ mod safetensors;
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::{
-    gguf::{Gguf, Value, probe as gguf_probe},
+    gguf::{Gguf, Value, metadata as gguf_metadata, probe as gguf_probe},
     matrix::{Embedding, Matrix},
     safetensors::{Safetensors, probe as safetensors_probe},
 };

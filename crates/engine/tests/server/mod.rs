@@ -1,11 +1,27 @@
 //! The engine on its own port, in the test's process.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::Path, process::Command};
 
 use longboat_engine::{Args, EngineError, serve};
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
+
+/// What a script of this folder prints. Nothing where Python or numpy is missing, which is said.
+#[allow(dead_code, reason = "some tests need no script")]
+pub(crate) fn script(name: &str, arguments: &[&Path]) -> Option<Vec<u8>> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = manifest.join("../../.cache/python/bin/python3");
+    let numpy = Command::new(&python).args(["-c", "import numpy"]).output();
+    if !numpy.is_ok_and(|output| output.status.success()) {
+        longboat_untested::skipped("numpy is missing; scripts/tools.sh fetches it");
+        return None;
+    }
+    let output =
+        Command::new(python).arg(manifest.join("tests").join(name)).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(output.stdout)
+}
 
 pub(crate) struct Server {
     address: SocketAddr,

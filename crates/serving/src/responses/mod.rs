@@ -27,11 +27,11 @@ use crate::{
 pub(crate) async fn create(
     State(model): State<Arc<dyn Model>>,
     headers: HeaderMap,
-    Body(fields): Body<Fields>,
+    Body(mut fields): Body<Fields>,
 ) -> Result<Response, Refusal> {
-    let job = request::read(&model, &fields)?;
+    let job = request::read(&model, &mut fields)?;
     let prompt = job.prompts.iter().map(|prompt| prompt.tokens.len()).sum();
-    let form = Form::new(&format!("resp_{}", request_id(&headers)), &job, &fields);
+    let form = Form::new(&format!("resp_{}", request_id(&headers, None)), &job, &fields);
     let streams = fields.stream == Some(true);
     drop(fields);
     let started = model.start(job).await?;
@@ -54,5 +54,5 @@ pub(crate) async fn unknown(Path(id): Path<String>) -> Refusal {
 
 /// Returns the job for a body.
 pub(crate) fn job_of(model: &Arc<dyn Model>, body: &[u8]) -> Result<Job, Refusal> {
-    request::read(model, &body::decode::<Fields>(body)?)
+    request::read(model, &mut body::decode::<Fields>(body)?)
 }

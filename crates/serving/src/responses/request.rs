@@ -1,13 +1,14 @@
 //! The fields of a request to `/v1/responses`.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     Call, Handover, Job, Message, Model, Part, Refusal, Role, fields,
-    job::{Conversation, converse, known_model},
+    job::{Conversation, converse, known_model, unsupported},
+    layout::Wishes,
     messages::Reader,
     sampling, shape, tools,
 };
@@ -35,13 +36,31 @@ pub(crate) struct Fields {
     truncation: Option<String>,
     prompt: Option<Value>,
     conversation: Option<Value>,
+    reasoning: Option<Value>,
+    max_tool_calls: Option<i64>,
+    // What follows is vLLM's own, and means what it means in chat.
+    top_k: Option<i64>,
+    stop: Option<fields::OneOrMany>,
+    seed: Option<i64>,
+    ignore_eos: Option<bool>,
+    repetition_penalty: Option<f64>,
+    logit_bias: Option<BTreeMap<String, f64>>,
+    skip_special_tokens: Option<bool>,
+    include_stop_str_in_output: Option<bool>,
+    structured_outputs: Option<Value>,
+    cache_salt: Option<Value>,
+    priority: Option<i64>,
+    mm_processor_kwargs: Option<Value>,
+    media_io_kwargs: Option<Value>,
+    previous_input_messages: Option<Value>,
+    vllm_xargs: Option<Map<String, Value>>,
 }
 
 /// The additional output that clients may request: token probabilities.
 const LOGPROBS: &str = "message.output_text.logprobs";
 
 /// Checks a request.
-pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refusal> {
+pub(super) fn read(model: &Arc<dyn Model>, fields: &mut Fields) -> Result<Job, Refusal> {
     let name = known_model(model, fields.model.as_deref())?;
     if let Some(id) = &fields.previous_response_id {
         return Err(not_stored(id));
@@ -51,6 +70,9 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refus
         ("truncation", fields.truncation.as_deref().is_some_and(|kind| kind != "disabled")),
         ("prompt", fields.prompt.is_some()),
         ("conversation", fields.conversation.is_some()),
+        ("max_tool_calls", fields.max_tool_calls.is_some()),
+        ("media_io_kwargs", fields.media_io_kwargs.is_some()),
+        ("previous_input_messages", fields.previous_input_messages.is_some()),
     ];
     if let Some((name, _)) = asked.into_iter().find(|(_, asked)| *asked) {
         return Err(Refusal::unsupported(name));
@@ -68,8 +90,22 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refus
         logprobs: Some(fields::LogprobsField::Flag(wants_logprobs)),
         top_logprobs: fields.top_logprobs,
         max_tokens: fields.max_output_tokens,
+        top_k: fields.top_k,
+        stop: fields.stop.take(),
+        seed: fields.seed,
+        ignore_eos: fields.ignore_eos,
+        repetition_penalty: fields.repetition_penalty,
+        logit_bias: fields.logit_bias.take(),
+        skip_special_tokens: fields.skip_special_tokens,
+        include_stop_str_in_output: fields.include_stop_str_in_output,
+        structured_outputs: fields.structured_outputs.take(),
+        cache_salt: fields.cache_salt.take(),
+        priority: fields.priority,
+        mm_processor_kwargs: fields.mm_processor_kwargs.take(),
+        vllm_xargs: fields.vllm_xargs.take(),
         ..fields::Fields::default()
     };
+    unsupported(&as_chat)?;
     let mut messages = Vec::new();
     if let Some(instructions) = &fields.instructions {
         messages.push(Message { role: Role::System, text: instructions.clone(), calls: Vec::new() });
@@ -83,11 +119,19 @@ pub(super) fn read(model: &Arc<dyn Model>, fields: &Fields) -> Result<Job, Refus
         }
         None => None,
     };
+    let shape = match (shape, shape::read(&as_chat)?) {
+        (Some(_), Some(_)) => return Err(shape::several()),
+        (shape, other) => shape.or(other),
+    };
     let conversation = Conversation {
         messages,
         items: reader.items(),
-        tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref())?,
+        tools: tools::choose(known_tools.clone(), fields.tool_choice.as_ref(), fields.parallel_tool_calls)?,
         known_tools,
+        wishes: Wishes {
+            reasoning_effort: fields.reasoning.as_ref().map(|reasoning| &reasoning["effort"]),
+            ..Wishes::default()
+        },
         sampling: sampling::read(&as_chat)?,
         copies: 1,
         limit: sampling::limit(&as_chat)?,

@@ -359,6 +359,38 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         (json!({"logit_bias": {"1": 5}}), "logit_bias", "not supported"),
         (json!({"best_of": 3}), "best_of", "not supported"),
         (json!({"bad_words": ["x"]}), "bad_words", "not supported"),
+        (json!({"allowed_token_ids": [1]}), "allowed_token_ids", "not supported"),
+        (json!({"allowed_token_ids": []}), "allowed_token_ids", "not None and empty"),
+        (json!({"logit_bias": {"x": 1}}), "logit_bias", "Invalid key in 'logit_bias': x"),
+        (json!({"bad_words": [""]}), "bad_words", "empty string"),
+        (json!({"stop_token_ids": [1]}), "stop_token_ids", "not supported"),
+        (json!({"prompt_logprobs": 1}), "prompt_logprobs", "not supported"),
+        (json!({"truncate_prompt_tokens": 1}), "truncate_prompt_tokens", "not supported"),
+        (json!({"echo": true}), "echo", "not supported"),
+        (json!({"add_special_tokens": true}), "add_special_tokens", "not supported"),
+        (json!({"documents": [{"text": "x"}]}), "documents", "not supported"),
+        (json!({"chat_template": "{{ 1 }}"}), "chat_template", "untrusted chat template"),
+        (json!({"mm_processor_kwargs": {}}), "mm_processor_kwargs", "not supported"),
+        (json!({"priority": 1}), "priority", "Got priority 1 but Priority scheduling is not enabled."),
+        (json!({"cache_salt": "x"}), "cache_salt", "not supported"),
+        (json!({"return_token_ids": true}), "return_token_ids", "not supported"),
+        (json!({"return_tokens_as_token_ids": true}), "return_tokens_as_token_ids", "not supported"),
+        (json!({"thinking_token_budget": 1}), "thinking_token_budget", "not supported"),
+        (json!({"repetition_detection": {}}), "repetition_detection", "not supported"),
+        (json!({"logits_processors": ["x"]}), "logits_processors", "not supported"),
+        (json!({"vllm_xargs": {"x": 1}}), "vllm_xargs", "not supported"),
+        (json!({"continue_final_message": true}), "continue_final_message", "Cannot set both"),
+        (json!({"chat_template_kwargs": {"messages": []}}), "chat_template_kwargs.messages", "another field"),
+        (
+            json!({"structured_outputs": {"json": {}, "disable_any_whitespace": true}}),
+            "structured_outputs.disable_any_whitespace",
+            "not supported",
+        ),
+        (
+            json!({"structured_outputs": {"json": {}, "whitespace_pattern": " "}}),
+            "structured_outputs.whitespace_pattern",
+            "not supported",
+        ),
     ] {
         let (status, answer) = server.post("/v1/chat/completions", &with(&more)).await;
         let error = &answer["error"];
@@ -366,6 +398,94 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         assert_eq!(error["param"], param, "{more} {answer}");
         assert!(error["message"].as_str().unwrap().contains(word), "{more} {answer}");
     }
+}
+
+#[tokio::test]
+async fn fields_that_say_nothing_new_are_taken() {
+    let server = Server::start(&[]).await;
+    let neutral = json!({
+        "best_of": 1, "use_beam_search": false, "logit_bias": {}, "prompt_logprobs": null, "bad_words": [],
+        "allowed_token_ids": null, "echo": false, "add_special_tokens": false, "documents": [], "chat_template": null,
+        "priority": 0, "cache_salt": null, "return_token_ids": false, "logits_processors": [], "vllm_xargs": {},
+        "add_generation_prompt": true, "continue_final_message": false, "chat_template_kwargs": {"enable_thinking": false},
+        "reasoning_effort": "low", "skip_special_tokens": true, "parallel_tool_calls": true, "user": "u",
+        "request_id": "mine",
+    });
+    let (status, answer) = server.post("/v1/chat/completions", &with(&neutral)).await;
+    assert_eq!((status, &answer["id"]), (200, &json!("chatcmpl-mine")), "{answer}");
+}
+
+#[tokio::test]
+async fn a_conversation_ends_where_the_request_says() {
+    let server = Server::start(&[]).await;
+    let tokens = async |more: Value| {
+        let mut body = json!({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "I say "}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let (status, answer) = server.post("/tokenize", &body).await;
+        assert_eq!(status, 200, "{answer}");
+        answer["tokens"].clone()
+    };
+    let text =
+        async |text: &str| server.post("/tokenize", &json!({"prompt": text})).await.1["tokens"].clone();
+    let said = "<|user|>\nHi\n<|assistant|>\nI say ";
+    assert_eq!(tokens(json!({})).await, text(&format!("{said}\n<|assistant|>\n")).await);
+    assert_eq!(tokens(json!({"add_generation_prompt": false})).await, text(&format!("{said}\n")).await);
+    let continued = json!({"add_generation_prompt": false, "continue_final_message": true});
+    assert_eq!(tokens(continued).await, text(said).await);
+    for (more, words) in [
+        (json!({"prompt": "x", "add_special_tokens": false}), "add_special_tokens"),
+        (json!({"prompt": "x", "return_token_strs": true}), "return_token_strs"),
+    ] {
+        let (status, answer) = server.post("/tokenize", &more).await;
+        assert_eq!((status, &answer["error"]["param"]), (400, &json!(words)), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn responses_take_what_vllm_has_beside_openai() {
+    let server = Server::start(&[]).await;
+    let body = json!({"input": "Hello", "structured_outputs": {"choice": ["yes"]}, "seed": 1, "top_k": 2});
+    let (status, answer) = server.post("/v1/responses", &body).await;
+    assert_eq!((status, &answer["output"][0]["content"][0]["text"]), (200, &json!("yes")), "{answer}");
+    let body = json!({"input": "Hello", "stop": ["e"], "text": {"format": {"type": "json_object"}},
+        "structured_outputs": {"choice": ["yes"]}});
+    let (status, answer) = server.post("/v1/responses", &body).await;
+    assert!(
+        status == 400 && answer["error"]["message"].as_str().unwrap().contains("only use one kind"),
+        "{answer}"
+    );
+    for (name, value) in
+        [("cache_salt", json!("x")), ("max_tool_calls", json!(1)), ("logit_bias", json!({"1": 1}))]
+    {
+        let (status, answer) = server.post("/v1/responses", &json!({"input": "Hello", name: value})).await;
+        assert_eq!((status, &answer["error"]["param"]), (400, &json!(name)), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_for_embeddings_makes_vectors_and_no_answers() {
+    for flags in [["--runner", "pooling"], ["--convert", "embed"], ["--task", "embed"]] {
+        let server = Server::start(&[&flags[..], &["--default-embedding-dimensions", "8"]].concat()).await;
+        let body = json!({"model": "m", "input": ["The sea", "The sea", "A tree"]});
+        let (status, answer) = server.post("/v1/embeddings", &body).await;
+        assert_eq!(status, 200, "{answer}");
+        let vectors: Vec<Vec<f64>> = (0..3)
+            .map(|index| serde_json::from_value(answer["data"][index]["embedding"].clone()).unwrap())
+            .collect();
+        assert_eq!((vectors[0].len(), &vectors[0]), (8, &vectors[1]));
+        assert_ne!(vectors[0], vectors[2]);
+        assert!(answer["usage"]["prompt_tokens"].as_u64().unwrap() >= 6, "{answer}");
+        assert!((server.metric("vllm:request_success_total").await - 3.0).abs() < 0.1);
+        for path in ["/v1/chat/completions", "/v1/completions", "/v1/responses"] {
+            assert_eq!(server.post(path, &chat("Hi")).await.0, 404, "{path}");
+        }
+        let (status, answer) = server.post("/v1/embeddings", &json!({"input": "a", "dimensions": 4})).await;
+        assert!(status == 400 && answer["error"]["param"] == "dimensions", "{answer}");
+    }
+    let server = Server::start(&[]).await;
+    let (status, answer) = server.post("/v1/embeddings", &json!({"input": "a"})).await;
+    assert_eq!((status, &answer["error"]["message"]), (404, &json!("Not Found")));
+    assert!(Args::simulator(&["m", "--task", "score"]).is_err());
 }
 
 #[tokio::test]

@@ -1,0 +1,86 @@
+//! What a model is used for, as the command line says it.
+
+use crate::{ArgsError, Flag};
+
+/// What a model is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// What it is made for.
+    Auto,
+    /// Answers.
+    Answers,
+    /// Vectors of texts.
+    Vectors,
+}
+
+// === impl Purpose ===
+
+impl Purpose {
+    /// What `--runner`, `--convert` and the older `--task` say together.
+    pub fn of(flags: &[Flag]) -> Result<Self, ArgsError> {
+        let mut found = Self::Auto;
+        for flag in flags {
+            let named = match (flag.name.as_str(), flag.text()) {
+                ("runner", word) => match word? {
+                    "auto" => Self::Auto,
+                    "generate" => Self::Answers,
+                    "pooling" => Self::Vectors,
+                    other => return Err(unknown(flag, other, "auto, generate or pooling")),
+                },
+                ("convert", word) => match word? {
+                    "auto" | "none" => Self::Auto,
+                    "embed" => Self::Vectors,
+                    other => return Err(unknown(flag, other, "auto, none or embed")),
+                },
+                ("task", word) => match word? {
+                    "auto" => Self::Auto,
+                    "generate" => Self::Answers,
+                    "embed" | "embedding" => Self::Vectors,
+                    other => return Err(unknown(flag, other, "auto, generate or embed")),
+                },
+                _ => continue,
+            };
+            found = match (found, named) {
+                (found, Self::Auto) => found,
+                (Self::Auto, named) => named,
+                (found, named) if found == named => found,
+                _ => {
+                    return Err(flag.invalid("another flag says that the model is for something else".into()));
+                }
+            };
+        }
+        Ok(found)
+    }
+}
+
+fn unknown(flag: &Flag, word: &str, expected: &str) -> ArgsError {
+    flag.invalid(format!("`{word}`: expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CommandLine;
+
+    #[test]
+    fn flags_say_one_thing_or_are_refused() {
+        let purpose = |arguments: &[&str]| Purpose::of(&CommandLine::parse(arguments).flags);
+        assert_eq!(purpose(&["m", "--port", "1"]), Ok(Purpose::Auto));
+        assert_eq!(purpose(&["m", "--runner", "auto", "--convert", "none"]), Ok(Purpose::Auto));
+        for flags in
+            [["--runner", "pooling"], ["--convert", "embed"], ["--task", "embed"], ["--task", "embedding"]]
+        {
+            assert_eq!(purpose(&flags), Ok(Purpose::Vectors), "{flags:?}");
+        }
+        assert_eq!(purpose(&["--runner", "generate", "--task", "generate"]), Ok(Purpose::Answers));
+        for flags in [
+            &["--runner", "draft"][..],
+            &["--convert", "classify"],
+            &["--task", "score"],
+            &["--runner", "generate", "--convert", "embed"],
+            &["--runner"],
+        ] {
+            assert!(purpose(flags).is_err(), "{flags:?}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Vectors of texts, for a simulator that is told that its model makes them.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use longboat_serving::{Refusal, normalise};
+
+use crate::engine::Engine;
+
+/// A vector for each prompt, when its time has come. As many prompts as the batch holds take their times together.
+pub(crate) async fn embed(
+    engine: &Arc<Engine>,
+    width: usize,
+    prompts: Vec<Vec<u32>>,
+) -> Result<Vec<Vec<f32>>, Refusal> {
+    let args = &engine.args;
+    if let Some(refusal) = args.faults.refusal() {
+        return Err(refusal);
+    }
+    if let Some(prompt) =
+        prompts.iter().find(|prompt| prompt.len().div_ceil(args.block_size) > args.cache_blocks)
+    {
+        return Err(Refusal::bad_request(format!(
+            "the request needs {} blocks of KV cache, the engine has {}.",
+            prompt.len().div_ceil(args.block_size),
+            args.cache_blocks
+        )));
+    }
+    let made = stream::iter(prompts).map(|prompt| async move {
+        let running = engine
+            .admit(&prompt, 0, None)
+            .await
+            .map_err(|_| Refusal::overloaded("The waiting queue is full; try again later."))?;
+        running.prefill().await;
+        running.finished(0, "stop");
+        Ok(vector(&prompt, width))
+    });
+    made.buffered(args.max_num_seqs).try_collect().await
+}
+
+/// The vector of a text: always the same, of the length 1, and near those of texts with the same tokens.
+fn vector(tokens: &[u32], width: usize) -> Vec<f32> {
+    let mut vector = vec![0.0; width];
+    for token in tokens {
+        let mut state = u64::from(*token);
+        for number in &mut vector {
+            *number += direction(&mut state);
+        }
+    }
+    normalise(&mut vector);
+    vector
+}
+
+/// The next number of a sequence between -1 and 1 (SplitMix64).
+#[expect(clippy::cast_precision_loss, reason = "24 bits fit")]
+fn direction(state: &mut u64) -> f32 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let bits = ((mixed ^ (mixed >> 31)) >> 40) as u32;
+    bits as f32 / (1 << 23) as f32 - 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text;
+
+    #[test]
+    fn the_same_text_has_the_same_vector_and_similar_ones_are_near() {
+        let of = |text: &str| vector(&text::tokens(text), 64);
+        let near = |a: &str, b: &str| of(a).iter().zip(of(b)).map(|(a, b)| a * b).sum::<f32>();
+        assert_eq!(of("The sea is salty."), of("The sea is salty."));
+        assert!((near("The sea is salty.", "The sea is salty.") - 1.0).abs() < 1e-4);
+        assert!(near("The sea is salty.", "The sea is deep.") > 0.3);
+        assert!(near("The sea is salty.", "fn add(a: u8)").abs() < 0.5);
+    }
+}
