@@ -1,7 +1,7 @@
 //! Text fields whose Go type has a name of its own, which the reference's decoder says when it finds something else there.
 
 /// Type, field, and the type of the field.
-const NAMED: [(&str, &str, &str); 51] = [
+const NAMED: [(&str, &str, &str); 55] = [
     ("Container", "imagePullPolicy", "v1.PullPolicy"),
     ("Container", "terminationMessagePolicy", "v1.TerminationMessagePolicy"),
     ("Container", "restartPolicy", "v1.ContainerRestartPolicy"),
@@ -50,6 +50,18 @@ const NAMED: [(&str, &str, &str); 51] = [
     ("ServiceSpec", "ipFamilyPolicy", "v1.IPFamilyPolicy"),
     ("ServiceSpec", "sessionAffinity", "v1.ServiceAffinity"),
     ("ServiceSpec", "type", "v1.ServiceType"),
+    (
+        "StatefulSetPersistentVolumeClaimRetentionPolicy",
+        "whenDeleted",
+        "v1.PersistentVolumeClaimRetentionPolicyType",
+    ),
+    (
+        "StatefulSetPersistentVolumeClaimRetentionPolicy",
+        "whenScaled",
+        "v1.PersistentVolumeClaimRetentionPolicyType",
+    ),
+    ("StatefulSetSpec", "podManagementPolicy", "v1.PodManagementPolicyType"),
+    ("StatefulSetUpdateStrategy", "type", "v1.StatefulSetUpdateStrategyType"),
     ("Toleration", "effect", "v1.TaintEffect"),
     ("Toleration", "operator", "v1.TolerationOperator"),
     ("TopologySpreadConstraint", "whenUnsatisfiable", "v1.UnsatisfiableConstraintAction"),
