@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, names, pod};
+use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, names, pod, storage};
 use crate::status::Cause;
 
 /// Controllers of pods.
@@ -25,6 +25,12 @@ impl Strategy for Workload {
 
     fn prepare_create(&self, value: &mut Value) {
         prepare_create(*self, value);
+    }
+
+    fn prepare_update(&self, value: &mut Value, live: &Value) {
+        if *self == Self::DaemonSet {
+            count_templates(value, live);
+        }
     }
 
     fn prepare_status(&self, value: &mut Value, live: &Value) {
@@ -103,9 +109,12 @@ fn default(kind: Workload, value: &mut Value) {
         }
         Workload::ReplicaSet => fill(spec, "replicas", 1),
         Workload::StatefulSet => {
+            drop_empty(spec, &["podManagementPolicy"]);
             fill(spec, "replicas", 1);
+            fill(spec, "serviceName", "");
             fill(spec, "podManagementPolicy", "OrderedReady");
             fill(spec, "updateStrategy", json!({}));
+            drop_empty(&mut spec["updateStrategy"], &["type"]);
             fill(&mut spec["updateStrategy"], "type", "RollingUpdate");
             if spec["updateStrategy"]["type"] == "RollingUpdate" {
                 fill(&mut spec["updateStrategy"], "rollingUpdate", json!({}));
@@ -113,6 +122,8 @@ fn default(kind: Workload, value: &mut Value) {
             }
             fill(spec, "revisionHistoryLimit", 10);
             fill(spec, "persistentVolumeClaimRetentionPolicy", json!({}));
+            let retention = &mut spec["persistentVolumeClaimRetentionPolicy"];
+            drop_empty(retention, &["whenDeleted", "whenScaled"]);
             fill(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenDeleted", "Retain");
             fill(&mut spec["persistentVolumeClaimRetentionPolicy"], "whenScaled", "Retain");
             for claim in
@@ -126,6 +137,7 @@ fn default(kind: Workload, value: &mut Value) {
         }
         Workload::DaemonSet => {
             fill(spec, "updateStrategy", json!({}));
+            drop_empty(&mut spec["updateStrategy"], &["type"]);
             fill(&mut spec["updateStrategy"], "type", "RollingUpdate");
             if spec["updateStrategy"]["type"] == "RollingUpdate" {
                 fill(&mut spec["updateStrategy"], "rollingUpdate", json!({}));
@@ -163,16 +175,30 @@ fn prepare_create(kind: Workload, value: &mut Value) {
         }
     };
     if kind == Workload::DaemonSet {
-        value["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = Value::from("1");
+        value["metadata"]["annotations"][TEMPLATES] = Value::from("1");
     }
     value["status"] = status;
 }
 
-/// Returns the template with a volume for each claim template of a StatefulSet, because containers may mount them.
+/// How many templates a DaemonSet has had.
+const TEMPLATES: &str = "deprecated.daemonset.template.generation";
+
+/// Counts the templates of a DaemonSet, whatever the user says of their number.
+fn count_templates(value: &mut Value, live: &Value) {
+    let before = live["metadata"]["annotations"][TEMPLATES].as_str().and_then(|text| text.parse().ok());
+    let is_new = value["spec"]["template"] != live["spec"]["template"];
+    let count = before.unwrap_or(0_u64) + u64::from(is_new);
+    value["metadata"]["annotations"][TEMPLATES] = Value::from(count.to_string());
+}
+
+/// The template with a volume for each claim template of a StatefulSet, which its containers may mount.
 fn with_claims(spec: &Value) -> Value {
     let mut template = spec["template"].clone();
     let claims = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
-    let claims = claims.map(|claim| json!({"name": claim["metadata"]["name"], "emptyDir": {}}));
+    let claims = claims.map(|claim| {
+        let name = &claim["metadata"]["name"];
+        json!({"name": name, "persistentVolumeClaim": {"claimName": name}})
+    });
     let mut volumes = template["spec"]["volumes"].as_array().cloned().unwrap_or_default();
     for claim in claims {
         // A pod's claim replaces a volume of the same name.
@@ -358,6 +384,12 @@ fn stateful(spec: &Value, causes: &mut Vec<Cause>) {
             field: "spec.updateStrategy".to_owned(),
         }),
     }
+    if !checks::text(spec, "serviceName").is_empty() {
+        checks::name(names::NameRule::Label, &spec["serviceName"], "spec.serviceName", causes);
+    }
+    for (index, claim) in checks::items(spec, "volumeClaimTemplates").iter().enumerate() {
+        storage::claim_spec(&claim["spec"], &format!("spec.volumeClaimTemplates[{index}].spec"), causes);
+    }
     let retention = &spec["persistentVolumeClaimRetentionPolicy"];
     for key in ["whenDeleted", "whenScaled"] {
         let own = format!("spec.persistentVolumeClaimRetentionPolicy.{key}");
@@ -373,12 +405,26 @@ fn daemon(spec: &Value, causes: &mut Vec<Cause>) {
     match strategy["type"].as_str().unwrap_or_default() {
         "OnDelete" => {}
         "RollingUpdate" => {
-            let zero = |value: &Value| value.is_null() || *value == 0 || *value == "0%";
-            if !rolling["maxUnavailable"].is_null() && zero(&rolling["maxUnavailable"]) && zero(&rolling["maxSurge"]) {
-                causes.push(Cause::required(
-                    "spec.updateStrategy.rollingUpdate.maxUnavailable",
+            let path = "spec.updateStrategy.rollingUpdate";
+            let mut is_zero = |key: &str| {
+                checks::percent(&rolling[key], &format!("{path}.{key}"), true, causes);
+                match &rolling[key] {
+                    // what is neither number nor percentage counts as none
+                    Value::String(text) => text.trim_end_matches('%').parse().unwrap_or(0) == 0,
+                    number => number.as_i64().unwrap_or(0) == 0,
+                }
+            };
+            match (is_zero("maxUnavailable"), is_zero("maxSurge")) {
+                (true, true) => causes.push(Cause::required(
+                    format!("{path}.maxUnavailable"),
                     "cannot be 0 when maxSurge is 0",
-                ));
+                )),
+                (false, false) => causes.push(Cause::invalid(
+                    format!("{path}.maxSurge"),
+                    &rolling["maxSurge"],
+                    "may not be set when maxUnavailable is non-zero",
+                )),
+                _ => {}
             }
         }
         other => causes.push(Cause {

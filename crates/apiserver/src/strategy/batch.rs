@@ -250,7 +250,10 @@ fn validate_schedule(value: &Value, causes: &mut Vec<Cause>) {
             format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")),
         ));
     }
-    if let Some(zone) = spec["timeZone"].as_str()
+    if spec["timeZone"] == "" {
+        let detail = "timeZone must be nil or non-empty string";
+        causes.push(Cause::invalid("spec.timeZone", &spec["timeZone"], detail));
+    } else if let Some(zone) = spec["timeZone"].as_str()
         && jiff::tz::TimeZone::get(zone).is_err()
     {
         causes.push(Cause::invalid("spec.timeZone", &spec["timeZone"], format!("unknown time zone {zone}")));

@@ -56,8 +56,17 @@ impl Strategy for NetworkPolicy {
             let egress = spec["egress"].as_array().is_some_and(|e| !e.is_empty());
             spec["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
         }
+        drop_empty(spec, &["ingress", "egress"]);
         for direction in ["ingress", "egress"] {
             for rule in spec.get_mut(direction).and_then(Value::as_array_mut).into_iter().flatten() {
+                drop_empty(rule, &["ports", "from", "to"]);
+                for peers in ["from", "to"] {
+                    for peer in rule.get_mut(peers).and_then(Value::as_array_mut).into_iter().flatten() {
+                        if let Some(block) = peer.get_mut("ipBlock") {
+                            drop_empty(block, &["except"]);
+                        }
+                    }
+                }
                 for port in rule.pointer_mut("/ports").and_then(Value::as_array_mut).into_iter().flatten() {
                     fill(port, "protocol", "TCP");
                 }
@@ -65,9 +74,13 @@ impl Strategy for NetworkPolicy {
         }
     }
 
-    fn validate(&self, value: &Value, _live: Option<&Value>) -> Vec<Cause> {
+    fn validate(&self, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();
         policy(&value["spec"], &mut causes);
+        if live.is_some() {
+            // updates look at the spec twice, and say so twice
+            causes.extend(causes.clone());
+        }
         causes
     }
 }
@@ -234,7 +247,8 @@ fn policy_port(entry: &Value, path: &str, causes: &mut Vec<Cause>) {
     let own = format!("{path}.endPort");
     match &entry["port"] {
         Value::Null => {
-            causes.push(Cause::required(format!("{path}.port"), "must be specified if endPort is specified"));
+            let detail = "may not be specified when `port` is not specified";
+            causes.push(Cause::invalid(own, &json!(last), detail));
         }
         Value::String(_) => {
             causes.push(Cause::invalid(own, &json!(last), "may not be specified when `port` is non-numeric"));

@@ -64,12 +64,14 @@ fn default(kind: Rbac, value: &mut Value) {
         }
         return;
     }
+    drop_empty(value, &["subjects"]);
     drop_empty(&mut value["roleRef"], &["apiGroup"]);
     fill(&mut value["roleRef"], "apiGroup", GROUP);
     for key in ["kind", "name"] {
         fill(&mut value["roleRef"], key, "");
     }
     for subject in value.pointer_mut("/subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+        drop_empty(subject, &["namespace", "apiGroup"]);
         if subject["kind"] != "ServiceAccount" {
             fill(subject, "apiGroup", GROUP);
         }
@@ -103,6 +105,10 @@ fn validate(kind: Rbac, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     }
     for (index, subject) in items(value, "subjects").iter().enumerate() {
         validate_subject(kind, subject, &format!("subjects[{index}]"), &mut causes);
+    }
+    if live.is_some() {
+        // as of roles
+        causes.extend(causes.clone());
     }
     if let Some(live) = live
         && live["roleRef"] != *role

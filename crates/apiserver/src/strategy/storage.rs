@@ -122,39 +122,7 @@ fn default_claim(value: &mut Value) {
 /// Returns all validation errors of a claim.
 fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let spec = &value["spec"];
-    let modes = items(spec, "accessModes");
-    if modes.is_empty() {
-        causes.push(Cause::required("spec.accessModes", "at least 1 access mode is required"));
-    }
-    selector(&spec["selector"], "spec.selector", &mut causes);
-    for mode in modes {
-        one_of(mode, "spec.accessModes", &MODES, &mut causes);
-    }
-    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
-        let detail = "may not use ReadWriteOncePod with other access modes";
-        causes.push(Cause::forbidden("spec.accessModes", detail));
-    }
-    match spec["resources"]["requests"]["storage"].as_str() {
-        None => causes.push(Cause::required("spec.resources[storage]", "")),
-        Some(size) if Quantity::parse(size).is_some_and(|size| size.milli() <= 0) => {
-            causes.push(Cause::invalid(
-                "spec.resources[storage]",
-                &Value::from(size),
-                "must be greater than zero",
-            ));
-        }
-        Some(_) => {}
-    }
-    if !text(spec, "storageClassName").is_empty() {
-        name(NameRule::Subdomain, &spec["storageClassName"], "spec.storageClassName", &mut causes);
-    }
-    one_of(&spec["volumeMode"], "spec.volumeMode", &["Block", "Filesystem"], &mut causes);
-    for key in ["dataSource", "dataSourceRef"] {
-        if spec[key].is_object() && text(&spec[key], "name").is_empty() {
-            causes.push(Cause::required(format!("spec.{key}.name"), ""));
-        }
-    }
+    claim_spec(&value["spec"], "spec", &mut causes);
     if live.is_some() {
         // an update validates all of this twice, and reports each error twice
         causes.extend(causes.clone());
@@ -165,7 +133,44 @@ fn validate_claim(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-/// Refuses changes of a claim's spec, except for the requests of a bound claim and the fields that the cluster fills in.
+/// Everything wrong with what a claim asks for.
+pub(super) fn claim_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let at = |field: &str| format!("{path}.{field}");
+    let modes = items(spec, "accessModes");
+    if modes.is_empty() {
+        causes.push(Cause::required(at("accessModes"), "at least 1 access mode is required"));
+    }
+    selector(&spec["selector"], &at("selector"), causes);
+    for mode in modes {
+        one_of(mode, &at("accessModes"), &MODES, causes);
+    }
+    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+        let detail = "may not use ReadWriteOncePod with other access modes";
+        causes.push(Cause::forbidden(at("accessModes"), detail));
+    }
+    match spec["resources"]["requests"]["storage"].as_str() {
+        None => causes.push(Cause::required(at("resources[storage]"), "")),
+        Some(size) if Quantity::parse(size).is_some_and(|size| size.milli() <= 0) => {
+            causes.push(Cause::invalid(
+                at("resources[storage]"),
+                &Value::from(size),
+                "must be greater than zero",
+            ));
+        }
+        Some(_) => {}
+    }
+    if !text(spec, "storageClassName").is_empty() {
+        name(NameRule::Subdomain, &spec["storageClassName"], &at("storageClassName"), causes);
+    }
+    one_of(&spec["volumeMode"], &at("volumeMode"), &["Block", "Filesystem"], causes);
+    for key in ["dataSource", "dataSourceRef"] {
+        if spec[key].is_object() && text(&spec[key], "name").is_empty() {
+            causes.push(Cause::required(format!("{path}.{key}.name"), ""));
+        }
+    }
+}
+
+/// Only what a bound claim asks for, and what the cluster fills in, may change.
 fn immutable(value: &Value, live: &Value, causes: &mut Vec<Cause>) {
     let (spec, old) = (&value["spec"], &live["spec"]);
     let mut kept = spec.clone();

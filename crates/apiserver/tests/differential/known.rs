@@ -25,6 +25,8 @@ pub(crate) fn requests() -> Vec<(u16, Request)> {
     all.extend(selectors());
     all.extend(pages());
     all.extend(devices());
+    all.extend(workloads());
+    all.extend(bindings());
     all
 }
 
@@ -328,4 +330,86 @@ fn devices() -> Vec<(u16, Request)> {
         all.push(request(422, Verb::Post, CLASSES, class));
     }
     all
+}
+
+/// Sets of pods: their claims are looked at, empty words are defaults, and a DaemonSet counts its templates.
+fn workloads() -> Vec<(u16, Request)> {
+    let sets = format!("{APPS}/statefulsets");
+    let each = format!("{APPS}/daemonsets");
+    let mut all = Vec::new();
+    let mut set = |code, place: &str, value: Value| {
+        all.push(request(code, Verb::Post, &sets, with(&sets, place, value)));
+    };
+    set(422, "/spec/volumeClaimTemplates/0", json!({}));
+    set(422, "/spec/volumeClaimTemplates/0/spec/accessModes", json!([]));
+    set(422, "/spec/volumeClaimTemplates/0/spec/accessModes", json!(["x"]));
+    set(422, "/spec/volumeClaimTemplates/0/spec/resources", json!({"requests": {"storage": "-1"}}));
+    set(201, "/spec/serviceName", json!(null));
+    set(422, "/spec/serviceName", json!("x/y"));
+    set(422, "/spec/serviceName", json!("a.b"));
+    set(400, "/spec/podManagementPolicy", json!(true));
+    set(201, "/spec/podManagementPolicy", json!(""));
+    for (code, rolling) in [
+        (422, json!({"maxUnavailable": ""})),
+        (422, json!({"maxUnavailable": 0})),
+        (422, json!({"maxUnavailable": 1, "maxSurge": 1})),
+        (422, json!({"maxUnavailable": "101%"})),
+        (422, json!({"maxUnavailable": -1, "maxSurge": "x"})),
+        (201, json!({"maxUnavailable": 0, "maxSurge": "10%"})),
+    ] {
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+        all.push(request(code, Verb::Post, &each, with(&each, "/spec/updateStrategy", strategy)));
+    }
+    for strategy in [json!({"type": ""}), json!({})] {
+        all.push(request(201, Verb::Post, &each, with(&each, "/spec/updateStrategy", strategy.clone())));
+        let mut object = base(&sets);
+        object["spec"]["updateStrategy"] = strategy;
+        object["spec"]["persistentVolumeClaimRetentionPolicy"] =
+            json!({"whenDeleted": "", "whenScaled": "Delete"});
+        all.push(request(201, Verb::Post, &sets, object));
+    }
+    for (field, value) in [
+        ("updateStrategy", json!({"type": true})),
+        ("persistentVolumeClaimRetentionPolicy", json!({"whenDeleted": true})),
+        ("persistentVolumeClaimRetentionPolicy", json!({"whenScaled": true})),
+    ] {
+        let mut object = base(&sets);
+        object["spec"][field] = value;
+        all.push(request(400, Verb::Post, &sets, object));
+    }
+    let live = format!("{each}/live");
+    let template = json!({"spec": {"template": {"spec": {"tolerations": null}}}});
+    all.push(request(200, Verb::Merge, &live, template));
+    let count = json!({"metadata": {"annotations": {"deprecated.daemonset.template.generation": "7"}}});
+    all.push(request(200, Verb::Merge, &live, count));
+    all.push(request(200, Verb::Merge, &live, json!({"metadata": {"annotations": null}})));
+    all
+}
+
+/// Bindings, policies and accounts: updates look twice, and what is empty is not written.
+fn bindings() -> Vec<(u16, Request)> {
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/diff/rolebindings";
+    let policies = "/apis/networking.k8s.io/v1/namespaces/diff/networkpolicies";
+    let accounts = format!("{CORE}/serviceaccounts");
+    let change = |code, path: &str, body: Value| request(code, Verb::Merge, &format!("{path}/live"), body);
+    let ingress = |rule: Value| json!({"spec": {"ingress": [rule]}});
+    vec![
+        change(422, bindings, json!({"subjects": [{"kind": "User", "name": ""}]})),
+        change(422, bindings, json!({"roleRef": {"name": ""}})),
+        change(200, bindings, json!({"subjects": []})),
+        change(
+            200,
+            bindings,
+            json!({"subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": ""}]}),
+        ),
+        change(422, policies, ingress(json!({"from": [{"ipBlock": {}}]}))),
+        change(200, policies, ingress(json!({"from": [], "ports": []}))),
+        change(200, policies, ingress(json!({"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": []}}]}))),
+        change(200, policies, json!({"spec": {"ingress": [], "egress": []}})),
+        change(422, policies, ingress(json!({"ports": [{"endPort": 90}]}))),
+        change(422, policies, ingress(json!({"ports": [{"endPort": 90, "port": "a"}]}))),
+        change(422, "/apis/batch/v1/namespaces/diff/cronjobs", json!({"spec": {"timeZone": ""}})),
+        change(422, "/apis/batch/v1/namespaces/diff/cronjobs", json!({"spec": {"timeZone": "x"}})),
+        change(200, &accounts, json!({"secrets": [{"name": ""}], "imagePullSecrets": [{"name": ""}]})),
+    ]
 }

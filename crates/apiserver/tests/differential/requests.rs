@@ -100,6 +100,14 @@ pub(crate) fn bases() -> Vec<(&'static str, Value)> {
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": pod});
     let workload = json!({"metadata": {"name": "w", "labels": {"l": "m"}, "annotations": {"n": "o"}},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    let mut set = workload.clone();
+    set["spec"]["serviceName"] = json!("s");
+    set["spec"]["podManagementPolicy"] = json!("Parallel");
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}}}}]);
+    let mut each = workload.clone();
+    each["spec"].as_object_mut().unwrap().remove("replicas");
+    each["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
     vec![
         (
             "/api/v1/namespaces/diff/configmaps",
@@ -117,7 +125,30 @@ pub(crate) fn bases() -> Vec<(&'static str, Value)> {
             "selector": {"a": "b"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]}}),
         ),
         ("/apis/apps/v1/namespaces/diff/deployments", workload.clone()),
-        ("/apis/apps/v1/namespaces/diff/replicasets", workload),
+        ("/apis/apps/v1/namespaces/diff/replicasets", workload.clone()),
+        ("/apis/apps/v1/namespaces/diff/statefulsets", set),
+        ("/apis/apps/v1/namespaces/diff/daemonsets", each),
+        (
+            "/apis/batch/v1/namespaces/diff/cronjobs",
+            json!({"metadata": {"name": "k"}, "spec": {"schedule": "*/5 * * * *", "concurrencyPolicy": "Forbid", "suspend": false,
+            "startingDeadlineSeconds": 5, "successfulJobsHistoryLimit": 1, "timeZone": "Etc/UTC",
+            "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}}}),
+        ),
+        (
+            "/apis/networking.k8s.io/v1/namespaces/diff/networkpolicies",
+            json!({"metadata": {"name": "n"}, "spec": {"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}, {"podSelector": {"matchLabels": {"a": "b"}}}],
+            "ports": [{"port": 80, "endPort": 90, "protocol": "TCP"}]}]}}),
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/diff/rolebindings",
+            json!({"metadata": {"name": "r"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "diff"}, {"kind": "User", "name": "u", "apiGroup": "rbac.authorization.k8s.io"}]}),
+        ),
+        (
+            "/api/v1/namespaces/diff/serviceaccounts",
+            json!({"metadata": {"name": "a"}, "automountServiceAccountToken": false, "secrets": [{"name": "s"}], "imagePullSecrets": [{"name": "p"}]}),
+        ),
         (
             "/apis/batch/v1/namespaces/diff/jobs",
             json!({"metadata": {"name": "j"}, "spec": {"parallelism": 1,

@@ -2,7 +2,7 @@
 //! else.
 
 /// Type, field, and the type of the field.
-const NAMED: [(&str, &str, &str); 51] = [
+const NAMED: [(&str, &str, &str); 55] = [
     ("Container", "imagePullPolicy", "v1.PullPolicy"),
     ("Container", "terminationMessagePolicy", "v1.TerminationMessagePolicy"),
     ("Container", "restartPolicy", "v1.ContainerRestartPolicy"),
@@ -51,6 +51,18 @@ const NAMED: [(&str, &str, &str); 51] = [
     ("ServiceSpec", "ipFamilyPolicy", "v1.IPFamilyPolicy"),
     ("ServiceSpec", "sessionAffinity", "v1.ServiceAffinity"),
     ("ServiceSpec", "type", "v1.ServiceType"),
+    (
+        "StatefulSetPersistentVolumeClaimRetentionPolicy",
+        "whenDeleted",
+        "v1.PersistentVolumeClaimRetentionPolicyType",
+    ),
+    (
+        "StatefulSetPersistentVolumeClaimRetentionPolicy",
+        "whenScaled",
+        "v1.PersistentVolumeClaimRetentionPolicyType",
+    ),
+    ("StatefulSetSpec", "podManagementPolicy", "v1.PodManagementPolicyType"),
+    ("StatefulSetUpdateStrategy", "type", "v1.StatefulSetUpdateStrategyType"),
     ("Toleration", "effect", "v1.TaintEffect"),
     ("Toleration", "operator", "v1.TolerationOperator"),
     ("TopologySpreadConstraint", "whenUnsatisfiable", "v1.UnsatisfiableConstraintAction"),
