@@ -18,8 +18,8 @@ pub use self::{
     zip::{Entry as ZipEntry, directory as zip_directory},
 };
 
-/// Most members of one archive.
-const MOST_MEMBERS: usize = 1_000_000;
+/// Most members of one archive that are wanted: what is known of each is held in memory.
+const MOST_MEMBERS: usize = 100_000;
 /// An archive may grow to this many times its size…
 const MOST_GROWTH: u64 = 200;
 /// …and to this many bytes whatever its size.

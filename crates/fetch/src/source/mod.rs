@@ -116,7 +116,7 @@ pub(crate) struct Parallel {
 impl Default for Parallel {
     fn default() -> Self {
         // What is in the sockets of a killed process is sent again: with more connections that is more than a hundredth of a model.
-        Self { files: 8, connections: 6, attempts: None }
+        Self { files: 8, connections: 5, attempts: None }
     }
 }
 
