@@ -18,9 +18,9 @@ pub use self::{
     zip::{Entry as ZipEntry, directory as zip_directory},
 };
 
-/// Most members of one archive.
-const MOST_MEMBERS: usize = 1_000_000;
-/// The content of an archive may have this many times the archive's size…
+/// Most members of one archive that are wanted: what is known of each is held in memory.
+const MOST_MEMBERS: usize = 100_000;
+/// An archive may grow to this many times its size…
 const MOST_GROWTH: u64 = 200;
 /// …or this many bytes, whatever the archive's size.
 const FREE_GROWTH: u64 = 256 << 20;

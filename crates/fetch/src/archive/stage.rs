@@ -126,8 +126,8 @@ impl Stage {
     ) -> Result<(), Problem> {
         let mut reader = Reader::new(decompressed(file)?);
         while let Some(entry) = reader.entry()? {
-            budget.member()?;
             let Some(path) = wanted(&entry.path, members)? else { continue };
+            budget.member()?;
             if members.whiteouts && self.white_out(&path)? {
                 continue;
             }
@@ -163,8 +163,8 @@ impl Stage {
         mut budget: Budget,
     ) -> Result<(), Problem> {
         for entry in zip::directory(&mut file)? {
-            budget.member()?;
             let Some(path) = wanted(&entry.path, members)? else { continue };
+            budget.member()?;
             if entry.path.ends_with('/') {
                 self.folder(&path, archive)?;
                 continue;
@@ -309,8 +309,10 @@ impl Write for Summed {
 
 impl Budget {
     fn member(&mut self) -> Result<(), Problem> {
-        self.members =
-            self.members.checked_sub(1).ok_or_else(|| format!("it has more than {MOST_MEMBERS} members"))?;
+        self.members = self
+            .members
+            .checked_sub(1)
+            .ok_or_else(|| format!("more than {MOST_MEMBERS} of its members are wanted"))?;
         Ok(())
     }
 
@@ -374,7 +376,7 @@ fn masked(mode: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::{io::Seek as _, os::unix::fs::MetadataExt};
 
     use super::{super::tar::tests::member, *};
 
@@ -423,6 +425,72 @@ mod tests {
             let result = unpack(&[tar(&members)], &Members::default());
             assert!(matches!(result, Err(FetchError::Archive { .. })), "{hostile}");
         }
+    }
+
+    /// A zip archive of members that are not compressed: path, mode, content.
+    fn zip(members: &[(&str, u32, &[u8])]) -> Vec<u8> {
+        let (mut archive, mut directory) = (Vec::new(), Vec::new());
+        for (path, mode, content) in members {
+            let number = |value: usize| u32::try_from(value).unwrap().to_le_bytes();
+            let (sum, size) = (crc32fast::hash(content).to_le_bytes(), number(content.len()));
+            let name = &number(path.len())[..2];
+            let common = [&[0; 8][..], &sum, &size, &size, name, &[0; 2]].concat();
+            let at = number(archive.len());
+            archive.extend([&b"PK\x03\x04\x14\0"[..], &common, path.as_bytes(), content].concat());
+            let rights = (mode << 16).to_le_bytes();
+            let more = [&[0; 6][..], &rights, &at].concat();
+            directory.extend([&b"PK\x01\x02\x14\x03\x14\0"[..], &common, &more, path.as_bytes()].concat());
+        }
+        let count = &u32::try_from(members.len()).unwrap().to_le_bytes()[..2];
+        let numbers =
+            [directory.len(), archive.len()].map(|value| u32::try_from(value).unwrap().to_le_bytes());
+        let end = [&b"PK\x05\x06"[..], &[0; 4], count, count, &numbers.concat(), &[0; 2]].concat();
+        [archive, directory, end].concat()
+    }
+
+    #[test]
+    fn a_zip_archive_keeps_the_rules_of_tar() {
+        for (hostile, members) in [
+            ("leaves", vec![("../x", 0o100_644, &b"x"[..])]),
+            ("link out", vec![("l", 0o120_777, b"../x")]),
+            ("link out by links", vec![("d/l", 0o120_777, b".."), ("e", 0o120_777, b"d/l/../x")]),
+            ("absolute link", vec![("l", 0o120_777, b"/etc")]),
+            (
+                "through a link",
+                vec![("d/x", 0o100_644, b"x"), ("l", 0o120_777, b"d"), ("l/y", 0o100_644, b"y")],
+            ),
+            ("our state", vec![(".longboat/x", 0o100_644, b"x")]),
+            ("file and folder", vec![("a", 0o100_644, b"x"), ("a/b", 0o100_644, b"x")]),
+        ] {
+            let result = unpack(&[zip(&members)], &Members::default());
+            let is_refused =
+                matches!(&result, Err(FetchError::Archive { why, .. }) if !why.contains("not valid"));
+            assert!(is_refused, "{hostile}: {result:?}");
+        }
+        let (dir, members) = unpack(
+            &[zip(&[("d/run", 0o104_777, b"x"), ("/abs", 0o100_400, b"y"), ("l", 0o120_777, b"d/run")])],
+            &Members::default(),
+        )
+        .unwrap();
+        assert_eq!(members.len(), 4);
+        let mode = |path: &str| dir.path().join(path).metadata().unwrap().mode() & 0o7777;
+        assert_eq!((mode("d/run"), mode("abs")), (0o755, 0o600));
+        assert_eq!(fs::read_to_string(dir.path().join("l")).unwrap(), "x");
+    }
+
+    #[test]
+    fn members_that_are_not_wanted_are_not_counted() {
+        let image = Members { below: Some("models".into()), ..Members::default() };
+        let file = |path: &str| member(path, b'0', 0o644, "", b"x");
+        let archive = tar(&[file("etc/a"), file("etc/b"), file("models/c")]);
+        let dir = tempfile::tempdir().unwrap();
+        let mut packed = tempfile::tempfile().unwrap();
+        packed.write_all(&archive).unwrap();
+        packed.seek(io::SeekFrom::Start(0)).unwrap();
+        let mut stage = Stage::open(dir.path(), None);
+        let budget = Budget { members: 1, bytes: 10, why: "w" };
+        assert!(stage.tar(packed, "m.tar", &image, budget).is_ok());
+        assert_eq!(stage.finish().len(), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::{MOST_MEMBERS, Problem};
+use super::Problem;
 
 /// The compression of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub struct Entry {
 const END: usize = 22;
 const LONGEST_COMMENT: u64 = 65_535;
 const LARGE_32: u64 = 0xFFFF_FFFF;
-/// Longest central directory, in bytes.
-const LONGEST_DIRECTORY: u64 = 64 << 20;
+/// Longest directory that is read, in bytes.
+const LONGEST_DIRECTORY: u64 = 8 << 20;
 
 /// Returns the members in the central directory.
 pub fn directory(file: &mut (impl Read + Seek)) -> Result<Vec<Entry>, Problem> {
@@ -61,8 +61,11 @@ pub fn directory(file: &mut (impl Read + Seek)) -> Result<Vec<Entry>, Problem> {
         }
         (count, size, offset) = (u64_at(&large, 32)?, u64_at(&large, 40)?, u64_at(&large, 48)?);
     }
-    if count > MOST_MEMBERS as u64 || size > LONGEST_DIRECTORY {
-        return Err(format!("it has more than {MOST_MEMBERS} members").into());
+    if size > LONGEST_DIRECTORY {
+        let why = format!(
+            "its list of members has {size} bytes; expected {LONGEST_DIRECTORY} at most, so use .tar.gz"
+        );
+        return Err(why.into());
     }
     let all = read(file, offset, size)?;
     let mut left = &all[..];

@@ -115,9 +115,8 @@ pub(crate) struct Parallel {
 
 impl Default for Parallel {
     fn default() -> Self {
-        // If the process is killed, the bytes in the sockets' buffers must be sent again. With more connections, these would be
-        // more than a hundredth of a model.
-        Self { files: 8, connections: 6, attempts: None }
+        // What is in the sockets of a killed process is sent again: with more connections that is more than a hundredth of a model.
+        Self { files: 8, connections: 5, attempts: None }
     }
 }
 

@@ -179,6 +179,26 @@ mod tests {
     }
 
     #[test]
+    fn the_first_of_several_files_that_knows_the_registry_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, auths: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, format!(r#"{{"auths":{{{auths}}}}}"#)).unwrap();
+            path.display().to_string()
+        };
+        let files = [
+            file("one", r#""other":{"username":"x","password":"p"}"#),
+            file("two", r#""r":{"username":"a","password":"p"}"#),
+            file("three", r#""r":{"username":"b","password":"p"}"#),
+        ];
+        let settings = |value: String| Settings::new([(VARIABLE.to_owned(), value)]).unwrap();
+        let found = login(&settings(files.join(", ")), "r", "m").unwrap();
+        assert!(found == Some(Login::User { name: "a".into(), password: "p".into() }));
+        assert!(login(&settings(files[0].clone()), "r", "m").unwrap().is_none());
+        assert!(login(&settings(format!("{},/nowhere", files[0])), "r", "m").is_err());
+    }
+
+    #[test]
     fn every_form_of_a_docker_config_is_understood() {
         let user = |name: &str| Some(Login::User { name: name.into(), password: "p".into() });
         let auth = STANDARD.encode("a:p");
