@@ -84,8 +84,11 @@ fn measure(quick: bool, wanted: &Wanted) {
             large(&endpoints, &list, if quick { 4 } else { 20 }).await;
         }
         if wanted.has("idle") {
-            let list = file(folder.path().join("hundred.json"), &endpoints, 10);
-            idle(&list, &endpoints, if quick { 5 } else { 20 }).await;
+            // As many as in the table, and more.
+            for names in [1, 10, 20] {
+                let list = file(folder.path().join("idle.json"), &endpoints, names);
+                idle(&list, &endpoints, names, if quick { 5 } else { 20 }).await;
+            }
         }
     });
 }
@@ -242,13 +245,19 @@ async fn large(endpoints: &[SocketAddr], list: &Path, count: usize) {
     );
 }
 
-/// CPU without requests.
-async fn idle(list: &Path, endpoints: &[SocketAddr], seconds: u64) {
+/// CPU without requests. Each endpoint has so many names.
+async fn idle(list: &Path, endpoints: &[SocketAddr], names: usize, seconds: u64) {
     let page = load::client().get(format!("http://{}/metrics", endpoints[0]).parse().unwrap()).await.unwrap();
     let bytes = http_body_util::BodyExt::collect(page.into_body()).await.unwrap().to_bytes().len();
     let picker = Measured::picker(list);
     let before = picker.cpu();
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let cores = picker.cpu().all.saturating_sub(before.all).as_secs_f64() / seconds as f64;
-    println!("idle, 100 endpoints every 50 ms, pages of {} KB: {cores:.3} core", bytes / 1000);
+    let count = names * endpoints.len();
+    // Twenty times a second.
+    let each = cores * 1e6 / (count * 20) as f64;
+    println!(
+        "idle, {count} endpoints every 50 ms, pages of {} KB: {cores:.3} core, {each:.0} µs for each page",
+        bytes / 1000
+    );
 }

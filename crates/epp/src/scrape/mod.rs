@@ -1,12 +1,12 @@
 //! Scrapes the metrics of every endpoint at short intervals.
 //!
-//! One task per endpoint keeps one connection. Each task has its own offset within the interval, so that a hundred endpoints
-//! are not scraped in the same millisecond.
+//! One task per endpoint keeps one connection. Endpoints are read in groups, each at its own offset within the interval: to wake
+//! up costs more than to read a page, and a hundred endpoints are not read in the same millisecond.
 
 use std::{collections::HashMap, ops::Range, sync::Arc, time::Duration};
 
 use longboat_scheduler::{
-    Metrics,
+    Metrics, Slot,
     config::{DataLayer, EngineConfig},
 };
 use rustls::pki_types::ServerName;
@@ -34,7 +34,11 @@ const MAX_PAGE: usize = 4 << 20;
 const KEPT: usize = 512 << 10;
 /// The space for one read.
 const PIECE: usize = 32 << 10;
-/// The longest wait before an unreachable endpoint is tried again.
+/// Endpoints that are read at the same time.
+const GROUP: u32 = 16;
+/// Into so many parts the interval is divided.
+const PARTS: u32 = 16;
+/// How long an endpoint that cannot be reached is left alone at most.
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
 /// What to scrape, and how.
@@ -50,6 +54,7 @@ impl Scraper {
     /// Scrapes the current members of the pool until shutdown.
     pub(crate) async fn run(self, core: Arc<Core>, shutdown: CancellationToken) {
         let scraper = Arc::new(self);
+        let began = Instant::now();
         let mut changes = core.pool.changes();
         let mut tasks = JoinSet::new();
         let mut running: HashMap<usize, (Arc<Member>, AbortHandle)> = HashMap::new();
@@ -64,7 +69,8 @@ impl Scraper {
             });
             for member in members.iter() {
                 running.entry(Arc::as_ptr(member) as usize).or_insert_with(|| {
-                    let endpoint = Arc::clone(&scraper).endpoint(Arc::clone(member), Arc::clone(&core));
+                    let endpoint =
+                        Arc::clone(&scraper).endpoint(Arc::clone(member), Arc::clone(&core), began);
                     (Arc::clone(member), tasks.spawn(endpoint))
                 });
             }
@@ -77,7 +83,8 @@ impl Scraper {
         tasks.shutdown().await;
     }
 
-    async fn endpoint(self: Arc<Self>, member: Arc<Member>, core: Arc<Core>) {
+    /// Reads an endpoint from now on. `began` is the moment from which all count the intervals.
+    async fn endpoint(self: Arc<Self>, member: Arc<Member>, core: Arc<Core>, began: Instant) {
         let Some(engine) = self.engine(&member) else {
             tracing::error!(
                 endpoint = member.endpoint.host_port,
@@ -88,11 +95,10 @@ impl Scraper {
         let mut metrics = Metrics::default();
         let mut connection = None;
         let mut failures = 0_u32;
-        // The first scrape is immediate, so that a new endpoint takes part in scheduling. The following scrapes have the
-        // offset.
-        let offset = self.interval.mul_f64(f64::from(member.endpoint.slot.0 % 16) / 16.0);
-        let mut ticks = tokio::time::interval_at(Instant::now() + offset, self.interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // At once, so that a new endpoint takes part; then together with its group, also after a time in which it was late.
+        let first = first_tick(began, Instant::now(), self.interval, member.endpoint.slot);
+        let mut ticks = tokio::time::interval_at(first, self.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             let scrape = self.scrape(&member, engine, &mut connection, &mut metrics);
             match tokio::time::timeout(TIMEOUT, scrape).await {
@@ -176,6 +182,14 @@ impl Scraper {
     }
 }
 
+/// The first moment after now at which the group of this slot is read.
+fn first_tick(began: Instant, now: Instant, interval: Duration, slot: Slot) -> Instant {
+    let offset = interval * (slot.0 / GROUP % PARTS) / PARTS;
+    let passed = now.duration_since(began).as_nanos() / interval.as_nanos().max(1);
+    let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+    began + interval.saturating_mul(passed.saturating_add(1)) + offset
+}
+
 trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
@@ -218,5 +232,25 @@ impl Connection {
                 return Ok(page);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_of_a_group_are_read_together_whenever_they_came() {
+        let (began, interval) = (Instant::now(), Duration::from_millis(50));
+        let at = |slot, came: u64| {
+            let now = began + Duration::from_millis(came);
+            let first = first_tick(began, now, interval, Slot(slot));
+            assert!(first > now && first <= now + 2 * interval);
+            let since = first - began;
+            since.as_micros() % interval.as_micros()
+        };
+        assert_eq!((at(0, 0), at(15, 7), at(3, 12_349)), (0, 0, 0));
+        assert_eq!((at(16, 0), at(31, 777), at(32, 50)), (3125, 3125, 6250));
+        assert_eq!(at(16 * 16, 1), 0, "from the first part on again");
     }
 }

@@ -16,4 +16,5 @@ mod reports;
 mod requests;
 mod service;
 pub(crate) mod support;
+mod threads;
 mod tokens;

@@ -179,6 +179,14 @@ impl DataLayer {
                     if layer.source.client_cert_path.is_empty() != layer.source.client_key_path.is_empty() {
                         return Err(parameters.invalid("clientCertPath and clientKeyPath need each other"));
                     }
+                    let interval = &layer.source.interval;
+                    let is_time =
+                        |text: &str| longboat_duration::parse(text).is_ok_and(|time| !time.is_zero());
+                    if !interval.is_empty() && !is_time(interval) {
+                        return Err(parameters.invalid(format!(
+                            "interval: expected a duration above 0 such as 50ms, found \"{interval}\""
+                        )));
+                    }
                     if !layer.source.client_cert_path.is_empty() && layer.source.scheme != "https" {
                         return Err(parameters.invalid("a client certificate needs scheme: https"));
                     }

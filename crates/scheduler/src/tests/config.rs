@@ -172,6 +172,11 @@ dataLayer: {discovery: {endpoints: {pluginRef: f}}}
     );
     assert!(read("plugins: [{type: metrics-data-source, parameters: {schema: http}}]\n").is_err());
     assert!(read("plugins: [{type: core-metrics-extractor, parameters: {defaultEngine: x}}]\n").is_err());
+    for interval in ["0s", "soon"] {
+        let text =
+            format!("plugins: [{{type: metrics-data-source, parameters: {{interval: {interval}}}}}]\n");
+        assert!(read(&text).unwrap_err().to_string().contains("interval: expected a duration above 0"));
+    }
     assert!(read("dataLayer: {injectDefaults: false}\n").unwrap().disabled);
 }
 

