@@ -71,17 +71,8 @@ async fn ask(probe: &Probe) -> Result<Answer, Unreached> {
 
 /// Classifies why there is no response.
 fn unreached(error: &reqwest::Error) -> Unreached {
-    let mut source = error.source();
-    while let Some(error) = source {
-        if error.downcast_ref::<rustls::Error>().is_some() {
-            return Unreached::Certificate(error.to_string());
-        }
-        // Some layers keep their cause in an I/O error.
-        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if let Some(inner) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-            return Unreached::Certificate(inner.to_string());
-        }
-        source = error.source();
+    if let Some(refused) = error.source().and_then(tls) {
+        return Unreached::Certificate(refused.to_string());
     }
     if error.is_connect() || error.is_builder() {
         return Unreached::Connection(cause(error));
@@ -89,7 +80,16 @@ fn unreached(error: &reqwest::Error) -> Unreached {
     Unreached::Broken(cause(error))
 }
 
-/// The innermost cause of an error. The outer ones repeat the address.
+/// What TLS refused, if that is behind an error. I/O errors hide what they are made of from `source`, and may be made of each other.
+fn tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let within = |error: &'a std::io::Error| error.get_ref().and_then(|inner| tls(inner));
+    error
+        .downcast_ref()
+        .or_else(|| error.downcast_ref().and_then(within))
+        .or_else(|| error.source().and_then(tls))
+}
+
+/// The innermost cause: the others repeat the address.
 fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() && error.is_connect() {
         return format!("no connection within {} s", CONNECT.as_secs());
@@ -185,4 +185,44 @@ fn client(tls: Arc<ClientConfig>) -> Result<Client, String> {
         .user_agent(concat!("longboat-proof/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(|error| cause(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use longboat_tls::LeafRequest;
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_certificate_that_is_not_trusted_is_another_fault_than_a_gateway_that_is_not_there() {
+        longboat_tls::install_default_provider();
+        let request = LeafRequest {
+            common_name: "gateway".into(),
+            ips: vec![Ipv4Addr::LOCALHOST.into()],
+            days: 1,
+            ..LeafRequest::default()
+        };
+        let pair = longboat_tls::self_signed(&request).unwrap();
+        let acceptor = TlsAcceptor::from(longboat_tls::server_config(&pair, &[]).unwrap());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("https://{}/", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = acceptor.accept(stream).await;
+            }
+        });
+        let client = client(longboat_tls::extended_client_config(&[]).unwrap()).unwrap();
+        let error = client.get(&url).send().await.unwrap_err();
+        let seen = unreached(&error);
+        assert!(matches!(&seen, Unreached::Certificate(why) if why.contains("certificate")), "{seen:?}");
+        server.abort();
+        let _ = server.await;
+        let error = client.get(&url).send().await.unwrap_err();
+        let seen = unreached(&error);
+        assert!(matches!(seen, Unreached::Connection(_)), "{seen:?}");
+    }
 }
