@@ -73,7 +73,7 @@ for temperature in (0, 1.5):
 chosen = chat(extra_body={"structured_outputs": {"choice": ["red", "green"]}}, temperature=2.0)
 assert chosen.choices[0].message.content in ("red", "green"), chosen
 
-# So small a model calls nothing by itself: the form of its answer leaves it nothing else.
+# So small a model does not call tools by itself, so the structured output forces a tool call.
 asked = [{"role": "user", "content": "What time is it in Paris?"}]
 only_call = {"structured_outputs": {"choice": [CALL]}}
 called = chat(messages=asked, tools=[TOOL], extra_body=only_call).choices[0]
@@ -97,7 +97,7 @@ def function(name, key, schema):
         "type": "object", "properties": {key: schema}, "required": [key]}}}
 
 
-# A call that is forced has the name and the arguments of one of the tools, whatever the model would rather say.
+# A forced call has the name and the arguments of one of the tools, even if the model prefers another answer.
 tools = [function("add_one", "number", {"type": "integer"}), function("set_colour", "colour", {"enum": ["red", "blue"]})]
 named = {"type": "function", "function": {"name": "set_colour"}}
 for choice, names, reason in [("required", ["add_one", "set_colour"], "tool_calls"), (named, ["set_colour"], "stop")]:
