@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a pinned Python package of llama.cpp, with which benches/engine compares the CPU engine, in a separate Python
-# environment. Also needs the model that tools.sh fetches. Keeps what is installed already.
+# environment. The benchmark also needs the model that tools.sh fetches. Keeps what is installed already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 environment=$PWD/.cache/llama
