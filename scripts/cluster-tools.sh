@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The servers of the cluster tier (tests/cluster), real and pinned, into .cache/bin: etcd and kube-apiserver. Taken from
-# KUBEBUILDER_ASSETS if that is set and they are new enough, else built through the Go module proxy, once for each version.
-# Prints one line for each; one that cannot be had is an error with --strict (CI), else a warning.
+# Installs the servers of the cluster tests (tests/cluster) into .cache/bin: real, pinned versions of etcd and kube-apiserver.
+# Takes them from KUBEBUILDER_ASSETS if that is set and they are new enough. Otherwise builds them through the Go module proxy,
+# once per version. Prints one line per server. A missing server is an error with --strict (CI), and otherwise a warning.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 strict=false
@@ -14,7 +14,7 @@ missing() {
   if $strict; then exit 1; fi
 }
 
-# The version that a program says it is: 3.6.16, 1.34.4.
+# Prints the version that a program reports: 3.6.16, 1.34.4.
 version_of() {
   "$1" --version 2>/dev/null | grep -Eo '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1
 }
@@ -24,7 +24,7 @@ at_least() {
   [ -n "$1" ] && [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
 }
 
-# have NAME MODULE MINIMUM [LDFLAGS]: one server.
+# have NAME MODULE MINIMUM [LDFLAGS]: installs one server.
 have() {
   local name=$1 module=$2 minimum=$3 flags="-s -w ${4:-}" wanted assets built
   wanted=$(awk -v module="$module" '$1 == module && $2 ~ /^v/ { print substr($2, 2); exit }
@@ -52,7 +52,7 @@ have() {
   echo "tools: $name: $built"
 }
 
-# etcd 3.4, as distributions have it, cannot start the watches that clients of Kubernetes 1.34 ask for.
+# etcd 3.4, which distributions package, lacks the watches that clients of Kubernetes 1.34 need.
 have etcd go.etcd.io/etcd/server/v3 3.6.0
 minor=$(sed -n 's/^\tk8s.io\/kubernetes v1\.\([0-9]*\)\..*$/\1/p' scripts/kube-apiserver/go.mod)
 have kube-apiserver k8s.io/kubernetes 1.34.0 "-X k8s.io/component-base/version.gitVersion=vVERSION \

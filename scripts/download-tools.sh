@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the downloaders that benches/fetch measures `longboat fetch` beside (huggingface_hub, boto3) into an environment of their
-# own, pinned. What is there already is kept.
+# Installs pinned versions of the downloaders with which benches/fetch compares `longboat fetch` (huggingface_hub, boto3), in a
+# separate Python environment. Keeps what is installed already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 environment=$PWD/.cache/downloads

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches llama.cpp, which benches/engine measures the CPU engine beside, as a Python package into an environment of its own,
-# pinned, and the model of tools.sh. What is there already is kept.
+# Installs a pinned Python package of llama.cpp, with which benches/engine compares the CPU engine, in a separate Python
+# environment. The benchmark also needs the model that tools.sh fetches. Keeps what is installed already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 environment=$PWD/.cache/llama

@@ -1,4 +1,4 @@
-// Takes pictures of the page at PAGE in both themes; `scripts/pictures.sh` calls it.
+// Takes screenshots of the dashboard at PAGE in both themes. `scripts/pictures.sh` runs this script.
 
 import { createRequire } from "node:module";
 import { existsSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] }
 const blank = await browser.newPage();
 const pages = [];
 
-/// Takes a picture as WebP, a third of the size of a PNG.
+/// Saves a screenshot as WebP, which is a third of the size of a PNG.
 async function take(page, name) {
   const png = (await page.screenshot()).toString("base64");
   const webp = await blank.evaluate(async (data) => {
@@ -34,7 +34,7 @@ for (const colorScheme of ["light", "dark"]) {
   await page.waitForSelector("polyline", { ...LIMIT, state: "attached" });
   pages.push([colorScheme, page]);
 }
-// Graphs need something to show.
+// Waits until the graphs have data.
 await new Promise((done) => setTimeout(done, 60_000));
 for (const [theme, page] of pages) {
   await page.bringToFront();

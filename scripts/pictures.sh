@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Takes the pictures of the page that README and the book show, in both themes: docs/images/page-VIEW-THEME.webp. It starts a world of
-# three replicas, asks them for a while, and looks with the browser of scripts/tools.sh. PATH must have `longboat`.
+# Takes the screenshots of the dashboard for README and the book, in both themes: docs/images/page-VIEW-THEME.webp. Starts a
+# world with three replicas, sends them requests for a while, and uses the browser of scripts/tools.sh. `longboat` must be in
+# PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
@@ -11,7 +12,7 @@ up=$!
 until grep -q 'Ctrl-C stops' "$folder/err"; do kill -0 "$up" && sleep 1; done
 page=$(sed -n 's/^dashboard: //p' "$folder/err")
 service=$(sed -n 's/^default\/qwen serves at //p' "$folder/err" "$folder/out")
-# Four conversations, each with a beginning of its own, so that the prefix cache has something to do.
+# Four conversations with different beginnings, so that the prefix cache has an effect.
 for turn in $(seq 48); do
   topic=$((turn % 4))
   curl -s "$service/v1/chat/completions" -H 'Content-Type: application/json' -o /dev/null -d '{"model": "Qwen/Qwen2.5-0.5B-Instruct",

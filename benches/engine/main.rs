@@ -1,4 +1,5 @@
-//! The CPU engine beside llama.cpp, on one model file, one thread each: tokens per CPU second, time to the first token, memory.
+//! Compares the CPU engine with llama.cpp on one model file with one thread each: tokens per CPU second, time to the first
+//! token, and memory.
 //!
 //! `cargo bench -p longboat-engine --bench engine` prints the table; `scripts/llama-tools.sh` fetches llama.cpp.
 #![expect(
@@ -20,12 +21,12 @@ const MODEL: &str = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
 const PROMPT: usize = 512;
 /// Tokens of the long answer.
 const ANSWER: usize = 128;
-/// Tokens of a context, of both servers.
+/// Maximum tokens of a context, for both servers.
 const CONTEXT: usize = 2048;
 /// Bytes of one token in the engine's cache: keys and values of 30 layers, 3 heads of 64 numbers each, of 4 bytes.
 const TOKEN_BYTES: usize = 2 * 30 * 3 * 64 * 4;
 
-/// What one round says of one server.
+/// The measurements of one server in one round.
 struct Round {
     /// Prompt tokens per CPU second.
     prefill: f64,
@@ -42,12 +43,12 @@ fn main() {
     assert!(python.is_file(), "llama.cpp is missing: scripts/llama-tools.sh fetches it");
     let servers = [Server::engine(&model), Server::llama(&python, &model)];
     for server in &servers {
-        // Pages that are read for the first time are no work of the model.
+        // A first round without measurement, because reading the model file for the first time costs additional time.
         round(server, 0);
     }
     let mut all: [Vec<Round>; 2] = [Vec::new(), Vec::new()];
     for number in 1..=rounds {
-        // In turns, since the machine may have other things to do.
+        // The servers take turns, so that other load of the machine affects both.
         for (server, rounds) in servers.iter().zip(&mut all) {
             let found = round(server, number);
             let (name, Round { prefill, decode, .. }) = (server.name, &found);
@@ -92,7 +93,7 @@ fn main() {
     );
 }
 
-/// Prefill and decode, with a prompt that no round before had.
+/// Measures prefill and decode with prompts that no earlier round used.
 fn round(server: &Server, number: usize) -> Round {
     let prompt = |length: usize| -> Vec<usize> {
         (0..length).map(|at| 1000 + (at * 7 + number * 131) % 40000).collect()

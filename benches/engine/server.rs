@@ -1,4 +1,4 @@
-//! A model server as a process of its own, and what it uses.
+//! A model server in its own process, and its resource usage.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use std::{
 
 use super::{CONTEXT, TOKEN_BYTES};
 
-/// How long a server may take to load its model, and to say the next word.
+/// How long a server may take to load its model, or to send the next token.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(crate) struct Server {
@@ -22,7 +22,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// This build's engine, or the one that `LONGBOAT_ENGINE_BINARY` names.
+    /// Starts the engine of this build, or the one that `LONGBOAT_ENGINE_BINARY` names.
     pub(crate) fn engine(model: &Path) -> Self {
         let binary = std::env::var("LONGBOAT_ENGINE_BINARY")
             .unwrap_or_else(|_| env!("CARGO_BIN_EXE_longboat-engine").to_owned());
@@ -34,7 +34,7 @@ impl Server {
         Self::start("longboat-engine", command, "--port")
     }
 
-    /// llama.cpp's own server in a Python process.
+    /// Starts llama.cpp's own server in a Python process.
     pub(crate) fn llama(python: &Path, model: &Path) -> Self {
         let mut command = Command::new(python);
         command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/engine/llama.py")).arg(model);
@@ -62,7 +62,7 @@ impl Server {
         asked.and_then(|()| stream.read_to_string(&mut answer)).is_ok() && answer.starts_with("HTTP/1.1 200")
     }
 
-    /// The CPU time of a greedy answer of so many tokens, and the time until its first one comes.
+    /// Sends a greedy request for `length` tokens. Returns the server's CPU time and the time to the first token.
     pub(crate) fn answer(&self, prompt: &[usize], length: usize) -> (Duration, Duration) {
         let body = serde_json::json!({
             "model": "m", "prompt": prompt, "max_tokens": length, "temperature": 0, "ignore_eos": true,
@@ -87,12 +87,12 @@ impl Server {
                 chunks += 1;
             }
         }
-        // Tokens that are no whole character make no chunk of their own.
+        // A token that is only a part of a character has no chunk of its own.
         assert!(chunks > length / 2, "{} sent {chunks} chunks, expected about {length}", self.name);
         (self.cpu().saturating_sub(before), first.unwrap())
     }
 
-    /// The time that all threads have computed.
+    /// The CPU time of all threads so far.
     fn cpu(&self) -> Duration {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let nanoseconds = tasks.filter_map(|task| {
@@ -102,7 +102,7 @@ impl Server {
         Duration::from_nanos(nanoseconds.sum())
     }
 
-    /// A line of the process's status, in KiB.
+    /// A number of `/proc/PID/status`, in KiB.
     pub(crate) fn status(&self, name: &str) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();

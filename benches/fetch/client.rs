@@ -1,4 +1,4 @@
-//! The downloaders, each as a process that is measured.
+//! The downloaders, each in its own process, and their resource usage.
 
 use std::{
     fmt::Write as _,
@@ -13,15 +13,15 @@ use crate::{
     world::{FILE, World},
 };
 
-/// Time between two looks at a process.
+/// Time between two readings of a process's resource usage.
 const PERIOD: Duration = Duration::from_millis(5);
-/// Ticks of the clock that the kernel counts CPU time with, a second.
+/// Clock ticks per second in the kernel's CPU times.
 const TICKS: u64 = 100;
 
-/// One way to download.
+/// A downloader with a source.
 pub(crate) struct Client {
     pub(crate) name: &'static str,
-    /// Whether it makes use of what is there already.
+    /// Whether the downloader continues from a partial download.
     pub(crate) resumes: bool,
     program: Program,
     command: fn(&World, &Path, &mut Command),
@@ -31,17 +31,17 @@ pub(crate) struct Client {
 enum Program {
     Longboat,
     Curl,
-    /// A program of the environment that `scripts/download-tools.sh` makes.
+    /// A program that `scripts/download-tools.sh` installs.
     Tool(&'static str),
 }
 
-/// What one run took.
+/// The resource usage of one run.
 #[derive(Debug, Clone)]
 pub(crate) struct Cost {
     pub(crate) wall: Duration,
     /// User and system time of all threads.
     pub(crate) cpu: Duration,
-    /// The most memory that was resident, in bytes.
+    /// Peak resident memory, in bytes.
     pub(crate) peak: u64,
     pub(crate) requests: usize,
 }
@@ -125,7 +125,7 @@ fn s3(world: &World, command: &mut Command) {
 
 impl Program {
     fn path(self) -> PathBuf {
-        // Cargo runs benches in the folder of their package.
+        // Cargo runs benches in the folder of their package, so relative paths start from the root of the repository.
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         match self {
             Self::Longboat => std::env::var_os("LONGBOAT_BINARY")
@@ -139,12 +139,12 @@ impl Program {
 // === impl Client ===
 
 impl Client {
-    /// Whether its program is there.
+    /// Whether its program is installed.
     pub(crate) fn is_there(&self) -> bool {
         !matches!(self.program, Program::Tool(_)) || self.program.path().exists()
     }
 
-    /// Runs it to its end; none where it was killed, because the servers have sent so many bytes.
+    /// Runs the downloader to its end. With `until`, kills it when the servers have sent that many bytes, and returns `None`.
     pub(crate) fn run(&self, world: &World, to: &Path, until: Option<u64>) -> Option<Cost> {
         world.requests();
         let mut command = Command::new(self.program.path());
@@ -177,17 +177,17 @@ impl Client {
     }
 }
 
-/// The most memory that a process has had resident, in bytes.
+/// The peak resident memory of a process, in bytes.
 fn resident(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }
 
-/// CPU time of a process that has ended and was not waited for.
+/// The CPU time of a process that has ended and is still a zombie. Returns `None` if it has not ended.
 fn ended(child: &Child) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-    // The name, which may have spaces, is in brackets.
+    // The name is in parentheses, because it may contain spaces.
     let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
     (fields[0] == "Z").then(|| Duration::from_millis(ticks * 1000 / TICKS))

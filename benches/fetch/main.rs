@@ -1,8 +1,9 @@
-//! What a download costs, beside `curl`, `hf download` and boto3: wall time, CPU, memory, and the bytes that travel when the downloader
-//! is killed half-way and started again. All of them fetch from the same servers of this process, on loopback.
+//! The cost of a download, compared with `curl`, `hf download` and boto3: wall time, CPU, memory, and the transferred bytes
+//! when the downloader is killed half-way and started again. All of them download from the same servers of this process, over
+//! loopback.
 //!
-//! `cargo bench -p longboat-fetch` prints the table; `-- --files=100000` measures that many small files, and no large one. `longboat fetch` is this program, started again as the role, or the binary
-//! that `LONGBOAT_BINARY` names.
+//! `cargo bench -p longboat-fetch` prints the table. `-- --files=100000` measures that many small files, and no large one.
+//! `longboat fetch` is this program, started again as the role, or the binary that `LONGBOAT_BINARY` names.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -26,7 +27,7 @@ use client::{Client, Cost, MANY, clients};
 use longboat_fetch::Args;
 use world::World;
 
-// As in the binary.
+// The same allocator as in the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The role, as the binary runs it.
+/// Runs the role like the binary.
 async fn download(arguments: &[OsString]) -> ExitCode {
     let command = Args::augment_args(clap::Command::new(ROLE).no_binary_name(true));
     let matches = command.try_get_matches_from(arguments).unwrap();
@@ -99,7 +100,7 @@ fn measure(world: &World, rounds: usize, only: Option<&str>) {
 }
 
 fn measure_large(world: &World, rounds: usize, chosen: &[&Client], folder: &Path) {
-    // Rounds, not clients, are the outer loop, so that what else the machine does meets all of them.
+    // The outer loop is over rounds, so that other load of the machine affects all clients.
     let mut costs = vec![Vec::new(); chosen.len()];
     for _ in 0..rounds {
         for (client, costs) in chosen.iter().zip(&mut costs) {
@@ -117,7 +118,7 @@ fn measure_large(world: &World, rounds: usize, chosen: &[&Client], folder: &Path
     println!("\nMD5 of it in memory, on one thread: {:.2} s", world.floor_of_md5().as_secs_f64());
 }
 
-/// The bytes that travel, as a multiple of the size, when the downloader is killed at half and starts again.
+/// Returns the transferred bytes as a multiple of the size, if the downloader is killed at half and starts again.
 fn killed(client: &Client, world: &World, folder: &Path) -> f64 {
     let to = fresh(folder);
     let before = world.sent();
@@ -128,7 +129,7 @@ fn killed(client: &Client, world: &World, folder: &Path) -> f64 {
     world.share(world.sent() - before)
 }
 
-/// Medians.
+/// Formats the run with the median wall time, and the peak memory of all runs.
 fn row(mut costs: Vec<Cost>) -> String {
     costs.sort_by_key(|cost| cost.wall);
     let peak = costs.iter().map(|cost| cost.peak).max().unwrap();
@@ -142,7 +143,7 @@ fn row(mut costs: Vec<Cost>) -> String {
     )
 }
 
-/// Where models are put: in memory, so that the disk of the machine is not what is measured, unless `FETCH_BENCH_FOLDER` says otherwise.
+/// The folder for models: in memory, so that the disk does not affect the results, or `FETCH_BENCH_FOLDER`.
 fn folder() -> PathBuf {
     let parent = std::env::var_os("FETCH_BENCH_FOLDER").map_or_else(|| "/dev/shm".into(), PathBuf::from);
     parent.join(format!("longboat-bench-fetch-{}", std::process::id()))

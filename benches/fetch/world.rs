@@ -1,4 +1,4 @@
-//! What is fetched, and the servers that have it.
+//! The files to download, and their servers.
 
 use std::{
     fs::File,
@@ -17,10 +17,11 @@ use crate::servers::{
 };
 
 const COMMIT: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-/// Name of the large file, wherever it is.
+/// Name of the large file on all servers.
 pub(crate) const FILE: &str = "w.safetensors";
 
-/// A hub with its CDN, an S3 store and a web server, all with the same large file; the hub has a model of many small ones, too.
+/// A hub with its CDN, an S3 store and a web server, all with the same large file. Hub and web server also have many small
+/// files.
 pub(crate) struct World {
     servers: Arc<Servers>,
     content: Arc<Vec<u8>>,
@@ -34,10 +35,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start(size: usize, files: usize) -> Self {
-        // A block over and over: what is sent and hashed is as much as with any other content.
+        // A repeated block: sending and hashing it cost as much as any other content.
         let block = recipe("bench", 1 << 20);
         let content = Arc::new(block.repeat(size >> 20));
-        // They take seconds, and are not part of any measurement.
+        // Computes the digests in advance, because that takes seconds that must not be measured.
         known_sha256(&content);
         known_md5(&content);
 
@@ -92,30 +93,30 @@ impl World {
         self.files.iter().map(|file| file.path.as_str())
     }
 
-    /// How long one thread computes the MD5 of the large file, which no downloader that checks it can go below.
+    /// The time in which one thread computes the MD5 of the large file: the lower bound for a downloader that checks the MD5.
     pub(crate) fn floor_of_md5(&self) -> Duration {
         let start = Instant::now();
         std::hint::black_box(md5(&self.content));
         start.elapsed()
     }
 
-    /// Bytes of bodies that were sent.
+    /// The number of body bytes that were sent.
     pub(crate) fn sent(&self) -> u64 {
         self.servers.sent.load(Relaxed)
     }
 
-    /// Requests since this was last asked.
+    /// The number of requests since the last call.
     pub(crate) fn requests(&self) -> usize {
         std::mem::take(&mut *self.servers.log.lock()).len()
     }
 
-    /// Bytes as a multiple of the size.
+    /// Returns bytes as a multiple of the large file's size.
     #[expect(clippy::cast_precision_loss, reason = "a share of gigabytes")]
     pub(crate) fn share(&self, bytes: u64) -> f64 {
         bytes as f64 / self.size() as f64
     }
 
-    /// Whether the large file has arrived as it is.
+    /// Checks that the large file has arrived unchanged.
     pub(crate) fn check(&self, folder: &Path) {
         let mut file = File::open(folder.join(FILE)).unwrap();
         let mut buffer = vec![0; 1 << 20];
@@ -126,7 +127,7 @@ impl World {
         assert_eq!(file.read(&mut buffer).unwrap(), 0, "the file is longer");
     }
 
-    /// Whether all small files have arrived as they are.
+    /// Checks that all small files have arrived unchanged.
     pub(crate) fn check_many(&self, folder: &Path) {
         for file in &self.files {
             assert!(std::fs::read(folder.join(&file.path)).unwrap() == *file.content, "{}", file.path);

@@ -1,4 +1,4 @@
-//! Requests at a fixed rate, whether or not earlier ones have come back.
+//! Sends requests at a fixed rate, whether or not earlier ones are answered.
 
 use std::{
     sync::Arc,
@@ -23,23 +23,23 @@ pub(crate) fn client() -> Http {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
-/// What every request asks for.
+/// The parameters of every request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
-    /// The bytes of the prompt, about.
+    /// The approximate size of the prompt, in bytes.
     pub(crate) prompt: usize,
     /// The tokens of the answer.
     pub(crate) tokens: u32,
-    /// Whether they come one by one.
+    /// Whether the answer is a stream.
     pub(crate) stream: bool,
 }
 
-/// What came of a load.
+/// The results of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     times: Vec<Duration>,
     pub(crate) failed: usize,
-    /// Events of streams.
+    /// The number of stream events.
     pub(crate) events: usize,
 }
 
@@ -48,14 +48,14 @@ impl Outcome {
         self.times.len() + self.failed
     }
 
-    /// Milliseconds that this part of the answered requests stayed below.
+    /// Returns a percentile of the response times, in milliseconds.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let last = self.times.len().saturating_sub(1);
         self.times.get(last * percent / 100).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)
     }
 }
 
-/// A chat request whose prompt begins as no other does, so that endpoints get their part of it.
+/// Returns a chat request whose prompt has a unique beginning, so that requests spread over all endpoints.
 pub(crate) fn body(ask: Ask, number: usize) -> Bytes {
     const WORDS: &str = "lorem ipsum dolor sit amet, consectetur adipiscing elit.\\n ";
     let text = format!("{number} {}", WORDS.repeat(ask.prompt / WORDS.len()));
@@ -68,7 +68,7 @@ pub(crate) fn body(ask: Ask, number: usize) -> Bytes {
     Bytes::from(body.to_string())
 }
 
-/// `rate` requests a second until `count` were sent, and their answers.
+/// Sends `count` requests, `rate` per second, and waits for the responses.
 pub(crate) async fn run(http: &Http, url: &str, ask: Ask, rate: u32, count: usize) -> Outcome {
     let uri: Arc<str> = format!("{url}/v1/chat/completions").into();
     let mut ticks = interval(Duration::from_secs(1) / rate);

@@ -1,4 +1,4 @@
-//! What the picker costs behind a real Envoy, beside a bare tonic server that picks nothing; see benches/README.md.
+//! The cost of the picker behind a real Envoy, compared with a bare tonic server that picks nothing. See benches/README.md.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on should stop")]
 #![expect(clippy::cast_precision_loss, reason = "counts of a few thousand")]
 
@@ -23,7 +23,7 @@ use self::{
     pickers::Measured,
 };
 
-// The binary's allocator: its share of the cost is large.
+// The same allocator as in the binary, because allocation is a large part of the cost.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -42,7 +42,7 @@ fn main() {
     }
 }
 
-/// The rows to measure, by parts of their names; none: all.
+/// The rows to measure, by parts of their names. Empty for all rows.
 struct Wanted(Vec<String>);
 
 impl Wanted {
@@ -51,7 +51,7 @@ impl Wanted {
     }
 }
 
-/// Envoy, from scripts/tools.sh.
+/// Returns the path of Envoy, which scripts/tools.sh fetches.
 fn program() -> PathBuf {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/bin/envoy");
     assert!(program.exists(), "no .cache/bin/envoy: scripts/tools.sh fetches it");
@@ -72,7 +72,7 @@ fn measure(quick: bool, wanted: &Wanted) {
         let list = file(folder.path().join("ten.json"), &endpoints, 1);
         bench(&list, &endpoints).table(if quick { 2 } else { 10 }, wanted).await;
         if wanted.has("a streamed chunk") {
-            // Each token has a chunk of its own only where the next one takes a while.
+            // Slow engines, because each token has its own chunk only if the next one comes later.
             let mut slow = Vec::new();
             for number in 0..ENDPOINTS {
                 slow.push(engine(100 + number, "20ms", &stop).await);
@@ -93,7 +93,7 @@ fn measure(quick: bool, wanted: &Wanted) {
     });
 }
 
-/// An Envoy, a picker and a floor before these endpoints.
+/// Starts an Envoy, a picker and a floor (a server that picks nothing) for these endpoints.
 fn bench(list: &Path, endpoints: &[SocketAddr]) -> Bench {
     let (picker, floor) = (Measured::picker(list), Measured::floor(endpoints));
     let port = |pickers: &[SocketAddr]| Port {
@@ -106,7 +106,7 @@ fn bench(list: &Path, endpoints: &[SocketAddr]) -> Bench {
     Bench { http: load::client(), urls, picker, floor, _envoy: envoy }
 }
 
-/// A simulated engine without latency of its own but that of each token after the first.
+/// Starts a simulated engine whose only latency is that of each token after the first.
 async fn engine(number: u8, token: &str, stop: &CancellationToken) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 4, number + 1], 0))).await.unwrap();
     let (address, host) = (listener.local_addr().unwrap(), format!("127.0.4.{}", number + 1));
@@ -129,7 +129,7 @@ async fn engine(number: u8, token: &str, stop: &CancellationToken) -> SocketAddr
     address
 }
 
-/// A file with each endpoint under so many names.
+/// Writes a discovery file that lists each endpoint under `names` names.
 fn file(path: PathBuf, endpoints: &[SocketAddr], names: usize) -> PathBuf {
     let all = (0..names).flat_map(|name| endpoints.iter().map(move |endpoint| (name, endpoint)));
     let list: Vec<_> = all
@@ -143,7 +143,7 @@ fn file(path: PathBuf, endpoints: &[SocketAddr], names: usize) -> PathBuf {
 
 struct Bench {
     http: Http,
-    /// Without a picker, with the floor, with the picker.
+    /// The URLs without a picker, with the floor, and with the picker.
     urls: [String; 3],
     picker: Measured,
     floor: Measured,
@@ -151,8 +151,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// The same load three times: without a picker, with the floor, with the picker.
-    /// With it, milliseconds of CPU for a request: of the floor, of the picker, and of the picker's streams alone.
+    /// Runs the same load without a picker, with the floor, and with the picker. Also returns the CPU milliseconds per request
+    /// of the floor, of the picker, and of the picker's stream threads alone.
     async fn thrice(&self, ask: Ask, rate: u32, count: usize) -> ([Outcome; 3], [f64; 3]) {
         let [plain, floor, picker] = &self.urls;
         let plain = load::run(&self.http, plain, ask, rate, count).await;
@@ -207,7 +207,7 @@ impl Bench {
         }
     }
 
-    /// What a chunk of a stream costs: the difference that more tokens make.
+    /// Prints the cost of a streamed chunk: the difference between long and short answers.
     async fn chunks(&self, seconds: u32) {
         let ask = Ask { prompt: 1 << 10, tokens: 4, stream: true };
         let count = 20 * seconds as usize;
@@ -222,7 +222,7 @@ impl Bench {
     }
 }
 
-/// Memory with long bodies, two at a time.
+/// Measures the memory with long request bodies, two at a time.
 async fn large(endpoints: &[SocketAddr], list: &Path, count: usize) {
     let picker = Measured::picker(list);
     let port = Port { pickers: vec![picker.address], endpoints: endpoints.to_vec(), ..Port::default() };
@@ -245,8 +245,8 @@ async fn large(endpoints: &[SocketAddr], list: &Path, count: usize) {
     );
 }
 
-/// CPU without requests. Each endpoint has so many names.
-async fn idle(list: &Path, endpoints: &[SocketAddr], names: usize, seconds: u64) {
+/// Measures the CPU usage without requests.
+async fn idle(list: &Path, endpoints: &[SocketAddr], seconds: u64) {
     let page = load::client().get(format!("http://{}/metrics", endpoints[0]).parse().unwrap()).await.unwrap();
     let bytes = http_body_util::BodyExt::collect(page.into_body()).await.unwrap().to_bytes().len();
     let picker = Measured::picker(list);

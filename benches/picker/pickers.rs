@@ -1,4 +1,4 @@
-//! The processes that are measured: a picker, and a floor that picks nothing.
+//! The measured processes: a picker, and a floor, which picks nothing.
 
 use std::{
     io::{BufRead, BufReader},
@@ -18,21 +18,21 @@ use longboat_extproc::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// A child process that is ended with this.
+/// A child process that ends when this is dropped.
 pub(crate) struct Measured {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
-/// Time that a process ran.
+/// The CPU time of a process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cpu {
     pub(crate) all: Duration,
-    /// Of threads that do nothing but serve streams: without scraping, of which a floor does none.
+    /// The CPU time of the threads that only serve streams. It does not include scraping, which the floor does not do.
     pub(crate) streams: Duration,
 }
 
-/// What Linux says about a process.
+/// The resident memory of a process, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
     pub(crate) now: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Memory {
 }
 
 impl Measured {
-    /// The picker of `LONGBOAT_BINARY`, else that of this program, for the endpoints of a file, on a port of its own.
+    /// Starts the picker of `LONGBOAT_BINARY`, or that of this program, on a free port, with the endpoints of a file.
     pub(crate) fn picker(endpoints: &Path) -> Self {
         let port = crate::envoy::free_port();
         let config = format!(
@@ -60,7 +60,7 @@ impl Measured {
             .arg(role)
             .arg(format!("--grpc-port={port}"))
             .args(["--grpc-health-port=0", "--metrics-port=0", "--v=0", "--zap-log-level=error"])
-            // On a loopback address decisions are kept, for people who try things; on a cluster they are not.
+            // A picker on a loopback address records decisions by default, for local use. On a cluster it does not.
             .args(["--bind-address=127.0.0.1", "--decisions=0", "--config-text", &config])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -70,12 +70,12 @@ impl Measured {
         while std::net::TcpStream::connect(measured.address).is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
-        // It reads the file of endpoints, and their first pages.
+        // Waits until the picker has read the discovery file and the first metrics of the endpoints.
         std::thread::sleep(Duration::from_secs(1));
         measured
     }
 
-    /// A bare tonic server that sends every request to the first of these endpoints in turn.
+    /// Starts a bare tonic server that chooses these endpoints in turn.
     pub(crate) fn floor(endpoints: &[SocketAddr]) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .arg("floor")
@@ -89,7 +89,7 @@ impl Measured {
         Self { child, address: line.trim().parse().unwrap() }
     }
 
-    /// What all its threads ran so far, by the kernel's scheduler, and those that serve streams.
+    /// The CPU time of all threads so far, and that of the threads that serve streams, from the kernel's scheduler.
     pub(crate) fn cpu(&self) -> Cpu {
         let mut cpu = Cpu::default();
         for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
@@ -104,7 +104,7 @@ impl Measured {
         cpu
     }
 
-    /// Resident bytes.
+    /// The current and the peak resident memory.
     pub(crate) fn memory(&self) -> Memory {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let size = |name: &str| {
@@ -128,7 +128,7 @@ struct Program {
     picker: longboat_epp::Args,
 }
 
-/// This program as the picker, on the runtime that the binary gives it.
+/// Runs the picker in this program, on the same runtime as in the binary.
 pub(crate) fn run_picker() {
     let arguments = longboat_epp::normalized(std::env::args_os().skip(1));
     let args = Program::parse_from(arguments).picker;
@@ -136,7 +136,7 @@ pub(crate) fn run_picker() {
     runtime.block_on(longboat_epp::run(args, CancellationToken::new())).unwrap();
 }
 
-/// This program as the floor: tonic, a thread for each core.
+/// Runs the floor in this program: tonic with one thread per core.
 pub(crate) fn run_floor(endpoints: Vec<String>) {
     longboat_tls::install_default_provider();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -172,7 +172,7 @@ impl Processor for Floor {
     }
 }
 
-/// Holds the body until it is complete, and sends it on as it came.
+/// Buffers the body until it is complete, and forwards it unchanged.
 #[derive(Default)]
 struct Held {
     endpoint: String,

@@ -1,4 +1,4 @@
-//! The least that it takes: the same objects, written by a client that does nothing else.
+//! The lower bound of the controller's cost: a client that only writes the same objects.
 
 use std::{
     fs,
@@ -20,17 +20,17 @@ use crate::{
     services::{self, CHILDREN, NAMESPACES},
 };
 
-/// Requests at the same time: more make the server no faster.
+/// The number of parallel requests. More do not make the server faster.
 const AT_ONCE: usize = 32;
 
-/// Configurations of our webhooks, which nobody answers while the controller is paused.
+/// The configurations of Longboat's webhooks, which do not answer while the controller is paused.
 const WEBHOOKS: [(&str, &str); 3] = [
     ("mutatingwebhookconfigurations", "llminferenceservice.serving.kserve.io"),
     ("validatingwebhookconfigurations", "llminferenceservice.serving.kserve.io"),
     ("validatingwebhookconfigurations", "llminferenceserviceconfig.serving.kserve.io"),
 ];
 
-/// An object that somebody writes.
+/// A write of an object by a client.
 pub(crate) struct Write<'a> {
     by: &'a Api,
     how: How,
@@ -38,7 +38,7 @@ pub(crate) struct Write<'a> {
     object: Value,
 }
 
-/// Whether an object is made, changed or written as a whole.
+/// The kind of write: create, merge patch or replace.
 #[derive(Clone, Copy)]
 enum How {
     Make,
@@ -59,8 +59,8 @@ impl Write<'_> {
     }
 }
 
-/// A client that is the controller to the server: whom it asks for more than an administrator, as whether a Role gives away more
-/// than its author may do.
+/// Returns a client with the controller's token. The server does more work for the controller than for an administrator: for
+/// example, it checks whether a Role gives more rights than its author has.
 pub(crate) fn controller(server: &Server) -> Api {
     let token = format!("Bearer {}", server.token("llmisvc-controller-manager"));
     let authority = fs::read(server.folder.join("ca.crt")).unwrap();
@@ -73,7 +73,7 @@ pub(crate) fn controller(server: &Server) -> Api {
     Api::by(&server.url, client)
 }
 
-/// The children of these services, to be written anew in namespaces that `place` begins the names of.
+/// Returns writes that create the children of these services again, in namespaces whose names start with `place`.
 pub(crate) fn children<'a>(api: &'a Api, services: &Range<usize>, place: &str) -> Vec<Write<'a>> {
     let of = |name: &str| name.strip_prefix("llm-")?.split('-').next()?.parse::<usize>().ok();
     let mut all = Vec::new();
@@ -117,7 +117,7 @@ pub(crate) fn children<'a>(api: &'a Api, services: &Range<usize>, place: &str) -
     all
 }
 
-/// The services themselves, as their users wrote them.
+/// Returns writes that create the services, as their users would.
 pub(crate) fn services<'a>(api: &'a Api, services: &Range<usize>, place: &str) -> Vec<Write<'a>> {
     let write = |number| Write {
         by: api,
@@ -128,8 +128,9 @@ pub(crate) fn services<'a>(api: &'a Api, services: &Range<usize>, place: &str) -
     services.clone().map(write).collect()
 }
 
-/// What the controller writes about these services beside their children, to be made first and to be written when everything
-/// is there: the right of the scheduler to ask who calls it; the finalizer, the status, and the certificate that names the addresses.
+/// Returns the controller's other writes for these services, in two lists. The first list comes before the children: the
+/// ClusterRoleBinding with which the scheduler checks tokens. The second comes after them: the finalizer, the status, and the
+/// certificate that contains the addresses.
 pub(crate) fn beside<'a>(api: &'a Api, services: &Range<usize>, place: &str) -> [Vec<Write<'a>>; 2] {
     let rights = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
     let list = api.get(rights).ok();
@@ -163,16 +164,16 @@ pub(crate) fn beside<'a>(api: &'a Api, services: &Range<usize>, place: &str) -> 
     [first, then]
 }
 
-/// Has the server ask nobody about services any more.
+/// Deletes the webhook configurations, so that the server calls no webhook.
 pub(crate) fn without_webhooks(api: &Api) {
     for (plural, name) in WEBHOOKS {
         api.delete(&format!("/apis/admissionregistration.k8s.io/v1/{plural}/{name}")).ok();
     }
-    // It looks at them when a watch tells it to.
+    // The server learns of the deletions through watches.
     thread::sleep(Duration::from_secs(2));
 }
 
-/// Makes the namespaces of the copies.
+/// Creates the namespaces of the copies.
 pub(crate) fn prepare(api: &Api, place: &str) {
     for number in 0..NAMESPACES {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": format!("{place}{number}")}});
@@ -180,7 +181,7 @@ pub(crate) fn prepare(api: &Api, place: &str) {
     }
 }
 
-/// Writes them one after another, as one service's children are written; how long that took.
+/// Sends the writes one after another, like the controller for the children of one service. Returns the time.
 pub(crate) fn write_in_turn(children: &[Write<'_>]) -> Duration {
     let start = Instant::now();
     for write in children {
@@ -189,7 +190,7 @@ pub(crate) fn write_in_turn(children: &[Write<'_>]) -> Duration {
     start.elapsed()
 }
 
-/// Writes them all; how long that took.
+/// Sends the writes in parallel. Returns the time.
 pub(crate) fn write(objects: &[Write<'_>]) -> Duration {
     let next = AtomicUsize::new(0);
     let start = Instant::now();

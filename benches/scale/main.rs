@@ -1,5 +1,6 @@
-//! What the controller costs on a real API server, by the number of services: wall time, CPU, memory, requests by kind; idle, one
-//! service more, a restart; beside a floor, a plain client that writes the same objects.
+//! The cost of the controller on a real API server, by the number of services: wall time, CPU, memory and requests by kind;
+//! also for an idle cluster, for one more service and for a restart. The floor for comparison is a plain client that writes the
+//! same objects.
 //!
 //! `cargo bench -p longboat --bench scale -- 100 500 1000` prints the table.
 #![expect(
@@ -51,7 +52,7 @@ use written::Written;
 
 /// Services that are created one by one at the end.
 const ONE_MORE: usize = 10;
-/// How long nothing is done.
+/// Duration of the idle measurement.
 const IDLE: Duration = Duration::from_mins(1);
 
 fn main() {
@@ -186,7 +187,7 @@ fn main() {
     }
 }
 
-/// Milliseconds for each.
+/// Milliseconds per item.
 fn per(time: Duration, number: usize) -> f64 {
     time.as_secs_f64() * 1000.0 / number_of(number)
 }

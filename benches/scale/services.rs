@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 
-/// Namespaces that services are spread over.
+/// The number of namespaces with services.
 pub(crate) const NAMESPACES: usize = 10;
-/// Clients that create them.
+/// The number of clients that create services in parallel.
 const CLIENTS: usize = 8;
-/// What each has, as paths and how many of it.
+/// The children of each service: path, plural, and number.
 pub(crate) const CHILDREN: [(&str, &str, usize); 9] = [
     ("apis/apps/v1", "deployments", 2),
     ("api/v1", "services", 2),
@@ -56,7 +56,7 @@ pub(crate) fn service(number: usize) -> Value {
     })
 }
 
-/// Creates those services, several at a time.
+/// Creates the services, several at a time.
 pub(crate) fn create(api: &Api, numbers: Range<usize>) {
     let next = AtomicUsize::new(numbers.start);
     thread::scope(|scope| {
@@ -74,22 +74,22 @@ pub(crate) fn create(api: &Api, numbers: Range<usize>) {
     });
 }
 
-/// How many objects of a kind services own.
+/// The number of objects of a kind that services own.
 fn owned(api: &Api, root: &str, plural: &str) -> usize {
     let selector = "labelSelector=app.kubernetes.io%2Fpart-of%3Dllminferenceservice";
     api.get(&format!("/{root}/{plural}?{selector}")).ok()["items"].as_array().map_or(0, Vec::len)
 }
 
-/// Everything that so many services need is there.
+/// Checks that all children of `services` services exist.
 pub(crate) fn check(api: &Api, services: usize) {
     for (root, plural, each) in CHILDREN {
         let found = owned(api, root, plural);
-        // Webhooks have a Secret of their own.
+        // There may be more: the webhooks have a Secret, too.
         assert!(found >= each * services, "{found} {plural} of {services} services");
     }
 }
 
-/// Creates one and waits until its route, which is written last, is there; how long that took from the answer on.
+/// Creates a service and waits for its route, which the controller writes last. Returns the time since the response.
 pub(crate) fn create_and_wait(api: &Api, number: usize) -> Duration {
     let route = format!(
         "/apis/gateway.networking.k8s.io/v1/namespaces/{}/httproutes/llm-{number}-kserve-route",
@@ -102,7 +102,7 @@ pub(crate) fn create_and_wait(api: &Api, number: usize) -> Duration {
         thread::sleep(Duration::from_millis(2));
     }
     let took = start.elapsed();
-    // The next one finds the controller at rest.
+    // Waits until the controller is at rest before the next service.
     thread::sleep(Duration::from_millis(300));
     took
 }

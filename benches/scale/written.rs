@@ -1,16 +1,16 @@
-//! Events apart from everything else that was written: nobody waits for them.
+//! Counts writes of Events separately from all other writes, because nothing waits for Events.
 
 use jiff::Timestamp;
 
 use crate::log::Log;
 
-/// What the controller wrote, and until when.
+/// The controller's writes: the times of the last ones, and the number of Events.
 pub(crate) struct Written {
-    /// When the last write was answered.
+    /// The time of the response to the last write.
     pub(crate) all: Timestamp,
-    /// The same without events.
+    /// The time of the response to the last write that is not of an Event.
     pub(crate) apart: Timestamp,
-    /// How many events there were.
+    /// The number of written Events.
     pub(crate) events: usize,
 }
 

@@ -1,4 +1,4 @@
-//! An engine that computes nothing.
+//! An engine that answers without computing.
 
 use std::{
     convert::Infallible,
@@ -23,14 +23,14 @@ use tokio::net::TcpListener;
 const EVENTS: u32 = 50;
 const GAP: Duration = Duration::from_millis(5);
 
-/// One token, and where its cache is.
+/// An answer of one token, with the transfer parameters of its KV cache.
 const ANSWER: &str = r#"{"id":"cmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"length"}],"usage":{"prompt_tokens":250,"completion_tokens":1,"total_tokens":251,"prompt_tokens_details":{"cached_tokens":16}},"kv_transfer_params":{"do_remote_prefill":true,"do_remote_decode":false,"remote_engine_id":"e","remote_block_ids":[1,2,3],"remote_host":"10.0.0.1","remote_port":5600}}"#;
 
 const EVENT: &str = "data: {\"id\":\"cmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word \"},\"finish_reason\":null}]}\n\n";
 
 const LAST: &str = "data: {\"id\":\"cmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":250,\"completion_tokens\":50,\"total_tokens\":300}}\n\ndata: [DONE]\n\n";
 
-/// It answers whatever comes, with a stream where one is accepted.
+/// Answers every request, with a stream if the client accepts one.
 pub(crate) struct Engine {
     pub(crate) address: SocketAddr,
     requests: Arc<AtomicUsize>,
@@ -45,7 +45,7 @@ impl Engine {
         Self { address, requests }
     }
 
-    /// How many it has had.
+    /// The number of requests so far.
     pub(crate) fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
@@ -76,7 +76,7 @@ async fn answer(
         let data = frame?.into_data().unwrap_or_default();
         prefix.extend_from_slice(&data[..data.len().min(1 << 20)]);
     }
-    // A prefill is asked not to stream, whatever the client accepts.
+    // A prefill request must not stream, whatever the client accepts.
     let is_prefill = contains(&prefix, b"\"do_remote_decode\":true");
     let is_stream = head.headers.get(header::ACCEPT).is_some_and(|kind| kind == "text/event-stream");
     if !is_stream || is_prefill {
@@ -96,7 +96,7 @@ async fn answer(
     Ok(response)
 }
 
-/// Looks from the end, where the sidecar adds its fields.
+/// Whether the last 1000 bytes contain `part`: the sidecar adds its fields at the end.
 fn contains(text: &[u8], part: &[u8]) -> bool {
     text[text.len().saturating_sub(1000)..].windows(part.len()).any(|window| window == part)
 }

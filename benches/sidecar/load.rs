@@ -1,4 +1,4 @@
-//! An open loop: requests leave at a fixed rate, and their time counts from when they were to leave.
+//! An open loop: requests are sent at a fixed rate, and their times count from the scheduled moment.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Sends one request again and again.
+/// Sends the same request repeatedly.
 pub(crate) struct Load {
     client: reqwest::Client,
     url: String,
@@ -18,14 +18,14 @@ pub(crate) struct Load {
     body: Bytes,
 }
 
-/// What came of it.
+/// The results of a load.
 pub(crate) struct Outcome {
-    /// Times to the first byte of the answers, ascending.
+    /// Times to the first byte of the responses, ascending.
     times: Vec<Duration>,
 }
 
 impl Load {
-    /// To this address, with a prompt of so many bytes.
+    /// Creates a load for this address, with a prompt of this many bytes.
     pub(crate) fn new(
         address: SocketAddr,
         prompt: usize,
@@ -46,7 +46,7 @@ impl Load {
         }
     }
 
-    /// `rate` requests a second for `time`.
+    /// Sends `rate` requests per second for `time`.
     pub(crate) async fn run(&self, rate: u32, time: Duration) -> Outcome {
         let (start, gap) = (Instant::now(), Duration::from_secs(1) / rate);
         let mut requests = JoinSet::new();
@@ -80,12 +80,12 @@ impl Load {
 }
 
 impl Outcome {
-    /// Requests that were sent; each was answered.
+    /// The number of requests. All of them were answered.
     pub(crate) fn sent(&self) -> usize {
         self.times.len()
     }
 
-    /// Milliseconds that this part of the answers took at most to begin.
+    /// Returns a percentile of the times to the first byte, in milliseconds.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         self.times[(self.times.len() - 1) * percent / 100].as_secs_f64() * 1000.0
     }

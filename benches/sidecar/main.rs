@@ -1,5 +1,5 @@
-//! What the routing sidecar costs: CPU for each request, and the time that it adds, between a client and two engines that do
-//! nothing; the cases are those in which the reference's was measured.
+//! The cost of the routing sidecar between a client and two engines that compute nothing: CPU per request, and added latency.
+//! The cases are those in which the reference was measured.
 //!
 //! `cargo bench -p longboat-sidecar` prints the table. The sidecar is this program, started again with the role's own
 //! runtime, or the binary that `LONGBOAT_BINARY` names.
@@ -24,14 +24,14 @@ use longboat_sidecar::Args;
 use process::Sidecar;
 use tokio_util::sync::CancellationToken;
 
-// As in the binary.
+// The same allocator as in the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The first argument that makes this program a sidecar.
 const ROLE: &str = "sidecar";
 
-/// What is sent, and how the reference fared with it.
+/// A kind of request, and the reference's result.
 struct Case {
     name: &'static str,
     /// Bytes of the prompt.
@@ -40,9 +40,9 @@ struct Case {
     stream: bool,
     /// Whether another engine computes the prompt.
     legs: bool,
-    /// Requests a second.
+    /// Requests per second.
     rate: u32,
-    /// Milliseconds of CPU for each request that the reference was measured to take.
+    /// CPU milliseconds per request of the reference.
     reference: f64,
 }
 
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The role, as the binary runs it.
+/// Runs the role like the binary.
 fn sidecar(arguments: &[OsString]) -> ExitCode {
     let command = Args::augment_args(clap::Command::new(ROLE).no_binary_name(true));
     let matches = command.try_get_matches_from(arguments).unwrap();

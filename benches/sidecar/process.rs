@@ -1,4 +1,4 @@
-//! The sidecar as a process that is measured.
+//! The sidecar in its own process, and its resource usage.
 
 use std::{
     fs,
@@ -10,16 +10,16 @@ use std::{
 
 use tokio::net::TcpListener;
 
-/// Ends with this.
+/// A sidecar process, which ends when this is dropped.
 pub(crate) struct Sidecar {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Sidecar {
-    /// Starts one before the engine on this port, and waits until it answers.
+    /// Starts a sidecar before the engine on this port, and waits until it answers.
     pub(crate) async fn start(engine: u16) -> Self {
-        // Cargo runs benches in the folder of their package.
+        // Cargo runs benches in the folder of their package, so relative paths start from the root of the repository.
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let program = std::env::var_os("LONGBOAT_BINARY")
             .map_or_else(|| std::env::current_exe().unwrap(), |binary| root.join(binary));
@@ -43,7 +43,7 @@ impl Sidecar {
         panic!("the sidecar does not answer");
     }
 
-    /// Time that its threads have run.
+    /// The CPU time of all threads so far.
     pub(crate) fn cpu(&self) -> Duration {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let ran = |task: fs::DirEntry| {
@@ -53,7 +53,7 @@ impl Sidecar {
         Duration::from_nanos(tasks.flatten().filter_map(ran).sum())
     }
 
-    /// The most memory that it has had resident, in bytes.
+    /// The peak resident memory, in bytes.
     pub(crate) fn peak(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

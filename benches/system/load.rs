@@ -1,5 +1,5 @@
-//! An open loop: requests leave at a fixed rate, whether or not earlier ones have come back, so that a slow answer is
-//! counted and not waited out.
+//! An open loop: requests are sent at a fixed rate, whether or not earlier ones are answered. So slow responses count, and do
+//! not delay further requests.
 
 use std::{
     sync::{
@@ -24,30 +24,30 @@ pub(crate) struct Load {
     model: String,
 }
 
-/// What came of it.
+/// The results of a load.
 pub(crate) struct Outcome {
-    /// Times of the requests that were answered, ascending.
+    /// Times of the answered requests, ascending.
     times: Vec<Duration>,
-    /// Requests that were not.
+    /// The number of requests that were not answered.
     pub(crate) failed: usize,
 }
 
 // === impl Load ===
 
 impl Load {
-    /// To these base URLs, for this model.
+    /// Creates a load for these base URLs and this model.
     pub(crate) fn new(targets: Vec<String>, model: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().unwrap_or_default();
         Self { client, targets, next: Arc::default(), model: model.to_owned() }
     }
 
-    /// One request.
+    /// Sends one request.
     pub(crate) async fn once(&self) -> anyhow::Result<()> {
         ensure!(self.request(0).await.is_some(), "a request failed");
         Ok(())
     }
 
-    /// `rate` requests a second for `time`.
+    /// Sends `rate` requests per second for `time`.
     pub(crate) async fn run(&self, rate: u32, time: Duration) -> anyhow::Result<Outcome> {
         let mut ticks = interval(Duration::from_secs(1) / rate);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -69,7 +69,7 @@ impl Load {
 
     fn request(&self, number: usize) -> impl Future<Output = Option<Duration>> + Send + 'static {
         let target = &self.targets[self.next.fetch_add(1, Ordering::Relaxed) % self.targets.len()];
-        // A different beginning each time, so that no prefix is shared and all endpoints get their part.
+        // Each prompt has a unique beginning, so that no prefix is shared and the requests spread over all endpoints.
         let content = format!("{number} {}", "lorem ipsum dolor sit amet ".repeat(36));
         let body = json!({
             "model": self.model, "max_tokens": 1, "messages": [{"role": "user", "content": content}],
@@ -88,12 +88,12 @@ impl Load {
 // === impl Outcome ===
 
 impl Outcome {
-    /// Requests that were sent.
+    /// The number of sent requests.
     pub(crate) fn sent(&self) -> usize {
         self.times.len() + self.failed
     }
 
-    /// Milliseconds that this part of the answered requests stayed below.
+    /// Returns a percentile of the response times, in milliseconds.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let last = self.times.len().saturating_sub(1);
         self.times.get(last * percent / 100).map_or(f64::NAN, |time| time.as_secs_f64() * 1000.0)

@@ -1,4 +1,4 @@
-//! Measures the built binary from outside; see benches/README.md.
+//! Measures the built binary end to end. See benches/README.md.
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 #![expect(clippy::cast_precision_loss, reason = "counts of a few thousand")]
 
@@ -18,7 +18,8 @@ use self::{
     process::{Tree, World},
 };
 
-/// The binary of this build, or the one that `LONGBOAT_BINARY` names, to measure two builds with one load.
+/// Returns the path of this build's binary, or of the one that `LONGBOAT_BINARY` names: that compares two builds under the same
+/// load.
 fn binary() -> String {
     std::env::var("LONGBOAT_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_longboat").to_owned())
 }

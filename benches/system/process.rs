@@ -1,4 +1,4 @@
-//! A running world, and what its processes cost.
+//! A running world, and the resource usage of its processes.
 
 use std::{collections::BTreeMap, fs, process::Stdio, time::Duration};
 
@@ -21,7 +21,7 @@ pub(crate) struct World {
     child: Child,
     _stderr: Lines<BufReader<ChildStderr>>,
     kubeconfig: String,
-    /// Where the service answers.
+    /// The URL of the service.
     pub(crate) url: String,
     /// The model's name.
     pub(crate) model: String,
@@ -30,7 +30,7 @@ pub(crate) struct World {
 // === impl World ===
 
 impl World {
-    /// Starts one and waits until it says how to go on.
+    /// Starts `longboat up`, and waits until it prints how to continue.
     pub(crate) async fn start(manifest: &str) -> anyhow::Result<Self> {
         let mut child = Command::new(binary())
             .args(["up", manifest, "--port", "0", "--engine", "sim"])
@@ -73,7 +73,7 @@ impl World {
         Ok(pods.into_iter().filter_map(|pod| Some(format!("http://{}:8000", pod.status?.pod_ip?))).collect())
     }
 
-    /// Ends it as Ctrl-C does.
+    /// Ends `longboat up` with SIGTERM.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         let pid =
             rustix::process::Pid::from_raw(i32::try_from(self.pid())?).context("it has ended already")?;
@@ -83,19 +83,19 @@ impl World {
     }
 }
 
-/// One process.
+/// The resource usage of one process.
 #[derive(Debug, Clone)]
 pub(crate) struct Process {
     /// Its role.
     pub(crate) name: String,
-    /// Bytes of memory, shared pages counted in full.
+    /// Resident memory in bytes. Shared pages count in full.
     pub(crate) resident: u64,
-    /// Bytes of memory, shared pages divided among their users.
+    /// Proportional memory in bytes: shared pages are divided among their users.
     pub(crate) proportional: u64,
     cpu: Duration,
 }
 
-/// A process and all that descend from it.
+/// A process and all its descendants.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
     /// The processes, the root first.
@@ -105,7 +105,7 @@ pub(crate) struct Tree {
 // === impl Tree ===
 
 impl Tree {
-    /// Looks at `/proc`.
+    /// Reads the tree from `/proc`.
     pub(crate) fn of(root: u32) -> anyhow::Result<Self> {
         let mut parents = BTreeMap::new();
         for entry in fs::read_dir("/proc")? {
@@ -140,7 +140,7 @@ impl Tree {
         self.processes.iter().map(|process| process.proportional).sum()
     }
 
-    /// CPU time since an earlier look, by role.
+    /// CPU time since an earlier reading, by role.
     pub(crate) fn cpu_since(&self, before: &Self) -> BTreeMap<String, Duration> {
         let sum = |tree: &Self| {
             let mut sums: BTreeMap<String, Duration> = BTreeMap::new();
@@ -172,7 +172,7 @@ impl Process {
             Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
         };
         let fields = stat(pid)?;
-        // User and system time, in hundredths of a second: what Linux reports everywhere.
+        // User and system time, in Linux's clock ticks of 10 ms.
         let ticks: u64 = [11, 12].iter().filter_map(|index| fields.get(*index)?.parse::<u64>().ok()).sum();
         Some(Self {
             name,

@@ -1,5 +1,5 @@
-//! What is fuzzed of the data plane: one function for each target, over bytes. The test that replays the kept corpus shares
-//! this file.
+//! Fuzz targets of the data plane: one function over bytes per target. The test that replays the stored corpus shares this
+//! file.
 #![allow(dead_code, reason = "each fuzz target uses one of them")]
 
 use longboat_scheduler::{
@@ -7,10 +7,10 @@ use longboat_scheduler::{
     config::{DataLayer, EndpointPickerConfig},
 };
 
-/// What runs on one input.
+/// A target runs on one input.
 pub(crate) type Target = fn(&[u8]);
 
-/// All targets by name: the folders of the corpus are named alike.
+/// All targets by name. The folders of the corpus have the same names.
 pub(crate) const ALL: [(&str, Target); 11] = [
     ("ext_proc", ext_proc),
     ("ext_proc_connection", ext_proc_connection),
@@ -25,8 +25,8 @@ pub(crate) const ALL: [(&str, Target); 11] = [
     ("sidecar_body", sidecar_body),
 ];
 
-/// Any messages on a stream are answered or refused: what a proxy sends a picker, and what a picker sends a proxy. Each
-/// message has its length before it, in two bytes.
+/// Any sequence of ext_proc messages must be answered or refused, by the picker and by a proxy. In the input, a length of two
+/// bytes precedes each message.
 pub(crate) fn ext_proc(data: &[u8]) {
     let mut messages = Vec::new();
     let mut rest = data;
@@ -42,44 +42,45 @@ pub(crate) fn ext_proc(data: &[u8]) {
     longboat_epp::probe::stream(messages.into_iter().filter_map(longboat_extproc::probe::event));
 }
 
-/// Any bytes on a connection are calls of a picker, or end it; the greeting need not be found by chance.
+/// Any bytes on a connection must be treated as calls of the picker, or end the connection. The HTTP/2 preface is given, so
+/// that the fuzzer need not find it.
 pub(crate) fn ext_proc_connection(data: &[u8]) {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend_from_slice(data);
     longboat_epp::probe::connection(&bytes);
 }
 
-/// Any body is read or refused, by every API; where the model is said to be, it is.
+/// Every API must parse or refuse any request body. The position that the parser reports for the model's name must hold it.
 pub(crate) fn picker_body(data: &[u8]) {
     longboat_epp::probe::body(data);
 }
 
-/// Any page gives numbers, for every engine.
+/// Any metrics page must be parsed for every engine.
 pub(crate) fn metrics_page(data: &[u8]) {
     longboat_epp::probe::metrics_page(data);
 }
 
-/// Any answer to a request for a page is a page, or none.
+/// Any response to a scrape must give a page or no page.
 pub(crate) fn metrics_reply(data: &[u8]) {
     longboat_epp::probe::metrics_reply(data);
 }
 
-/// Any answer of a tokenizer is tokens, or is not read.
+/// Any tokenizer response must give tokens or an error.
 pub(crate) fn tokenizer_answer(data: &[u8]) {
     longboat_epp::probe::tokenizer_answer(data);
 }
 
-/// Any body over gRPC is read or refused, and any response gives the same usage however it is cut.
+/// Any gRPC request body must be parsed or refused. A response must give the same usage, whatever chunks it arrives in.
 pub(crate) fn grpc_body(data: &[u8]) {
     longboat_epp::probe::grpc(data);
 }
 
-/// Any answer of a latency predictor is times, or is not read.
+/// Any response of a latency predictor must give times or an error.
 pub(crate) fn predictor_answer(data: &[u8]) {
     longboat_epp::probe::predictor_answer(data);
 }
 
-/// Any text is a configuration, or is refused with a sentence.
+/// Any text must be parsed as a configuration, or refused with a message.
 pub(crate) fn picker_config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let config = match EndpointPickerConfig::parse(text) {
@@ -94,13 +95,14 @@ pub(crate) fn picker_config(data: &[u8]) {
     }
 }
 
-/// Any header value names endpoints by host and port alone, or none.
+/// Any header value must give endpoints with only host and port, or none.
 pub(crate) fn sidecar_header(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     longboat_sidecar::probe::header(text);
 }
 
-/// Any body becomes what prefiller and decoder are asked, or is refused; any answer and stream passes.
+/// Any client's request body must be turned into valid requests for encoder, prefiller and decoder, or be refused. Any response
+/// and stream must be forwarded, whatever chunks it arrives in.
 pub(crate) fn sidecar_body(data: &[u8]) {
     longboat_sidecar::probe::body(data);
 }

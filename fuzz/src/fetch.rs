@@ -1,5 +1,5 @@
-//! What is fuzzed of model downloads: everything that a server, an archive or a disk may say. The test that replays the kept
-//! corpus shares this file.
+//! Fuzz targets of model downloads: all input from servers, archives and disks. The test that replays the stored corpus shares
+//! this file.
 #![allow(dead_code, reason = "each fuzz target uses one of them")]
 
 use std::io::{self, Cursor};
@@ -12,10 +12,10 @@ use longboat_fetch::{
     redacted,
 };
 
-/// What runs on one input.
+/// A target runs on one input.
 pub(crate) type Target = fn(&[u8]);
 
-/// All targets by name: the folders of the corpus are named alike.
+/// All targets by name. The folders of the corpus have the same names.
 pub(crate) const ALL: [(&str, Target); 7] = [
     ("fetch_address", fetch_address),
     ("fetch_journal", fetch_journal),
@@ -26,7 +26,8 @@ pub(crate) const ALL: [(&str, Target); 7] = [
     ("fetch_zip", fetch_zip),
 ];
 
-/// Any address is read or refused; none that is shown has user information; a pattern and a name never take long.
+/// Any address must be parsed or refused. A redacted address must not contain user information. Matching a pattern must not
+/// take long.
 pub(crate) fn fetch_address(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(address) = HubAddress::parse(text) {
@@ -57,7 +58,7 @@ pub(crate) fn fetch_address(data: &[u8]) {
     }
 }
 
-/// Any journal is read up to where it is torn, and what was read before stays when more is torn off.
+/// Any journal must be read up to the first incomplete record. A shorter prefix must name the same source.
 pub(crate) fn fetch_journal(data: &[u8]) {
     let Ok(Some(journal)) = Journal::parse(data) else { return };
     for offset in journal.offsets() {
@@ -74,7 +75,7 @@ pub(crate) fn fetch_journal(data: &[u8]) {
     }
 }
 
-/// Any list of files is read or refused: of the hub, of S3, of Google's store.
+/// Any file listing of the hub, of S3 or of Google Cloud Storage must be parsed or refused.
 pub(crate) fn fetch_listing(data: &[u8]) {
     let _ = serde_json::from_slice::<Model>(data).map(|model| model.commit().map(str::len));
     let _ = serde_json::from_slice::<Tree>(data);
@@ -82,21 +83,21 @@ pub(crate) fn fetch_listing(data: &[u8]) {
     let _ = gcs_objects(data);
 }
 
-/// Any manifest is read or refused, and every layer of it has a place or the manifest has none.
+/// Any manifest must be parsed or refused, and its layers must have target paths or be refused.
 pub(crate) fn fetch_manifest(data: &[u8]) {
     let Ok(manifest) = Manifest::parse(data) else { return };
     let _ = manifest.of_platform("amd64");
     let _ = manifest.layers(&Filter::default());
 }
 
-/// Whatever a pod tells of its download is refused, or said in a line of numbers.
+/// Any progress report of a pod must be refused, or printable as one short line.
 pub(crate) fn fetch_progress(data: &[u8]) {
     let Some(progress) = Progress::parse(data) else { return };
     let said = progress.to_string();
     assert!(said.len() < 128 && !said.chars().any(char::is_control), "{said}");
 }
 
-/// Any bytes are read as an archive or refused, and end.
+/// Any bytes must be read as a tar archive or refused, and reading must end.
 pub(crate) fn fetch_tar(data: &[u8]) {
     let mut reader = TarReader::new(data);
     let mut members = 0;
@@ -109,7 +110,7 @@ pub(crate) fn fetch_tar(data: &[u8]) {
     }
 }
 
-/// Any bytes are read as a directory of an archive or refused.
+/// Any bytes must be read as the directory of a zip archive or refused.
 pub(crate) fn fetch_zip(data: &[u8]) {
     if let Ok(entries) = zip_directory(&mut Cursor::new(data)) {
         assert!(entries.len() * 46 <= data.len(), "more members than the directory holds");

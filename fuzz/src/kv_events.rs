@@ -1,4 +1,4 @@
-//! What is fuzzed of KV cache events. The test that replays the kept corpus shares this file.
+//! Fuzz target of KV cache events. The test that replays the stored corpus shares this file.
 #![allow(dead_code, reason = "each fuzz target uses one of them")]
 
 use longboat_kv_events::{
@@ -6,14 +6,15 @@ use longboat_kv_events::{
     zmtp::{Bounds, Connection, Received, Socket},
 };
 
-/// What runs on one input.
+/// A target runs on one input.
 pub(crate) type Target = fn(&[u8]);
 
-/// All targets by name: the folders of the corpus are named alike.
+/// All targets by name. The folders of the corpus have the same names.
 pub(crate) const ALL: [(&str, Target); 1] = [("kv_events", kv_events)];
 
-/// The first byte chooses: any bytes are what a peer says, the same in one piece and in many, or a payload. What is read of a
-/// payload is the same after it was written in either form, and the index takes it.
+/// The first byte selects the kind of input: bytes of a connection, or an event payload. Bytes of a connection must give the
+/// same result in one piece and in chunks. A decoded payload must be accepted by the index, and must decode to as many events
+/// after each form of encoding.
 pub(crate) fn kv_events(data: &[u8]) {
     let Some((&choice, data)) = data.split_first() else { return };
     let sockets = [Socket::Sub, Socket::Pub, Socket::Dealer, Socket::Router];

@@ -1,4 +1,4 @@
-//! What is fuzzed of the API of models: one function over bytes. The test that replays the kept corpus shares this file.
+//! Fuzz target of the OpenAI API. The test that replays the stored corpus shares this file.
 
 use std::sync::{Arc, LazyLock};
 
@@ -6,7 +6,7 @@ use futures::StreamExt;
 use longboat_serving::{Event, Model, Shape, job_of};
 use longboat_sim::{Args, Simulator};
 
-/// A model of text, and one that takes images, sounds and videos, too.
+/// A text model, and a model that also accepts images, audio and video.
 static MODELS: LazyLock<[Arc<Simulator>; 2]> = LazyLock::new(|| {
     [&[][..], &["--modalities", "image,audio,video", "--limit-mm-per-prompt", r#"{"audio": 1}"#]].map(
         |more| {
@@ -18,8 +18,8 @@ static MODELS: LazyLock<[Arc<Simulator>; 2]> = LazyLock::new(|| {
     )
 });
 
-/// The first line is a path, the rest a body: it is refused with a message, or answered within its limits, and an answer
-/// that has to be JSON is JSON unless its limit cut it off.
+/// The first line is a path, and the rest is a body. The request must be refused with a message, or answered within its limits.
+/// A requested JSON answer must be valid JSON, unless its limit cut it off.
 pub(crate) fn openai_body(data: &[u8]) {
     let Some(end) = data.iter().position(|byte| *byte == b'\n') else { return };
     let Ok(path) = std::str::from_utf8(&data[..end]) else { return };

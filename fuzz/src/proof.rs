@@ -1,16 +1,16 @@
-//! What is fuzzed of the proof of serving. The test that replays the kept corpus shares this file.
+//! Fuzz target of the serving proof. The test that replays the stored corpus shares this file.
 #![allow(dead_code, reason = "each fuzz target uses one of them")]
 
 use longboat_plan::proof::probe_bytes;
 
-/// What runs on one input.
+/// A target runs on one input.
 pub(crate) type Target = fn(&[u8]);
 
-/// All targets by name: the folders of the corpus are named alike.
+/// All targets by name. The folders of the corpus have the same names.
 pub(crate) const ALL: [(&str, Target); 1] = [("proof_answer", proof_answer)];
 
-/// Two bytes are the status of an answer, then comes its body, and after a zero byte a page of an engine's metrics. Whatever they hold,
-/// there is a verdict that fits into a condition.
+/// The input is a response's status code (two bytes) and body, and after a zero byte an engine's metrics page. Any input must
+/// give a verdict that fits into a condition.
 pub(crate) fn proof_answer(data: &[u8]) {
     let [high, low, rest @ ..] = data else { return };
     let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! Runs targets over the kept corpus, and over random changes of it. Tests share this file.
+//! Runs targets on the stored corpus, and on random changes of it. Tests share this file.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 
-/// What runs on one input.
+/// A target runs on one input.
 pub(crate) type Target = fn(&[u8]);
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
@@ -18,7 +18,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// Every kept input of every target.
+/// Runs each target on each stored input.
 pub(crate) fn replay(targets: &[(&str, Target)]) {
     for (name, target) in targets {
         let inputs = corpus(name);
@@ -29,8 +29,8 @@ pub(crate) fn replay(targets: &[(&str, Target)]) {
     }
 }
 
-/// Random changes of the kept inputs: a few, or with `LONGBOAT_FUZZ_SECONDS` for so long a target. `pieces` are texts that
-/// mean something to the targets.
+/// Runs each target on random changes of the stored inputs: 50 times, or with `LONGBOAT_FUZZ_SECONDS` for that long. `pieces`
+/// are texts with a meaning for the targets.
 pub(crate) fn vary(targets: &[(&str, Target)], pieces: &[&str]) {
     let seconds = std::env::var("LONGBOAT_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
     let time = Duration::from_secs(seconds.unwrap_or(0));
@@ -45,7 +45,7 @@ pub(crate) fn vary(targets: &[(&str, Target)], pieces: &[&str]) {
                 change(&mut input, &inputs, pieces, &mut random);
             }
             if seconds.is_some() {
-                // Left behind if the target does not come back.
+                // The file keeps the input if the target does not return.
                 fs::write(std::env::temp_dir().join(format!("longboat-fuzz-{name}")), &input).unwrap();
             }
             target(&input);
@@ -55,7 +55,7 @@ pub(crate) fn vary(targets: &[(&str, Target)], pieces: &[&str]) {
     }
 }
 
-/// One change: bytes are set, removed, repeated, or taken from another input.
+/// Makes one random change: sets, removes or repeats bytes, inserts one of `pieces`, or copies bytes of another input.
 fn change(input: &mut Vec<u8>, inputs: &[Vec<u8>], pieces: &[&str], random: &mut SmallRng) {
     let at = random.random_range(0..=input.len());
     let until = random.random_range(at..=input.len().min(at + 64));

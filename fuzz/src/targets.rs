@@ -1,4 +1,5 @@
-//! What is fuzzed of manifests and what is made of them: one function for each target, over bytes. The test that replays the kept corpus shares this file.
+//! Fuzz targets of manifests and their processing: one function over bytes per target. The test that replays the stored corpus
+//! shares this file.
 #![allow(dead_code, reason = "each fuzz target uses one of them")]
 
 use longboat_admission::{
@@ -9,10 +10,10 @@ use longboat_patch::strategic;
 use longboat_template::{Limits, Template, reflect};
 use serde_json::{Value, json};
 
-/// What runs on one input.
+/// A target runs on one input.
 pub(crate) type Target = fn(&[u8]);
 
-/// All targets by name: the folders of the corpus are named alike.
+/// All targets by name. The folders of the corpus have the same names.
 pub(crate) const ALL: [(&str, Target); 6] = [
     ("admission_review", admission_review),
     ("conversion_review", conversion_review),
@@ -22,7 +23,7 @@ pub(crate) const ALL: [(&str, Target); 6] = [
     ("template", template),
 ];
 
-/// Any body is answered by every webhook, with a review or with a refusal; what is answered is JSON.
+/// Every webhook must answer any body with a review or a refusal. A review must be valid JSON.
 pub(crate) fn admission_review(data: &[u8]) {
     let facts = Facts::default();
     for hook in Hook::all() {
@@ -32,7 +33,7 @@ pub(crate) fn admission_review(data: &[u8]) {
     }
 }
 
-/// Any body is answered; objects that were converted convert back without failing.
+/// Any conversion review must be answered, and converted objects must convert back.
 pub(crate) fn conversion_review(data: &[u8]) {
     let Ok(answer) = convert(data) else { return };
     let answer: Value = serde_json::from_slice(&answer).expect("the answer is JSON");
@@ -46,7 +47,7 @@ pub(crate) fn conversion_review(data: &[u8]) {
     convert(again.to_string().as_bytes()).expect("what was answered can be asked");
 }
 
-/// Any text is read or refused, and every field that was read has a place.
+/// Any text must be parsed or refused. Every parsed field must have a position in the text.
 pub(crate) fn manifest_yaml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let reading = parse_all("fuzz.yaml", text);
@@ -74,7 +75,7 @@ fn places(document: &longboat_manifest::Document, value: &Value, path: &mut Stri
     }
 }
 
-/// Any template in a config is accepted or refused by the webhook, which renders it.
+/// The webhook must accept or refuse any template in a config, which it renders.
 pub(crate) fn config_template(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let config = json!({
@@ -90,8 +91,8 @@ pub(crate) fn config_template(data: &[u8]) {
     let _ = validate(Subject::Config, &request, &Facts::default());
 }
 
-/// A line for the base and one for the patch: they merge or are refused, and what is computed from two objects as their
-/// difference can be applied to the first.
+/// The lines are a base and a patch, which must merge or be refused. A patch that is computed from two objects must apply to
+/// the first of them.
 pub(crate) fn strategic_merge(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some((base, patch)) = text.split_once('\n') else { return };
@@ -107,7 +108,7 @@ pub(crate) fn strategic_merge(data: &[u8]) {
     }
 }
 
-/// Any text parses and runs, or is refused, within its limits.
+/// Any template must parse and run within its limits, or be refused.
 pub(crate) fn template(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(template) = Template::parse("fuzz", text, &[]) else { return };

@@ -12,7 +12,7 @@ use crate::{
     wait::until,
 };
 
-/// `expect.yaml`; its fields are described beside the cases.
+/// The content of `expect.yaml`. README.md of `tests/cases` describes the fields.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expectations {

@@ -20,7 +20,7 @@ data:
   longboat: '{"podSecurity": "restricted"}'
 "#;
 
-/// What the presets of this build need that the profile forbids.
+/// Needs of the presets of this build that the profile forbids, as the API server words them.
 const NEEDED: [&str; 2] =
     ["unrestricted capabilities (container \"main\"", "runAsNonRoot != true (container \"main\""];
 

@@ -37,11 +37,11 @@ fn world() -> Option<&'static World> {
         let program = tools::tool("bin/envoy")?;
         let pool = Pool::start(3, "5ms");
         let blend = Picker::start(&pool, BLEND, &[]);
-        // Nobody listens on this address.
+        // Nothing listens on this address.
         let dead = std::net::SocketAddr::from(([127, 0, 5, 99], envoy::free_port()));
         let half = Pool::start(1, "1ms");
         half.know(&[half.engines[0], dead]);
-        // Metrics stay valid for an hour, so the picker does not notice that an endpoint is dead.
+        // Metrics become stale only after an hour, so the picker keeps choosing the dead endpoint.
         let two = Picker::start(&half, TWO, &["--metrics-staleness-threshold=1h"]);
         let port = Port { pickers: vec![blend.address], endpoints: pool.engines.clone(), ..Port::default() };
         let subset = |of: &[String]| Port { subset: Some(of.to_vec()), ..port.clone() };

@@ -1,4 +1,4 @@
-// Talking to the server. The token came in the fragment of the address; it stays in this tab.
+// Requests to the server. The token comes in the fragment of the page's address and is kept for this tab.
 
 const fragment = new URLSearchParams(location.hash.slice(1));
 if (fragment.has("token")) {
@@ -8,7 +8,7 @@ if (fragment.has("token")) {
 
 const headers = () => ({ authorization: `Bearer ${sessionStorage.getItem("token") || ""}` });
 
-/// An answer that is no success, with the server's sentence.
+/// A response with an error status, with the server's message.
 export class Refused extends Error {}
 
 async function sentence(response) {
@@ -53,7 +53,8 @@ export async function events(response, each) {
   }
 }
 
-/// Listens to the feed until `signal`, again and again. `state(problem)` is told null while it is heard.
+/// Reads the feed until `signal`, and reconnects when it ends. Calls `state(null)` when connected, and `state(problem)` when
+/// the connection fails.
 export async function listen(service, signal, each, state) {
   while (!signal.aborted) {
     let problem = "the connection ended";

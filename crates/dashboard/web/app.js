@@ -1,4 +1,4 @@
-// The frame of the page: which service is open, which view of it, and what is heard.
+// The frame of the page: the open service, its view, and the event feed.
 
 import { html, render, useEffect, useMemo, useRef, useState } from "/vendor/htm-preact.js";
 import { listen } from "/api.js";
@@ -19,7 +19,7 @@ const VIEWS = [
   ["fields", "Fields", Fields],
   ["edit", "Edit", Edit],
 ];
-/// Services that are drawn at once; the filter finds the others.
+/// The number of services that are drawn at once. The filter finds the others.
 const DRAWN = 200;
 
 /// `#/namespace/name/view?parameters`
@@ -97,7 +97,7 @@ function App() {
     };
   }, []);
 
-  // A page that nobody sees costs nothing.
+  // A hidden page closes its feed.
   useEffect(() => {
     if (hidden) return undefined;
     const end = new AbortController();
@@ -131,7 +131,8 @@ function App() {
     document.title = at.service ? `${at.service} · Longboat` : "Longboat";
   }, [at.service]);
 
-  // The same node again, unless a service changed: a thousand of them are not compared for each sample of a replica.
+  // Keeps the same node unless a service changes, so that Preact does not compare a thousand services for each sample of a
+  // replica.
   const list = useMemo(() => html`<${Services} services=${services} open=${at.service} />`, [services, at.service]);
   return html`
     <a class="skip" href="#main">Skip to the content</a>

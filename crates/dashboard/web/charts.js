@@ -6,20 +6,20 @@ const WIDTH = 320;
 const HEIGHT = 110;
 const LEFT = 38;
 const BOTTOM = 16;
-/// How much time graphs may show, in minutes.
+/// The time spans that graphs may show, in minutes.
 const SPANS = [1, 2, 5];
 
-/// The next of 1, 2, 5, 10, 20, … that is not below a value.
+/// Returns the smallest of 1, 2, 5, 10, 20, … that is not below `value`.
 function ceiling(value) {
   if (value <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value);
 }
 
-/// 1500 as 1.5k: the axis is narrow.
+/// Formats 1500 as 1.5k, because the axis is narrow.
 const short = (value) => (value < 1000 ? value : value < 1e6 ? `${value / 1e3}k` : `${value / 1e6}M`);
 
-/// The time that graphs show, in milliseconds, where the first point is from `begin`.
+/// Returns the time span that graphs show, in milliseconds, if the first point is from `begin`.
 export function spanFrom(begin) {
   const minutes = SPANS.find((one) => one * 60_000 >= Date.now() - begin) || SPANS[SPANS.length - 1];
   return minutes * 60_000;

@@ -1,4 +1,4 @@
-// Why this replica: what the picker decided lately, with every filter and scorer.
+// The picker's recent decisions, with the results of every filter and scorer.
 
 import { html, useState } from "/vendor/htm-preact.js";
 import { age, useAsked } from "/tree.js";
@@ -6,7 +6,7 @@ import { age, useAsked } from "/tree.js";
 const number = (value) => (value === null || value === undefined ? "" : Number(value).toFixed(3).replace(/\.?0+$/, ""));
 const percent = (value) => `${Math.round(value * 100)} %`;
 
-/// Names of endpoints without what all of them share.
+/// Returns a function that removes the common parts from the names of endpoints.
 function shortened(endpoints, namespace) {
   const single = endpoints.every(({ endpoint }) => endpoint.endsWith("-rank-0"));
   return (name) => {

@@ -1,4 +1,4 @@
-// Editing a service: what the edit would change, and then, if wanted, the edit itself.
+// Editing a service: shows the effects of the edit, and applies it after confirmation.
 
 import { html, useEffect, useRef, useState } from "/vendor/htm-preact.js";
 import { send, text } from "/api.js";

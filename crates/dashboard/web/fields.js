@@ -1,10 +1,10 @@
-// The fields of a service: which layer set each. A field that is clicked is explained.
+// The fields of a service, with the layer that set each. A click on a field shows its explanation.
 
 import { html, useState } from "/vendor/htm-preact.js";
 import { json } from "/api.js";
 import { useAsked } from "/tree.js";
 
-/// Fields that are drawn of a layer; the box above explains any other.
+/// The number of fields that are drawn per layer. The box above explains any other field.
 const DRAWN = 300;
 
 export function Fields({ service }) {

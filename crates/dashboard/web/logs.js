@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from "/vendor/htm-preact.js";
 import { text } from "/api.js";
 
-/// Every container of every pod, init containers first.
+/// Returns every container of every pod, init containers first.
 function containers(tree) {
   const found = [];
   const visit = (object) => {

@@ -3,7 +3,7 @@
 import { html, useRef, useState } from "/vendor/htm-preact.js";
 import { events, send } from "/api.js";
 
-/// Messages of this tab, by service: another view does not end the conversation.
+/// The messages of this tab, by service, so that a change of the view does not end the conversation.
 const kept = new Map();
 
 export function Playground({ service }) {

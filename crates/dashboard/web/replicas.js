@@ -3,14 +3,15 @@
 import { html } from "/vendor/htm-preact.js";
 import { Chart, spanFrom } from "/charts.js";
 
-/// Points that are kept of a replica: five minutes.
+/// The number of points that are kept per replica: five minutes.
 const KEPT = 150;
-/// Graphs are drawn for so many replicas; the table has all.
+/// The number of replicas for which graphs are drawn. The table has all replicas.
 const DRAWN = 50;
-/// By service, then by pod: points over time.
+/// Points over time, by service and pod.
 const history = new Map();
 
-/// The change of two counters, one as a share of the other; null where nothing happened or the process is a new one.
+/// Returns the change of one counter as a share of the change of another, or null if nothing happened or the process has
+/// restarted.
 function share(now, before, part, whole) {
   const change = now[whole] - before[whole];
   return change > 0 && now[part] >= before[part] ? (now[part] - before[part]) / change : null;
@@ -33,7 +34,7 @@ function point(at, sample, last) {
 
 const scaled = (value, factor) => (value === null ? null : value * factor);
 
-/// Keeps what was heard of a service's replicas.
+/// Adds a sample of a service's replicas to the history.
 export function remember(service, replicas) {
   const before = history.get(service) || new Map();
   const after = new Map();
@@ -59,7 +60,7 @@ export function Replicas({ service, replicas }) {
   if (!replicas) return html`<p class="quiet">Asking the replicas…</p>`;
   const points = history.get(service) || new Map();
   const last = (pod) => (points.get(pod) || [])[(points.get(pod) || []).length - 1];
-  // All graphs show the same time.
+  // All graphs show the same time span.
   const span = spanFrom(Math.min(Date.now(), ...[...points.values()].filter((one) => one.length > 0).map((one) => one[0].at)));
   const shown = (value) => (value === null || value === undefined ? "–" : String(Math.round(value * 10) / 10));
   return html`

@@ -1,12 +1,12 @@
-// The tree of a service: conditions, workloads and pods with what keeps them, the doctor's findings, and events.
+// The tree of a service: conditions, workloads and pods with the causes of problems, the doctor's findings, and events.
 
 import { html, useEffect, useState } from "/vendor/htm-preact.js";
 import { json } from "/api.js";
 
-/// What marks mean, in a word: colour alone would not tell everybody.
+/// The meanings of marks as words, because colour alone is not accessible.
 export const WORDS = { good: "Ready", waiting: "Waiting", bad: "Broken" };
 
-/// What a line says besides its mark.
+/// Returns the text of a line without the part that its mark already shows.
 export const unmarked = ({ mark, text }) => (mark === "good" ? text.replace(/^Ready\s+/, "") : text);
 
 export const Mark = ({ mark }) => html`<span class="mark ${mark}">${WORDS[mark]}</span>`;
@@ -20,7 +20,7 @@ export function age(time) {
   return `${Math.floor(seconds / 86400)}d`;
 }
 
-/// Asks when the view opens, again every so many seconds if any are given, and whenever `version` changes.
+/// Sends a request when the view opens, every `seconds` if given, and whenever `version` changes.
 export function useAsked(path, parameters, seconds, version) {
   const [state, setState] = useState({});
   const key = JSON.stringify(parameters);
@@ -45,7 +45,7 @@ export function useAsked(path, parameters, seconds, version) {
   return state;
 }
 
-/// Findings change when the tree does: the doctor looks then, and not otherwise.
+/// The doctor's findings. They change only with the tree, so the doctor runs only then.
 function Findings({ service, tree }) {
   const version = tree.lines.map((line) => `${line.subject} ${line.mark}`).join("\n");
   const { answer, problem } = useAsked("findings", { service }, 0, version);
@@ -62,7 +62,7 @@ function Findings({ service, tree }) {
     </ul>`;
 }
 
-/// 0 for a condition that is bad, 1 for one that nobody knows, 2 for a good one.
+/// Returns 0 for a bad condition, 1 for an unknown one, and 2 for a good one.
 function rank({ type, status }) {
   const bad = type === "GroupDegraded" ? "True" : "False";
   return status === bad ? 0 : status === "Unknown" ? 1 : 2;
@@ -73,7 +73,7 @@ export function Tree({ service, tree, known }) {
   if (!known) return html`<p class="quiet">Looking…</p>`;
   if (!tree) return html`<p class="trouble">There is no LLMInferenceService ${service}.</p>`;
   const all = (tree.object.status && tree.object.status.conditions) || [];
-  // What is wrong comes first.
+  // Bad conditions come first.
   const conditions = [...all].sort((one, other) => rank(one) - rank(other));
   return html`
     <ul class="tree">

@@ -8,7 +8,7 @@ import openai
 client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="none", max_retries=0)
 TEXTS = ["The sea is salty.", "Sea water is salty.", "def add(a, b): return a + b"]
 
-# The client asks for base64 where nobody says otherwise.
+# The client requests base64 by default.
 told = client.embeddings.create(model="e", input=TEXTS)
 plain = client.embeddings.create(model="e", input=TEXTS, encoding_format="float")
 vectors = [entry.embedding for entry in told.data]

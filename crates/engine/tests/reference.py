@@ -21,19 +21,19 @@ PROMPTS = [[1, 2, 3], [7], [40, 3, 3, 90, 12, 55, 8, 61, 30, 2, 77], list(range(
 RANK = 4
 
 CASES = {
-    # Grouped heads, an output matrix of its own, stretched frequencies of which some are low, some high and some between.
+    # Grouped-query attention, a separate output matrix, and RoPE scaling with low, high and intermediate frequencies.
     "llama": {
         "model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": False,
         "rope_theta": 10000.0, "rms_norm_eps": 1e-5,
         "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                          "original_max_position_embeddings": 64},
     },
-    # Biases, and the vocabulary's vectors as the output matrix.
+    # Biases, and the embedding matrix as output matrix.
     "qwen2": {
         "model_type": "qwen2", "num_attention_heads": 4, "num_key_value_heads": 1, "tie_word_embeddings": True,
         "rope_theta": 1000000.0, "rms_norm_eps": 1e-6,
     },
-    # Normalised queries and keys, and heads that are together wider than the model.
+    # Normalised queries and keys, and a total head width that exceeds the width of the model.
     "qwen3": {
         "model_type": "qwen3", "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True,
         "head_dim": 24, "rope_theta": 1000000.0, "rms_norm_eps": 1e-6,
@@ -201,7 +201,7 @@ def write_tokenizer(path):
     }))
 
 
-# How a model for embeddings makes a vector of a text: the name of the mode, and whether vectors get the length 1.
+# How an embedding model pools a text into a vector: the name of the mode, and whether vectors are normalised to length 1.
 EMBEDDINGS = {"last": ("pooling_mode_lasttoken", True), "mean": ("pooling_mode_mean_tokens", False),
               "first": ("pooling_mode_cls_token", True)}
 

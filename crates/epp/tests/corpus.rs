@@ -1,5 +1,5 @@
-//! Replays the corpus of the data plane's fuzz targets, unchanged and with random changes. It is in this crate because most of
-//! the targets are about the picker.
+//! Replays the corpus of the data plane's fuzz targets, unchanged and with random changes. The test is in this crate because
+//! most of the targets belong to the picker.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

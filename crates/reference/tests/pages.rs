@@ -1,4 +1,4 @@
-//! The committed pages are those that the code makes.
+//! The committed reference pages are equal to those that the code generates.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -25,8 +25,8 @@ fn everything_that_is_named_has_a_sentence() {
     assert_eq!(longboat_reference::gaps(root()).unwrap(), Vec::<String>::new());
 }
 
-/// The page of metrics is written by hand: the controller's series are compared with the names in its source here, those of
-/// model servers and pickers with running ones, in `tests/local/book/mod.rs`.
+/// The metrics page is written by hand. This test compares it with the controller's series in the source.
+/// `tests/local/book/mod.rs` compares it with running model servers and pickers.
 #[test]
 fn every_series_of_the_controller_is_on_the_page_of_metrics_and_no_other() {
     let page = fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();

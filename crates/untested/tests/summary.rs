@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 fn main() {
-    // Programs that only list tests find none here.
+    // With `--list`, this program must print no tests.
     if std::env::args().any(|argument| argument == "--list") {
         return;
     }

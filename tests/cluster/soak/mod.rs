@@ -57,7 +57,7 @@ const BETWEEN: Range<u64> = 10_000..40_000;
 const AWAY: Range<u64> = 500..4000;
 /// Longer than the controller's longest retry delay.
 const CONVERGED: Duration = Duration::from_mins(6);
-/// How much memory may grow from the first third of the time to the last: what an allocator keeps.
+/// By how much memory may grow from the first third of the time to the last: freed memory that the allocator keeps.
 const GROWTH_KIB: u64 = 12 * 1024;
 /// By how much the numbers of files and tasks may vary: connections to the API server come and go, and each has a file and two
 /// tasks.

@@ -1,4 +1,4 @@
-//! `helm template` gives the objects that `longboat install` writes.
+//! `helm template` prints the same objects that `longboat install` writes.
 
 use std::{io::Write, process::Command};
 

@@ -1,4 +1,4 @@
-//! `kubectl kustomize` gives the objects that `longboat install` writes.
+//! `kubectl kustomize` prints the same objects that `longboat install` writes.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-{{/* Has cert-manager write its CA into an object: (list OBJECT ROOT). */}}
+{{/* With certManager, adds the annotation that makes cert-manager write its CA into an object: (list OBJECT ROOT). */}}
 {{- define "longboat.inject" -}}
 {{- $object := first . }}{{- $root := last . }}
 {{- if $root.Values.certManager }}
@@ -8,7 +8,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Where a webhook is called: (list CLIENTCONFIG ROOT PATH). */}}
+{{/* Sets the address and, if the chart creates the certificate, the CA of a webhook: (list CLIENTCONFIG ROOT PATH). */}}
 {{- define "longboat.client" -}}
 {{- $client := first . }}{{- $root := index . 1 }}
 {{- if $root.Values.webhookUrl }}

@@ -1,10 +1,10 @@
-{{/* Whether the chart makes the certificate of the webhooks: confined to namespaces, a controller cannot tell API servers to trust
-one of its own, and there is no cert-manager to do it. */}}
+{{/* Whether the chart creates the webhooks' certificate. It must with watchNamespaces and without cert-manager: such a controller
+may not write its CA into the webhook configurations. */}}
 {{- define "longboat.own" -}}
 {{- if and .Values.watchNamespaces (not .Values.certManager) }}true{{ end }}
 {{- end }}
 
-{{/* That certificate as JSON, each value in base64: what the cluster has, else one that is made, once for all templates. */}}
+{{/* The webhooks' certificate as JSON with base64 values: the one in the cluster, or else a new one, the same for all templates. */}}
 {{- define "longboat.certificate" -}}
 {{- if not (hasKey .Values "madeCertificate") }}
 {{- $found := lookup "v1" "Secret" .Release.Namespace "llmisvc-webhook-chart-cert" }}
@@ -25,7 +25,7 @@ one of its own, and there is no cert-manager to do it. */}}
 {{- toJson .Values.madeCertificate }}
 {{- end }}
 
-{{/* The name of the Secret with the certificate, if it comes from one. */}}
+{{/* The name of the Secret with the certificate. Empty if the controller creates its own CA. */}}
 {{- define "longboat.certificateSecret" -}}
 {{- if .Values.certManager }}llmisvc-webhook-server-cert{{ else if include "longboat.own" . }}llmisvc-webhook-chart-cert{{ end }}
 {{- end }}
