@@ -11,6 +11,7 @@ mod canary;
 mod connectors;
 mod dashboard;
 mod doctor;
+mod embeddings;
 mod encoders;
 mod engine;
 mod engine_death;
