@@ -261,7 +261,15 @@ fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         }
     }
     match kind {
-        Workload::StatefulSet => stateful(spec, &mut causes),
+        Workload::StatefulSet => {
+            stateful(spec, &mut causes);
+            // they do not change later
+            let claims = if live.is_none() { checks::items(spec, "volumeClaimTemplates") } else { &[] };
+            for (index, claim) in claims.iter().enumerate() {
+                let path = format!("spec.volumeClaimTemplates[{index}].spec");
+                storage::claim_spec(&claim["spec"], &path, &mut causes);
+            }
+        }
         Workload::DaemonSet => daemon(spec, &mut causes),
         Workload::Deployment => {
             let deadline = &spec["progressDeadlineSeconds"];
@@ -387,9 +395,6 @@ fn stateful(spec: &Value, causes: &mut Vec<Cause>) {
     if !checks::text(spec, "serviceName").is_empty() {
         checks::name(names::NameRule::Label, &spec["serviceName"], "spec.serviceName", causes);
     }
-    for (index, claim) in checks::items(spec, "volumeClaimTemplates").iter().enumerate() {
-        storage::claim_spec(&claim["spec"], &format!("spec.volumeClaimTemplates[{index}].spec"), causes);
-    }
     let retention = &spec["persistentVolumeClaimRetentionPolicy"];
     for key in ["whenDeleted", "whenScaled"] {
         let own = format!("spec.persistentVolumeClaimRetentionPolicy.{key}");
@@ -427,14 +432,24 @@ fn daemon(spec: &Value, causes: &mut Vec<Cause>) {
                 _ => {}
             }
         }
-        other => causes.push(Cause {
-            reason: "FieldValueNotSupported",
-            message: format!(
-                "Unsupported value: {{\"Type\":\"{other}\",\"RollingUpdate\":null}}: supported values: \"RollingUpdate\", \
-                 \"OnDelete\""
-            ),
-            field: "spec.updateStrategy".to_owned(),
-        }),
+        other => {
+            let part = |key: &str| if rolling[key].is_null() { json!(0) } else { rolling[key].clone() };
+            // Shown as Go shows the types.
+            let shown = if rolling.is_object() {
+                let (unavailable, surge) = (part("maxUnavailable"), part("maxSurge"));
+                format!("{{\"MaxUnavailable\":{unavailable},\"MaxSurge\":{surge}}}")
+            } else {
+                "null".to_owned()
+            };
+            causes.push(Cause {
+                reason: "FieldValueNotSupported",
+                message: format!(
+                    "Unsupported value: {{\"Type\":\"{other}\",\"RollingUpdate\":{shown}}}: supported values: \
+                     \"RollingUpdate\", \"OnDelete\""
+                ),
+                field: "spec.updateStrategy".to_owned(),
+            });
+        }
     }
 }
 
