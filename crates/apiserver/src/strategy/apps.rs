@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, names, pod, storage};
+use super::{Strategy, checks, drop_empty, fill, keep_labels, metadata, names, pod, sets, storage};
 use crate::status::Cause;
 
 /// Controllers of pods.
@@ -29,7 +29,7 @@ impl Strategy for Workload {
 
     fn prepare_update(&self, value: &mut Value, live: &Value) {
         if *self == Self::DaemonSet {
-            count_templates(value, live);
+            sets::count_templates(value, live);
         }
     }
 
@@ -175,20 +175,9 @@ fn prepare_create(kind: Workload, value: &mut Value) {
         }
     };
     if kind == Workload::DaemonSet {
-        value["metadata"]["annotations"][TEMPLATES] = Value::from("1");
+        value["metadata"]["annotations"][sets::TEMPLATES] = Value::from("1");
     }
     value["status"] = status;
-}
-
-/// How many templates a DaemonSet has had.
-const TEMPLATES: &str = "deprecated.daemonset.template.generation";
-
-/// Counts the templates of a DaemonSet, whatever the user says of their number.
-fn count_templates(value: &mut Value, live: &Value) {
-    let before = live["metadata"]["annotations"][TEMPLATES].as_str().and_then(|text| text.parse().ok());
-    let is_new = value["spec"]["template"] != live["spec"]["template"];
-    let count = before.unwrap_or(0_u64) + u64::from(is_new);
-    value["metadata"]["annotations"][TEMPLATES] = Value::from(count.to_string());
 }
 
 /// The template with a volume for each claim template of a StatefulSet, which its containers may mount.
@@ -261,8 +250,16 @@ fn validate(kind: Workload, value: &Value, live: Option<&Value>) -> Vec<Cause> {
         }
     }
     match kind {
-        Workload::StatefulSet => stateful(spec, &mut causes),
-        Workload::DaemonSet => daemon(spec, &mut causes),
+        Workload::StatefulSet => {
+            sets::stateful(spec, &mut causes);
+            // they do not change later
+            let claims = if live.is_none() { checks::items(spec, "volumeClaimTemplates") } else { &[] };
+            for (index, claim) in claims.iter().enumerate() {
+                let path = format!("spec.volumeClaimTemplates[{index}].spec");
+                storage::claim_spec(&claim["spec"], &path, &mut causes);
+            }
+        }
+        Workload::DaemonSet => sets::daemon(spec, &mut causes),
         Workload::Deployment => {
             let deadline = &spec["progressDeadlineSeconds"];
             checks::not_negative(deadline, "spec.progressDeadlineSeconds", &mut causes);
@@ -342,100 +339,6 @@ pub(super) fn validate_template(template: &Value, path: &str, policies: &[&str])
         causes.push(Cause::unsupported(own, &Value::from(policy), policies));
     }
     causes
-}
-
-/// Validates the fields that only StatefulSets have.
-fn stateful(spec: &Value, causes: &mut Vec<Cause>) {
-    let policy = &spec["podManagementPolicy"];
-    if policy.as_str().is_some_and(|policy| !matches!(policy, "OrderedReady" | "Parallel")) {
-        let detail = "must be 'OrderedReady' or 'Parallel'";
-        causes.push(Cause::invalid("spec.podManagementPolicy", policy, detail));
-    }
-    let strategy = &spec["updateStrategy"];
-    let rolling = &strategy["rollingUpdate"];
-    // The error shows the value in Go's field order.
-    let shown = format!(
-        "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
-        rolling["partition"], rolling["maxUnavailable"]
-    );
-    match strategy["type"].as_str().unwrap_or_default() {
-        "RollingUpdate" => {
-            checks::not_negative(
-                &rolling["partition"],
-                "spec.updateStrategy.rollingUpdate.partition",
-                causes,
-            );
-        }
-        "OnDelete" => {
-            if rolling.is_object() {
-                causes.push(Cause {
-                    reason: "FieldValueInvalid",
-                    message: format!("Invalid value: {shown}: only allowed for updateStrategy 'RollingUpdate'"),
-                    field: "spec.updateStrategy.rollingUpdate".to_owned(),
-                });
-            }
-        }
-        other => causes.push(Cause {
-            reason: "FieldValueInvalid",
-            message: format!(
-                "Invalid value: {{\"Type\":\"{other}\",\"RollingUpdate\":{}}}: must be 'RollingUpdate' or 'OnDelete'",
-                if rolling.is_object() { shown.as_str() } else { "null" }
-            ),
-            field: "spec.updateStrategy".to_owned(),
-        }),
-    }
-    if !checks::text(spec, "serviceName").is_empty() {
-        checks::name(names::NameRule::Label, &spec["serviceName"], "spec.serviceName", causes);
-    }
-    for (index, claim) in checks::items(spec, "volumeClaimTemplates").iter().enumerate() {
-        storage::claim_spec(&claim["spec"], &format!("spec.volumeClaimTemplates[{index}].spec"), causes);
-    }
-    let retention = &spec["persistentVolumeClaimRetentionPolicy"];
-    for key in ["whenDeleted", "whenScaled"] {
-        let own = format!("spec.persistentVolumeClaimRetentionPolicy.{key}");
-        checks::one_of(&retention[key], &own, &["Retain", "Delete"], causes);
-    }
-    checks::not_negative(&spec["ordinals"]["start"], "spec.ordinals.start", causes);
-}
-
-/// Validates the fields that only DaemonSets have.
-fn daemon(spec: &Value, causes: &mut Vec<Cause>) {
-    let strategy = &spec["updateStrategy"];
-    let rolling = &strategy["rollingUpdate"];
-    match strategy["type"].as_str().unwrap_or_default() {
-        "OnDelete" => {}
-        "RollingUpdate" => {
-            let path = "spec.updateStrategy.rollingUpdate";
-            let mut is_zero = |key: &str| {
-                checks::percent(&rolling[key], &format!("{path}.{key}"), true, causes);
-                match &rolling[key] {
-                    // what is neither number nor percentage counts as none
-                    Value::String(text) => text.trim_end_matches('%').parse().unwrap_or(0) == 0,
-                    number => number.as_i64().unwrap_or(0) == 0,
-                }
-            };
-            match (is_zero("maxUnavailable"), is_zero("maxSurge")) {
-                (true, true) => causes.push(Cause::required(
-                    format!("{path}.maxUnavailable"),
-                    "cannot be 0 when maxSurge is 0",
-                )),
-                (false, false) => causes.push(Cause::invalid(
-                    format!("{path}.maxSurge"),
-                    &rolling["maxSurge"],
-                    "may not be set when maxUnavailable is non-zero",
-                )),
-                _ => {}
-            }
-        }
-        other => causes.push(Cause {
-            reason: "FieldValueNotSupported",
-            message: format!(
-                "Unsupported value: {{\"Type\":\"{other}\",\"RollingUpdate\":null}}: supported values: \"RollingUpdate\", \
-                 \"OnDelete\""
-            ),
-            field: "spec.updateStrategy".to_owned(),
-        }),
-    }
 }
 
 fn validate_strategy(strategy: &Value) -> Vec<Cause> {

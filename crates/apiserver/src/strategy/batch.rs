@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Strategy, apps, checks, fill, keep_labels, names, pod};
+use super::{Strategy, apps, checks, drop_empty, fill, keep_labels, names, pod};
 use crate::status::Cause;
 
 /// Jobs and CronJobs.
@@ -67,6 +67,7 @@ fn default(kind: Batch, value: &mut Value) {
         if !spec.is_object() {
             *spec = json!({});
         }
+        drop_empty(spec, &["concurrencyPolicy"]);
         fill(spec, "concurrencyPolicy", "Allow");
         fill(spec, "suspend", false);
         fill(spec, "successfulJobsHistoryLimit", 3);

@@ -26,6 +26,7 @@ mod policy;
 mod quantity;
 mod rbac;
 pub(crate) mod service;
+mod sets;
 mod slices;
 mod storage;
 mod templates;

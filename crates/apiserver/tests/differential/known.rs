@@ -410,6 +410,9 @@ fn bindings() -> Vec<(u16, Request)> {
         change(422, policies, ingress(json!({"ports": [{"endPort": 90, "port": "a"}]}))),
         change(422, "/apis/batch/v1/namespaces/diff/cronjobs", json!({"spec": {"timeZone": ""}})),
         change(422, "/apis/batch/v1/namespaces/diff/cronjobs", json!({"spec": {"timeZone": "x"}})),
+        change(200, "/apis/batch/v1/namespaces/diff/cronjobs", json!({"spec": {"concurrencyPolicy": ""}})),
+        change(422, &format!("{APPS}/statefulsets"), json!({"spec": {"volumeClaimTemplates": [null]}})),
+        change(422, &format!("{APPS}/daemonsets"), json!({"spec": {"updateStrategy": {"type": "x"}}})),
         change(200, &accounts, json!({"secrets": [{"name": ""}], "imagePullSecrets": [{"name": ""}]})),
     ]
 }
