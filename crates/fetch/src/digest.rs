@@ -3,9 +3,10 @@
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use md5::{Digest as _, Md5};
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 
-use crate::{crc::Crc, md5::Md5};
+use crate::crc::Crc;
 
 /// A digest algorithm, the most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,7 +194,7 @@ impl Hasher {
     pub(crate) fn finish(self) -> Digest {
         let digest = match self.state {
             State::Ring(context) => Digest::new(self.algorithm, context.finish().as_ref()),
-            State::Md5(md5) => Digest::new(self.algorithm, &md5.finish()),
+            State::Md5(md5) => Digest::new(self.algorithm, &md5.finalize()),
             State::Crc32(crc) => Digest::new(self.algorithm, &crc.finalize().to_be_bytes()),
             State::Crc(crc) => {
                 Digest::new(self.algorithm, &crc.value().to_be_bytes()[8 - self.algorithm.length()..])

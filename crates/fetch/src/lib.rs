@@ -23,7 +23,6 @@ mod index;
 mod journal;
 mod ledger;
 mod local;
-mod md5;
 mod names;
 mod offer;
 mod progress;
