@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 use longboat_serving::{Refusal, normalise};
 
-use crate::engine::Engine;
+use crate::{engine::Engine, handover::Caches};
 
 /// A vector for each prompt, when its time has come. As many prompts as the batch holds take their times together.
 pub(crate) async fn embed(
@@ -28,7 +28,7 @@ pub(crate) async fn embed(
     }
     let made = stream::iter(prompts).map(|prompt| async move {
         let running = engine
-            .admit(&prompt, 0, None)
+            .admit(&prompt, 0, Caches::default())
             .await
             .map_err(|_| Refusal::overloaded("The waiting queue is full; try again later."))?;
         running.prefill().await;
