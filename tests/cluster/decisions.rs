@@ -200,8 +200,8 @@ fn decisions_are_for_those_whose_rights_reach_the_picker() {
     // The picker was reached; it has seen no such request.
     let said = why(&reader, "nobody");
     assert!(said.stderr.contains("no picker knows the request `nobody`"), "{said:#?}");
-    let picked = pick(grpc, "a-request");
-    assert_eq!(picked, format!("{address}:8000"));
+    let endpoint = pick(grpc, "a-request");
+    assert_eq!(endpoint, format!("{address}:8000"));
     let said = why(&reader, "a-request");
     assert!(said.stdout.contains("engine-0"), "{said:#?}");
     let said = why(&onlooker, "a-request");
