@@ -15,7 +15,7 @@ use tokenizers::{
     processors::template::TemplateProcessing,
 };
 
-use super::Tokenizer;
+use super::{Tokenizer, tokenizer::built};
 use crate::{
     LoadError,
     weights::{self, Gguf, Value},
@@ -73,9 +73,9 @@ fn make<'a>(path: &Path, get: &dyn Fn(&str) -> Option<&'a Value>) -> Result<Toke
         tokens.iter().enumerate().map(|(index, token)| ((*token).to_owned(), number(index))).collect();
     let rules = text("tokenizer.ggml.pre").unwrap_or("default");
     let splitter = splitter(rules).ok_or_else(|| unsupported(format!("the tokenizer rules `{rules}`")))?;
-    let model =
-        BPE::builder().vocab_and_merges(vocabulary, merges).ignore_merges(rules == "llama-bpe").build();
-    let mut inner = Inner::new(model.map_err(|error| malformed(error.to_string()))?);
+    let builder = BPE::builder().vocab_and_merges(vocabulary, merges).ignore_merges(rules == "llama-bpe");
+    let mut inner =
+        Inner::new(built(|| builder.build().map_err(|error| error.to_string())).map_err(malformed)?);
     inner.with_pre_tokenizer(Some(splitter));
     inner.with_decoder(Some(ByteLevel::default()));
     let types = get("tokenizer.ggml.token_type").and_then(Value::list).unwrap_or_default();
