@@ -1,4 +1,4 @@
-//! The page of the picker's plugins. Which types and parameters there are, the picker's own parser says.
+//! The page of the picker's plugins. The picker's own parser determines the types and parameters.
 
 use std::fmt::Write as _;
 
@@ -21,9 +21,9 @@ const UNKNOWN: &str = "?";
 /// Makes the page.
 pub(crate) fn page() -> String {
     let mut page = format!(
-        "# Picker plugins\n\n{NOTE}\n\nWhat `plugins` of an `EndpointPickerConfig` may declare. Write the configuration into \
-         `spec.router.scheduler.config.inline` of a service; [Routing](../concepts/routing.md) says how plugins work together. A \
-         parameter that is not listed is refused. Types marked *alpha* need `--allow-experimental-plugins` in the picker's \
+        "# Picker plugins\n\n{NOTE}\n\nPlugins that an `EndpointPickerConfig` can declare in `plugins`. Write the configuration into \
+         `spec.router.scheduler.config.inline` of a service. [Routing](../concepts/routing.md) explains how plugins work together. \
+         Parameters that are not listed are refused. Types marked *alpha* need `--allow-experimental-plugins` in the picker's \
          arguments.\n"
     );
     for (suffix, title, about) in GROUPS {
