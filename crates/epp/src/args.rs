@@ -92,7 +92,7 @@ pub struct Args {
     /// Accepted without effect: changed certificates are always reloaded.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_cert_reload: bool,
-    /// Minimum TLS version: VersionTLS12 or VersionTLS13. TLS below 1.2 is never used.
+    /// Accepted without effect: TLS 1.2 and 1.3 are supported.
     #[arg(long, default_value = "")]
     pub tls_min_version: String,
     /// Accepted without effect: the cipher suites are those of rustls.

@@ -112,7 +112,7 @@ pub struct Args {
     /// Prefillers that write caches into the decoder's memory.
     #[command(flatten)]
     pub moriio: MoriioArgs,
-    /// Accepted without effect: traces are not exported. The engines get the client's traceparent.
+    /// Not supported: refused if true. The traceparent of the client reaches the engines.
     #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub tracing: bool,
     /// Log verbosity: 0 for operators, higher for details, 5 and more includes libraries.
