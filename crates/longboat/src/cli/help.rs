@@ -115,7 +115,7 @@ pub(super) fn dressed(command: Command, called: Called, roles: &[&str]) -> Comma
         group(&mut list, heading, verbs, &command);
     }
     if called == Called::Longboat {
-        group(&mut list, "Roles (programs that pods run)", roles, &command);
+        group(&mut list, "Roles (programs of a cluster)", roles, &command);
     }
     let examples = |page: &str| {
         let (_, text) = EXAMPLES.iter().find(|(of, _)| *of == page)?;
@@ -177,7 +177,7 @@ mod tests {
             assert_eq!(lines.count(), 1, "{name}: {page}");
         }
         assert!(page.contains("\nExamples:\n  longboat up service.yaml"), "{page}");
-        assert!(page.contains("\nRoles (programs that pods run):\n  controller "), "{page}");
+        assert!(page.contains("\nRoles (programs of a cluster):\n  controller "), "{page}");
     }
 
     /// Parses each example up to the description that follows it, and up to its prompt.

@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Validate(ValidateArgs),
     /// Print the objects that the controller would create for manifests
     Render(Box<RenderArgs>),
-    /// Explain which layer set a field, which value it replaced, and where the other layers come from
+    /// Explain which layer set a field and which value it replaced, or show all layers of a service
     Explain(Box<ExplainArgs>),
     /// Show what applying manifests would change, and which pods would restart; exit codes as of `kubectl diff`
     Diff(Box<DiffArgs>),
