@@ -71,7 +71,7 @@ pub struct Args {
     /// Accepted without effect: the metrics of the pool are computed for each scrape.
     #[arg(long, default_value = "5s", value_parser = duration::parse)]
     pub refresh_prometheus_metrics_interval: Duration,
-    /// Age from which on scraped metrics are ignored.
+    /// Maximum age of scraped metrics; older metrics are ignored.
     #[arg(long, default_value = "2s", value_parser = duration::parse)]
     pub metrics_staleness_threshold: Duration,
     /// Accepted without effect: traces are not exported.

@@ -62,7 +62,7 @@ fn rows(page: &mut String, path: &str, node: &Value, top: &Value) {
     }
 }
 
-/// The name of a type that is not ours, by the fields that no other type has.
+/// Returns the name of a foreign type, which is recognized by fields that no other type has.
 fn foreign(schema: &Value) -> Option<&'static str> {
     let has = |name: &str| schema["properties"].get(name).is_some();
     if has("containers") && has("volumes") {

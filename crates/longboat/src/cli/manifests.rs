@@ -77,7 +77,7 @@ pub(crate) struct ValidateArgs {
     pub(crate) manifests: ManifestArgs,
     #[command(flatten)]
     pub(crate) platform: PlatformArgs,
-    /// Output format: lines for people, or one JSON array of findings
+    /// Output format: text, or a JSON array of findings
     #[arg(short, long, value_enum, default_value_t = Shown::Text)]
     pub(crate) output: Shown,
 }

@@ -72,7 +72,7 @@ const CAPACITY: (&str, &str) = (
 );
 const SHARED: (&str, &str) = (
     "sharedPrefixAfter",
-    "Number of different prompts from which on a prefix that they share no longer ties them to a pod. Default 0: a shared prefix always does.",
+    "A prefix that this number of different prompts share no longer ties requests to a pod. Default 0: a shared prefix always does.",
 );
 const TOPOLOGY: (&str, &str) =
     ("topologyProducerName", "Name of the `topology-extractor` to read. Default: the only declared one.");
@@ -432,8 +432,8 @@ pub(super) const PLUGINS: &[Told] = &[
             ),
             (
                 "minColocateBlocks",
-                "Number of equal blocks from the beginning from which on requests with different prompts are also sent to the same \
-                 pod, until the pod has its fair share. Default 0: they are not.",
+                "Requests with different prompts are also sent to the same pod if at least this number of leading blocks is equal, \
+                 until the pod has its fair share. Default 0: they are not.",
             ),
             (
                 "maxBatchSize",
@@ -676,7 +676,7 @@ pub(super) const PLUGINS: &[Told] = &[
             ),
             (
                 "metricsStalenessThreshold",
-                "Age of the metrics from which on a pod counts as full. Default `200ms`.",
+                "A pod counts as full if its metrics are at least this old. Default `200ms`.",
             ),
             ("headroom", "Only 0 is supported."),
         ],
@@ -718,17 +718,21 @@ pub(super) const PLUGINS: &[Told] = &[
         &[],
     ),
     told("fcfs-ordering-policy", "Flow control: first come, first served. The default.", &[]),
-    told("edf-ordering-policy", "Flow control: the request whose time to live ends first goes first.", &[]),
+    told("edf-ordering-policy", "Flow control: dispatches the request whose time to live ends first.", &[]),
     told(
         "slo-deadline-ordering-policy",
-        "Flow control: the request whose target for the time to first token ends first goes first.",
+        "Flow control: dispatches the request with the earliest deadline for its first token.",
         &[],
     ),
-    told("global-strict-fairness-policy", "Flow control: one order for all flows. The default.", &[]),
+    told(
+        "global-strict-fairness-policy",
+        "Flow control: orders the requests of all flows together. The default.",
+        &[],
+    ),
     told("round-robin-fairness-policy", "Flow control: flows take turns.", &[]),
     told(
         "program-aware-fairness",
-        "Flow control: the flow that has used the fewest tokens lately goes first.",
+        "Flow control: dispatches from the flow that has used the fewest tokens recently.",
         &[
             ("strategy", "Comparison of flows. Only `las` (least attained service) is supported."),
             ("lasHalfLifeSeconds", "Half-life of used tokens in seconds. Default 60."),
