@@ -2,51 +2,55 @@
 
 use std::collections::BTreeMap;
 
-/// `true` (in any case) stops a service.
+/// `true`, in any letter case, stops the service.
 pub const STOP: &str = "serving.kserve.io/stop";
-/// Its presence keeps a service from using model caches.
+/// If present, with any value, the service uses no model caches.
 pub const DISABLE_LOCAL_MODEL: &str = "serving.kserve.io/disable-localmodel";
-/// Node group whose model caches a service uses.
+/// Node group whose model caches the service uses.
 pub const NODE_GROUP: &str = "serving.kserve.io/nodegroup";
-/// Device class of managed dynamic resource allocation.
+/// DeviceClass for dynamic resource allocation (DRA) that the controller manages.
 pub const DRA_DEVICE_CLASS: &str = "serving.kserve.io/exp-dra-device-class";
-/// Number of devices for each pod.
+/// Number of DRA devices for each pod.
 pub const DRA_DEVICE_COUNT: &str = "serving.kserve.io/exp-dra-device-count";
-/// CEL expressions that devices satisfy, one on each line.
+/// CEL expressions that the DRA devices must satisfy, one per line.
 pub const DRA_CEL_SELECTOR: &str = "serving.kserve.io/exp-dra-cel-selector";
-/// Container that gets the devices.
+/// Container that gets the DRA devices.
 pub const DRA_CONTAINER_NAME: &str = "serving.kserve.io/exp-dra-container-name";
-/// On a claim template and on pods: which devices the pods were made for, as a digest. Ours alone.
+/// On claim templates and pods: a hash of the devices that the pods were created for. KServe does not have it.
 pub const DRA_DEVICES: &str = "internal.serving.kserve.io/exp-dra-devices";
-/// On a child: which optional parts the service has asked for, so that they can be removed when it no longer asks for them.
-/// Ours alone.
+/// On child objects: the optional parts that the service asks for. The controller removes a part when the service no longer
+/// asks for it. KServe does not have it.
 pub const ASKED_FOR: &str = "internal.serving.kserve.io/asked-for";
-/// Marks a workload (in `spec.annotations`) as able to route by model name; `"false"` on a Gateway vetoes it.
+/// In `spec.annotations`: `"true"` lets routes match the model header for this service. On a Gateway: `"false"` turns this
+/// off for services that name the Gateway, unless the platform forces it.
 pub const MODEL_BASED_ROUTING: &str = "serving.kserve.io/model-based-routing-enabled";
-/// Source URI of a cached model.
+/// Source URI of the cached model.
 pub const LOCAL_MODEL_SOURCE_URI: &str = "internal.serving.kserve.io/localmodel-sourceuri";
-/// Claim that holds a cached model.
+/// PersistentVolumeClaim that holds the cached model.
 pub const LOCAL_MODEL_PVC_NAME: &str = "internal.serving.kserve.io/localmodel-pvc-name";
-/// On a managed HTTPRoute: its gateway takes InferencePools of `inference.networking.k8s.io`. Never taken back.
+/// On a managed HTTPRoute: its Gateway supports InferencePools of `inference.networking.k8s.io`. The controller never
+/// removes it.
 pub const INFERENCE_POOL_MIGRATED: &str = "serving.kserve.io/inference-pool-migrated";
 /// Value of [`INFERENCE_POOL_MIGRATED`].
 pub const INFERENCE_POOL_MIGRATED_V1: &str = "v1";
-/// When the self-signed certificate is to be replaced (RFC 3339); the platform can name other keys.
+/// Time at which the controller replaces the self-signed certificate (RFC 3339). The setting
+/// `scheduler.expirationAnnotations` can name other keys.
 pub const CERTIFICATE_EXPIRATION: &str = "certificates.kserve.io/expiration";
 
-/// On a service: whether a request has to prove that it serves; `off`, `report` or `gate`. It overrides the platform's setting.
+/// On a service: whether a test request must prove that it serves. `off` sends no request, `report` reports the result in
+/// conditions, `gate` also makes `Ready` depend on it. Overrides the setting of the platform.
 pub const SERVING_PROOF: &str = "longboat.dev/serving-proof";
-/// In the status of a service: what the last proof was about, and when it was.
+/// In the status of a service: the subject and the time of the last proof of serving.
 pub const SERVING_PROOF_RECORD: &str = "longboat.dev/serving-proof-record";
 
-/// On a service whose prefill is apart: whether pods of different revisions are kept apart, `true` or `false`. It overrides the
-/// platform's setting.
+/// On a service with separate prefill: whether prefill and decode pods of different revisions are kept apart, `true` or
+/// `false`. Overrides the setting of the platform.
 pub const KV_PAIRING: &str = "longboat.dev/kv-pairing";
 
-/// Prefixes of annotation keys that travel from a service to its workloads.
+/// Prefixes of annotation keys that are copied from a service to its workloads.
 pub const PROPAGATED_PREFIXES: [&str; 4] =
     ["k8s.v1.cni.cncf.io", "kueue.x-k8s.io", "prometheus.io", "internal.serving.kserve.io/localmodel"];
-/// A further prefix that travels to LeaderWorkerSets only.
+/// A further prefix, which is copied to LeaderWorkerSets only.
 pub const LEADER_WORKER_SET_PREFIX: &str = "leaderworkerset.sigs.k8s.io";
 
 /// Whether annotations stop a service.

@@ -24,7 +24,7 @@ pub mod condition {
     pub const SCALING_CRD_NOT_FOUND: &str = "ScalingCRDNotFound";
     /// Autoscaling could not be written.
     pub const RECONCILE_SCALING_ERROR: &str = "ReconcileScalingError";
-    /// Not there yet.
+    /// The object is not ready yet.
     pub const PROGRESSING: &str = "Progressing";
     /// The HorizontalPodAutoscaler has not reported yet.
     pub const HPA_PROGRESSING: &str = "HPAProgressing";
@@ -34,17 +34,17 @@ pub mod condition {
     pub const REFS_INVALID: &str = "RefsInvalid";
     /// A Gateway is not programmed.
     pub const GATEWAYS_NOT_READY: &str = "GatewaysNotReady";
-    /// What the route needs of a Gateway is missing.
+    /// A Gateway lacks something that the route needs.
     pub const GATEWAY_PRECONDITION_NOT_MET: &str = "GatewayPreconditionNotMet";
     /// The route could not be made or written.
     pub const HTTP_ROUTE_RECONCILE_ERROR: &str = "HTTPRouteReconcileError";
     /// The route could not be read.
     pub const HTTP_ROUTE_FETCH_ERROR: &str = "HTTPRouteFetchError";
-    /// A route is not accepted by a Gateway.
+    /// A Gateway does not accept a route.
     pub const HTTP_ROUTES_NOT_READY: &str = "HTTPRoutesNotReady";
     /// The pool could not be read.
     pub const INFERENCE_POOL_FETCH_ERROR: &str = "InferencePoolFetchError";
-    /// No Gateway has said anything about the pool.
+    /// No Gateway has reported on the pool yet.
     pub const WAITING_FOR_GATEWAY: &str = "WaitingForGateway";
     /// A Gateway does not accept the pool.
     pub const INFERENCE_POOL_NOT_READY: &str = "InferencePoolNotReady";
@@ -52,7 +52,7 @@ pub mod condition {
     pub const SCHEDULER_RECONCILE_ERROR: &str = "SchedulerReconcileError";
     /// A rollout took too long.
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
-    /// A member of a routing group is being removed.
+    /// The service is being deleted, and other members of its routing group still send traffic to it.
     pub const FINALIZATION_PENDING: &str = "FinalizationPending";
     /// Members of a routing group serve different models.
     pub const MEMBER_DIVERGENCE: &str = "MemberDivergence";
@@ -60,61 +60,61 @@ pub mod condition {
     pub const IMAGE_VOLUME_UNSUPPORTED: &str = "ImageVolumeUnsupported";
     /// The cluster cannot mount a folder of an image as a volume.
     pub const IMAGE_VOLUME_SUB_PATH_UNSUPPORTED: &str = "ImageVolumeSubPathUnsupported";
-    /// Image volumes are an early feature of the cluster.
+    /// Image volumes are an alpha feature in the Kubernetes version of the cluster.
     pub const IMAGE_VOLUME_ALPHA: &str = "ImageVolumeAlpha";
     /// The newest spec was not reconciled successfully.
     pub const NEW_OBSERVED_GENERATION_FAILURE: &str = "NewObservedGenFailure";
     /// An init container downloads the model.
     pub const DOWNLOADING: &str = "Downloading";
-    /// An init container downloads the model, and does not tell how far it is.
+    /// An init container downloads the model and does not report its progress.
     pub const PROGRESS_UNKNOWN: &str = "ProgressUnknown";
-    /// A token of the model came back.
+    /// A response with a token of the model arrived.
     pub const TOKEN_RECEIVED: &str = "TokenReceived";
-    /// The request that proves serving is on its way.
+    /// The test request is in progress.
     pub const PROOF_PENDING: &str = "ProofPending";
-    /// The annotation that asks for a proof has a value that is not known.
+    /// The annotation for the proof of serving has an unknown value.
     pub const PROOF_SETTING_INVALID: &str = "ProofSettingInvalid";
-    /// The proof waits until the service's own conditions hold.
+    /// The proof waits until the other conditions of the service are true.
     pub const WAITING_FOR_READINESS: &str = "WaitingForReadiness";
-    /// All pods are of one revision.
+    /// All pods have the same revision.
     pub const ONE_REVISION: &str = "OneRevision";
-    /// Something waits until all pods are of the newest revision.
+    /// Not all pods have the newest revision yet.
     pub const WAITING_FOR_ROLLOUT: &str = "WaitingForRollout";
-    /// There is no pod, or no address, to send a request to.
+    /// No test request is possible: a pod, an address or a ConfigMap is missing.
     pub const NOTHING_TO_ASK: &str = "NothingToAsk";
-    /// The gateway does not take connections.
+    /// The gateway accepts no connections.
     pub const GATEWAY_UNREACHABLE: &str = "GatewayUnreachable";
     /// The certificate of the gateway is not trusted.
     pub const GATEWAY_NOT_TRUSTED: &str = "GatewayNotTrusted";
     /// The gateway has no route for the request.
     pub const NO_ROUTE: &str = "NoRoute";
-    /// Something on the way asks for credentials.
+    /// The gateway, or a proxy before or behind it, requires credentials.
     pub const CREDENTIALS_REQUIRED: &str = "CredentialsRequired";
-    /// The picker chose no pod.
+    /// The picker chose no pod that the gateway can use.
     pub const PICKER_FAILED: &str = "PickerFailed";
-    /// The engine, or the sidecar before it, failed.
+    /// The engine, or the sidecar in front of it, failed.
     pub const ENGINE_FAILED: &str = "EngineFailed";
-    /// The request was taken and not answered.
+    /// The gateway accepted the request, and no complete response arrived.
     pub const NO_ANSWER: &str = "NoAnswer";
-    /// The engine does not know the model by the service's name for it.
+    /// The engine serves no model with the name that the service gives it.
     pub const MODEL_NOT_SERVED: &str = "ModelNotServed";
-    /// Another model answered.
+    /// The response is from another model.
     pub const WRONG_MODEL: &str = "WrongModel";
-    /// The answer has no token.
+    /// The response contains no token.
     pub const NO_TOKEN: &str = "NoToken";
-    /// The answer is none of this API.
+    /// The response is not a completion of the OpenAI API.
     pub const UNREADABLE_ANSWER: &str = "UnreadableAnswer";
     /// The request was refused.
     pub const REQUEST_REFUSED: &str = "RequestRefused";
-    /// The decode pods took KV cache from elsewhere.
+    /// The decode pods used KV cache that they did not compute.
     pub const KV_TRANSFERRED: &str = "KVTransferred";
-    /// No prefill pod worked on the request.
+    /// No prefill pod processed the request.
     pub const PREFILL_NOT_USED: &str = "PrefillNotUsed";
-    /// The decode pods counted failed transfers.
+    /// The metrics of the decode pods count failed transfers.
     pub const TRANSFER_FAILED: &str = "TransferFailed";
-    /// The prefill pods worked, and the decode pods took nothing of it.
+    /// The prefill pods computed the prompt, and the decode pods computed it again.
     pub const KV_NOT_TRANSFERRED: &str = "KVNotTransferred";
-    /// Nothing says whether KV cache was transferred.
+    /// Neither the response nor the metrics show whether KV cache was transferred.
     pub const NO_EVIDENCE: &str = "NoEvidence";
     /// The metrics of the pods cannot be read.
     pub const METRICS_UNREADABLE: &str = "MetricsUnreadable";
@@ -122,7 +122,7 @@ pub mod condition {
     pub const IN_USE: &str = "InUse";
     /// No service uses the config.
     pub const NOT_IN_USE: &str = "NotInUse";
-    /// The config cannot go while services use it; also the reason of an event.
+    /// The config cannot be deleted while services use it. Also the reason of an event.
     pub const DELETION_BLOCKED: &str = "DeletionBlocked";
 }
 
@@ -134,25 +134,25 @@ pub mod event {
     pub const UPDATED: &str = "Updated";
     /// A child was deleted.
     pub const DELETED: &str = "Deleted";
-    /// Reconciling failed.
+    /// The reconciliation failed.
     pub const ERROR: &str = "Error";
     /// The status could not be written.
     pub const UPDATE_FAILED: &str = "UpdateFailed";
     /// The service became ready.
     pub const READY: &str = "LLMInferenceServiceReady";
-    /// The service was ready and is not any more.
+    /// The service is no longer ready.
     pub const NOT_READY: &str = "LLMInferenceServiceNotReady";
-    /// A config cannot go while services use it.
+    /// A config cannot be deleted while services use it.
     pub const DELETION_BLOCKED: &str = "DeletionBlocked";
     /// The cluster has no API for the wanted autoscaler.
     pub const SCALING_CRD_NOT_FOUND: &str = "ScalingCRDNotFound";
-    /// A picker configuration from a ConfigMap needs a latency predictor, which is not added for it.
+    /// A picker configuration in a ConfigMap needs a latency predictor, and the controller does not add one for it.
     pub const LATENCY_PREDICTOR_CONFIG_REF: &str = "LatencyPredictorConfigRef";
-    /// A user's storage-initializer sets fields that the controller owns.
+    /// The user's storage-initializer container sets fields that the controller owns.
     pub const STORAGE_INITIALIZER_OVERRIDE: &str = "StorageInitializerOverride";
-    /// A picker keeps a configuration that nobody asks for and that is not the default of its service.
+    /// A picker keeps its current configuration, which the service does not set and which is not the default.
     pub const SCHEDULER_CONFIG_KEPT: &str = "SchedulerConfigKept";
-    /// A picker plugin has a newer name.
+    /// The picker configuration uses the former name of a plugin.
     pub const DEPRECATED_PLUGIN: &str = "DeprecatedPlugin";
     /// Two services of a namespace serve the same model name.
     pub const MODEL_NAME_COLLISION: &str = "ModelNameCollision";

@@ -1,4 +1,4 @@
-//! The role `longboat apiserver`: a server of its own, for tests and for looking around.
+//! The role `longboat apiserver`: a standalone API server, for tests and experiments.
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -12,28 +12,28 @@ use crate::{ApiServer, Loops, Options, store::JournalError};
 /// Arguments of `longboat apiserver`.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Args {
-    /// Address to listen on; port 0 takes a free one.
+    /// Address to listen on; port 0 means any free port.
     #[arg(long, default_value = "127.0.0.1:6443", value_name = "ADDRESS")]
     pub listen: SocketAddr,
-    /// Write the port to this file once it is open.
+    /// File to write the port to when it is open.
     #[arg(long, value_name = "FILE")]
     pub port_file: Option<PathBuf>,
-    /// Keep objects in this directory; in memory only if not given.
+    /// Directory for objects; in memory only if not given.
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Let everybody in. Only for loopback addresses.
+    /// Accept requests without authentication. Needs a loopback address to listen on.
     #[arg(long, conflicts_with = "token")]
     pub no_auth: bool,
-    /// Bearer token that clients must send; a random one is made and logged if not given.
+    /// Bearer token that clients must send. If not given, a random token is created and logged.
     #[arg(long, env = "LONGBOAT_APISERVER_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub token: Option<String>,
-    /// A further name by which clients may call the server (repeatable).
+    /// Further hostname that clients may use for the server; repeatable.
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,
-    /// Serve HTTPS with a certificate made for this run.
+    /// Serve HTTPS with a certificate that is created at the start.
     #[arg(long)]
     pub tls: bool,
-    /// Delete dependents of deleted owners, and the contents of deleted namespaces.
+    /// Delete dependents of deleted owners, and the contents of deleted namespaces, as controllers of Kubernetes do.
     #[arg(long)]
     pub loops: bool,
 }

@@ -8,20 +8,20 @@ use crate::migration::Migration;
 /// Settings of the controller.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Namespace of the platform: presets, `inferenceservice-config`, the default Gateway.
+    /// Namespace of the platform, with the presets, `inferenceservice-config` and the default Gateway.
     #[arg(long, env = "POD_NAMESPACE", default_value = names::DEFAULT_SYSTEM_NAMESPACE, value_name = "NAMESPACE")]
     pub system_namespace: String,
 
-    /// Watch only this namespace (repeatable), and the one of the platform. All by default.
+    /// Watch only this namespace and the namespace of the platform; repeatable. Default: all namespaces.
     #[arg(long = "namespace", value_name = "NAMESPACE")]
     pub namespaces: Vec<String>,
 
-    /// Use Secrets in this namespace only (repeatable); services of other namespaces are not served. By default in all
-    /// namespaces that are watched.
+    /// Use Secrets only in this namespace; repeatable. Services of other namespaces are not served. Default: all watched
+    /// namespaces.
     #[arg(long = "secret-namespace", value_name = "NAMESPACE", conflicts_with = "namespaces")]
     pub secret_namespaces: Vec<String>,
 
-    /// Prefix of the names of presets.
+    /// Prefix of the preset names.
     #[arg(
         long,
         env = "LLM_INFERENCE_SERVICE_CONFIG_PREFIX",
@@ -30,7 +30,7 @@ pub struct Args {
     )]
     pub preset_prefix: String,
 
-    /// Let each service keep the presets it was created with when the prefix changes.
+    /// Let services keep the presets that they were created with when the prefix changes.
     #[arg(
         long,
         env = "LLM_INFERENCE_SERVICE_VERSIONED_CONFIG",
@@ -41,7 +41,7 @@ pub struct Args {
     )]
     pub versioned_presets: bool,
 
-    /// Refuse to delete presets of the platform.
+    /// Refuse the deletion of presets of the platform.
     #[arg(
         long,
         env = "PREVENT_WELL_KNOWN_CONFIG_DELETION",
@@ -56,11 +56,11 @@ pub struct Args {
     #[arg(long, env = "CLUSTER_DOMAIN", default_value = "cluster.local", value_name = "DOMAIN")]
     pub cluster_domain: String,
 
-    /// Services that are reconciled at the same time: most of the time they wait for the API server.
+    /// Number of services that are reconciled at the same time. Reconciling mostly waits for the API server.
     #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: u16,
 
-    /// What becomes of objects that are stored in an old version.
+    /// Migration of objects that are stored in an old version.
     #[command(flatten)]
     pub migration: Migration,
 }
@@ -81,7 +81,7 @@ impl Default for Args {
     }
 }
 
-/// A boolean as Go's `strconv.ParseBool` reads it; anything else is false, as in the reference.
+/// Parses a boolean like Go's `strconv.ParseBool`. Anything else is false, as in the reference.
 #[expect(clippy::unnecessary_wraps, reason = "clap wants a fallible parser")]
 fn lenient_bool(text: &str) -> Result<bool, std::convert::Infallible> {
     Ok(matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"))

@@ -11,11 +11,11 @@ use longboat_lease::Timing;
 /// works.
 pub(crate) const LEASE: &str = "llminferenceservice-kserve-controller-manager";
 
-/// Whether one of several replicas is elected to reconcile, and how fast.
+/// Settings of leader election.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct Election {
-    /// Reconcile only while holding the Lease `llminferenceservice-kserve-controller-manager` of the system namespace.
-    /// Needed as soon as there are several replicas; webhooks are served by all of them.
+    /// Reconcile only while holding the Lease `llminferenceservice-kserve-controller-manager` in the namespace of the
+    /// platform. Required with several replicas; all replicas serve webhooks.
     #[arg(
         long = "leader-elect",
         visible_alias = "enable-leader-election",
@@ -27,15 +27,16 @@ pub struct Election {
     )]
     pub enabled: bool,
 
-    /// How long others wait for a leader that has fallen silent.
+    /// Time that other replicas wait for a leader that does not renew the lease.
     #[arg(long = "leader-elect-lease-duration", value_name = "DURATION", default_value = "15s", value_parser = longboat_duration::parse)]
     pub lease: Duration,
 
-    /// How long the leader tries to renew the lease before it gives up. Shorter than the lease.
+    /// Time that the leader tries to renew the lease before it gives up. Must be shorter than the lease duration.
     #[arg(long = "leader-elect-renew-deadline", value_name = "DURATION", default_value = "10s", value_parser = longboat_duration::parse)]
     pub deadline: Duration,
 
-    /// Between two attempts to take or renew the lease; after a failure to renew, a quarter of it. Shorter than the deadline.
+    /// Time between two attempts to acquire or renew the lease, and a quarter of it after a failed renewal. Must be shorter
+    /// than the renew deadline.
     #[arg(long = "leader-elect-retry-period", value_name = "DURATION", default_value = "2s", value_parser = longboat_duration::parse)]
     pub retry: Duration,
 }

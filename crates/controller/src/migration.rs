@@ -40,15 +40,15 @@ const NAMED: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Migration of stored objects")]
 pub struct Migration {
-    /// Rewrite objects that are stored in an old version, as the leader, until none is.
+    /// Rewrite all objects that are stored in an old version. Only the leader does this.
     #[arg(id = "storage-migration", long = "storage-migration", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub enabled: bool,
 
-    /// How long it is tried; after that it is reported as failed, and tried anew only that often. 0 is the default.
+    /// Time until a migration is reported as failed, and then the interval of new attempts. 0 means the default.
     #[arg(id = "storage-migration-timeout", long = "storage-migration-timeout", default_value = "1h", value_parser = longboat_duration::parse, value_name = "DURATION")]
     pub timeout: Duration,
 
-    /// How long to wait after many failures. 0 is the default.
+    /// Maximum wait between two attempts. 0 means the default.
     #[arg(id = "storage-migration-poll-interval", long = "storage-migration-poll-interval", default_value = "30s", value_parser = longboat_duration::parse, value_name = "DURATION")]
     pub interval: Duration,
 }

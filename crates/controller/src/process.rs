@@ -27,7 +27,7 @@ use crate::{
 /// Flags of `longboat controller`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ProcessArgs {
-    /// Where the API server is: a kubeconfig. By default that of KUBECONFIG, of ~/.kube/config, or the cluster's own.
+    /// Kubeconfig file. Default: the file in KUBECONFIG, ~/.kube/config, or the service account of the pod.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
@@ -43,7 +43,7 @@ pub struct ProcessArgs {
     #[command(flatten)]
     pub webhook: Settings,
 
-    /// Where /healthz and /readyz are served; 0 for nowhere.
+    /// Address of /healthz and /readyz; 0 turns it off.
     #[arg(
         long = "health-probe-addr",
         visible_alias = "health-probe-bind-address",
@@ -56,15 +56,15 @@ pub struct ProcessArgs {
     #[command(flatten)]
     pub metrics: MetricsSettings,
 
-    /// How logs are written; up to whoever starts the process.
+    /// Log settings, which the program that starts the controller applies.
     #[command(flatten)]
     pub logs: Zap,
 
-    /// Where traces go; up to whoever starts the process.
+    /// Trace settings, which the program that starts the controller applies.
     #[command(flatten)]
     pub traces: Otlp,
 
-    /// What the reference's manager is started with besides.
+    /// Flags of the reference's manager that have no effect.
     #[command(flatten)]
     pub upstream: Upstream,
 }

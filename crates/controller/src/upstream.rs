@@ -5,11 +5,12 @@
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Accepted for compatibility, without effect")]
 pub struct Upstream {
-    /// Requests a second to the API server: there is no limit but the server's own fairness.
+    /// Requests per second to the API server. Requests are not limited; the API server limits them with priority and
+    /// fairness.
     #[arg(long, value_name = "N")]
     kube_api_qps: Option<f64>,
 
-    /// Requests at once, the same.
+    /// Burst of requests to the API server. Requests are not limited.
     #[arg(long, value_name = "N")]
     kube_api_burst: Option<i64>,
 }

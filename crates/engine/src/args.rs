@@ -15,35 +15,34 @@ pub const VERSION: &str = "0.22.0";
 
 /// The text of `longboat engine --help` after the syntax.
 pub const HELP: &str = "\
-MODEL is a GGUF file, a folder with one, or a folder with config.json, tokenizer.json and *.safetensors.
-Supported are the Llama, Qwen2 and Qwen3 families.
+MODEL is a GGUF file, a folder with a GGUF file, or a folder with config.json, tokenizer.json and *.safetensors.
+The Llama, Qwen2 and Qwen3 families are supported.
 
 Flags that have an effect:
-  --host, --port                   where it listens (127.0.0.1:8000)
-  --model, --served-model-name     the model, and the names under which it is served
-  --max-model-len                  tokens of a prompt and its answer; the model's own limit if not given
-  --max-num-seqs                   answers at once (64)
-  --max-num-batched-tokens         tokens of one pass (256)
-  --max-waiting-queue-length       answers that may wait before requests are refused (1000)
-  --block-size                     tokens of a block of the KV cache (16)
-  --kv-cache-memory-bytes          bytes of the KV cache (512 MiB)
-  --no-enable-prefix-caching       compute every prompt anew
+  --host, --port                   address to listen on (127.0.0.1:8000)
+  --model, --served-model-name     model, and names of the served model
+  --max-model-len                  maximum number of tokens of a prompt and its answer; the model's limit if not given
+  --max-num-seqs                   maximum number of concurrent answers (64)
+  --max-num-batched-tokens         maximum number of tokens in a forward pass (256)
+  --max-waiting-queue-length       maximum number of waiting answers; further requests are refused (1000)
+  --block-size                     number of tokens in a block of the KV cache (16)
+  --kv-cache-memory-bytes          size of the KV cache in bytes (512 MiB)
+  --no-enable-prefix-caching       compute every prompt again
   --enable-auto-tool-choice, --tool-call-parser hermes
-                                   read calls of tools from answers
-  --chat-template                  a file with a chat template, in place of the model's own
+                                   parse tool calls from answers
+  --chat-template                  file with a chat template, which replaces the template of the model
   --enable-lora, --lora-modules    LoRA adapters, as NAME=PATH or as JSON
-  --max-loras, --max-lora-rank     adapters of the answers that are computed at once (1), and their largest rank (16)
-  --max-cpu-loras                  adapters that stay in memory while no answer uses them; all of them if not given
-  --runner                         generate (answers) or pooling (vectors of texts); what the model is made for if not given
-  --convert embed, --task embed    as --runner pooling
-  --threads                        threads that compute; half of the cores if not given
-  --weights-as-shipped             keep formats that are multiplied slowly, in place of converting them to Q8_0
-  --kv-events-config               publish what the prefix cache stores and drops, over ZeroMQ
-  --kv-transfer-config             NixlConnector: prompts that another engine computes, or is computed for
-  --shutdown-timeout               seconds that running answers may take at the end (5)
-  --ssl-certfile, --ssl-keyfile    serve TLS
+  --max-loras, --max-lora-rank     maximum number of adapters in a batch (1), and their maximum rank (16)
+  --max-cpu-loras                  maximum number of unused adapters in memory; all if not given
+  --runner                         generate (text) or pooling (embeddings); the purpose of the model if not given
+  --threads                        number of compute threads; half of the cores if not given
+  --weights-as-shipped             keep slow weight formats instead of converting them to Q8_0
+  --kv-events-config               publish stored and removed blocks of the prefix cache over ZeroMQ
+  --kv-transfer-config             NixlConnector: compute prompts for other engines, or let other engines compute them
+  --shutdown-timeout               time limit in seconds for running answers at shutdown (5)
+  --ssl-certfile, --ssl-keyfile    certificate and key for HTTPS
 
-Refused is --speculative-config. Other flags of vLLM have no
+--speculative-config is refused. Other flags of vLLM have no
 effect, and the log names them.
 
 Example:

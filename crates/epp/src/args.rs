@@ -9,78 +9,78 @@ use longboat_duration as duration;
 
 use longboat_scheduler::quantity;
 
-/// The flags of the picker. Pass arguments through [`normalized`] before clap sees them. Of a flag that is repeated the last
-/// one counts: presets put flags into `command`, and users repeat them in `args`.
+/// The flags of the picker. Pass arguments through [`normalized`] before clap sees them. The last value of a repeated flag
+/// counts, because presets put flags into `command` and users repeat them in `args`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
-    /// Port for ext_proc.
+    /// Port of the ext_proc server.
     #[arg(long, default_value_t = 9002)]
     pub grpc_port: u16,
-    /// Port for gRPC health checks, always plaintext.
+    /// Port of gRPC health checks, always without TLS.
     #[arg(long, default_value_t = 9003)]
     pub grpc_health_port: u16,
-    /// Port for Prometheus metrics.
+    /// Port of Prometheus metrics.
     #[arg(long, default_value_t = 9090)]
     pub metrics_port: u16,
-    /// The InferencePool to pick from.
+    /// Name of the InferencePool to pick from.
     #[arg(long, default_value = "")]
     pub pool_name: String,
-    /// Its namespace [default: $NAMESPACE, else "default"].
+    /// Namespace of the InferencePool [default: $NAMESPACE, else "default"].
     #[arg(long, default_value = "")]
     pub pool_namespace: String,
-    /// Its API group; inference.networking.x-k8s.io is read as v1alpha2. A pool that is not found there is looked for in the
-    /// other group.
+    /// API group of the InferencePool; inference.networking.x-k8s.io means version v1alpha2. If the pool does not exist in
+    /// this group, the other group is tried.
     #[arg(long, default_value = "inference.networking.k8s.io")]
     pub pool_group: String,
-    /// Without a pool: the label selector of the pods.
+    /// Label selector of the pods, instead of a pool.
     #[arg(long, default_value = "")]
     pub endpoint_selector: String,
-    /// Without a pool: the ports of each pod, 1 to 8.
+    /// Ports of each pod, 1 to 8, instead of a pool.
     #[arg(long, value_delimiter = ',')]
     pub endpoint_target_ports: Vec<u16>,
-    /// Be ready only while holding the lease.
+    /// Be ready only while holding the leader election lease.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub ha_enable_leader_election: bool,
-    /// How long to serve on after SIGTERM [default: 30s, and none on a loopback address].
+    /// Time to serve after SIGTERM [default: 30s, and none on a loopback address].
     #[arg(long, value_parser = duration::parse)]
     pub drain_timeout: Option<Duration>,
-    /// The longest message to receive, as a Kubernetes quantity [default: 4Mi].
+    /// Maximum size of a received message, as a Kubernetes quantity [default: 4Mi].
     #[arg(long, default_value = "")]
     pub grpc_max_recv_msg_size: String,
-    /// The longest message to send, as a Kubernetes quantity.
+    /// Maximum size of a sent message, as a Kubernetes quantity.
     #[arg(long, default_value = "")]
     pub grpc_max_send_msg_size: String,
-    /// The longest request body to hold, as a Kubernetes quantity.
+    /// Maximum size of a request body, as a Kubernetes quantity.
     #[arg(long, default_value = "64Mi", value_parser = quantity::parse)]
     pub max_request_body_size: usize,
-    /// The bytes of request bodies to hold at once, over all requests, as a Kubernetes quantity; what comes beyond is
-    /// answered with 503. Reading a body takes up to twice its size for a moment, and counts.
+    /// Maximum size of all request bodies in memory together, as a Kubernetes quantity. Requests above it get status 503.
+    /// While a body is received, it counts with up to twice its size.
     #[arg(long, default_value = "256Mi", value_parser = quantity::parse)]
     pub max_request_bytes_in_flight: usize,
-    /// Ignore the proxy's subset hint.
+    /// Ignore the subset hint of the proxy.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub disable_endpoint_subset_filter: bool,
-    /// Put the scores into the dynamic metadata.
+    /// Put the scores of endpoints into the dynamic metadata.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub emit_endpoint_scores: bool,
-    /// How often each endpoint is scraped.
+    /// Interval between two scrapes of an endpoint.
     #[arg(long, default_value = "50ms", value_parser = duration::parse)]
     pub refresh_metrics_interval: Duration,
-    /// Accepted; the pool's numbers are computed when they are asked for.
+    /// Accepted without effect: the metrics of the pool are computed for each scrape.
     #[arg(long, default_value = "5s", value_parser = duration::parse)]
     pub refresh_prometheus_metrics_interval: Duration,
-    /// The age at which scraped metrics stop counting.
+    /// Maximum age of scraped metrics; older metrics are ignored.
     #[arg(long, default_value = "2s", value_parser = duration::parse)]
     pub metrics_staleness_threshold: Duration,
-    /// Accepted; traces are not exported yet.
+    /// Accepted without effect: traces are not exported.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     pub tracing: bool,
-    /// Also answer health checks on the ext_proc port.
+    /// Answer health checks on the ext_proc port too.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub health_checking: bool,
-    /// Accepted; profiles are not served.
+    /// Accepted without effect: profiles are not served.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     pub enable_pprof: bool,
     /// Serve ext_proc with TLS.
@@ -89,59 +89,59 @@ pub struct Args {
     /// Folder with tls.crt and tls.key [default: a self-signed certificate].
     #[arg(long, default_value = "")]
     pub cert_path: String,
-    /// Take up new certificates when they change (always done).
+    /// Accepted without effect: changed certificates are always reloaded.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_cert_reload: bool,
-    /// VersionTLS12 or VersionTLS13; TLS below 1.2 is never spoken.
+    /// Accepted without effect: TLS 1.2 and 1.3 are supported.
     #[arg(long, default_value = "")]
     pub tls_min_version: String,
-    /// Accepted; the cipher suites are those of rustls.
+    /// Accepted without effect: the cipher suites are those of rustls.
     #[arg(long, value_delimiter = ',')]
     pub tls_cipher_suites: Vec<String>,
-    /// Ask the API server who may read metrics. Not done for endpoints from a file, or on a loopback address.
+    /// Authorize clients of the metrics at the API server, except with endpoints from a file or on a loopback address.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     pub metrics_endpoint_auth: bool,
-    /// Folder with tls.crt and tls.key for the metrics port [default: plaintext].
+    /// Folder with tls.crt and tls.key for the metrics port [default: no TLS].
     #[arg(long, default_value = "")]
     pub metrics_cert_dir: String,
-    /// Not supported.
+    /// Not supported: refused if set.
     #[arg(long, default_value = "")]
     pub metrics_client_ca_file: String,
-    /// Count ext_proc streams by status, and measure how long they are open.
+    /// Measure the number of ext_proc streams by status, and their duration.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_grpc_stream_metrics: bool,
     /// File with the EndpointPickerConfig.
     #[arg(long, alias = "configFile", default_value = "")]
     pub config_file: String,
-    /// The EndpointPickerConfig itself.
+    /// EndpointPickerConfig as text.
     #[arg(long, alias = "configText", default_value = "")]
     pub config_text: String,
     /// Allow alpha plugins.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub allow_experimental_plugins: bool,
-    /// Scheme of the endpoints' metrics, where the configuration does not say.
+    /// Scheme of the endpoints' metrics, if the configuration does not set it.
     #[arg(long)]
     pub model_server_metrics_scheme: Option<String>,
-    /// Path of the endpoints' metrics, where the configuration does not say.
+    /// Path of the endpoints' metrics, if the configuration does not set it.
     #[arg(long)]
     pub model_server_metrics_path: Option<String>,
-    /// Port of the endpoints' metrics, where the configuration does not say.
+    /// Port of the endpoints' metrics, if the configuration does not set it.
     #[arg(long)]
     pub model_server_metrics_port: Option<u16>,
-    /// Accepted; certificates of endpoints are not verified unless the configuration says so.
+    /// Accepted without effect: the configuration decides whether certificates of endpoints are verified.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     pub model_server_metrics_https_insecure_skip_verify: bool,
-    /// How many recent decisions to keep in memory, for `GET /debug/decisions` on the metrics port and `longboat why`; at most
-    /// 4096 [default: 256 on a loopback address, else 0, which keeps none].
+    /// Number of recent decisions to keep in memory for `GET /debug/decisions` on the metrics port and `longboat why`, at
+    /// most 4096 [default: 256 on a loopback address, else 0].
     #[arg(long, value_parser = clap::value_parser!(u16).range(..=4096))]
     pub decisions: Option<u16>,
-    /// How much to log: 0 to 2 is INFO, 3 and 4 DEBUG, more is TRACE.
+    /// Log verbosity: 0 to 2 is INFO, 3 and 4 is DEBUG, more is TRACE.
     #[arg(short = 'v', long = "v", default_value_t = 2)]
     pub verbosity: u8,
-    /// debug, info, error or a number; wins over -v.
+    /// Log level: debug, info, error or a number. Overrides -v.
     #[arg(long)]
     pub zap_log_level: Option<String>,
-    /// json or console.
+    /// Log format: json or console.
     #[arg(long, default_value = "json")]
     pub zap_encoder: String,
     /// Accepted.
@@ -153,16 +153,16 @@ pub struct Args {
     /// Accepted.
     #[arg(long, default_value = "", hide = true)]
     pub zap_time_encoding: String,
-    /// The address to listen on [default: all].
+    /// Address to listen on [default: all addresses].
     #[arg(long, env = "LONGBOAT_POD_IP", default_value = "")]
     pub bind_address: String,
-    /// The namespace where --pool-namespace is not given.
+    /// Namespace of the pool if --pool-namespace is not given.
     #[arg(long, env = "NAMESPACE", default_value = "default", hide = true)]
     pub own_namespace: String,
-    /// Our pod, the holder of the lease.
+    /// Name of this pod, which is the holder of the lease.
     #[arg(long, env = "POD_NAME", default_value = "", hide = true)]
     pub pod_name: String,
-    /// Arguments that are empty, as templates leave them where an option is off.
+    /// Empty arguments, which templates leave if an option is off.
     #[arg(hide = true)]
     pub rest: Vec<String>,
 }

@@ -81,16 +81,16 @@ pub const MODE_VARIABLE: &str = "LONGBOAT_FETCH";
 
 const USAGE: &str = "Usage: storage-initializer SOURCE DEST [SOURCE DEST ...]";
 
-/// `SOURCE DEST`, as often as there is something to bring: a model and its adapters.
+/// Pairs of `SOURCE DEST`: a model and its adapters.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
-    /// Where the model is, and the folder to put it into: `hf://OWNER/MODEL[:REVISION]`, `s3://BUCKET/KEY`,
-    /// `gs://BUCKET/PATH`, `https://HOST/FILE`, `oci://REGISTRY/REPOSITORY[:TAG]`, `file://PATH` or a path, each followed by
-    /// its folder
+    /// Address of the model and folder to download it to; repeatable. Addresses: `hf://OWNER/MODEL[:REVISION]`,
+    /// `s3://BUCKET/KEY`, `gs://BUCKET/PATH`, `https://HOST/FILE`, `oci://REGISTRY/REPOSITORY[:TAG]`, `file://PATH`, or a
+    /// path
     #[arg(value_names = ["SOURCE", "DEST"], num_args = 0..)]
     pub pairs: Vec<String>,
-    /// `skip`: fetch nothing and say so, because the engine reads no weights; `cache`: keep what is fetched in this
-    /// machine's cache; `offline`: take it from there, and fetch nothing
+    /// `skip`: download nothing, because the engine reads no weights; `cache`: keep downloads in the cache of this machine;
+    /// `offline`: read the cache, and download nothing
     #[arg(long, env = MODE_VARIABLE, hide = true)]
     pub mode: Option<String>,
 }

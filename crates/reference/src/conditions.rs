@@ -10,9 +10,12 @@ use crate::{NOTE, cell, differences, source};
 const FIXES: &[(&str, &str)] = &[
     (
         "ConfigNotFound",
-        "Correct the name in `baseRefs`, or create the config; a preset comes with `longboat install`.",
+        "Correct the name in `baseRefs`, or create the config. `longboat install` creates the presets.",
     ),
-    ("CombineBaseError", "`longboat explain` names the layer and the template; correct it."),
+    (
+        "CombineBaseError",
+        "Run `longboat explain`: it names the layer and the template. Correct the template.",
+    ),
     (
         "InvalidRenderedConfig",
         "Correct the field that the message names, in the layer that `longboat explain` shows.",
@@ -20,111 +23,129 @@ const FIXES: &[(&str, &str)] = &[
     ("Stopped", "Remove the annotation `serving.kserve.io/stop`."),
     (
         "ReconcileCertsError",
-        "Read the message: usually rights on Secrets, or a Secret that another tool owns.",
+        "Read the message. Usual causes: the controller lacks rights on Secrets, or another tool owns the Secret.",
     ),
     (
         "ReconcileWorkloadPermissionsError",
-        "Create the service account that the template names; check the controller's rights with `longboat doctor`.",
+        "Create the service account that the template names. Check the controller's rights with `longboat doctor`.",
     ),
     (
         "ReconcileSingleNodeWorkloadError",
-        "Read the message: the API server's refusal, a missing Secret, or a model address that nothing can fetch.",
+        "Read the message. Usual causes: the API server refuses the object, a Secret is missing, or the scheme of the model address is not supported.",
     ),
-    ("ReconcileMultiNodeWorkloadError", "Read the message; is the LeaderWorkerSet API installed?"),
-    ("ReconcileWorkloadServiceError", "Read the message: usually another object of that name."),
+    ("ReconcileMultiNodeWorkloadError", "Read the message. Check that the LeaderWorkerSet API is installed."),
+    ("ReconcileWorkloadServiceError", "Read the message. Usual cause: another object has that name."),
     ("ScalingCRDNotFound", "Install the API that the message names, or choose another autoscaler."),
     (
         "ReconcileScalingError",
-        "Read the message; for KEDA, set `autoscaling-wva-controller-config` in the settings.",
+        "Read the message. For KEDA, set `autoscaling-wva-controller-config` in the settings.",
     ),
-    ("Progressing", "Wait; then look at the pods with `longboat status`."),
-    ("HPAProgressing", "Wait; then `kubectl describe hpa`."),
-    ("ScaledObjectProgressing", "Wait; then `kubectl describe so`, and see whether KEDA runs."),
+    ("Progressing", "Wait. If it lasts, look at the pods with `longboat status`."),
+    ("HPAProgressing", "Wait. If it lasts, run `kubectl describe hpa`."),
+    ("ScaledObjectProgressing", "Wait. If it lasts, run `kubectl describe so`, and check that KEDA runs."),
     ("RefsInvalid", "Create the Gateway or route that the message names, or correct the reference."),
-    ("GatewaysNotReady", "`kubectl describe gateway`: its controller says what is wrong."),
-    ("GatewayPreconditionNotMet", "Give the Gateway what the message names."),
-    ("HTTPRouteReconcileError", "Read the message: rights, or a missing Gateway API."),
+    ("GatewaysNotReady", "Run `kubectl describe gateway`: its conditions state the problem."),
+    ("GatewayPreconditionNotMet", "Change the Gateway as the message says."),
+    (
+        "HTTPRouteReconcileError",
+        "Read the message. Usual causes: missing rights, or the Gateway API is not installed.",
+    ),
     ("HTTPRouteFetchError", "Check that the API server answers and that the controller may read routes."),
     (
         "HTTPRoutesNotReady",
-        "`kubectl describe httproute`: the Gateway's conditions say why it refuses the route.",
+        "Run `kubectl describe httproute`: the conditions state why the Gateway refuses the route.",
     ),
     ("InferencePoolFetchError", "Check that the API server answers and that the controller may read pools."),
     (
         "WaitingForGateway",
-        "Use a Gateway controller that supports the Gateway API Inference Extension, and see that it runs.",
+        "Use a Gateway controller that supports the Gateway API Inference Extension, and check that it runs.",
     ),
-    ("InferencePoolNotReady", "`kubectl describe inferencepool`: the Gateway says why it refuses the pool."),
-    ("SchedulerReconcileError", "Read the message: usually the picker's configuration."),
-    ("ProgressDeadlineExceeded", "Look at the pods of the new ReplicaSet with `longboat doctor`."),
-    ("FinalizationPending", "Wait until the gateway sends the member no more requests."),
+    (
+        "InferencePoolNotReady",
+        "Run `kubectl describe inferencepool`: the conditions state why the Gateway refuses the pool.",
+    ),
+    ("SchedulerReconcileError", "Read the message. Usual cause: an error in the picker's configuration."),
+    (
+        "ProgressDeadlineExceeded",
+        "Run `longboat doctor` to see the problems of the pods of the new ReplicaSet.",
+    ),
+    ("FinalizationPending", "Wait until the other members no longer send traffic to the service."),
     ("MemberDivergence", "Give all members of the group the same model name."),
     (
         "ImageVolumeUnsupported",
-        "Kubernetes 1.31 or newer with image volumes, or `ociModelMode` `modelcar` or `fetch`.",
+        "Use Kubernetes 1.31 or newer with image volumes, or set `ociModelMode` to `modelcar` or `fetch`.",
     ),
-    ("ImageVolumeSubPathUnsupported", "Kubernetes 1.33 or newer, or another `ociModelMode`."),
-    ("ImageVolumeAlpha", "Nothing, while the feature gate `ImageVolume` is on; else another `ociModelMode`."),
-    ("Downloading", "Wait; the message says how long."),
+    ("ImageVolumeSubPathUnsupported", "Use Kubernetes 1.33 or newer, or set another `ociModelMode`."),
+    (
+        "ImageVolumeAlpha",
+        "Nothing if the feature gate `ImageVolume` is on. Otherwise set another `ociModelMode`.",
+    ),
+    ("Downloading", "Wait. The message shows the progress."),
     (
         "ProgressUnknown",
-        "Let the controller reach the port that the message names: network policies. `kubectl logs POD -c storage-initializer` says it as well.",
+        "Allow the controller to reach the port that the message names (network policies). `kubectl logs POD -c storage-initializer` shows the progress as well.",
     ),
-    ("TokenReceived", "Nothing: the service answers."),
+    ("TokenReceived", "Nothing. The service answers."),
     ("ProofPending", "Wait."),
+    ("ProofSettingInvalid", "Set the annotation `longboat.dev/serving-proof` to `off`, `report` or `gate`."),
+    ("OneRevision", "Nothing. Every prefill pod can serve every decode pod."),
+    ("WaitingForReadiness", "Fix the other conditions first."),
+    ("WaitingForRollout", "Wait for the rollout. `longboat status` shows its progress."),
+    ("NothingToAsk", "Read the message. Scale up, give the service a route, or create the ConfigMap."),
     (
-        "ProofSettingInvalid",
-        "Correct the annotation `longboat.dev/serving-proof`: `off`, `report` or `gate`.",
+        "GatewayUnreachable",
+        "Check with `kubectl get gateway -A` that the Gateway has an address, and that the controller can reach it.",
     ),
-    ("OneRevision", "Nothing: any prefill pod can serve any decode pod."),
-    ("WaitingForReadiness", "Look at the other conditions first."),
-    ("WaitingForRollout", "Wait for the rollout; `longboat status` shows what it waits for."),
-    ("NothingToAsk", "Scale up, or give the service a route."),
-    ("GatewayUnreachable", "`kubectl get gateway -A`: is there an address, and may the controller reach it?"),
-    ("GatewayNotTrusted", "Name the certificates in `servingProofCA` of key `longboat` in the settings."),
-    ("NoRoute", "`kubectl describe httproute`: is it accepted by the Gateway of `status.url`?"),
+    (
+        "GatewayNotTrusted",
+        "Put the CA certificates into a ConfigMap, and name it in the setting `servingProofCA` of key `longboat`.",
+    ),
+    (
+        "NoRoute",
+        "Check with `kubectl describe httproute` that the Gateway of `status.url` accepts the route.",
+    ),
     (
         "CredentialsRequired",
-        "The proof sends no credentials: turn it off for this service, or exempt the controller.",
+        "Exempt the controller from authentication, or turn the proof off for this service. The proof sends no credentials.",
     ),
-    ("PickerFailed", "`kubectl logs` of the picker; are pods of the pool ready?"),
-    ("EngineFailed", "`kubectl logs` of the model server, and of the routing sidecar."),
-    ("NoAnswer", "Look at the model server: is it stuck, or its queue full?"),
+    ("PickerFailed", "Read the picker's log, and check that pods of the pool are ready."),
+    ("EngineFailed", "Read the logs of the model server and of the routing sidecar."),
+    ("NoAnswer", "Check whether the model server hangs or its queue is full."),
     ("ModelNotServed", "Compare `spec.model.name` with the `--served-model-name` of the engine."),
     (
         "WrongModel",
-        "Compare `spec.model.name` with the `--served-model-name` of the engine; does another route take the path?",
+        "Compare `spec.model.name` with the `--served-model-name` of the engine, and check whether another route matches the path.",
     ),
-    ("NoToken", "`kubectl logs` of the model server."),
+    ("NoToken", "Read the log of the model server."),
     (
         "UnreadableAnswer",
-        "See that `status.url` leads to a model server, and that nothing on the way answers in its place.",
+        "Check that `status.url` leads to a model server, and that no proxy on the path answers instead.",
     ),
-    ("RequestRefused", "Read the message: it repeats the refusal."),
-    ("KVTransferred", "Nothing: the decode pods use what the prefill pods computed."),
-    ("PrefillNotUsed", "Look at the decider in the picker's configuration, and at the sidecar's log."),
-    ("TransferFailed", "Look at the logs of the decode pods; is the network for KV transfers (RDMA) there?"),
+    ("RequestRefused", "Read the message: it quotes the response."),
+    ("KVTransferred", "Nothing. The decode pods use the KV cache of the prefill pods."),
+    ("PrefillNotUsed", "Check the decider in the picker's configuration, and read the sidecar's log."),
+    ("TransferFailed", "Read the logs of the decode pods, and check the network for KV transfers (RDMA)."),
     ("KVNotTransferred", "Give prefill and decode the same `--kv-transfer-config` and connector."),
-    ("NoEvidence", "An engine that counts transfers; the service may be well."),
-    ("MetricsUnreadable", "Let the controller reach the pods' port: network policies."),
-    ("NewObservedGenFailure", "Look at the other conditions: the newest spec failed."),
-    ("InUse", "Nothing: services use the config."),
-    ("NotInUse", "Nothing: the config can be deleted."),
-    ("DeletionBlocked", "Delete the services that use the config, or take it out of their `baseRefs`."),
+    ("NoEvidence", "Use an engine that counts transfers. The service may work nevertheless."),
+    ("MetricsUnreadable", "Allow the controller to reach the port of the pods (network policies)."),
+    ("NewObservedGenFailure", "Look at the other conditions: they state why the newest spec failed."),
+    ("InUse", "Nothing. Services use the config."),
+    ("NotInUse", "Nothing. The config can be deleted."),
+    ("DeletionBlocked", "Delete the services that use the config, or remove it from their `baseRefs`."),
 ];
 
 /// Makes the page from the table of conditions and the source of reasons.
 pub(crate) fn page(reasons: &str) -> String {
     let mut page = format!(
         "# Conditions and reasons\n\n{NOTE}\n\n`kubectl get llmisvc NAME -o yaml` shows conditions below `status`; `longboat status` \
-         shows those that are not true; `longboat doctor` follows them to their first cause.\n\n## Conditions\n\n| condition | about |\n|---|---|\n"
+         shows the conditions that are not true; `longboat doctor` finds their root cause.\n\n## Conditions\n\n| condition | about |\n|---|---|\n"
     );
     for row in ALL {
         let _ = writeln!(page, "| `{}` | {} |", row.type_, cell(row.about.trim()));
     }
     page.push_str(
-        "\n## Reasons of conditions\n\nReasons of workloads and autoscalers that are not in the list are those of the Deployment, the \
-         HorizontalPodAutoscaler, KEDA or the Gateway, passed on.\n\n| reason | cause | what to do |\n|---|---|---|\n",
+        "\n## Reasons of conditions\n\nConditions of workloads and autoscalers can have other reasons, which come from the Deployment, the \
+         HorizontalPodAutoscaler, KEDA or the Gateway.\n\n| reason | cause | what to do |\n|---|---|---|\n",
     );
     for item in source::constants(source::block(reasons, "pub mod condition {")) {
         let fix = FIXES.iter().find(|(name, _)| *name == item.name).map_or("", |(_, fix)| fix);

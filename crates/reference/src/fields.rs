@@ -10,9 +10,8 @@ use crate::{NOTE, cell};
 /// Makes the page.
 pub(crate) fn page() -> String {
     let mut page = format!(
-        "# Fields\n\n{NOTE}\n\nFields of `serving.kserve.io/v1alpha2`. `kubectl explain llmisvc.spec` says the same on a cluster. \
-         Where the fields of an object are not listed, it is a type of Kubernetes, of the Gateway API or of KEDA, whose documentation \
-         has them.\n"
+        "# Fields\n\n{NOTE}\n\nFields of `serving.kserve.io/v1alpha2`. On a cluster, `kubectl explain llmisvc.spec` shows the same texts. \
+         An object without a list of fields has a type of Kubernetes, the Gateway API or KEDA: see the documentation of that type.\n"
     );
     let crds = crd::own();
     for definition in &crds {
@@ -25,7 +24,7 @@ pub(crate) fn page() -> String {
         let _ = write!(page, "\n## {kind}\n\n{}\n", text(schema));
         let same_spec = kind == "LLMInferenceServiceConfig";
         if same_spec {
-            page.push_str("\nIts `spec` has the fields of the `spec` of an LLMInferenceService, all of them optional.\n");
+            page.push_str("\nIts `spec` has the same fields as the `spec` of an LLMInferenceService, and all of them are optional.\n");
         }
         page.push_str("\n| field | type | default | effect |\n|---|---|---|---|\n");
         let properties = &schema["properties"];
@@ -50,7 +49,7 @@ fn rows(page: &mut String, path: &str, node: &Value, top: &Value) {
             None => (field, false),
         };
         let foreign = foreign(inner);
-        let effect = if again { format!("As `spec.{name}`.") } else { text(field) };
+        let effect = if again { format!("Like `spec.{name}`.") } else { text(field) };
         let kind = foreign.map_or_else(
             || kind(field),
             |name| if list { format!("list of {name}") } else { name.to_owned() },
@@ -63,7 +62,7 @@ fn rows(page: &mut String, path: &str, node: &Value, top: &Value) {
     }
 }
 
-/// The name of a type that is not ours, by the fields that no other type has.
+/// Returns the name of a foreign type, which is recognized by fields that no other type has.
 fn foreign(schema: &Value) -> Option<&'static str> {
     let has = |name: &str| schema["properties"].get(name).is_some();
     if has("containers") && has("volumes") {

@@ -1,4 +1,4 @@
-//! The page of the platform's settings. Which keys there are, the types that read them say.
+//! The page of the platform's settings. The types that parse the settings determine the keys.
 
 use std::fmt::Write as _;
 
@@ -26,101 +26,119 @@ const SENTENCES: &[(&str, &str)] = &[
     ("ingress.kserveIngressGateway", "`NAMESPACE/NAME` of the Gateway that routes attach to."),
     (
         "ingress.ingressGateway",
-        "Required where the key is there, for the reference's other controllers. Not used otherwise.",
+        "Required if the key `ingress` exists. Not used: other controllers of KServe read it.",
     ),
-    ("ingress.ingressDomain", "Required where `pathTemplate` is set. Not used otherwise."),
-    ("ingress.pathTemplate", "Not used, except that it needs `ingressDomain`."),
-    ("ingress.enableGatewayApi", "`true`: `kserveIngressGateway` must have the form `NAMESPACE/NAME`."),
-    ("ingress.urlScheme", "Scheme of addresses where the Gateway does not say. Default `http`."),
+    ("ingress.ingressDomain", "Required if `pathTemplate` is set. Not used otherwise."),
+    ("ingress.pathTemplate", "Not used. If set, `ingressDomain` is required."),
+    (
+        "ingress.enableGatewayApi",
+        "If true, `kserveIngressGateway` must have the form `NAMESPACE/NAME`. Default `false`.",
+    ),
+    ("ingress.urlScheme", "Scheme of addresses if the Gateway does not determine it. Default `http`."),
     (
         "ingress.enableLLMInferenceServiceTLS",
-        "Servers and pickers use TLS with certificates of the controller. Default `false`.",
+        "Whether model servers and pickers use TLS, with certificates from the controller. Default `false`.",
     ),
     (
         "ingress.modelBasedRoutingHeaderName",
-        "Header by which a request names a model. Default `X-Gateway-Model-Name`.",
+        "Name of the header that selects a model. Default `X-Gateway-Model-Name`.",
     ),
     (
         "ingress.modelBasedRoutingMode",
-        "`Enabled` (default): routes match that header unless a service opts out. `Forced`: always. `Disabled`: never.",
+        "Whether routes match this header: `Enabled` (default) unless a Gateway opts out, `Forced` always, `Disabled` never. Only services with the annotation `serving.kserve.io/model-based-routing-enabled` are concerned.",
     ),
     (
         "storageInitializer.image",
-        "Image of the init container that downloads models. Default: that of this build.",
+        "Image of the init container that downloads models. Default: the image of this build.",
     ),
-    ("storageInitializer.cpuRequest", "Its CPU request, a quantity. Required."),
-    ("storageInitializer.cpuLimit", "Its CPU limit, a quantity. Required."),
-    ("storageInitializer.memoryRequest", "Its memory request, a quantity. Required."),
+    ("storageInitializer.cpuRequest", "CPU request of the init container, a quantity. Required."),
+    ("storageInitializer.cpuLimit", "CPU limit of the init container, a quantity. Required."),
+    ("storageInitializer.memoryRequest", "Memory request of the init container, a quantity. Required."),
     (
         "storageInitializer.memoryLimit",
-        "Its memory limit. Default `100Mi` with the image of this build and `1Gi` with another, and not less than the request.",
+        "Memory limit of the init container, a quantity. Default: `100Mi` for the image of this build and `1Gi` for other images, but at least the memory request.",
     ),
-    ("storageInitializer.caBundleConfigMapName", "ConfigMap with certificates that stores are verified by."),
-    ("storageInitializer.caBundleVolumeMountPath", "Where it is mounted."),
-    ("storageInitializer.enableModelcar", "`oci://` models run as a container beside the server."),
-    ("storageInitializer.enableOciModelSupport", "The same under its other name."),
+    ("storageInitializer.caBundleConfigMapName", "ConfigMap with the CA certificates of model stores."),
+    ("storageInitializer.caBundleVolumeMountPath", "Folder into which this ConfigMap is mounted."),
+    (
+        "storageInitializer.enableModelcar",
+        "Whether the image of an `oci://` model runs as a container beside the model server. Default `false`.",
+    ),
+    ("storageInitializer.enableOciModelSupport", "Other name of `enableModelcar`."),
     (
         "storageInitializer.ociModelMode",
-        "How `oci://` models get there: `modelcar`, `native` (an image volume) or `fetch` (downloaded). It wins over the two above.",
+        "How `oci://` models reach the model server: `modelcar` (a container beside it), `native` (an image volume) or `fetch` (a download). Overrides the two settings above.",
     ),
-    ("storageInitializer.cpuModelcar", "CPU of the container beside the server. Default `10m`."),
-    ("storageInitializer.memoryModelcar", "Its memory. Default `15Mi`."),
-    ("storageInitializer.uidModelcar", "Its user."),
-    ("storageInitializer.ociInsecureRegistry", "Registries that are spoken to without TLS."),
-    ("credentials.storageSpecSecretName", "Secret with storage specs."),
-    ("credentials.storageSecretNameAnnotation", "Annotation by which a service names its Secret."),
-    ("credentials.gcs.gcsCredentialFileName", "Key of a Secret that holds Google's credentials."),
-    ("credentials.s3.s3AccessKeyIDName", "Key of a Secret that holds the access key's id."),
-    ("credentials.s3.s3SecretAccessKeyName", "Key of a Secret that holds the secret access key."),
-    ("credentials.s3.s3Endpoint", "Address of the store."),
-    ("credentials.s3.s3UseHttps", "`0`: plain HTTP."),
-    ("credentials.s3.s3Region", "Region."),
-    ("credentials.s3.s3VerifySSL", "`0`: accept any certificate."),
-    ("credentials.s3.s3UseVirtualBucket", "Buckets as host names."),
-    ("credentials.s3.s3UseAccelerate", "Transfer acceleration."),
-    ("credentials.s3.s3UseAnonymousCredential", "Requests without a signature."),
-    ("credentials.s3.s3CABundleConfigMap", "ConfigMap with certificates of the store."),
-    ("credentials.s3.s3CABundle", "File with certificates of the store."),
+    ("storageInitializer.cpuModelcar", "CPU of the `modelcar` container, a quantity. Default `10m`."),
+    ("storageInitializer.memoryModelcar", "Memory of the `modelcar` container, a quantity. Default `15Mi`."),
+    ("storageInitializer.uidModelcar", "User ID of the `modelcar` container."),
+    ("storageInitializer.ociInsecureRegistry", "Registries that are reached without TLS."),
+    ("credentials.storageSpecSecretName", "Name of the Secret with storage specs."),
+    ("credentials.storageSecretNameAnnotation", "Annotation in which a service names its Secret."),
+    ("credentials.gcs.gcsCredentialFileName", "Key of the Google Cloud credentials in a Secret."),
+    ("credentials.s3.s3AccessKeyIDName", "Key of the access key ID in a Secret."),
+    ("credentials.s3.s3SecretAccessKeyName", "Key of the secret access key in a Secret."),
+    ("credentials.s3.s3Endpoint", "Endpoint of the S3 store."),
+    ("credentials.s3.s3UseHttps", "`0` uses plain HTTP."),
+    ("credentials.s3.s3Region", "Region of the S3 store."),
+    ("credentials.s3.s3VerifySSL", "`0` accepts any certificate."),
+    (
+        "credentials.s3.s3UseVirtualBucket",
+        "Whether the host name contains the bucket (virtual-hosted addressing).",
+    ),
+    ("credentials.s3.s3UseAccelerate", "Whether to use S3 transfer acceleration."),
+    ("credentials.s3.s3UseAnonymousCredential", "Whether to send requests without a signature."),
+    ("credentials.s3.s3CABundleConfigMap", "ConfigMap with the CA certificates of the store."),
+    ("credentials.s3.s3CABundle", "File with the CA certificates of the store."),
     (
         "scheduler.expirationAnnotations",
-        "Annotations that hold when a certificate expires: the first is written, all are read. Default `certificates.kserve.io/expiration`.",
+        "Annotations for the time at which a certificate is replaced. The first is written, all are read. Default `certificates.kserve.io/expiration`.",
     ),
-    ("autoscaling-wva-controller-config.prometheus.url", "Address of Prometheus, for KEDA."),
+    ("autoscaling-wva-controller-config.prometheus.url", "URL of Prometheus for the triggers of KEDA."),
     (
         "autoscaling-wva-controller-config.prometheus.tlsInsecureSkipVerify",
-        "Accept any certificate. Default `false`.",
+        "Whether to accept any certificate. Default `false`.",
     ),
-    ("autoscaling-wva-controller-config.prometheus.authModes", "How KEDA authenticates, as in its trigger."),
-    ("autoscaling-wva-controller-config.prometheus.triggerAuthName", "Name of KEDA's authentication object."),
-    ("autoscaling-wva-controller-config.prometheus.triggerAuthKind", "Its kind."),
-    ("localModel.enabled", "Services use model caches on nodes. Default `false`."),
+    (
+        "autoscaling-wva-controller-config.prometheus.authModes",
+        "Authentication modes, as in a trigger of KEDA.",
+    ),
+    (
+        "autoscaling-wva-controller-config.prometheus.triggerAuthName",
+        "Name of the authentication object of KEDA.",
+    ),
+    (
+        "autoscaling-wva-controller-config.prometheus.triggerAuthKind",
+        "Kind of the authentication object of KEDA.",
+    ),
+    ("localModel.enabled", "Whether services use model caches on nodes. Default `false`."),
     (
         "longboat.image",
-        "Image for the roles that this build plays: picker, routing sidecar, storage initializer. `reference`: the images of the reference. Default: the image of this build.",
+        "Image of the picker, the routing sidecar and the storage initializer. `reference` selects the images of KServe and llm-d. Default: the image of this build.",
     ),
     (
         "longboat.disruptionBudgets",
-        "Whether each workload of several replicas gets a PodDisruptionBudget, by which at most one of its pods is evicted at a time. Groups of pods get none. Default `false`.",
+        "Whether each workload with several replicas gets a PodDisruptionBudget, which allows the eviction of one pod at a time. Groups of pods get none. Default `false`.",
     ),
     (
         "longboat.kvPairing",
-        "Label the pods of services whose prefill is apart with a digest of what both must agree about to exchange KV cache, and pair equal ones only. Default `false`. A service may say otherwise by annotation. Switching it on rolls their pods.",
+        "Whether prefill and decode pods of different revisions are kept apart. The controller labels them with a hash of the settings that both must share to exchange KV cache, and the picker pairs only pods with equal labels. Default `false`. The annotation `longboat.dev/kv-pairing` overrides it for a service. Turning it on restarts the pods of services with separate prefill.",
     ),
     (
         "longboat.servingProof",
-        "Whether a request proves that services serve: `off` (default), `report` or `gate`. A service may say otherwise by annotation.",
+        "Whether a test request proves that services serve: `off` (default) sends no request, `report` reports the result in conditions, `gate` also makes `Ready` depend on it. The annotation `longboat.dev/serving-proof` overrides it for a service.",
     ),
     (
         "longboat.servingProofCA",
-        "ConfigMap of the platform's namespace with certificates that Gateways are verified by, for that request.",
+        "ConfigMap in the namespace of the platform with the CA certificates of Gateways, for the test request.",
     ),
     (
         "longboat.downloadProgressPort",
-        "Port, from 1024, at which storage initializers of new workloads tell how far they are; the controller asks and shows it in the condition `ModelFetched`. Needs the image of this build. Default: nobody is asked.",
+        "Port, from 1024, at which storage initializers report the progress of a download. The controller shows the progress in the condition `ModelFetched`. Applies to new workloads, and needs the image of this build. Default: none, progress is not reported.",
     ),
     (
         "longboat.podSecurity",
-        "`restricted`: bring all pods to that profile of Pod Security, at the price of RDMA. Default: as presets and services ask.",
+        "`restricted` makes all pods follow this Pod Security profile, which rules out RDMA. Default: pods keep the settings of presets and services.",
     ),
 ];
 
@@ -135,9 +153,9 @@ fn paths(text: &str) -> Vec<(String, String)> {
 /// Makes the page from the source of the types.
 pub(crate) fn page(text: &str) -> String {
     let mut page = format!(
-        "# Settings\n\n{NOTE}\n\nThe settings of the platform are in ConfigMap `inferenceservice-config` of the platform's namespace \
-         (`kserve`). Each key holds a JSON object. `longboat install` and the Helm chart write it from `platform.settings`. A \
-         change reaches all services without a restart.\n"
+        "# Settings\n\n{NOTE}\n\nThe settings of the platform are in the ConfigMap `inferenceservice-config` in the namespace of the platform \
+         (`kserve`). Each key holds a JSON object. `longboat install` and the Helm chart write the ConfigMap from \
+         `platform.settings`. A change reaches all services without a restart of the controller.\n"
     );
     let mut section = "";
     let paths = paths(text);

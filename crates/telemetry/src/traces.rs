@@ -33,16 +33,17 @@ const COLLECT: Duration = Duration::from_secs(2);
 /// The time limit for sending the last spans.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Where traces go, by the variables of OpenTelemetry's specification or by flags.
+/// Destination of traces, from OpenTelemetry's environment variables or from flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Traces")]
 pub struct Otlp {
-    /// Send traces to this collector, over OTLP/gRPC: `http://HOST:4317`, or with `https:` over TLS.
-    /// OTEL_EXPORTER_OTLP_ENDPOINT does the same. By default there are none.
+    /// Collector to send traces to over OTLP/gRPC: `http://HOST:4317`, or `https://` for TLS. OTEL_EXPORTER_OTLP_ENDPOINT
+    /// has the same effect. Default: no traces.
     #[arg(long, env = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
-    /// `otlp` sends traces to http://localhost:4317 where no address is given, `none` sends none wherever that would be.
+    /// Exporter of traces: `otlp` sends them to http://localhost:4317 if no endpoint is given, `none` sends none even if an
+    /// endpoint is given.
     #[arg(long, env = "OTEL_TRACES_EXPORTER", value_name = "otlp|none")]
     pub traces_exporter: Option<Exporter>,
 }
@@ -52,7 +53,7 @@ pub struct Otlp {
 pub enum Exporter {
     /// Over OTLP.
     Otlp,
-    /// They do not.
+    /// No traces are sent.
     None,
 }
 

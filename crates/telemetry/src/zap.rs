@@ -7,11 +7,11 @@ use crate::logging::{Format, LogOptions, Time};
 /// Targets of libraries whose debug messages are about bytes instead of services.
 const QUIET: &str = "hyper=info,hyper_util=info,h2=info,rustls=info,tower=info,kube_client=info";
 
-/// How logs are written.
+/// Settings of logging.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Logging")]
 pub struct Zap {
-    /// Log for people and in more detail: --zap-encoder=console --zap-log-level=debug.
+    /// Log as text and in more detail, like --zap-encoder=console --zap-log-level=debug.
     #[arg(
         long,
         num_args = 0..=1,
@@ -22,20 +22,20 @@ pub struct Zap {
     )]
     pub zap_devel: bool,
 
-    /// Lines for people (console), or an object a line (json). By default for people on a terminal.
+    /// Log format: text (console), or one JSON object per line (json). Default: text on a terminal, else JSON.
     #[arg(long, value_name = "json|console")]
     pub zap_encoder: Option<Encoder>,
 
-    /// What is logged: debug, info, error, panic, or a number above 0 for details, 5 and more for those of libraries. Beats the
+    /// Log level: debug, info, error, panic, or a number above 0 for details; 5 and more includes libraries. Overrides the
     /// environment variable `LONGBOAT_LOG`.
     #[arg(long, value_name = "LEVEL")]
     pub zap_log_level: Option<Level>,
 
-    /// From which level on stack traces are logged: accepted, there are none here.
+    /// Accepted without effect: there are no stack traces.
     #[arg(long, value_name = "info|error|panic")]
     pub zap_stacktrace_level: Option<Level>,
 
-    /// How times are written: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano.
+    /// Format of times: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano.
     #[arg(long, value_name = "FORM")]
     pub zap_time_encoding: Option<Time>,
 }
@@ -45,7 +45,7 @@ pub struct Zap {
 pub enum Encoder {
     /// A JSON object.
     Json,
-    /// Text for people.
+    /// Text.
     Console,
 }
 

@@ -54,51 +54,52 @@ macro_rules! conditions {
 }
 
 conditions! {
-    /// Everything that matters is ready.
+    /// The service is ready for requests.
     READY: "Ready" (part of nothing, Unchanged, no traffic);
-    /// Configs were found, merged, rendered and accepted.
+    /// The presets and configs were found, merged, rendered and validated.
     PRESETS_COMBINED: "PresetsCombined" (part of nothing, Unchanged, no traffic);
-    /// No workload says that it is not ready.
+    /// No workload reports that it is not ready.
     WORKLOADS_READY: "WorkloadsReady" (part of nothing, Unchanged, no traffic);
-    /// Nothing of the router says that it is not ready.
+    /// No part of the router reports that it is not ready.
     ROUTER_READY: "RouterReady" (part of nothing, Unchanged, no traffic);
-    /// The single-node main workload.
+    /// The single-node main workload is ready.
     MAIN_WORKLOAD_READY: "MainWorkloadReady" (part of WorkloadsReady, Stopped, no traffic);
-    /// The multi-node main workload.
+    /// The multi-node main workload is ready.
     WORKER_WORKLOAD_READY: "WorkerWorkloadReady" (part of WorkloadsReady, Stopped, no traffic);
-    /// The single-node prefill workload.
+    /// The single-node prefill workload is ready.
     PREFILL_WORKLOAD_READY: "PrefillWorkloadReady" (part of WorkloadsReady, Stopped, no traffic);
-    /// The multi-node prefill workload.
+    /// The multi-node prefill workload is ready.
     PREFILL_WORKER_WORKLOAD_READY: "PrefillWorkerWorkloadReady" (part of WorkloadsReady, Stopped, no traffic);
-    /// Autoscaling of the main workload.
+    /// Autoscaling of the main workload is ready.
     SCALING_READY: "ScalingReady" (part of WorkloadsReady, Absent, no traffic);
-    /// Autoscaling of the prefill workload.
+    /// Autoscaling of the prefill workload is ready.
     PREFILL_SCALING_READY: "PrefillScalingReady" (part of WorkloadsReady, Absent, no traffic);
-    /// The Gateways that the service names.
+    /// The Gateways that the service names are ready.
     GATEWAYS_READY: "GatewaysReady" (part of RouterReady, Stopped, carries traffic);
-    /// The routes, as their Gateways see them.
+    /// The Gateways accept the routes.
     HTTP_ROUTES_READY: "HTTPRoutesReady" (part of RouterReady, Stopped, no traffic);
-    /// The pool, as its Gateways see it.
+    /// The Gateways accept the InferencePool.
     INFERENCE_POOL_READY: "InferencePoolReady" (part of RouterReady, Stopped, carries traffic);
-    /// The picker.
+    /// The picker is ready.
     SCHEDULER_WORKLOAD_READY: "SchedulerWorkloadReady" (part of RouterReady, Stopped, carries traffic);
-    /// The tokenizer service.
+    /// The tokenizer service is ready.
     TOKENIZER_READY: "TokenizerReady" (part of RouterReady, Stopped, carries traffic);
-    /// The route of a routing group.
+    /// The route of the routing group is ready.
     GROUP_READY: "GroupReady" (part of nothing, Absent, no traffic);
-    /// Members of a routing group serve different models; true is bad.
+    /// Members of the routing group serve different models. True means that something is wrong.
     GROUP_DEGRADED: "GroupDegraded" (part of nothing, Absent, no traffic);
-    /// Whether the cluster can mount images as volumes; only ever false.
+    /// The cluster can mount images as volumes. Present only if false.
     OCI_IMAGE_VOLUME_COMPATIBLE: "OciImageVolumeCompatible" (part of nothing, Unchanged, no traffic);
-    /// A request came back with a token of the model; only where the proof of serving is on.
+    /// A test request returned a token of the model. Present only if the proof of serving is on.
     SERVING_PROVEN: "ServingProven" (part of nothing, Unchanged, no traffic);
-    /// The decode pods took the KV cache of the prefill pods; only where the proof of serving is on and prefill is apart.
+    /// The decode pods used the KV cache of the prefill pods. Present only if the proof of serving is on and prefill is
+    /// separate.
     KV_TRANSFER_OBSERVED: "KVTransferObserved" (part of nothing, Unchanged, no traffic);
-    /// How far the download of the model is; only ever there while one runs whose progress is told, and never true.
+    /// Progress of the model download. Present only during a download that reports its progress, and never true.
     MODEL_FETCHED: "ModelFetched" (part of nothing, Unchanged, no traffic);
-    /// All pods can exchange KV cache with one another; only where pairing is on and prefill is apart.
+    /// All pods can exchange KV cache with one another. Present only if pairing is on and prefill is separate.
     KV_PAIRED: "KVPaired" (part of nothing, Unchanged, no traffic);
-    /// Of a config: services use it.
+    /// On a config: services use it.
     CONFIG_IN_USE: "ConfigInUse" (part of nothing, Unchanged, no traffic);
 }
 

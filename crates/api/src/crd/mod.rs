@@ -125,7 +125,7 @@ fn service(spec: &Value) -> Definition {
     let status = inline::schema_of::<v1alpha2::LLMInferenceServiceStatus>();
     Definition {
         short_names: &["llmisvc"],
-        description: "A served large language model: what to serve, on what, and how clients reach it.",
+        description: "A served large language model: its weights, its workloads, and how clients reach it.",
         columns: Value::Array(columns),
         ..Definition::new::<v1alpha2::LLMInferenceService>(own_versions(spec, &status, |_| {}))
     }
@@ -134,7 +134,7 @@ fn service(spec: &Value) -> Definition {
 fn config(spec: &Value) -> Definition {
     let status = inline::schema_of::<v1alpha2::LLMInferenceServiceConfigStatus>();
     Definition {
-        description: "A part of a spec that services build on, by name in baseRefs or as a preset of the platform.",
+        description: "A partial spec that services inherit: a preset of the platform, or a config that a service names in baseRefs.",
         columns: json!([ready_column(), reason_column(), age_column()]),
         ..Definition::new::<v1alpha2::LLMInferenceServiceConfig>(own_versions(
             spec,

@@ -48,7 +48,7 @@ pub struct ScaledObjectSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_replica_count: Option<i32>,
 
-    /// Settings of the autoscaler that KEDA makes.
+    /// Settings of the autoscaler that KEDA creates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced: Option<KedaAdvanced>,
 

@@ -1,5 +1,5 @@
-//! `serving.kserve.io/v1alpha1`: served, not stored. Only what differs from [`crate::v1alpha2`] has types; the rest of
-//! its schema is that of v1alpha2, and objects are converted as JSON.
+//! `serving.kserve.io/v1alpha1`: served, not stored. Only types that differ from [`crate::v1alpha2`] are defined here; the
+//! rest of the schema is that of v1alpha2, and objects are converted as JSON.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::schema;
 /// `apiVersion` of both kinds.
 pub const API_VERSION: &str = "serving.kserve.io/v1alpha1";
 
-/// What a model has in this version only.
+/// Fields of a model that only this version has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct ModelFields {
-    /// How much requests to this model matter: `Critical`, `Standard` or `Sheddable`. Without effect in this release: it is
-    /// kept in the annotation `internal.serving.kserve.io/model-criticality`, for clients that read v1alpha1.
+    /// Criticality of requests to this model: `Critical`, `Standard` or `Sheddable`. Without effect in this release: the
+    /// annotation `internal.serving.kserve.io/model-criticality` keeps the value for clients that read v1alpha1.
     #[schemars(extend("enum" = ["Critical", "Standard", "Sheddable"]))]
     pub criticality: String,
 }

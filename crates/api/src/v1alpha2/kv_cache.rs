@@ -11,20 +11,20 @@ use crate::wire;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KvCacheOffloading {
-    /// Main memory of each pod for offloaded blocks, as a quantity: `20Gi`. It is not added to the memory request of the
-    /// container. Takes effect through the start script of the preset (vLLM 0.22 and later), unless the arguments of the
-    /// model server have `--kv-transfer-config` already.
+    /// Main memory for offloaded blocks in each pod, as a quantity such as `20Gi`. It is not added to the memory request of
+    /// the container. The start script of the preset applies it (vLLM 0.22 and later), unless the arguments of the model
+    /// server already contain `--kv-transfer-config`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub cpu: KvQuantity,
 
-    /// Which blocks leave a full tier first: `lru`, those not used for the longest time, or `arc`, which weighs how often
-    /// against how recently a block was used. Default `lru`.
+    /// Policy that chooses the blocks to evict from a full tier: `lru` evicts the least recently used blocks, `arc` weighs
+    /// recency against frequency of use. Default `lru`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("enum" = ["lru", "arc"], "x-default" = "lru"))]
     pub eviction_policy: String,
 
-    /// Further tiers behind main memory, in the order in which blocks move on. Needs a `cpu` above zero.
+    /// Further tiers behind main memory, in the order in which blocks move to them. Needs a `cpu` above zero.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub secondary: Vec<SecondaryTier>,
 }
@@ -43,7 +43,7 @@ pub struct SecondaryTier {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FileSystemTier {
-    /// Scratch space of the node, gone with the pod. Excludes `pvc`.
+    /// Scratch space of the node, which is deleted with the pod. Excludes `pvc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub empty_dir: Option<EmptyDirTier>,
 
@@ -56,7 +56,8 @@ pub struct FileSystemTier {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EmptyDirTier {
-    /// Limit of the volume, as a quantity: `100Gi`. Also added to the ephemeral storage that the container `main` requests.
+    /// Size limit of the volume, as a quantity such as `100Gi`. It is also added to the ephemeral storage request of the
+    /// container `main`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub size: KvQuantity,
@@ -66,25 +67,25 @@ pub struct EmptyDirTier {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PvcTier {
-    /// Spec of a claim that is made for each pod and goes with it. Excludes `ref`.
+    /// Spec of a PersistentVolumeClaim that is created for each pod and deleted with it. Excludes `ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<PersistentVolumeClaimSpec>,
 
-    /// A claim that exists and is mounted by all pods: its volume must allow that. Excludes `spec`.
+    /// An existing PersistentVolumeClaim that all pods mount; its volume must allow this. Excludes `spec`.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub ref_: Option<PvcReference>,
 }
 
-/// An existing claim.
+/// An existing PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PvcReference {
-    /// Name of the claim, in the namespace of the service.
+    /// Name of the PersistentVolumeClaim, in the namespace of the service.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
 
-    /// Folder inside the volume to mount. Absent means its root.
+    /// Folder of the volume to mount. Default: the root of the volume.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub path: String,
 }

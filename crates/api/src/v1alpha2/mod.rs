@@ -47,7 +47,7 @@ kind! {
 }
 
 kind! {
-    /// A part of a spec that services build on: a preset of the platform, or a config that users name in `baseRefs`.
+    /// A partial spec that services inherit: a preset of the platform, or a config that users name in `baseRefs`.
     pub struct LLMInferenceServiceConfig: "serving.kserve.io", "v1alpha2", "llminferenceserviceconfigs", Namespaced {
         spec: LLMInferenceServiceSpec,
         status: LLMInferenceServiceConfigStatus,

@@ -11,26 +11,26 @@ use crate::foreign::httproute::HTTPRouteSpec;
 use crate::foreign::inferencepool::InferencePoolSpec;
 use crate::{schema, wire};
 
-/// How clients reach the model: route, gateway and picker. Each part is managed when set to `{}`.
+/// How clients reach the model: route, Gateway and picker. `{}` selects the default of a part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RouterSpec {
-    /// The HTTPRoute to the service. `{}` gives the managed one with the paths of the OpenAI API below
-    /// `/<namespace>/<name>`; `http.refs` brings your own. Absent makes no route.
+    /// The HTTPRoute to the service. `{}` creates a managed route for the paths of the OpenAI API below
+    /// `/<namespace>/<name>`; `http.refs` uses your own routes. If absent, there is no route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<RouteSpec>,
 
-    /// The Gateway that the route attaches to. `{}`, as absent, means the default one of the platform. No Gateway is ever
-    /// created.
+    /// The Gateway that the route attaches to. `{}` and absent mean the default Gateway of the platform. The controller
+    /// never creates a Gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewaySpec>,
 
-    /// Ingresses that lead to the service. Accepted for compatibility, but without effect; excludes `route.group`.
+    /// Ingresses that lead to the service. Accepted for compatibility, without effect. Excludes `route.group`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ingress: Option<IngressSpec>,
 
-    /// The endpoint picker, which chooses the best replica for each request by queue, cache and prefix, and the
-    /// InferencePool it picks from. `{}` gives the managed ones. Absent spreads requests over the replicas by the Service.
+    /// The endpoint picker, which chooses a replica for each request by queue, KV cache and prefix, and its InferencePool.
+    /// `{}` creates the managed picker and pool. If absent, the Service spreads requests over the replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Box<SchedulerSpec>>,
 }
@@ -39,20 +39,20 @@ pub struct RouterSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RouteSpec {
-    /// Your own routes (`refs`), or your own spec for the managed route (`spec`); not both. Absent gives the route of the
-    /// preset.
+    /// Your own routes (`refs`), or your own spec for the managed route (`spec`); not both. If absent, the route of the
+    /// preset is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpRouteSource>,
 
-    /// Name of a routing group: services of one namespace, model and group share their traffic by `weight`, for canaries
-    /// and A/B tests. 1 to 63 lower-case letters, digits and `-`. Needs `weight`; excludes `http.refs` and
+    /// Name of a routing group, for canaries and A/B tests. Services of the same namespace, model and group share their
+    /// traffic by `weight`. 1 to 63 lower-case letters, digits and `-`. Needs `weight`; excludes `http.refs` and
     /// `router.ingress`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::routing_group")]
     pub group: Option<String>,
 
-    /// Share of the traffic of the group, in proportion to the sum over its members: 0 to 1000000, where 0 means no
-    /// traffic. Needs `group`.
+    /// Weight of the service in its group, 0 to 1000000. The service gets its weight divided by the sum of the weights of
+    /// all members; 0 means no traffic. Needs `group`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 1_000_000))]
     pub weight: Option<i32>,
@@ -62,23 +62,23 @@ pub struct RouteSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpRouteSource {
-    /// HTTPRoutes that you manage, in the namespace of the service, each with a parent Gateway that exists. Excludes
-    /// `spec`, `route.group` and `gateway: {}`.
+    /// Your own HTTPRoutes, in the namespace of the service. Each needs a parent Gateway that exists. Excludes `spec`,
+    /// `route.group` and `gateway: {}`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub refs: Vec<LocalReference>,
 
-    /// Spec of the managed HTTPRoute, merged over the preset's. Lists replace those of the preset as a whole: `rules` take
-    /// the place of all paths of the OpenAI API, and each needs its own `backendRefs`. Excludes `refs`.
+    /// Spec of the managed HTTPRoute, merged over that of the preset. A list replaces the whole list of the preset: `rules`
+    /// replace all paths of the OpenAI API, and each rule needs its own `backendRefs`. Excludes `refs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<Box<HTTPRouteSpec>>,
 }
 
-/// The Gateways the route attaches to.
+/// The Gateways that the route attaches to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewaySpec {
-    /// Gateways that the managed route attaches to, instead of the default one; they become its `parentRefs`. Without
-    /// effect on routes of your own.
+    /// Gateways that the managed route attaches to instead of the default Gateway; they become its `parentRefs`. Without
+    /// effect on your own routes.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub refs: Vec<GatewayReference>,
 }
@@ -92,12 +92,13 @@ pub struct GatewayReference {
     #[schemars(schema_with = "schema::object_name")]
     pub name: String,
 
-    /// Namespace of the Gateway, which must allow routes from that of the service. Absent means that of the service.
+    /// Namespace of the Gateway. The Gateway must allow routes from the namespace of the service. Default: the namespace of
+    /// the service.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,
 
-    /// Name of the listener of the Gateway to attach to. Absent means all that accept the route.
+    /// Name of the listener of the Gateway to attach to. If absent, the route attaches to all listeners that accept it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::section_name")]
     pub section_name: Option<String>,
@@ -107,7 +108,7 @@ pub struct GatewayReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct IngressSpec {
-    /// Ingresses that you manage. Without effect.
+    /// Your own Ingresses. Without effect.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub refs: Vec<UntypedObjectReference>,
 }
@@ -127,55 +128,56 @@ pub struct UntypedObjectReference {
     pub namespace: String,
 }
 
-/// The endpoint picker and the pool it picks from.
+/// The endpoint picker and its InferencePool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulerSpec {
-    /// The InferencePool: the pods that the picker picks from. `ref` uses one that exists, with its own picker; `spec`
-    /// changes the managed one. Absent gives the managed one.
+    /// The InferencePool, which selects the pods that the picker chooses from. `ref` uses an existing pool with its own
+    /// picker; `spec` changes the managed pool. Default: the managed pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<InferencePoolSource>,
 
-    /// Pod of the picker, merged over the preset's: name the container `main` to change the picker, any other name to add
-    /// one beside it. Without effect with `pool.ref`.
+    /// Pod spec of the picker, merged over that of the preset. A container named `main` changes the picker; any other name
+    /// adds a container. Without effect with `pool.ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-optional-containers" = true))]
     pub template: Option<Box<PodSpec>>,
 
-    /// Labels for the pods of the picker, added to ours. Without effect with `pool.ref`.
+    /// Additional labels for the pods of the picker. Without effect with `pool.ref`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations for the pods of the picker; `app.kubernetes.io/version` says which picker the image holds, so that its
-    /// configuration is written for that version. Without effect with `pool.ref`.
+    /// Annotations for the pods of the picker. `app.kubernetes.io/version` states the version of the picker in the image;
+    /// the controller writes the configuration for that version. Without effect with `pool.ref`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
-    /// The EndpointPickerConfig: plugins, profiles and weights, `inline` or from a ConfigMap (`ref`). Absent gives the default
-    /// for the topology. Without effect with `pool.ref`.
+    /// The EndpointPickerConfig (plugins, profiles and weights), either `inline` or from a ConfigMap (`ref`). Default: the
+    /// configuration for the topology of the service. Without effect with `pool.ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<SchedulerConfigSpec>,
 
-    /// Number of picker pods, above zero. With more than one, one of them is active and the others stand by. Absent leaves
-    /// the number as it is, at first 1. Without effect with `pool.ref`.
+    /// Number of picker pods, above zero. If there are several, one is active and the others stand by. If absent, the
+    /// controller does not change the number, which is 1 at first. Without effect with `pool.ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
-    /// A tokenizer service for plugins that need tokens. Setting it, even to `{}`, turns it on; so does a plugin in `config`
+    /// A tokenizer service for plugins that need tokens. Any value, even `{}`, turns it on; so does a plugin in `config`
     /// that needs it. Without effect with `pool.ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<TokenizerSpec>,
 }
 
-/// An existing pool (`ref`), or the spec of the managed one.
+/// An existing pool (`ref`), or the spec of the managed pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InferencePoolSource {
-    /// An InferencePool that you manage, in the namespace of the service; the route leads to it and no picker is made.
+    /// Your own InferencePool, in the namespace of the service. The route leads to it, and the controller creates no
+    /// picker.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub ref_: Option<LocalReference>,
 
-    /// Spec of the managed InferencePool, merged over the preset's. Without effect with `ref`.
+    /// Spec of the managed InferencePool, merged over that of the preset. Without effect with `ref`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<Box<InferencePoolSpec>>,
 }
@@ -189,8 +191,8 @@ pub struct SchedulerConfigSpec {
     #[schemars(schema_with = "schema::any_object")]
     pub inline: Option<serde_json::Value>,
 
-    /// A key of a ConfigMap in the namespace of the service that holds the configuration as YAML. Excludes `inline`. Plugins
-    /// named only there do not turn the tokenizer on.
+    /// A key of a ConfigMap in the namespace of the service, which holds the configuration as YAML. Plugins in that
+    /// ConfigMap do not turn the tokenizer on. Excludes `inline`.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub ref_: Option<ConfigMapKeyReference>,
 }
@@ -200,12 +202,13 @@ pub struct SchedulerConfigSpec {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct ConfigMapKeyReference {
-    /// Name of the ConfigMap, which must exist. A name that starts with `config-scheduler-` may also be one of the platform's.
+    /// Name of the ConfigMap, which must exist. A ConfigMap whose name starts with `config-scheduler-` may also be in the
+    /// namespace of the platform.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-default" = ""))]
     pub name: String,
 
-    /// Key within the ConfigMap. Empty means `epp`.
+    /// Key of the ConfigMap. Empty means `epp`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub key: String,
@@ -219,8 +222,8 @@ pub struct ConfigMapKeyReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenizerSpec {
-    /// Pod of the tokenizer, merged over the preset's: name the container `main` to change the tokenizer. Unlike in other
-    /// templates, `containers` is required.
+    /// Pod spec of the tokenizer, merged over that of the preset. A container named `main` changes the tokenizer. Unlike in
+    /// other templates, `containers` is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Box<PodSpec>>,
 }

@@ -13,22 +13,22 @@ use crate::{cel, wire};
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = cel::scaling()))]
 pub struct ScalingSpec {
-    /// Replicas that are kept at least, 1 or more. Default 1. Fewer only while idle, see `idleReplicaCount`.
+    /// Minimum number of replicas, at least 1. Default 1. Only `idleReplicaCount` can be lower.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1, "x-default" = 1))]
     pub min_replicas: Option<i32>,
 
-    /// Replicas that there are at most; not less than `minReplicas`.
+    /// Maximum number of replicas; not less than `minReplicas`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("minimum" = 1, "x-required" = true))]
     pub max_replicas: i32,
 
-    /// Scale by the Workload Variant Autoscaler, which weighs saturation against cost over all variants of a model and must
-    /// be installed. Excludes `keda`.
+    /// Scale with the Workload Variant Autoscaler, which weighs saturation against cost over all variants of a model. It
+    /// must be installed. Excludes `keda`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wva: Option<WvaSpec>,
 
-    /// Scale by KEDA, on triggers of your own. KEDA must be installed. Excludes `wva`.
+    /// Scale with KEDA, on your own triggers. KEDA must be installed. Excludes `wva`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keda: Option<DirectKedaSpec>,
 }
@@ -38,17 +38,17 @@ pub struct ScalingSpec {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = cel::wva()))]
 pub struct WvaSpec {
-    /// Cost of a replica, relative to those of other variants of the same model: a number that is not negative, as text.
-    /// Default `10.0`.
+    /// Cost of a replica relative to other variants of the same model: a number that is not negative, as a string. Default
+    /// `10.0`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("pattern" = r"^\d+(\.\d+)?$", "x-default" = "10.0"))]
     pub variant_cost: String,
 
-    /// Act through a HorizontalPodAutoscaler; `{}` for its defaults. Excludes `keda`.
+    /// Scale through a HorizontalPodAutoscaler; `{}` uses its defaults. Excludes `keda`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hpa: Option<WvaHpa>,
 
-    /// Act through a KEDA ScaledObject; `{}` for its defaults. Excludes `hpa`.
+    /// Scale through a KEDA ScaledObject; `{}` uses its defaults. Excludes `hpa`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keda: Option<KedaSettings>,
 }
@@ -72,34 +72,34 @@ pub struct KedaSettings {
     #[schemars(extend("minimum" = 1))]
     pub polling_interval: Option<i32>,
 
-    /// Seconds after the last active trigger before scaling to `idleReplicaCount`, without which it has no effect. Absent
-    /// means KEDA's default, 300.
+    /// Seconds from the last active trigger until the workload scales to `idleReplicaCount`. Absent means KEDA's default,
+    /// 300. Without effect if there is no `idleReplicaCount`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub cooldown_period: Option<i32>,
 
-    /// Seconds after creation before `cooldownPeriod` counts. Absent means KEDA's default, 0. Without effect if there is no
-    /// `idleReplicaCount`.
+    /// Seconds from the creation of the ScaledObject until `cooldownPeriod` applies. Absent means KEDA's default, 0.
+    /// Without effect if there is no `idleReplicaCount`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub initial_cooldown_period: Option<i32>,
 
-    /// Replicas while no trigger is active; less than `minReplicas`, which it needs. KEDA supports 0 only. Absent keeps
-    /// `minReplicas`.
+    /// Number of replicas while no trigger is active. Needs `minReplicas`, and must be less than it. KEDA supports only 0.
+    /// If absent, `minReplicas` applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub idle_replica_count: Option<i32>,
 
-    /// Replicas to hold while the metrics cannot be read. Absent leaves the workload as it is.
+    /// Number of replicas while the metrics cannot be read. If absent, the number does not change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<KedaFallback>,
 
-    /// Settings of the HorizontalPodAutoscaler that KEDA makes, and of how it reads several triggers.
+    /// Settings of the HorizontalPodAutoscaler that KEDA creates, and a formula that combines several triggers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced: Option<KedaAdvanced>,
 }
 
-/// KEDA settings with triggers of your own.
+/// KEDA settings with your own triggers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DirectKedaSpec {
@@ -107,7 +107,7 @@ pub struct DirectKedaSpec {
     #[serde(flatten)]
     pub settings: KedaSettings,
 
-    /// What to scale on: at least one trigger, as in a ScaledObject. The one that asks for the most replicas wins.
+    /// Triggers to scale on, at least one, as in a ScaledObject. The trigger that asks for the most replicas decides.
     #[schemars(extend("minItems" = 1, "x-kubernetes-list-type" = "atomic", "x-required" = true))]
     pub triggers: Option<Vec<KedaTrigger>>,
 }
@@ -141,45 +141,46 @@ impl<'de> Deserialize<'de> for DirectKedaSpec {
     }
 }
 
-/// Replicas to hold while the metrics cannot be read.
+/// Number of replicas while the metrics cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KedaFallback {
-    /// Failed reads in a row, after which the fallback holds.
+    /// Number of consecutive failed reads after which the fallback applies.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub failure_threshold: i32,
 
-    /// Replicas to hold, as `behavior` says.
+    /// Number of replicas of the fallback; see `behavior`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub replicas: i32,
 
-    /// How `replicas` relates to the current number: `static` sets it, `currentReplicas` leaves the current one,
-    /// `currentReplicasIfHigher` and `currentReplicasIfLower` take whichever is higher or lower. Default `static`.
+    /// How `replicas` is applied: `static` sets this number, `currentReplicas` keeps the current number,
+    /// `currentReplicasIfHigher` and `currentReplicasIfLower` keep the current number if it is higher or lower than
+    /// `replicas`. Default `static`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("enum" = ["static", "currentReplicas", "currentReplicasIfHigher", "currentReplicasIfLower"], "x-default" = "static"))]
     pub behavior: String,
 }
 
-/// Settings of the autoscaler that KEDA makes.
+/// Settings of the autoscaler that KEDA creates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KedaAdvanced {
-    /// Settings of the HorizontalPodAutoscaler that KEDA makes.
+    /// Settings of the HorizontalPodAutoscaler that KEDA creates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub horizontal_pod_autoscaler_config: Option<KedaHpaConfig>,
 
-    /// Whether the workload gets its first replica count back when the ScaledObject goes. Default false.
+    /// Whether the original number of replicas is restored when the ScaledObject is deleted. Default false.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub restore_to_original_replica_count: bool,
 
-    /// Combine several triggers into one metric. Not with `wva`, which has its own formula.
+    /// Combines several triggers into one metric. Not allowed with `wva`, which has its own formula.
     #[serde(deserialize_with = "wire::null_default")]
     pub scaling_modifiers: KedaScalingModifiers,
 }
 
-/// Settings of the HorizontalPodAutoscaler that KEDA makes.
+/// Settings of the HorizontalPodAutoscaler that KEDA creates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KedaHpaConfig {
@@ -196,11 +197,11 @@ pub struct KedaHpaConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KedaScalingModifiers {
-    /// The formula, over names of triggers: `queue + 2 * running`.
+    /// Formula over the names of triggers, such as `queue + 2 * running`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub formula: String,
 
-    /// Value that the formula should have for each replica. Needs `formula`.
+    /// Target value of the formula; see `metricType`. Needs `formula`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub target: String,
 
@@ -208,7 +209,8 @@ pub struct KedaScalingModifiers {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub activation_target: String,
 
-    /// How the value is compared with `target`: `AverageValue`, for each replica, or `Value`, as a whole. Needs `formula`.
+    /// How the value is compared with `target`: `AverageValue` compares the value per replica, `Value` the whole value.
+    /// Needs `formula`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("enum" = ["AverageValue", "Value"]))]
     pub metric_type: String,
@@ -218,7 +220,7 @@ pub struct KedaScalingModifiers {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KedaTrigger {
-    /// Kind of trigger, as KEDA calls its scalers: `prometheus`, `cron`.
+    /// Type of the trigger: the name of a KEDA scaler, such as `prometheus` or `cron`.
     #[serde(rename = "type", deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub type_: String,
@@ -227,15 +229,16 @@ pub struct KedaTrigger {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub name: String,
 
-    /// Whether the value comes from KEDA's cache between two polls, which spares the source. Default false.
+    /// Whether KEDA uses a cached value between two polls, which saves requests to the source. Default false.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub use_cached_metrics: bool,
 
-    /// Settings of the trigger, which depend on its type; for `prometheus` the address, the query and the threshold.
+    /// Settings of the trigger, which depend on its type. A `prometheus` trigger needs the address, the query and the
+    /// threshold.
     #[schemars(extend("x-required" = true))]
     pub metadata: Option<BTreeMap<String, String>>,
 
-    /// Where KEDA finds the credentials for the source of the trigger.
+    /// Credentials of KEDA for the source of the trigger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authentication_ref: Option<KedaAuthenticationRef>,
 

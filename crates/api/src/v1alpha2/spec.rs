@@ -10,15 +10,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::{KvCacheOffloading, ModelSpec, RouterSpec, ScalingSpec};
 use crate::{cel, wire};
 
-/// What an `LLMInferenceService` serves and how; an `LLMInferenceServiceConfig` holds the same, partially.
+/// The model and how it is served. An `LLMInferenceServiceConfig` has the same fields, all of them optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LLMInferenceServiceSpec {
-    /// The model to serve: where its weights are, and the name clients use for it.
+    /// The model to serve: the address of its weights, and the name that clients use for it.
     #[serde(deserialize_with = "wire::null_default")]
     pub model: ModelSpec,
 
-    /// Whether model storage is attached to the pods: files fetched, volumes mounted. Absent means yes.
+    /// Whether the controller attaches model storage to the pods, by a download or a volume. Default: it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_initializer: Option<StorageInitializerSpec>,
 
@@ -30,17 +30,17 @@ pub struct LLMInferenceServiceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefill: Option<Box<WorkloadSpec>>,
 
-    /// How clients reach the model: gateway, route and scheduler. Absent means a cluster-internal Service only.
+    /// How clients reach the model: Gateway, route and picker. If absent, there is only a Service inside the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<Box<RouterSpec>>,
 
-    /// OpenTelemetry tracing of the model servers and the scheduler. Setting it, even to `{}`, turns tracing on; what is
-    /// left out comes from the preset `config-llm-tracing`.
+    /// OpenTelemetry tracing of the model servers and the picker. Any value, even `{}`, turns tracing on; the preset
+    /// `config-llm-tracing` supplies the fields that are absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracing: Option<TracingSpec>,
 
-    /// Configs this service builds on, in order: a later one overrides an earlier one, and the service overrides all.
-    /// Not allowed on a config.
+    /// Configs that this service inherits from, in order. A later config overrides an earlier one, and the service
+    /// overrides all. Not allowed on a config.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub base_refs: Vec<LocalReference>,
 }
@@ -98,13 +98,13 @@ impl<'de> Deserialize<'de> for LLMInferenceServiceSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageInitializerSpec {
-    /// False attaches no model storage at all, neither `hf://` nor `pvc://` nor `oci://`: mount the files at `/mnt/models`
-    /// yourself. Excludes LoRA adapters. Absent means true.
+    /// Whether model storage is attached. If false, the controller neither downloads nor mounts the model, whatever its
+    /// `uri`: mount the files at `/mnt/models` yourself. False excludes LoRA adapters. Default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
 
-/// OpenTelemetry settings given to the model servers and the scheduler.
+/// OpenTelemetry settings of the model servers and the picker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TracingSpec {
@@ -113,16 +113,16 @@ pub struct TracingSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exporter_endpoint: Option<String>,
 
-    /// Which requests are traced (`OTEL_TRACES_SAMPLER`). Default `parentbased_traceidratio`: a share of those whose caller
-    /// did not decide.
+    /// Sampler, which decides whether a request is traced (`OTEL_TRACES_SAMPLER`). Default `parentbased_traceidratio`:
+    /// follows the decision of the caller, and traces a share of the requests without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampler: Option<String>,
 
-    /// Argument of the sampler (`OTEL_TRACES_SAMPLER_ARG`), for ratios from 0 to 1 as text. Default `0.05`.
+    /// Argument of the sampler (`OTEL_TRACES_SAMPLER_ARG`): for ratios, a number from 0 to 1 as a string. Default `0.05`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampler_arg: Option<String>,
 
-    /// How spans are sent (`OTEL_TRACES_EXPORTER`). Default `otlp`.
+    /// Exporter of the spans (`OTEL_TRACES_EXPORTER`). Default `otlp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exporter: Option<String>,
 }
@@ -143,8 +143,9 @@ pub struct LocalReference {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = cel::workload()))]
 pub struct WorkloadSpec {
-    /// Number of replicas: pods, or groups of pods when `worker` is set. 0 serves nothing but keeps the rest in place.
-    /// Absent leaves the number to whoever scales the workload, at first 1. Excludes `scaling`.
+    /// Number of replicas: pods, or groups of pods if `worker` is set. 0 removes the pods and keeps all other objects. If
+    /// absent, the controller does not change the number, which is 1 at first, so that an autoscaler can. Excludes
+    /// `scaling`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub replicas: Option<i32>,
@@ -157,8 +158,8 @@ pub struct WorkloadSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<ParallelismSpec>,
 
-    /// Labels for the pods and the Service of this workload, added to ours. Those by which pods are found, such as
-    /// `app.kubernetes.io/name`, are not for use.
+    /// Additional labels for the pods and the Service of this workload. Do not set labels that selectors use, such as
+    /// `app.kubernetes.io/name`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub labels: BTreeMap<String, String>,
 
@@ -166,15 +167,15 @@ pub struct WorkloadSpec {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
-    /// The pod, or the leader pod when `worker` is set. Merged over the preset's: name the container `main` to change the
-    /// model server, `storage-initializer` among the init containers to change how the model is fetched, any other name to
-    /// add a container.
+    /// Pod spec of the workload, or of the leader pod if `worker` is set, merged over that of the preset. A container named
+    /// `main` changes the model server, an init container named `storage-initializer` changes the download of the model,
+    /// and any other name adds a container.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-optional-containers" = true))]
     pub template: Option<Box<PodSpec>>,
 
-    /// The worker pods of a group of several pods, merged over the preset's. Setting it makes the workload a
-    /// LeaderWorkerSet and needs data or pipeline parallelism.
+    /// Pod spec of the workers in a group of several pods, merged over that of the preset. If set, the workload is a
+    /// LeaderWorkerSet. Needs data or pipeline parallelism.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-optional-containers" = true))]
     pub worker: Option<Box<PodSpec>>,
@@ -198,14 +199,14 @@ pub struct ParallelismSpec {
     #[schemars(extend("minimum" = 1))]
     pub tensor: Option<i32>,
 
-    /// Pipeline parallelism: pods of a group that each hold a range of layers, at least 1. Needs `worker` and presets for it,
-    /// which are not shipped. Excludes `data` and `dataLocal`.
+    /// Pipeline parallelism: pods of a group that each hold a range of layers, at least 1. Needs `worker`, and presets for
+    /// pipeline parallelism, which are not shipped. Excludes `data` and `dataLocal`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1))]
     pub pipeline: Option<i32>,
 
-    /// Data parallelism: replicas of the model in one group, over all its pods (`--data-parallel-size`). A multiple of
-    /// `dataLocal`, which it needs. Needs `worker`; excludes `pipeline`.
+    /// Data parallelism: replicas of the model in one group, over all its pods (`--data-parallel-size`). Must be a multiple
+    /// of `dataLocal`. Needs `dataLocal` and `worker`; excludes `pipeline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1))]
     pub data: Option<i32>,
@@ -221,8 +222,8 @@ pub struct ParallelismSpec {
     #[schemars(extend("minimum" = 1, "maximum" = 65535))]
     pub data_rpc_port: Option<i32>,
 
-    /// Expert parallelism for mixture-of-experts models (`--enable-expert-parallel`). Needs `worker`. Default false; a false
-    /// cannot override the true of a config.
+    /// Expert parallelism for mixture-of-experts models (`--enable-expert-parallel`). Needs `worker`. Default false. False
+    /// does not override true from a base config.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub expert: bool,
 }
@@ -231,13 +232,13 @@ pub struct ParallelismSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutStrategy {
-    /// Pods (or groups) that may be missing during a rollout: a number, or a percentage such as `25%`, rounded down. Absent
-    /// means 25%, or 1 group. Not zero together with `maxSurge`.
+    /// Maximum number of pods (or groups) that are unavailable during a rollout: a number, or a percentage such as `25%`,
+    /// rounded down. Absent means 25%, or 1 group. Must not be zero if `maxSurge` is zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
 
-    /// Pods (or groups) that may exist in addition during a rollout: a number, or a percentage such as `25%`, rounded up.
-    /// Absent means 25%, or 0 groups. Not zero together with `maxUnavailable`.
+    /// Maximum number of additional pods (or groups) during a rollout: a number, or a percentage such as `25%`, rounded up.
+    /// Absent means 25%, or 0 groups. Must not be zero if `maxUnavailable` is zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_surge: Option<IntOrString>,
 }
@@ -260,8 +261,8 @@ impl ParallelismSpec {
         self.tensor.is_some_and(|n| n > 0)
     }
 
-    /// Pods of one group, or none where nothing asks for more than one. Data parallelism wins over pipeline
-    /// parallelism; the division truncates.
+    /// Returns the number of pods of one group, or `None` if nothing asks for more than one. Data parallelism takes
+    /// precedence over pipeline parallelism. The division truncates.
     pub fn size(&self) -> Option<i32> {
         if self.is_data_parallel() {
             let data = self.data.unwrap_or(1).max(1);

@@ -9,12 +9,12 @@ use crate::conditions::Condition;
 use crate::foreign::reference::BackendObjectReference;
 use crate::{schema, wire};
 
-/// What was observed of a service.
+/// Observed state of a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LLMInferenceServiceStatus {
-    /// Where to send requests: an address outside of the cluster if there is one, preferably one with the path of the
-    /// service. Absent while the service is stopped.
+    /// URL for requests: an address outside of the cluster if there is one, preferably with the path of the service. Absent
+    /// while the service is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 
@@ -22,11 +22,11 @@ pub struct LLMInferenceServiceStatus {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub observed_generation: i64,
 
-    /// What is ready and what is not, sorted by type. `Ready` sums up `PresetsCombined`, `WorkloadsReady` and `RouterReady`.
+    /// Conditions of the service, sorted by type. `Ready` summarizes `PresetsCombined`, `WorkloadsReady` and `RouterReady`.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub conditions: Vec<Condition>,
 
-    /// Names of the presets that this service was created with, so that an upgrade of the platform does not change it.
+    /// Names of the presets that this service was created with. The service keeps them when the platform is upgraded.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
@@ -43,7 +43,7 @@ pub struct LLMInferenceServiceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterStatus>,
 
-    /// Workloads and Service that were made for the service; none while it is stopped.
+    /// Workloads and Service of the service; absent while it is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workloads: Option<WorkloadsStatus>,
 
@@ -57,7 +57,7 @@ pub struct LLMInferenceServiceStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Address {
-    /// What kind of address this is, for instance `gateway-external`.
+    /// Kind of the address, for instance `gateway-external`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 
@@ -74,11 +74,11 @@ pub struct Address {
     pub audience: Option<String>,
 }
 
-/// An address of the service, and what is reachable there.
+/// An address of the service, and the models that can be used there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceAddress {
-    /// Where to send requests.
+    /// URL and properties of the address.
     #[serde(flatten)]
     pub address: Address,
 
@@ -135,7 +135,7 @@ pub struct ObjectReference {
     #[schemars(schema_with = "schema::kind", extend("x-required" = true))]
     pub kind: String,
 
-    /// Name of the object that is meant.
+    /// Name of the object.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(schema_with = "schema::object_name", extend("x-required" = true))]
     pub name: String,
@@ -150,7 +150,7 @@ pub struct ObjectReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RouterStatus {
-    /// Gateways the routes attach to.
+    /// Gateways that the routes attach to.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub gateways: Vec<GatewayStatusReference>,
@@ -172,7 +172,7 @@ pub struct GatewayStatusReference {
     #[serde(flatten)]
     pub reference: ObjectReference,
 
-    /// Listeners the routes name. Absent means all.
+    /// Listeners that the routes name. Absent means all listeners.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::listener_names")]
     pub listeners: Vec<String>,
@@ -228,7 +228,8 @@ pub struct GroupStatus {
     #[schemars(extend("x-required" = true))]
     pub name: String,
 
-    /// Members of the group that get traffic or could, sorted by name.
+    /// Members of the group that serve the same models and are routable or stopped, sorted by name. The service is among
+    /// them.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<GroupMember>,
@@ -243,7 +244,7 @@ pub struct GroupMember {
     #[schemars(extend("x-required" = true))]
     pub name: String,
 
-    /// Its share of the traffic, in proportion to the other members.
+    /// Weight of the member: its share of the traffic, in proportion to the other members.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub weight: i32,
@@ -252,12 +253,12 @@ pub struct GroupMember {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub stopped: bool,
 
-    /// The back end that its traffic goes to.
+    /// Backend for the traffic of the member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_ref: Option<BackendObjectReference>,
 }
 
-/// Workloads made for a service.
+/// Workloads of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadsStatus {
@@ -265,7 +266,7 @@ pub struct WorkloadsStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub primary: Option<ScaledReference>,
 
-    /// The prefill workload, if there is one apart from decode.
+    /// The prefill workload, if prefill and decode are separate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefill: Option<ScaledReference>,
 
@@ -273,7 +274,7 @@ pub struct WorkloadsStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<TypedReference>,
 
-    /// The Deployment of the picker, where it is ours.
+    /// The Deployment of the picker, if the picker is managed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<ScaledReference>,
 }
@@ -292,13 +293,13 @@ pub struct TypedReference {
     #[schemars(extend("x-required" = true))]
     pub kind: String,
 
-    /// Name of the object that is meant.
+    /// Name of the object.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
 }
 
-/// A workload of the same namespace, and how much of it is ready.
+/// A workload of the same namespace, and the number of its ready replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
@@ -312,12 +313,12 @@ pub struct ScaledReference {
     #[schemars(extend("x-required" = true))]
     pub kind: String,
 
-    /// Name of the object that is meant.
+    /// Name of the object.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
 
-    /// Replicas (or pod groups) that can serve.
+    /// Number of replicas (or groups of pods) that are ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
 }
@@ -336,7 +337,7 @@ pub struct AppliedConfig {
     #[schemars(schema_with = "schema::namespace", extend("x-required" = true))]
     pub namespace: String,
 
-    /// Why it was merged: `Preset`, chosen for the shape of the service, or `UserRef`, named in `baseRefs`.
+    /// Why the config was merged: `Preset`, chosen for the topology of the service, or `UserRef`, named in `baseRefs`.
     #[serde(deserialize_with = "wire::null_default")]
     #[schemars(extend("enum" = ["Preset", "UserRef"], "x-required" = true))]
     pub source: ConfigSource,
@@ -372,7 +373,7 @@ impl JsonSchema for ConfigSource {
     }
 }
 
-/// What was observed of a config.
+/// Observed state of a config.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LLMInferenceServiceConfigStatus {
@@ -388,7 +389,7 @@ pub struct LLMInferenceServiceConfigStatus {
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     pub annotations: BTreeMap<String, String>,
 
-    /// Services that use the config, sorted by namespace and name; it cannot go before they do.
+    /// Services that use the config, sorted by namespace and name. The config cannot be deleted while there are any.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub referenced_by: Vec<ServiceReference>,
@@ -398,12 +399,12 @@ pub struct LLMInferenceServiceConfigStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceReference {
-    /// Name of the service that uses it.
+    /// Name of the service that uses the config.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::object_name")]
     pub name: String,
 
-    /// Namespace of the service that uses it.
+    /// Namespace of the service that uses the config.
     #[serde(deserialize_with = "wire::null_default", skip_serializing_if = "wire::is_default")]
     #[schemars(schema_with = "schema::namespace")]
     pub namespace: String,

@@ -1,4 +1,4 @@
-//! The settings that the reference does not have and does not mind: key `longboat`.
+//! Settings that only Longboat has: key `longboat`, which the reference ignores.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use serde::Deserialize;
 
 use super::{PlatformError, is_label, section};
 
-/// The image that holds this build.
+/// The image of this build.
 pub const IMAGE: &str = concat!("ghcr.io/longboat/longboat:v", env!("CARGO_PKG_VERSION"));
 
-/// Whose images are used for the roles that this build plays (the picker and the routing sidecar of the presets, the storage
-/// initializer where the platform names none): key `longboat`, which the reference does not have and does not mind.
+/// Which images are used for the roles of Longboat: `image` of the key `longboat`. The roles are the picker and the routing
+/// sidecar of the presets, and the storage initializer if the platform names no image for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Images {
-    /// Those of the reference, as the presets have them.
+    /// The images of the reference, as the presets name them.
     Reference,
-    /// This one: [`IMAGE`], or a copy of it in another registry.
+    /// The image of Longboat: [`IMAGE`], or a copy of it in another registry.
     Ours(String),
 }
 
@@ -26,27 +26,28 @@ impl Default for Images {
     }
 }
 
-/// Which profile of Pod Security pods keep to: `podSecurity` of the key `longboat`.
+/// The Pod Security profile that pods follow: `podSecurity` of the key `longboat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PodSecurity {
-    /// What presets and users ask for: the presets of groups of pods add capabilities for RDMA, the tokenizer runs as root.
+    /// The security contexts that presets and users set. Presets for groups of pods add capabilities for RDMA, and the
+    /// tokenizer runs as root.
     #[default]
     AsGiven,
-    /// "restricted": all containers are brought to it, at the price of RDMA.
+    /// The profile "restricted" for all containers, which rules out RDMA.
     Restricted,
 }
 
-/// Whether requests prove that services serve: `servingProof` and `servingProofCA` of the key `longboat`.
+/// Whether test requests prove that services serve: `servingProof` and `servingProofCA` of the key `longboat`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServingProof {
-    /// What holds for services that do not say it themselves.
+    /// The mode of services that do not set one themselves.
     pub mode: ProofMode,
-    /// ConfigMap of the system namespace with the certificates that the gateways' are signed by, besides those that the
-    /// controller's own environment trusts; empty for none.
+    /// ConfigMap of the system namespace with CA certificates of the gateways, in addition to those that the controller's
+    /// environment trusts. Empty for none.
     pub ca_config_map: String,
 }
 
-/// What the key says.
+/// The parsed value of the key `longboat`.
 pub(super) struct Longboat {
     pub(super) images: Images,
     pub(super) pod_security: PodSecurity,
@@ -88,7 +89,7 @@ impl Longboat {
     }
 }
 
-/// The key as messages name it.
+/// The name of the key in error messages.
 const TARGET: &str = "LongboatConfig";
 
 fn invalid(problem: String) -> PlatformError {
@@ -140,7 +141,7 @@ fn serving_proof(raw: &RawLongboat) -> Result<ServingProof, PlatformError> {
 
 fn download_progress_port(raw: &RawLongboat) -> Result<Option<u16>, PlatformError> {
     match raw.download_progress_port {
-        // Other ports below belong to the machine, and a container without rights cannot listen there.
+        // The other ports below 1024 are privileged: a container without capabilities cannot listen on them.
         Some(port @ 0..1024) => Err(invalid(format!(
             "\"longboat\".\"downloadProgressPort\" is {port}: expected a port from 1024, or nothing to ask for no progress"
         ))),

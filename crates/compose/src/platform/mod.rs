@@ -21,22 +21,22 @@ pub struct Platform {
     pub storage: StorageInitializer,
     /// Where credentials are.
     pub credentials: Credentials,
-    /// Annotations that hold when a certificate expires: the first is written, all are read.
+    /// Annotations for the time at which a certificate is replaced. The first is written, all are read.
     pub expiration_annotations: Vec<String>,
-    /// Prometheus for autoscaling; none if the key is absent.
+    /// Prometheus for autoscaling. `None` if the key is absent.
     pub autoscaling: Option<Autoscaling>,
     /// Whether models are cached on nodes.
     pub local_model: bool,
-    /// Whose images the presets name for the roles that this build plays.
+    /// Which images the presets use for the roles of Longboat.
     pub images: Images,
-    /// Which profile of Pod Security pods keep to.
+    /// The Pod Security profile that pods follow.
     pub pod_security: PodSecurity,
     /// Whether workloads of several replicas get a PodDisruptionBudget: `disruptionBudgets` of the key `longboat`.
     pub disruption_budgets: bool,
-    /// Whether requests prove that services serve.
+    /// Whether test requests prove that services serve.
     pub serving_proof: ServingProof,
-    /// The port at which init containers tell how far a download is, where they are to be asked: `downloadProgressPort` of the
-    /// key `longboat`.
+    /// The port at which init containers report the progress of a download: `downloadProgressPort` of the key `longboat`.
+    /// `None` if the controller does not ask for it.
     pub download_progress_port: Option<u16>,
     /// Whether prefill and decode pods of different revisions are kept apart: `kvPairing` of the key `longboat`.
     pub kv_pairing: bool,
@@ -49,34 +49,34 @@ pub struct Ingress {
     pub gateway_name: String,
     /// Its namespace.
     pub gateway_namespace: String,
-    /// Scheme of URLs where the gateway does not say.
+    /// Scheme of URLs if the gateway does not determine it.
     pub url_scheme: String,
     /// Whether servers and pickers use TLS.
     pub enable_tls: bool,
     /// Header by which requests select a model.
     pub model_header: String,
-    /// Whether routes match that header.
+    /// Whether routes match the model header.
     pub model_routing: ModelRouting,
 }
 
 /// Whether routes match requests by model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ModelRouting {
-    /// Unless a service opts out.
+    /// Routes match by model unless a service opts out.
     #[default]
     Enabled,
-    /// Always.
+    /// Routes always match by model.
     Forced,
-    /// Never.
+    /// Routes never match by model.
     Disabled,
 }
 
 /// How models are fetched: key `storageInitializer`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StorageInitializer {
-    /// Image of the init container: what is configured, else that of [`Images`].
+    /// Image of the init container: the configured image, or else the image that [`Images`] selects.
     pub image: String,
-    /// Whether that image is one of this build, which has other entry points than the reference's and needs less memory.
+    /// Whether the image is Longboat's, which has other entry points than the reference's and needs less memory.
     pub ours: bool,
     /// Its CPU request.
     pub cpu_request: String,
@@ -90,26 +90,26 @@ pub struct StorageInitializer {
     pub ca_bundle_config_map: String,
     /// Where that bundle is mounted.
     pub ca_bundle_mount_path: String,
-    /// How `oci://` models get to the server; none if they are refused.
+    /// How `oci://` models reach the model server. `None` if they are refused.
     pub oci_mode: Option<OciMode>,
-    /// CPU of a model container; none: the reference's default, 10m.
+    /// CPU of a model container. `None` means the reference's default, 10m.
     pub modelcar_cpu: Option<String>,
-    /// Memory of a model container; none: the reference's default, 15Mi.
+    /// Memory of a model container. `None` means the reference's default, 15Mi.
     pub modelcar_memory: Option<String>,
     /// User of a model container.
     pub modelcar_uid: Option<i64>,
-    /// Registries that are spoken to without TLS, as configured.
+    /// Registries that are reached without TLS, as configured.
     pub oci_insecure_registry: Option<Value>,
 }
 
-/// How `oci://` models get to the server.
+/// How `oci://` models reach the model server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OciMode {
     /// A container beside the server that holds the files.
     Modelcar,
     /// An image volume.
     Native,
-    /// The storage initializer downloads it.
+    /// The storage initializer downloads the image.
     Fetch,
 }
 
@@ -153,11 +153,11 @@ pub struct S3Credentials {
     /// `0` to accept any certificate.
     #[serde(rename = "s3VerifySSL")]
     pub s3_verify_ssl: String,
-    /// Buckets as host names.
+    /// Whether host names contain the bucket.
     pub s3_use_virtual_bucket: String,
-    /// Transfer acceleration.
+    /// Whether to use transfer acceleration.
     pub s3_use_accelerate: String,
-    /// Unsigned requests.
+    /// Whether requests are unsigned.
     pub s3_use_anonymous_credential: String,
     /// ConfigMap with the store's CA bundle.
     #[serde(rename = "s3CABundleConfigMap")]
@@ -171,11 +171,11 @@ pub struct S3Credentials {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Autoscaling {
-    /// How Prometheus is reached.
+    /// Connection to Prometheus.
     pub prometheus: Prometheus,
 }
 
-/// How Prometheus is reached.
+/// Connection to Prometheus.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Prometheus {
@@ -191,8 +191,8 @@ pub struct Prometheus {
     pub trigger_auth_kind: String,
 }
 
-/// Settings that cannot be used. Upstream's texts, with the first broken quantity in the order of the documentation
-/// where upstream names a random one.
+/// An error in the settings, with upstream's text. If several quantities are invalid, the text names the first one in the
+/// order of the documentation; upstream names a random one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlatformError {
     /// The ConfigMap does not exist.
@@ -201,12 +201,12 @@ pub enum PlatformError {
         /// Its name.
         name: &'static str,
     },
-    /// A key does not hold what it should.
+    /// The value of a key is invalid.
     #[error(
         "failed to load ingress config: failed to convert InferenceServiceConfigMap to {target}: {problem}"
     )]
     Invalid {
-        /// What the key is read into.
+        /// The type that the value is parsed into.
         target: &'static str,
         /// What is wrong.
         problem: String,
@@ -274,17 +274,13 @@ struct RawLocalModel {
 
 /// The reference's image of the init container.
 const REFERENCE_INITIALIZER: &str = "kserve/storage-initializer:latest";
-/// Memory limit of the init container where none is configured. Ours holds no file in memory.
+/// The default memory limit of Longboat's init container, which holds no file in memory.
 const OUR_MEMORY_LIMIT: &str = "100Mi";
-/// The same of the reference's image, which holds parts of files.
+/// The default memory limit of the reference's init container, which holds parts of files in memory.
 const REFERENCE_MEMORY_LIMIT: &str = "1Gi";
 
 impl Platform {
-    /// Reads the data of the ConfigMap. `system_namespace` is where a gateway without a namespace is.
-    ///
-    /// # Errors
-    ///
-    /// [`PlatformError`], with upstream's text.
+    /// Parses the data of the ConfigMap. `system_namespace` is the namespace of a gateway that is configured without one.
     pub fn parse(data: &BTreeMap<String, String>, system_namespace: &str) -> Result<Self, PlatformError> {
         let scheduler: RawScheduler = section(data, "scheduler", "SchedulerConfig")?.unwrap_or_default();
         let mut expiration_annotations = scheduler.expiration_annotations;
@@ -309,7 +305,7 @@ impl Platform {
         })
     }
 
-    /// The settings that templates may see, under their Go names.
+    /// Returns the settings that templates can use, under their Go names.
     pub(crate) fn template_globals(&self, system_namespace: &str, namespace: &str, pool: &str) -> Value {
         json!({
             "SystemNamespace": system_namespace,
@@ -326,12 +322,12 @@ impl Platform {
     }
 }
 
-/// An amount in billionths.
+/// Parses a quantity into billionths.
 fn amount(text: &str) -> Option<i128> {
     Some(Quantity::parse(text.trim())?.nano())
 }
 
-/// A key's JSON; none if the key is absent.
+/// Parses the JSON of a key. Returns `None` if the key is absent.
 fn section<T: for<'de> Deserialize<'de>>(
     data: &BTreeMap<String, String>,
     key: &str,
@@ -364,7 +360,7 @@ fn ingress(data: &BTreeMap<String, String>, system_namespace: &str) -> Result<In
     }
     let (gateway_namespace, gateway_name) = match parts[..] {
         [namespace, name] => (namespace.to_owned(), name.to_owned()),
-        // Anything but exactly two parts is a name in the controller's namespace.
+        // A value without exactly two parts is a name in the controller's namespace.
         _ => (system_namespace.to_owned(), raw.kserve_ingress_gateway),
     };
     let fallback = Ingress::default();

@@ -2,10 +2,10 @@
 
 use crate::health::Listen;
 
-/// Where and how metrics are served.
+/// Settings of the metrics server.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct MetricsSettings {
-    /// Where /metrics is served; 0 for nowhere.
+    /// Address of /metrics; 0 turns it off.
     #[arg(
         long = "metrics-addr",
         visible_alias = "metrics-bind-address",
@@ -14,7 +14,8 @@ pub struct MetricsSettings {
     )]
     pub address: Listen,
 
-    /// Serve metrics over HTTPS, to those only who may `get` the path `/metrics`. Otherwise to everybody who reaches the port.
+    /// Serve metrics over HTTPS, and only to clients that may `get` the path `/metrics`. If false, every client that
+    /// reaches the port can read them.
     #[arg(
         long = "metrics-secure",
         num_args = 0..=1,

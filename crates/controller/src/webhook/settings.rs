@@ -4,39 +4,39 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use longboat_tls::{MinVersion, ServerOptions, Suite};
 
-/// Where and how the webhooks are served.
+/// Settings of the webhook server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Address to listen on; all by default.
+    /// Address of the webhook server. Default: all addresses.
     #[arg(long, value_name = "HOST")]
     pub webhook_host: Option<IpAddr>,
 
-    /// Port to listen on; 0 for any free one.
+    /// Port of the webhook server; 0 for any free port.
     #[arg(long, default_value_t = 9443, value_name = "PORT")]
     pub webhook_port: u16,
 
-    /// Folder with `tls.crt` and `tls.key`, reloaded when they change. Without it the controller makes a CA of its own,
+    /// Folder with `tls.crt` and `tls.key`, reloaded when they change. If not given, the controller creates its own CA,
     /// keeps it in a Secret, and writes it into the webhook configurations and CRDs.
     #[arg(long, value_name = "DIR")]
     pub webhook_cert_dir: Option<PathBuf>,
 
-    /// Another name or address under which API servers reach the webhooks, for the own CA's certificates (repeatable).
+    /// Further name or address of the webhooks in certificates of the controller's own CA; repeatable.
     #[arg(long = "webhook-san", value_name = "NAME")]
     pub webhook_names: Vec<String>,
 
-    /// Oldest version of TLS: VersionTLS12 or VersionTLS13.
+    /// Minimum TLS version: VersionTLS12 or VersionTLS13.
     #[arg(long, value_name = "VERSION")]
     pub tls_min_version: Option<MinVersion>,
 
-    /// Cipher suites of TLS 1.2, by their Go names; all safe ones by default.
+    /// Cipher suites of TLS 1.2, by their Go names. Default: all safe suites.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub tls_cipher_suites: Vec<Suite>,
 
-    /// Offer HTTP/2. Has no effect beside --tls-min-version.
+    /// Offer HTTP/2. Without effect if --tls-min-version is given.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub enable_http2: Option<bool>,
 
-    /// What no flag sets.
+    /// Limits that no flag sets.
     #[arg(skip)]
     pub limits: Limits,
 }

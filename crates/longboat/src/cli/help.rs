@@ -16,11 +16,11 @@ const PAGE: &str = "{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\
 
 /// Verbs by their purpose. The remaining commands are roles.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Run services and see what they do", &["up", "status", "dashboard", "why", "doctor"]),
-    ("Understand manifests before they are applied", &["validate", "render", "explain", "diff"]),
+    ("Run and observe services", &["up", "status", "dashboard", "why", "doctor"]),
+    ("Check manifests before you apply them", &["validate", "render", "explain", "diff"]),
     ("Set up a cluster", &["install", "upgrade", "uninstall", "crds"]),
-    ("Models on this machine", &["models"]),
-    ("This command line", &["completion", "help", "version"]),
+    ("Manage models on this machine", &["models"]),
+    ("Other commands", &["completion", "help", "version"]),
 ];
 
 /// Examples for the page without a verb, and for verbs.
@@ -28,67 +28,67 @@ const EXAMPLES: [(&str, &str); 11] = [
     (
         "",
         "\
-longboat up service.yaml --prompt \"Why is the sea salty?\"   run a service here, and ask it
-longboat render service.yaml                                what a cluster would make of it
-longboat doctor                                             why something does not work
-longboat help up                                            all flags of a verb",
+longboat up service.yaml --prompt \"Why is the sea salty?\"   run a service here, and send a prompt
+longboat render service.yaml                                print the objects that a cluster would get
+longboat doctor                                             find out why something does not work
+longboat help up                                            list all flags of a verb",
     ),
     (
         "up",
         "\
-longboat up service.yaml                             run it, and go on serving
-longboat up service.yaml --prompt \"Hello\" --once     ask it, print the answer, and end
-longboat up -R manifests/ --state ./world            every file below a folder; objects stay for the next run
-kustomize build . | longboat up -                    what another program prints
-longboat up service.yaml --engine cpu                compute the model here, or say why that is not possible
-longboat up service.yaml --engine vllm               run this command as the engine",
+longboat up service.yaml                             run it until you press Ctrl-C
+longboat up service.yaml --prompt \"Hello\" --once     send a prompt, print the answer, and exit
+longboat up -R manifests/ --state ./world            all files below a folder; keep objects for the next run
+kustomize build . | longboat up -                    manifests from another program
+longboat up service.yaml --engine cpu                run the model on the CPU, or fail with the reason
+longboat up service.yaml --engine vllm               use this command as the engine",
     ),
     (
         "validate",
         "\
 longboat validate service.yaml
-longboat validate -R manifests/ -o json              every file below a folder, findings as data",
+longboat validate -R manifests/ -o json              all files below a folder, findings as JSON",
     ),
     (
         "render",
         "\
-longboat render service.yaml                         the objects that the controller would write
-longboat render --effective service.yaml             the spec after presets and baseRefs are merged
-longboat render --live service.yaml                  with what the cluster of the kubeconfig has",
+longboat render service.yaml                         the objects that the controller would create
+longboat render --effective service.yaml             the spec after the merge of presets and baseRefs
+longboat render --live service.yaml                  use the objects in the cluster of the kubeconfig",
     ),
     (
         "explain",
         "\
 longboat explain service.yaml                        the layers of a service
-longboat explain service.yaml spec.replicas          who set a field, and what it replaced
+longboat explain service.yaml spec.replicas          the layer that set a field, and the replaced value
 longboat explain service.yaml 'deployment.spec.template.spec.containers[main].image'
-longboat explain qwen -n team                        a service of the cluster",
+longboat explain qwen -n team                        a service in the cluster",
     ),
     (
         "diff",
         "\
-longboat diff service.yaml                           against the cluster of the kubeconfig
-longboat diff new.yaml --from old.yaml               two manifests, without a cluster
+longboat diff service.yaml                           compare with the cluster of the kubeconfig
+longboat diff new.yaml --from old.yaml               compare two manifests, without a cluster
 longboat diff service.yaml --from-presets builtin --presets ./presets",
     ),
     (
         "status",
         "\
 longboat status                                      the services of the context's namespace
-longboat status qwen -w                              one service, drawn anew when it changes
-longboat status -A -o json                           data, with the field names of the API",
+longboat status qwen -w                              watch one service
+longboat status -A -o json                           JSON for scripts, with the field names of the API",
     ),
     (
         "dashboard",
         "\
 longboat dashboard --open                            the cluster of the kubeconfig, in a browser
-longboat dashboard -n team --port 8001               one namespace, on a port of your own",
+longboat dashboard -n team --port 8001               one namespace, on a fixed port",
     ),
     (
         "why",
         "\
-curl -si … | grep -i x-request-id                    the id of a request
-longboat why 0b8c…                                   why it went where it went",
+curl -si … | grep -i x-request-id                    get the ID of a request
+longboat why 0b8c…                                   explain why the picker chose its replica",
     ),
     (
         "doctor",
@@ -100,7 +100,7 @@ longboat doctor qwen -n team                         one service",
         "install",
         "\
 longboat install --set image=registry.example/longboat:v1
-longboat install -f values.yaml --dry-run            print the objects, and look at no cluster",
+longboat install -f values.yaml --dry-run            print the objects, without reading a cluster",
     ),
 ];
 
@@ -115,7 +115,7 @@ pub(super) fn dressed(command: Command, called: Called, roles: &[&str]) -> Comma
         group(&mut list, heading, verbs, &command);
     }
     if called == Called::Longboat {
-        group(&mut list, "Roles, which machines start", roles, &command);
+        group(&mut list, "Roles (programs of a cluster)", roles, &command);
     }
     let examples = |page: &str| {
         let (_, text) = EXAMPLES.iter().find(|(of, _)| *of == page)?;
@@ -137,7 +137,7 @@ fn group(list: &mut String, heading: &str, verbs: &[&str], command: &Command) {
     for name in verbs {
         let about = match (*name, command.find_subcommand(name)) {
             // clap generates this verb.
-            ("help", _) => "Explain a verb or a role: `help up`".to_owned(),
+            ("help", _) => "Print the help of a verb or role: `help up`".to_owned(),
             (_, Some(verb)) if !verb.is_hide_set() => {
                 verb.get_about().map(ToString::to_string).unwrap_or_default()
             }
@@ -177,7 +177,7 @@ mod tests {
             assert_eq!(lines.count(), 1, "{name}: {page}");
         }
         assert!(page.contains("\nExamples:\n  longboat up service.yaml"), "{page}");
-        assert!(page.contains("\nRoles, which machines start:\n  controller "), "{page}");
+        assert!(page.contains("\nRoles (programs of a cluster):\n  controller "), "{page}");
     }
 
     /// Parses each example up to the description that follows it, and up to its prompt.

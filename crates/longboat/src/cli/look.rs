@@ -1,4 +1,4 @@
-//! The command line of verbs that look at a cluster, or at a local world.
+//! The command line of verbs that read a cluster or a local world.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use super::Shown;
 /// Which cluster to look at.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
-    /// File with the cluster's address and credentials; `KUBECONFIG` or the pod's own if not given
+    /// Kubeconfig file; if not given, `KUBECONFIG`, the default kubeconfig, or the service account of the pod
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context within it
+    /// Context of the kubeconfig
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 }
@@ -20,16 +20,16 @@ pub(crate) struct ClusterArgs {
 /// Arguments of `status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Names of services; all of the namespace if not given
+    /// Names of services; all services of the namespace if not given
     #[arg(value_name = "SERVICE")]
     pub(crate) services: Vec<String>,
-    /// Namespace; the one of the context if not given
+    /// Namespace of the services; the namespace of the context if not given
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
     pub(crate) namespace: Option<String>,
-    /// Services of all namespaces
+    /// Show the services of all namespaces
     #[arg(short = 'A', long, conflicts_with = "services")]
     pub(crate) all_namespaces: bool,
-    /// Go on and show what changes
+    /// Keep running, and show changes
     #[arg(short, long, conflicts_with = "output")]
     pub(crate) watch: bool,
     #[command(flatten)]
@@ -42,19 +42,19 @@ pub(crate) struct StatusArgs {
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Names of services; all if not given
+    /// Names of services; all services if not given
     #[arg(value_name = "SERVICE")]
     pub(crate) services: Vec<String>,
-    /// Look at services of this namespace only; names alone are looked for in the one of the context
+    /// Check only services of this namespace; if not given, named services are looked up in the namespace of the context
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// Namespace of the platform: controller, presets and settings
+    /// Namespace of the platform, with the controller, presets and settings
     #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
     pub(crate) system_namespace: String,
-    /// Prefix of the names of presets
+    /// Prefix of the preset names
     #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
     pub(crate) preset_prefix: String,
-    /// Send no request to services that say Ready
+    /// Send no test request to services that are Ready
     #[arg(long)]
     pub(crate) no_requests: bool,
     #[command(flatten)]
@@ -67,10 +67,10 @@ pub(crate) struct DoctorArgs {
 /// Arguments of `why`.
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
-    /// The id in the header `x-request-id` of the response
+    /// Value of the header `x-request-id` of the response
     #[arg(value_name = "REQUEST-ID")]
     pub(crate) id: String,
-    /// Ask the pickers of this namespace only
+    /// Ask only the pickers of this namespace
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
@@ -83,13 +83,13 @@ pub(crate) struct WhyArgs {
 /// Arguments of `dashboard`.
 #[derive(Debug, Args)]
 pub(crate) struct DashboardArgs {
-    /// Port on 127.0.0.1; 0 for any free one
+    /// Port on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
     /// Open the page in a browser
     #[arg(long)]
     pub(crate) open: bool,
-    /// Show services of this namespace only; of all if not given
+    /// Show only services of this namespace; of all namespaces if not given
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     #[command(flatten)]

@@ -12,10 +12,10 @@ pub(crate) struct ManifestArgs {
     /// Manifests: files, folders, or `-` for standard input
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
     manifests: Vec<PathBuf>,
-    /// The same as a flag, repeatable
+    /// Manifest, as a flag; repeatable
     #[arg(short = 'f', long = "filename", value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
     filenames: Vec<PathBuf>,
-    /// Read the folders below folders too
+    /// Read subfolders recursively
     #[arg(short = 'R', long)]
     recursive: bool,
 }
@@ -29,32 +29,32 @@ impl ManifestArgs {
     }
 }
 
-/// What a platform brings along, where no cluster is looked at.
+/// The platform, if no cluster is read.
 #[derive(Debug, Args)]
 pub(crate) struct PlatformArgs {
-    /// Presets: a file or folder of them, or `none`; those of this build if not given
+    /// Presets: a file, a folder, or `none`; the presets of this build if not given
     #[arg(long, value_name = "DIR|none", value_hint = ValueHint::AnyPath)]
     pub(crate) presets: Option<PathBuf>,
-    /// File with the platform's settings, the ConfigMap `inferenceservice-config`
+    /// File with the settings of the platform, as the ConfigMap `inferenceservice-config`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) platform: Option<PathBuf>,
 }
 
-/// What manifests are read with.
+/// The environment of manifests.
 #[derive(Debug, Args)]
 pub(crate) struct WorldArgs {
     #[command(flatten)]
     pub(crate) platform: PlatformArgs,
-    /// Namespace of objects that name none
+    /// Namespace of objects without a namespace
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// Namespace of the platform: presets and settings
+    /// Namespace of the platform, with presets and settings
     #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
     pub(crate) system_namespace: String,
-    /// Prefix of the names of presets
+    /// Prefix of the preset names
     #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
     pub(crate) preset_prefix: String,
-    /// An API that the cluster is to lack; all are there if not given
+    /// API that the cluster lacks; repeatable; none if not given
     #[arg(long, value_name = "API", value_enum)]
     pub(crate) without: Vec<Api>,
 }
@@ -77,7 +77,7 @@ pub(crate) struct ValidateArgs {
     pub(crate) manifests: ManifestArgs,
     #[command(flatten)]
     pub(crate) platform: PlatformArgs,
-    /// Output format: lines for people, or one JSON array of findings
+    /// Output format: text, or a JSON array of findings
     #[arg(short, long, value_enum, default_value_t = Shown::Text)]
     pub(crate) output: Shown,
 }
@@ -89,10 +89,10 @@ pub(crate) struct RenderArgs {
     pub(crate) manifests: ManifestArgs,
     #[command(flatten)]
     pub(crate) world: WorldArgs,
-    /// Print the merged spec instead of the children
+    /// Print the merged spec instead of the created objects
     #[arg(long)]
     pub(crate) effective: bool,
-    /// Look at a cluster for everything that the manifests do not hold
+    /// Read everything that the manifests do not contain from a cluster
     #[arg(long)]
     pub(crate) live: bool,
     #[command(flatten)]
@@ -105,21 +105,22 @@ pub(crate) struct RenderArgs {
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// A manifest, or the name of a service in a cluster
+    /// Manifest, or name of a service in a cluster
     #[arg(value_name = "SERVICE|FILE", value_hint = ValueHint::AnyPath)]
     pub(crate) target: String,
-    /// A field: `spec.template.containers[main].args`, or of a child: `deployment.spec.replicas`
+    /// Field of the spec, such as `spec.template.containers[main].args`, or of a created object, such as
+    /// `deployment.spec.replicas`
     #[arg(value_name = "PATH")]
     pub(crate) path: Option<String>,
-    /// More manifests: files, folders, or `-` for standard input; repeatable
+    /// Further manifests: files, folders, or `-` for standard input; repeatable
     #[arg(short = 'f', long = "filename", value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
     filenames: Vec<PathBuf>,
-    /// Read the folders below folders too
+    /// Read subfolders recursively
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
     pub(crate) world: WorldArgs,
-    /// Which service, where the manifests hold several
+    /// Service to explain, if the manifests contain several
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub(crate) service: Option<String>,
     #[command(flatten)]
@@ -136,10 +137,10 @@ pub(crate) struct DiffArgs {
     pub(crate) manifests: ManifestArgs,
     #[command(flatten)]
     pub(crate) world: WorldArgs,
-    /// Compare with these manifests instead of a cluster; repeatable
+    /// Manifest to compare with instead of a cluster; repeatable
     #[arg(long, value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
     from: Vec<PathBuf>,
-    /// Compare with these presets: a file or folder of them, `none`, or `builtin`
+    /// Presets to compare with: a file, a folder, `none`, or `builtin`
     #[arg(long, value_name = "DIR|none|builtin", value_hint = ValueHint::AnyPath)]
     pub(crate) from_presets: Option<PathBuf>,
     #[command(flatten)]

@@ -34,36 +34,37 @@ struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run manifests on this machine: the same controller, presets and picker as on a cluster, pods as processes
+    /// Run services on this machine, with the controller, presets and picker of a cluster, and with processes as pods
     Up(Box<UpArgs>),
-    /// Say what a cluster would say about manifests, without one
+    /// Validate manifests as a cluster would, without a cluster
     Validate(ValidateArgs),
-    /// Print the objects that the controller would write for manifests
+    /// Print the objects that the controller would create for manifests
     Render(Box<RenderArgs>),
-    /// Say which layer set a field, what it replaced, and what made the rest
+    /// Explain which layer set a field and which value it replaced, or show all layers of a service
     Explain(Box<ExplainArgs>),
-    /// Say what applying manifests would change, and which pods would roll; exit codes as `kubectl diff`
+    /// Show what applying manifests would change, and which pods would restart; exit codes as of `kubectl diff`
     Diff(Box<DiffArgs>),
-    /// Show the tree of services in a cluster or a local world; exit code 1 where one is not ready
+    /// Show the services of a cluster or of `longboat up` as a tree; exit code 1 if a service is not ready
     Status(StatusArgs),
-    /// Say why services, or the whole installation, do not work, and what to do; exit code 1 where something is broken
+    /// Find out why services or the installation do not work, and what to do; exit code 1 if something is broken
     Doctor(DoctorArgs),
-    /// Say why the picker sent a request to its replica: every filter, and every scorer's value
+    /// Explain why the picker chose a replica for a request: every filter, and the score of every scorer
     Why(WhyArgs),
-    /// Serve a page that shows services, replicas and decisions, for this user on this machine
+    /// Serve a web page with services, replicas and routing decisions on 127.0.0.1, for the current user
     Dashboard(DashboardArgs),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
-    /// Show or remove models that are kept on this machine
+    /// Show or remove the models in the cache of this machine
     #[command(subcommand, disable_help_subcommand = true)]
     Models(ModelsCommand),
-    /// Install the controller, its definitions, rights, webhooks and presets on a cluster, or upgrade them
+    /// Install the controller with its CRDs, RBAC rules, webhooks and presets on a cluster, or upgrade them
     Install(Box<InstallArgs>),
-    /// Say which services would change, and which pods would roll, if this build took over the cluster; exit codes as `diff`
+    /// Show which services would change and which pods would restart if this build took over the cluster; exit codes as of
+    /// `diff`
     Upgrade(Box<UpgradeArgs>),
-    /// Remove from a cluster what `install` wrote
+    /// Remove the objects of `install` from a cluster
     Uninstall(UninstallArgs),
-    /// Print a script that completes this command line in a shell
+    /// Print a shell completion script
     #[command(visible_alias = "completions")]
     Completion(CompletionArgs),
     /// Print the version of this build
@@ -75,22 +76,22 @@ pub(crate) enum Command {
     Controller(Box<longboat_controller::ProcessArgs>),
     /// Role: the endpoint picker of an InferencePool
     Epp(Box<longboat_epp::Args>),
-    /// Role: the proxy beside a decode pod, which lets another pod compute the prompt
+    /// Role: the proxy in a decode pod, which lets a prefill pod compute the prompt
     Sidecar(Box<longboat_sidecar::Args>),
-    /// Role: bring a model into a folder, as the storage initializer does
+    /// Role: the storage initializer, which downloads a model into a folder
     Fetch(longboat_fetch::Args),
     /// Role: a Kubernetes API server in memory
     Apiserver(longboat_apiserver::Args),
-    /// Role: a model server without a model
+    /// Role: a simulated model server, without a model
     #[command(disable_help_flag = true)]
     Sim(EngineArgs),
-    /// Role: a model server that computes its answers on the CPU
+    /// Role: a model server that runs the model on the CPU
     #[command(disable_help_flag = true)]
     Engine(EngineArgs),
-    /// Role: what runs under the name `vllm` where the engine is the simulator
+    /// Role: the program named `vllm` if the engine is the simulator
     #[command(hide = true, disable_help_flag = true)]
     Vllm(EngineArgs),
-    /// Role: kill what a node leaves behind
+    /// Role: kill the processes that a node leaves behind
     #[command(hide = true)]
     Reaper,
 }
@@ -106,12 +107,12 @@ pub(crate) enum Shown {
     Yaml,
 }
 
-/// What to do with the models that are kept.
+/// What to do with the cached models.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsCommand {
-    /// Show the models, and where they are: in `LONGBOAT_CACHE`, or below the XDG cache folder
+    /// Show the models and their folders, in `LONGBOAT_CACHE` or the XDG cache folder
     Ls(ModelsListArgs),
-    /// Remove models
+    /// Remove models from the cache
     Rm(ModelsRemoveArgs),
 }
 
@@ -126,10 +127,10 @@ pub(crate) struct ModelsListArgs {
 /// Arguments of `models rm`.
 #[derive(Debug, Args)]
 pub(crate) struct ModelsRemoveArgs {
-    /// Addresses of models, or names of their folders
+    /// Addresses of models, or names of their folders in the cache
     #[arg(value_name = "MODEL", required_unless_present = "all")]
     pub(crate) models: Vec<String>,
-    /// Remove all of them
+    /// Remove all models
     #[arg(long, conflicts_with = "models")]
     pub(crate) all: bool,
 }
@@ -140,7 +141,7 @@ pub(crate) struct CrdsArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     pub(crate) output: Format,
-    /// Leave out descriptions and the schema of v1alpha1, which then only the webhooks check
+    /// Omit descriptions, and the schema of v1alpha1, so that only the webhooks check objects of v1alpha1
     #[arg(long)]
     pub(crate) minimal: bool,
 }
@@ -148,7 +149,7 @@ pub(crate) struct CrdsArgs {
 /// Arguments of `completion`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionArgs {
-    /// Shell that is to run the script
+    /// Shell for which to print the script
     #[arg(value_enum)]
     pub(crate) shell: Shell,
 }
@@ -165,12 +166,12 @@ pub(crate) enum Format {
 /// Arguments of a model server, which has its own syntax.
 #[derive(Debug, Args)]
 pub(crate) struct EngineArgs {
-    /// Arguments as vLLM takes them
+    /// Arguments of `vllm serve`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<String>,
 }
 
-/// Programs that machines start. They are hidden from people who type `kubectl longboat`.
+/// Programs that pods and nodes start. They are hidden from users of `kubectl longboat`.
 const ROLES: [&str; 9] =
     ["controller", "epp", "sidecar", "fetch", "apiserver", "sim", "engine", "vllm", "reaper"];
 

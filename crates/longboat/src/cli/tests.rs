@@ -47,7 +47,7 @@ fn a_plugin_is_helped_with_under_its_name_and_about_what_people_do() {
     assert!(mistake.contains("Usage: kubectl longboat diff <MANIFEST>..."), "{mistake}");
     // The roles work all the same, although they are hidden.
     assert!(matches!(parse(["kubectl-longboat", "sim", "m"].map(Into::into).to_vec()), Ok(Command::Sim(_))));
-    assert!(help(&["longboat", "--help"]).contains("Roles, which machines start"));
+    assert!(help(&["longboat", "--help"]).contains("Roles (programs of a cluster)"));
     assert!(
         help(&["kubectl-longboat", "help", "render"]).contains("Usage: kubectl longboat render [OPTIONS]")
     );

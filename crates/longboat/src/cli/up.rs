@@ -12,46 +12,46 @@ use crate::up::engine::EngineChoice;
 pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) manifests: ManifestArgs,
-    /// Ask this once the services are ready, and print the answer to stdout as it comes
+    /// Send this prompt when the services are ready, and stream the answer to stdout
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
-    /// End when the services are ready and the prompt is answered
+    /// Exit when the services are ready and the prompt is answered
     #[arg(long)]
     pub(crate) once: bool,
-    /// Port of the gateway on 127.0.0.1; 0 for any free one
+    /// Port of the gateway on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 8080)]
     pub(crate) port: u16,
-    /// A further host name that the gateway serves, beside loopback names, addresses, and those of routes; repeatable
+    /// Further host name that the gateway accepts, besides loopback names, IP addresses and hostnames of routes; repeatable
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
-    /// An origin whose web pages may use the gateway, as `http://localhost:3000`; `*` for any; repeatable
+    /// Origin whose web pages may use the gateway, such as `http://localhost:3000`, or `*` for any; repeatable
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub(crate) cors_origin: Vec<String>,
-    /// Port of the API server on 127.0.0.1; 0 for any free one
+    /// Port of the API server on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0)]
     pub(crate) api_port: u16,
-    /// Port of the dashboard on 127.0.0.1; 0 for any free one
+    /// Port of the dashboard on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 0)]
     pub(crate) dashboard_port: u16,
-    /// Folder in which objects outlive this process; a temporary one if not given
+    /// Folder that keeps objects between runs; a temporary folder if not given
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state: Option<PathBuf>,
-    /// What answers: `cpu` computes the model, `sim` makes text up, `auto` computes what this machine can; anything else is a
-    /// command, which gets the arguments of `vllm serve`
+    /// Engine: `cpu` runs the model, `sim` makes up text, `auto` runs the model if this machine can; anything else is a
+    /// command that takes the arguments of `vllm serve`
     #[arg(long, value_name = "auto|cpu|sim|CMD", env = "LONGBOAT_ENGINE", default_value = "auto")]
     pub(crate) engine: EngineChoice,
-    /// The most that `--engine auto` downloads, in GB
+    /// Maximum download of `--engine auto`, in GB
     #[arg(long, value_name = "GB", default_value_t = 4)]
     pub(crate) max_download: u64,
-    /// Take models from this machine only
+    /// Use only models on this machine
     #[arg(long)]
     pub(crate) offline: bool,
-    /// Seconds until every service must be ready, or since the last progress of a download
+    /// Time limit in seconds until all services are ready, counted from the start or from the last progress of a download
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub(crate) timeout: u64,
 }
 
-/// Checks for an origin as browsers write it: a scheme and a host, optionally a port, and nothing else.
+/// Checks that `text` is an origin as browsers write it: a scheme, a host, an optional port, and nothing else.
 fn origin(text: &str) -> Result<String, String> {
     let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
         !scheme.is_empty() && !host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])

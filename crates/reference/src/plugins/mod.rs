@@ -1,4 +1,4 @@
-//! The page of the picker's plugins. Which types and parameters there are, the picker's own parser says.
+//! The page of the picker's plugins. The picker's own parser determines the types and parameters.
 
 use std::fmt::Write as _;
 
@@ -21,9 +21,9 @@ const UNKNOWN: &str = "?";
 /// Makes the page.
 pub(crate) fn page() -> String {
     let mut page = format!(
-        "# Picker plugins\n\n{NOTE}\n\nWhat `plugins` of an `EndpointPickerConfig` may declare. Write the configuration into \
-         `spec.router.scheduler.config.inline` of a service; [Routing](../concepts/routing.md) says how plugins work together. A \
-         parameter that is not listed is refused. Types marked *alpha* need `--allow-experimental-plugins` in the picker's \
+        "# Picker plugins\n\n{NOTE}\n\nPlugins that an `EndpointPickerConfig` can declare in `plugins`. Write the configuration into \
+         `spec.router.scheduler.config.inline` of a service. [Routing](../concepts/routing.md) explains how plugins work together. \
+         Parameters that are not listed are refused. Types marked *alpha* need `--allow-experimental-plugins` in the picker's \
          arguments.\n"
     );
     for (suffix, title, about) in GROUPS {
@@ -77,7 +77,7 @@ pub(crate) fn gaps() -> Vec<String> {
     gaps
 }
 
-/// A configuration with one plugin of this type, which every part of a picker that reads parameters reads them of.
+/// Returns configurations with one plugin of this type, in each place where a part of the picker reads its parameters.
 fn configurations(name: &str, parameters: &Value) -> Vec<EndpointPickerConfig> {
     // Flow control reads the parameters of whatever is named at a place: name only what belongs there.
     let used = [
@@ -100,7 +100,7 @@ fn configurations(name: &str, parameters: &Value) -> Vec<EndpointPickerConfig> {
     used.filter_map(parse).collect()
 }
 
-/// What the parts of a picker say against a configuration.
+/// Returns the errors of the picker's parts about a configuration.
 fn complaints(config: &EndpointPickerConfig, allow_experimental: bool) -> Vec<String> {
     let options = Options { allow_experimental, ..Options::default() };
     let scheduler = Scheduler::new(config, options).err();
@@ -117,7 +117,7 @@ fn is_alpha(name: &str) -> bool {
     })
 }
 
-/// The parameters of a type, as the error about one that does not exist lists them.
+/// Returns the parameters of a type: the parser lists them in the error about an unknown parameter.
 fn parameters(name: &str) -> Vec<String> {
     let told = configurations(name, &json!({UNKNOWN: 0}));
     let mut texts = told.iter().flat_map(|config| complaints(config, true));

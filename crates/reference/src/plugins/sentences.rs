@@ -1,10 +1,10 @@
 //! What plugins and their parameters do, in sentences.
 
-/// What is said about one type.
+/// The sentences about one plugin type.
 pub(super) struct Told {
     /// The type.
     pub(super) name: &'static str,
-    /// Its group, where its name does not say it.
+    /// Its group, if the name does not end with a group's suffix.
     pub(super) group: &'static str,
     /// What it does.
     pub(super) does: &'static str,
@@ -29,59 +29,65 @@ const fn grouped(
     Told { name, group, does, parameters }
 }
 
-/// How names of a group end, its title, and what it is for.
+/// The suffix of the names in a group, the group's title, and its purpose.
 pub(super) const GROUPS: [(&str, &str, &str); 7] = [
-    ("-filter", "Filters", "They remove pods from the candidates."),
+    ("-filter", "Filters", "Filters remove pods from the candidates."),
     (
         "-scorer",
         "Scorers",
-        "They give each candidate a value from 0 to 1. A profile multiplies it by the scorer's `weight`.",
+        "Scorers give each candidate a score from 0 to 1. A profile multiplies the score by the scorer's `weight`.",
     ),
-    ("-picker", "Pickers", "They choose among the candidates by the sum of their scores."),
-    ("-handler", "Profile handlers", "They say which scheduling profiles run for a request."),
-    ("-decider", "Deciders", "They say whether a request is worth a further stage."),
-    ("-producer", "Producers", "They compute what other plugins read."),
+    ("-picker", "Pickers", "Pickers choose among the candidates by the sum of their scores."),
+    ("-handler", "Profile handlers", "Profile handlers decide which scheduling profiles run for a request."),
+    ("-decider", "Deciders", "Deciders decide whether a request goes through a further stage."),
+    ("-producer", "Producers", "Producers compute data for other plugins."),
     ("other", "Others", "Parsers, sources of metrics, and the policies of flow control."),
 ];
 
 const PRODUCER: (&str, &str) = (
     "prefixMatchInfoProducerName",
-    "Name of the `approx-prefix-cache-producer` to read. Default: the only one, made if none is declared.",
+    "Name of the `approx-prefix-cache-producer` to read. Default: the only declared one, or a built-in one if none is declared.",
 );
 const PREDICTOR: (&str, &str) = (
     "latencyPredictionInfoProducerName",
-    "Name of the `predicted-latency-producer` to read. Default: the only one, made if none is declared.",
+    "Name of the `predicted-latency-producer` to read. Default: the only declared one, or a built-in one if none is declared.",
 );
 const LOAD: (&str, &str) =
     ("inFlightLoadProducerName", "Name of the `inflight-load-producer` to read. Default: the built-in one.");
 const AUTO_TUNE: (&str, &str) =
     ("autoTune", "Take block size and capacity from the metrics of the engines. Default `true`.");
-const BLOCK_TOKENS: (&str, &str) = ("blockSizeTokens", "Tokens of a block. Default 16.");
+const BLOCK_TOKENS: (&str, &str) = ("blockSizeTokens", "Number of tokens in a block. Default 16.");
 const BLOCK_SIZE: (&str, &str) = ("blockSize", "Former name of `blockSizeTokens`.");
-const MAX_TOKENS: (&str, &str) =
-    ("maxPrefixTokensToMatch", "Tokens of a prompt that are looked at, from its beginning. Default 131072.");
-const MAX_BLOCKS: (&str, &str) =
-    ("maxPrefixBlocksToMatch", "Blocks of a prompt that are looked at, from its beginning. Default 2048.");
-const CAPACITY: (&str, &str) =
-    ("lruCapacityPerServer", "Blocks that are remembered for each pod. Default 31250; not 0.");
+const MAX_TOKENS: (&str, &str) = (
+    "maxPrefixTokensToMatch",
+    "Maximum number of tokens, from the beginning of a prompt, that are matched. Default 131072.",
+);
+const MAX_BLOCKS: (&str, &str) = (
+    "maxPrefixBlocksToMatch",
+    "Maximum number of blocks, from the beginning of a prompt, that are matched. Default 2048.",
+);
+const CAPACITY: (&str, &str) = (
+    "lruCapacityPerServer",
+    "Number of blocks that are remembered for each pod. Default 31250; must not be 0.",
+);
 const SHARED: (&str, &str) = (
     "sharedPrefixAfter",
-    "A beginning that so many different prompts share no longer ties them to a pod. Default 0: it always does.",
+    "A prefix that this number of different prompts share no longer ties requests to a pod. Default 0: a shared prefix always does.",
 );
 const TOPOLOGY: (&str, &str) =
-    ("topologyProducerName", "Name of the `topology-extractor` to read. Default: the only one.");
-const IGNORED: &str = "Taken for compatibility. It has no effect.";
+    ("topologyProducerName", "Name of the `topology-extractor` to read. Default: the only declared one.");
+const IGNORED: &str = "Accepted for compatibility, without effect.";
 
 pub(super) const PLUGINS: &[Told] = &[
     // filters
     grouped(
         "by-label",
         "-filter",
-        "Deprecated: use `label-selector-filter`. Keeps pods whose label has one of some values.",
+        "Deprecated: use `label-selector-filter`. Keeps pods whose label has one of the given values.",
         &[
             ("label", "Key of the label."),
-            ("validValues", "Values that are kept."),
-            ("allowsNoLabel", "Keep pods without the label, too. Default `false`."),
+            ("validValues", "Values of the label that are kept."),
+            ("allowsNoLabel", "Whether to keep pods without the label too. Default `false`."),
         ],
     ),
     grouped(
@@ -107,9 +113,9 @@ pub(super) const PLUGINS: &[Told] = &[
             ),
         ],
     ),
-    told("prefill-filter", "Keeps pods that prefill, by the label of their role.", &[]),
-    told("decode-filter", "Keeps pods that decode, by the label of their role.", &[]),
-    told("encode-filter", "Keeps pods that encode images and audio, by the label of their role.", &[]),
+    told("prefill-filter", "Keeps pods whose role label says that they prefill.", &[]),
+    told("decode-filter", "Keeps pods whose role label says that they decode.", &[]),
+    told("encode-filter", "Keeps pods whose role label says that they encode images and audio.", &[]),
     told(
         "header-based-testing-filter",
         "For tests: keeps exactly the pods that a request header lists.",
@@ -117,23 +123,23 @@ pub(super) const PLUGINS: &[Told] = &[
     ),
     told(
         "slo-headroom-tier-filter",
-        "Keeps the pods that are predicted to answer in the time that the request asks for (`x-llm-d-slo-ttft-ms`, \
-         `x-llm-d-slo-tpot-ms`).",
+        "Keeps the pods that are predicted to meet the latency targets in the headers of the request \
+         (`x-llm-d-slo-ttft-ms`, `x-llm-d-slo-tpot-ms`). If no pod meets them, it keeps all.",
         &[
-            ("epsilonExploreNeg", "How often the slow pods are kept instead, 0 to 1. Default 0.01."),
+            ("epsilonExploreNeg", "Probability, 0 to 1, of keeping the slow pods instead. Default 0.01."),
             PREDICTOR,
         ],
     ),
     told(
         "latency-scorer",
-        "Prefers pods by what is left of the time that the request asks for, as predicted. Without predictions, by KV cache, queue \
-         and prefix.",
+        "Prefers pods by the predicted headroom: the latency target of the request minus the predicted latency. Without \
+         predictions, it scores by KV cache, queue and prefix.",
         &[
             ("ttftWeight", "Weight of the time to the first token. Default 0.8."),
             ("tpotWeight", "Weight of the time for each further token. Default 0.2."),
             (
                 "headroomSelectionStrategy",
-                "`least` (default) prefers pods that are just fast enough, `most` the fastest.",
+                "`least` (default) prefers pods that just meet the targets, `most` prefers the fastest pods.",
             ),
             ("compositeKVWeight", "Without predictions: weight of the KV cache. Default 1."),
             ("compositeQueueWeight", "Without predictions: weight of the queue. Default 1."),
@@ -146,31 +152,34 @@ pub(super) const PLUGINS: &[Told] = &[
         "prefix-cache-affinity-filter",
         "Keeps the pods that hold most of the prompt, unless they are much busier than others.",
         &[
-            ("affinityThreshold", "Share of the prompt that a pod must hold, 0 to 1. Default 0.8."),
-            ("explorationProbability", "How often all pods are kept all the same, 0 to 1. Default 0."),
+            ("affinityThreshold", "Share of the prompt, 0 to 1, that a pod must hold. Default 0.8."),
+            ("explorationProbability", "Probability, 0 to 1, of keeping all pods. Default 0."),
             (
                 "maxTTFTPenaltyMs",
-                "Milliseconds to the first token that a pod with the prefix may be slower than the fastest. Default 18000.",
+                "Maximum difference in milliseconds between the time to first token of the best pod with the prefix and of the best other pod. Above it, all pods are kept. Default 18000.",
             ),
             (
                 "ttftSource",
-                "How that time is estimated: `prefillThroughput` (default), or by a `latencyPredictor`.",
+                "Estimate of the time to first token: `prefillThroughput` (default) computes it from the prompt tokens in flight, `latencyPredictor` uses predictions.",
             ),
             PREDICTOR,
-            ("peakPrefillThroughput", "Prompt tokens that a pod computes in a second. Default 15928."),
+            (
+                "peakPrefillThroughput",
+                "Number of prompt tokens that a pod computes per second. Default 15928.",
+            ),
             PRODUCER,
             LOAD,
         ],
     ),
     told(
         "utilization-filter",
-        "Keeps pods that are below all limits.",
+        "Keeps pods whose metrics are below all limits.",
         &[
             (
                 "conditions",
                 "Limits: `metric` (`active-requests`, `running-requests`, `waiting-queue`, `kv-cache-utilization`) and `maxValue`.",
             ),
-            ("fallbackOnEmpty", "Keep all pods if none is below the limits. Default `false`."),
+            ("fallbackOnEmpty", "Whether to keep all pods if none is below the limits. Default `false`."),
         ],
     ),
     told(
@@ -180,53 +189,62 @@ pub(super) const PLUGINS: &[Told] = &[
     ),
     told(
         "endpoint-attribute-filter",
-        "Keeps pods whose attribute stands in a relation to a number.",
+        "Keeps pods whose attribute satisfies a comparison with a number.",
         &[
             ("attribute", "Name of the attribute."),
-            ("producer", "Who provides it."),
-            ("onMissing", "What becomes of pods without it: `Pass` (default) or `Fail`."),
-            ("fallbackOnEmpty", "Keep all pods if none passes. Default `false`."),
+            ("producer", "Name of the plugin that provides the attribute."),
+            (
+                "onMissing",
+                "Treatment of pods without the attribute: `Pass` (default) keeps them, `Fail` removes them.",
+            ),
+            (
+                "fallbackOnEmpty",
+                "Whether to keep all pods if none satisfies the comparison. Default `false`.",
+            ),
             (
                 "algorithm",
-                "`type: threshold`, and `threshold` with `operator` (such as `LessThan`) and `value`. Required.",
+                "The comparison: `type: threshold`, and `threshold` with `operator` (such as `LessThan`) and `value`. Required.",
             ),
         ],
     ),
     told(
         "topology-affinity-filter",
-        "Keeps pods near the one that was picked before: a prefill pod near the decode pod.",
+        "Keeps pods near the pod that was picked before, for instance prefill pods near the decode pod.",
         &[
-            ("minAffinity", "What they share at least: `host` (default), `rack`, `zone` or `region`."),
+            (
+                "minAffinity",
+                "Smallest unit that the pods must share: `host` (default), `rack`, `zone` or `region`.",
+            ),
             TOPOLOGY,
         ],
     ),
     // scorers
     told(
         "endpoint-attribute-scorer",
-        "Scores an attribute of the pod by its place in a range.",
+        "Scores the value of an attribute by its position in a range.",
         &[
             ("attributeKey", "Name of the attribute."),
-            ("producer", "Who provides it."),
+            ("producer", "Name of the plugin that provides the attribute."),
             (
                 "algorithm",
-                "`type`: `linear_lower_is_better` or `linear_higher_is_better`; `normalization`: `fixedRange` with `min` and `max`, or `adaptiveRange`, that of the candidates.",
+                "`type` is `linear_lower_is_better` or `linear_higher_is_better`. `normalization` is `fixedRange` with `min` and `max`, or `adaptiveRange`, the range of the candidates' values.",
             ),
         ],
     ),
     told(
         "topology-affinity-scorer",
-        "Prefers pods near the one that was picked before: a prefill pod near the decode pod.",
+        "Prefers pods near the pod that was picked before, for instance prefill pods near the decode pod.",
         &[TOPOLOGY],
     ),
     told(
         "precise-prefix-cache-scorer",
-        "A `precise-prefix-cache-producer` and its `prefix-cache-scorer` in one.",
+        "Combines a `precise-prefix-cache-producer` and the `prefix-cache-scorer` that reads it.",
         PRECISE,
     ),
     told("queue-scorer", "Prefers short queues, relative to the other candidates.", &[]),
     told(
         "running-requests-size-scorer",
-        "Prefers pods that work on few requests, relative to the other candidates.",
+        "Prefers pods with few running requests, relative to the other candidates.",
         &[],
     ),
     told("kv-cache-utilization-scorer", "Scores the share of the KV cache that is free.", &[]),
@@ -237,23 +255,23 @@ pub(super) const PLUGINS: &[Told] = &[
     ),
     told(
         "load-aware-scorer",
-        "Scores 0.5 with no queue, down to 0 at a threshold.",
+        "Scores 0.5 for an empty queue, down to 0 for a queue at the threshold.",
         &[("threshold", "Length of the queue that scores 0. Default 128.")],
     ),
     told(
         "active-request-scorer",
-        "Prefers pods to which this picker has sent few requests that still run.",
+        "Prefers pods with few running requests of this picker.",
         &[
-            ("idleThreshold", "A pod with at most so many requests scores 1. Default 0."),
-            ("maxBusyScore", "Most that a pod above the threshold scores, 0 to 1. Default 1."),
+            ("idleThreshold", "Number of requests up to which a pod scores 1. Default 0."),
+            ("maxBusyScore", "Maximum score, 0 to 1, of a pod above the threshold. Default 1."),
             LOAD,
             ("requestTimeout", IGNORED),
         ],
     ),
     told(
         "token-load-scorer",
-        "Prefers pods that work on few prompt tokens, those of this request included.",
-        &[("queueThresholdTokens", "Tokens that score 0. Default 4194304."), LOAD],
+        "Prefers pods with few prompt tokens in flight, including the tokens of this request.",
+        &[("queueThresholdTokens", "Number of tokens that scores 0. Default 4194304."), LOAD],
     ),
     told(
         "prefix-cache-scorer",
@@ -262,9 +280,9 @@ pub(super) const PLUGINS: &[Told] = &[
             PRODUCER,
             (
                 "matchLengthWeight",
-                "How much the length of the match counts beside its share, 0 to 1. Default 0.",
+                "Weight, 0 to 1, of the length of the match against its share of the prompt. Default 0.",
             ),
-            ("matchLengthScaleTokens", "Length of a match that counts fully. Default 8192."),
+            ("matchLengthScaleTokens", "Length of a match, in tokens, that counts fully. Default 8192."),
             AUTO_TUNE,
             BLOCK_SIZE,
             BLOCK_TOKENS,
@@ -275,9 +293,9 @@ pub(super) const PLUGINS: &[Told] = &[
     ),
     told(
         "no-hit-lru-scorer",
-        "Spreads requests whose beginning no pod knows over the pods that were used longest ago for such a request.",
+        "Spreads requests without a cached prefix: prefers the pods that got such a request longest ago.",
         &[
-            ("lruSize", "Pods that are remembered. Default 1024."),
+            ("lruSize", "Number of pods that are remembered. Default 1024."),
             PRODUCER,
             ("prefixPluginType", IGNORED),
             ("prefixPluginName", IGNORED),
@@ -285,19 +303,22 @@ pub(super) const PLUGINS: &[Told] = &[
     ),
     told(
         "mm-embeddings-cache-scorer",
-        "Prefers pods that were sent most of the request's images, audio and videos, and have them encoded already.",
+        "Prefers pods that have probably encoded most of the request's images, audio and videos before.",
         &[(
             "producerName",
-            "Name of the `mm-embeddings-cache-producer` to read. Default: the only one, made if none is declared.",
+            "Name of the `mm-embeddings-cache-producer` to read. Default: the only declared one, or a built-in one if none is declared.",
         )],
     ),
     grouped(
         "context-length-aware",
         "-scorer",
-        "Prefers pods whose labelled range of prompt lengths fits the request closely.",
+        "Prefers pods whose label has a narrow range of prompt lengths that contains the length of the prompt.",
         &[
-            ("label", "Label with the range. Default `llm-d.ai/context-length-range`."),
-            ("enableFiltering", "Remove pods whose range does not fit. Default `false`."),
+            ("label", "Key of the label with the range. Default `llm-d.ai/context-length-range`."),
+            (
+                "enableFiltering",
+                "Whether to remove pods whose range does not contain the length. Default `false`.",
+            ),
         ],
     ),
     told("session-affinity-scorer", "Prefers the pod that served the session before.", SESSION),
@@ -307,32 +328,32 @@ pub(super) const PLUGINS: &[Told] = &[
         &[("headerName", "Name of the header."), ("labelKey", "Key of the label.")],
     ),
     // pickers
-    told("max-score-picker", "The highest score; among equals, a random one.", COUNT),
-    told("random-picker", "Any candidate, whatever its score.", COUNT),
-    told("weighted-random-picker", "At random, in proportion to the score.", COUNT),
+    told("max-score-picker", "Picks the pod with the highest score, or a random pod among equals.", COUNT),
+    told("random-picker", "Picks a random candidate, without regard to its score.", COUNT),
+    told("weighted-random-picker", "Picks a random candidate, in proportion to its score.", COUNT),
     // deciders
-    told("always-disagg-pd-decider", "Every request is prefilled elsewhere.", &[]),
+    told("always-disagg-pd-decider", "Sends every request to a prefill pod first.", &[]),
     told(
         "prefix-based-pd-decider",
-        "Requests with enough prompt that the decode pod has not cached are prefilled elsewhere.",
+        "Sends a request to a prefill pod first if the decode pod lacks enough tokens of the prompt in its cache.",
         &[
             (
                 "nonCachedTokens",
-                "Tokens that the decode pod must lack. Default 0: no request is prefilled elsewhere.",
+                "Minimum number of prompt tokens that the decode pod has not cached. Default 0: no request goes to a prefill pod.",
             ),
-            ("promptTokens", "Tokens that the prompt must have. Default 0."),
+            ("promptTokens", "Minimum number of tokens of the prompt. Default 0."),
         ],
     ),
     told(
         "always-disagg-multimodal-decider",
-        "Requests with images, audio or video are encoded elsewhere.",
+        "Sends requests with images, audio or video to an encode pod first.",
         &[],
     ),
     // handlers
     told("single-profile-handler", "Runs the only profile.", &[]),
     told(
         "disagg-profile-handler",
-        "Runs `decode`, and `prefill` or `encode` where a decider finds that worth it.",
+        "Runs the profile `decode`, and also `prefill` or `encode` if a decider chooses so.",
         &[
             ("stageOrder", "`decode-first` (default) or `prefill-first`."),
             ("profiles", "Names of the profiles: `decode`, `prefill`, `encode`."),
@@ -346,12 +367,15 @@ pub(super) const PLUGINS: &[Told] = &[
     ),
     told(
         "pd-profile-handler",
-        "Deprecated: use `disagg-profile-handler`. Decode, and prefill above a threshold.",
+        "Deprecated: use `disagg-profile-handler`. Runs decode, and also prefill above a threshold.",
         &[
-            ("threshold", "Tokens that the decode pod must lack. 0: no request is prefilled elsewhere."),
+            (
+                "threshold",
+                "Minimum number of prompt tokens that the decode pod has not cached. 0: no request goes to a prefill pod.",
+            ),
             ("prefillProfile", "Name of the profile that prefills. Default `prefill`."),
             ("decodeProfile", "Name of the profile that decodes. Default `decode`."),
-            ("deciderPluginName", "Name of a decider, in the place of the threshold."),
+            ("deciderPluginName", "Name of a decider, which replaces the threshold."),
             ("hashBlockSize", IGNORED),
             ("primaryPort", IGNORED),
             ("prefixPluginType", IGNORED),
@@ -360,71 +384,74 @@ pub(super) const PLUGINS: &[Told] = &[
     ),
     told(
         "data-parallel-profile-handler",
-        "Sends to one port of the pod, and names the rank to use in a header.",
-        &[("primaryPort", "That port. Default 8000.")],
+        "Sends the request to one port of the pod, and names the data-parallel rank in a header.",
+        &[("primaryPort", "Port of the pod. Default 8000.")],
     ),
-    told("header-profile-handler", "A header of the request names the profile.", &[]),
+    told("header-profile-handler", "Runs the profile that a header of the request names.", &[]),
     told(
         "disagg-headers-handler",
-        "Tells the sidecar where to prefill. It always works, declared or not.",
+        "Sends the address of the prefill pod to the sidecar in a header. Always active, declared or not.",
         &[],
     ),
     told("prefill-header-handler", "Former name of `disagg-headers-handler`.", &[]),
     // producers
     told(
         "approx-prefix-cache-producer",
-        "Remembers which pod was sent which prompt.",
+        "Remembers which prompts were sent to which pod.",
         &[AUTO_TUNE, BLOCK_SIZE, BLOCK_TOKENS, MAX_TOKENS, MAX_BLOCKS, CAPACITY, SHARED],
     ),
     told(
         "mm-embeddings-cache-producer",
-        "Remembers which pods were sent which images, audio and videos: by the hashes of a `token-producer` that asks a tokenizer, \
-         else by their addresses or data.",
+        "Remembers which images, audio and videos were sent to which pod. It identifies them by the hashes of a \
+         `token-producer` that asks a tokenizer, or else by their URLs or data.",
         &[
             (
                 "cacheSizeInMBPerServer",
-                "MiB of a model server's encoder cache. An item is taken to need 2. Default 4096; up to 1048576.",
+                "Size of a model server's encoder cache in MiB, up to 1048576. An item counts as 2 MiB. Default 4096.",
             ),
             ("cacheSizeInMB", "Former name of `cacheSizeInMBPerServer`."),
         ],
     ),
     told(
         "burst-prefix-cache-producer",
-        "Keeps requests together that come at once and share a prompt, so that it is computed once. Each request with a prompt \
-         waits for the end of a window. Name it in `prefix-cache-scorer`.",
+        "Sends requests that arrive at the same time with the same prompt to the same pod, which then computes the prompt once. \
+         Each request with a prompt waits for the end of a time window. Name this producer in `prefix-cache-scorer`.",
         &[
             (
                 "windowDurationMs",
-                "Milliseconds of a window. It opens with its first request. Default 100; 1 to 10000.",
+                "Length of the window in milliseconds, 1 to 10000. The first request opens the window. Default 100.",
             ),
-            ("maxPerReplica", "The most requests with one prompt for one pod. Default -1: no limit."),
-            ("blockSizeTokens", "Tokens of a block. Default 64."),
+            (
+                "maxPerReplica",
+                "Maximum number of requests with the same prompt for one pod. Default -1: no limit.",
+            ),
+            ("blockSizeTokens", "Number of tokens in a block. Default 64."),
             (
                 "maxPrefixTokensToMatch",
-                "Tokens of a prompt that are compared, from its beginning. Default 0: 2048 blocks; else at least one block.",
+                "Maximum number of tokens, from the beginning of a prompt, that are compared; at least one block. Default 0: 2048 blocks.",
             ),
             (
                 "minColocateBlocks",
-                "Requests with different prompts are kept together too, where at least so many blocks from the beginning are the \
-                 same, until a pod has its fair share. Default 0: they are not.",
+                "Requests with different prompts are also sent to the same pod if at least this number of leading blocks is equal, \
+                 until the pod has its fair share. Default 0: they are not.",
             ),
             (
                 "maxBatchSize",
-                "The most requests of a window. Further ones neither wait nor are kept together. Default 1000; -1: no limit.",
+                "Maximum number of requests in a window. Further requests do not wait, and are not grouped. Default 1000; -1 means no limit.",
             ),
             (
                 "balanceBy",
-                "What is spread evenly over the pods: `requests` (default), or `tokens`, the blocks that a pod has to compute.",
+                "Load that is spread evenly over the pods: `requests` (default), or `tokens`, the blocks that a pod has to compute.",
             ),
         ],
     ),
     told(
         "inflight-load-producer",
-        "Counts requests and tokens in flight. They are always counted; a declaration lets others name it.",
+        "Counts requests and tokens in flight. They are always counted; the declaration only lets other plugins name the producer.",
         &[
             (
                 "addEstimatedOutputTokens",
-                "Count tokens that are yet to be generated, too: not supported, so only `false`.",
+                "Whether to count output tokens before they are generated. Only `false` is supported.",
             ),
             ("outputRatio", IGNORED),
             ("maxEstimatedOutputTokens", IGNORED),
@@ -434,113 +461,131 @@ pub(super) const PLUGINS: &[Told] = &[
     ),
     told(
         "token-producer",
-        "Says where the tokens of prompts come from. Without an address, the text stands for them.",
+        "Determines the source of the tokens of prompts. Without an address, the text is used instead of tokens.",
         TOKENS,
     ),
     grouped("tokenizer", "-producer", "Former name of `token-producer`.", TOKENS),
     told(
         "precise-prefix-cache-producer",
-        "Knows from the engines' KV cache events which pod holds which prompt.",
+        "Learns from the engines' KV cache events which pod holds which prompt.",
         PRECISE,
     ),
     told(
         "predicted-latency-producer",
-        "Asks a predictor how long a request would take on each pod, and tells it how long requests took. The picker's \
-         environment says where it is: `PREDICTION_SERVER_URL` and `TRAINING_SERVER_URL`.",
+        "Asks a predictor for the latency of a request on each pod, and trains it with the latency of responses. The environment \
+         variables `PREDICTION_SERVER_URL` and `TRAINING_SERVER_URL` of the picker have the addresses of the predictor.",
         &[
             (
                 "streamingMode",
-                "Tell the time to the first token and that for each further one apart. Default `false`: the whole response \
-                 counts as the first token.",
+                "Whether to train with the time to first token and the time per further token separately. Default `false`: the time \
+                 of the whole response counts as the time to first token.",
             ),
-            ("predictInProduce", "Ask for predictions. Default `true`; `false`: the predictor only learns."),
-            ("sloBufferFactor", "What the wanted time for a token is multiplied with. Default 1; above 0."),
-            ("contextTTL", "A response that takes longer teaches nothing. Default `5m`."),
-            ("endpointRoleLabel", "Label of pods that says whether they prefill or decode. Default: none."),
+            (
+                "predictInProduce",
+                "Whether to ask for predictions. Default `true`. With `false`, the predictor is only trained.",
+            ),
+            ("sloBufferFactor", "Factor, above 0, for the target of the time per token. Default 1."),
+            ("contextTTL", "Maximum duration of a response that is used for training. Default `5m`."),
+            (
+                "endpointRoleLabel",
+                "Key of the label with the role of a pod, prefill or decode. Default: none.",
+            ),
             PRODUCER,
             LOAD,
-            ("useEncoderCacheFeatures", "Refused unless `false`: caches of encoders are not followed."),
-            ("encoderCacheMatchInfoProducerName", "Refused unless empty, for the same reason."),
+            (
+                "useEncoderCacheFeatures",
+                "Refused unless `false`: encoder caches are not supported as features.",
+            ),
+            (
+                "encoderCacheMatchInfoProducerName",
+                "Refused unless empty: encoder caches are not supported as features.",
+            ),
             ("samplingMean", IGNORED),
             ("maxDecodeTokenSamplesForPrediction", IGNORED),
         ],
     ),
     told(
         "p2p-source-producer",
-        "Names in header `x-kv-cache-source-host-port` a pod that has more of the prompt than the one that computes it.",
+        "Names a pod in the header `x-kv-cache-source-host-port` if it has cached more of the prompt than the pod that computes it, which can then pull the KV cache.",
         &[
             PRODUCER,
-            ("minCachedTokenDelta", "Tokens that it must have more. Default 1; not 0."),
+            (
+                "minCachedTokenDelta",
+                "Minimum number of additional cached tokens of that pod. Default 1; must not be 0.",
+            ),
             (
                 "prefillProfileName",
-                "Profile whose pod computes the prompt, where there is one. Default `prefill`.",
+                "Name of the profile whose pod computes the prompt, if that profile runs. Default `prefill`.",
             ),
         ],
     ),
     told(
         "session-id-producer",
-        "Says where the session of a request stands, for `session-affinity-scorer` and `session-affinity-filter`.",
+        "Names the header or cookie with the session of a request, for `session-affinity-scorer` and `session-affinity-filter`.",
         &[
-            ("headerName", "Name of a header. One of the two is required."),
-            ("cookieName", "Name of a cookie."),
+            ("headerName", "Name of the header. Either `headerName` or `cookieName` is required."),
+            ("cookieName", "Name of the cookie."),
         ],
     ),
     // others
     grouped(
         "agent-identity",
         "other",
-        "Requests of one session of a coding agent are one flow, where `x-llm-d-inference-fairness-id` does not say whom they \
-         belong to.",
+        "Puts the requests of one session of a coding agent into one flow, unless the header `x-llm-d-inference-fairness-id` \
+         names their flow.",
         &[(
             "additionalSessionHeaders",
-            "Headers in which agents name their session, before `x-claude-code-session-id`, `x-session-affinity`, `session-id` and \
-             `session_id`.",
+            "Headers with the session of an agent. They take precedence over `x-claude-code-session-id`, `x-session-affinity`, \
+             `session-id` and `session_id`.",
         )],
     ),
     told(
         "destination-endpoint-served-verifier",
-        "For tests: header `x-conformance-test-served-endpoint` of the response says which pod served, as the proxy reports it.",
+        "For tests: names the pod that served, as the proxy reports it, in the response header `x-conformance-test-served-endpoint`.",
         &[],
     ),
     told(
         "request-attribute-reporter",
-        "Tells the proxy a number about each response, as dynamic metadata at its end: what a CEL expression makes of the usage in it.",
+        "Computes a number from the usage of each response with a CEL expression, and reports it to the proxy as dynamic metadata.",
         &[(
             "attributes",
-            "One entry: `key` (`name`, and `namespace`, which is `envoy.lb` by default), `expression`, and `condition`, which must hold \
-             where it is given. Both may read `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens` and \
+            "A list with one entry: `key` (`name`, and `namespace`, default `envoy.lb`), `expression`, and optionally `condition`, \
+             which must be true for a report. `expression` and `condition` can use `usage.prompt_tokens`, `usage.completion_tokens`, `usage.total_tokens` and \
              `usage.prompt_tokens_details.cached_tokens`. 0 is not reported.",
         )],
     ),
     told(
         "latency-slo-admitter",
-        "Refuses requests of negative priority that no pod is predicted to answer in the time that they ask for.",
+        "Refuses requests of negative priority if no pod is predicted to meet their latency targets.",
         &[PREDICTOR],
     ),
     told(
         "sheddable-eviction-filter",
-        "Flow control: only requests of negative priority are evicted. It is the only such filter, declared or not.",
+        "Flow control: only requests of negative priority are evicted. Always active, declared or not.",
         &[],
     ),
     told(
         "priority-then-time-eviction-order-policy",
-        "Flow control: the lowest priority is evicted first, and of these the newest request. It is the only such order, declared \
+        "Flow control: evicts requests of the lowest priority first, and among these the newest request. Always active, declared \
          or not.",
         &[],
     ),
     told(
         "probabilistic-admitter",
-        "Refuses requests of negative priority, ever more of them as the pool fills up.",
+        "Refuses a share of the requests of negative priority, which grows with the load of the pool.",
         &[
-            ("queueDepthThreshold", "Length of a full queue. Default 5."),
-            ("kvCacheUtilThreshold", "Share of a full KV cache, 0 to 1. Default 0.8."),
-            ("power", "How steeply refusals begin. Default 5."),
-            ("k", "How fast they grow. Default 300."),
+            ("queueDepthThreshold", "Queue length at which a pod is full. Default 5."),
+            (
+                "kvCacheUtilThreshold",
+                "Share of the KV cache in use, 0 to 1, at which a pod is full. Default 0.8.",
+            ),
+            ("power", "Exponent of the load in the share of refused requests, `load^power * k`. Default 5."),
+            ("k", "Factor in the share of refused requests. Default 300."),
         ],
     ),
     told(
         "topology-extractor",
-        "Reads from labels where pods are.",
+        "Reads the location of pods from their labels.",
         &[
             ("hostname", "Label of the host. Default `kubernetes.io/hostname`."),
             ("rack", "Label of the rack. Default `topology.kubernetes.io/rack`."),
@@ -550,170 +595,205 @@ pub(super) const PLUGINS: &[Told] = &[
     ),
     told(
         "k8s-notification-source",
-        "Follows Kubernetes objects. Only pods, which are followed anyway.",
+        "Watches Kubernetes objects. Only pods are supported, which are always watched.",
         &[
-            ("group", "Only the empty one."),
-            ("version", "Only `v1`. Required."),
-            ("kind", "Only `Pod`. Required."),
+            ("group", "API group. Only the empty group is supported."),
+            ("version", "API version. Only `v1` is supported. Required."),
+            ("kind", "Kind of the objects. Only `Pod` is supported. Required."),
         ],
     ),
     told(
         "endpoint-notification-source",
-        "Follows the pods of the pool. It always works, declared or not.",
+        "Watches the pods of the pool. Always active, declared or not.",
         &[],
     ),
     told(
         "metrics-data-source",
-        "Says where the metrics of the engines are scraped.",
+        "Sets the URL at which the metrics of the engines are scraped.",
         &[
-            ("scheme", "`http` (default) or `https`."),
-            ("path", "Path of the page. Default `/metrics`."),
-            ("port", "Another port than that of the pod. Default 0: the pod's."),
-            ("insecureSkipVerify", "Accept any certificate. Default `true`; `false` needs `caCertPath`."),
-            ("caCertPath", "PEM file of the authority."),
-            ("clientCertPath", "PEM file of the certificate to show. Needs `clientKeyPath` and `https`."),
-            ("clientKeyPath", "PEM file of its key."),
-            ("interval", "Time between two scrapes, as `50ms`. Default: that of the picker's flag."),
+            ("scheme", "Scheme of the URL: `http` (default) or `https`."),
+            ("path", "Path of the URL. Default `/metrics`."),
+            ("port", "Port of the metrics. Default 0: the port of the pod."),
+            (
+                "insecureSkipVerify",
+                "Whether to accept any certificate. Default `true`. `false` needs `caCertPath`.",
+            ),
+            ("caCertPath", "PEM file with the CA certificate."),
+            ("clientCertPath", "PEM file with the client certificate. Needs `clientKeyPath` and `https`."),
+            ("clientKeyPath", "PEM file with the key of the client certificate."),
+            (
+                "interval",
+                "Time between two scrapes, such as `50ms`. Default: the picker's flag `--refresh-metrics-interval`.",
+            ),
         ],
     ),
     told(
         "core-metrics-extractor",
-        "Says which metric of which engine means what.",
+        "Maps the metrics of each engine to their meaning.",
         &[
-            ("engineLabelKey", "Label of pods that names the engine, before the built-in ones."),
+            (
+                "engineLabelKey",
+                "Key of the label that names the engine of a pod. It takes precedence over the built-in labels.",
+            ),
             ("defaultEngine", "Engine of pods without the label. Default `vllm`."),
-            ("engineConfigs", "For each engine, its `name` and the names of its metrics."),
+            ("engineConfigs", "List of engines, each with its `name` and the names of its metrics."),
         ],
     ),
     told(
         "file-discovery",
-        "Takes the pods from a file in the place of an InferencePool.",
-        &[("path", "The file."), ("watchFile", "Taken for compatibility: the file is always watched.")],
+        "Reads the endpoints from a file instead of an InferencePool.",
+        &[
+            ("path", "Path of the file."),
+            ("watchFile", "Accepted for compatibility: the file is always watched."),
+        ],
     ),
-    told("openai-parser", "Reads requests of OpenAI's API. It always works, declared or not.", &[]),
-    told("anthropic-parser", "Reads requests of Anthropic's API. It always works, declared or not.", &[]),
-    told("vllmhttp-parser", "Reads requests of vLLM's own API. It always works, declared or not.", &[]),
+    told("openai-parser", "Parses requests of the OpenAI API. Always active, declared or not.", &[]),
+    told("anthropic-parser", "Parses requests of the Anthropic API. Always active, declared or not.", &[]),
+    told("vllmhttp-parser", "Parses requests of vLLM's own HTTP API. Always active, declared or not.", &[]),
     told(
         "vllmgrpc-parser",
-        "Understands vLLM's service over gRPC (`Generate`, `Embed`). The pool's `appProtocol` must be `kubernetes.io/h2c`.",
+        "Parses requests of vLLM's gRPC service (`Generate`, `Embed`). The pool's `appProtocol` must be `kubernetes.io/h2c`.",
         &[],
     ),
     told(
         "vertexai-parser",
-        "Understands Vertex AI's prediction service over gRPC (`ChatCompletions`, `RawPredict`, `StreamRawPredict`).",
+        "Parses requests of Vertex AI's prediction service over gRPC (`ChatCompletions`, `RawPredict`, `StreamRawPredict`).",
         &[],
     ),
     told(
         "passthrough-parser",
-        "Lets requests through that no other parser reads. It always works, declared or not.",
+        "Forwards requests that no other parser understands. Always active, declared or not.",
         &[],
     ),
     told(
         "utilization-detector",
-        "Flow control: a pod is full by its queue or its KV cache. The default.",
+        "Flow control: measures how full a pod is by its queue and its KV cache. The default.",
         &[
-            ("queueDepthThreshold", "Length of a full queue. Default 5."),
-            ("kvCacheUtilThreshold", "Share of a full KV cache, 0 to 1. Default 0.8."),
-            ("metricsStalenessThreshold", "Age of metrics at which a pod counts as full. Default `200ms`."),
-            ("headroom", "Only 0."),
+            ("queueDepthThreshold", "Queue length at which a pod is full. Default 5."),
+            (
+                "kvCacheUtilThreshold",
+                "Share of the KV cache in use, 0 to 1, at which a pod is full. Default 0.8.",
+            ),
+            (
+                "metricsStalenessThreshold",
+                "A pod counts as full if its metrics are at least this old. Default `200ms`.",
+            ),
+            ("headroom", "Only 0 is supported."),
         ],
     ),
     told(
         "concurrency-detector",
-        "Flow control: a pod is full by the requests that this picker has sent there.",
+        "Flow control: measures how full a pod is by the requests in flight from this picker.",
         &[
-            ("maxConcurrency", "Requests of a full pod. Default 100."),
-            ("maxTokenConcurrency", "Prompt tokens of a full pod. Default 1000000."),
+            ("maxConcurrency", "Number of requests at which a pod is full. Default 100."),
+            ("maxTokenConcurrency", "Number of prompt tokens at which a pod is full. Default 1000000."),
             (
                 "concurrencyMode",
-                "Which of them counts: `requests` (default), `tokens` or `hybrid`, the fuller of both.",
+                "Measure that counts: `requests` (default), `tokens`, or `hybrid`, the larger of both.",
             ),
-            ("headroom", "Only 0."),
+            ("headroom", "Only 0 is supported."),
         ],
     ),
     told(
         "static-usage-limit-policy",
-        "Flow control: all priorities may use the pods up to one limit. The default.",
-        &[("threshold", "The limit, where 1 is full. Default 1.")],
+        "Flow control: the same limit applies to all priorities. The default.",
+        &[(
+            "threshold",
+            "Saturation of the pool up to which requests are dispatched; 1 means full. Default 1.",
+        )],
     ),
     told(
         "priority-holdback-policy",
-        "Flow control: the lower the priority, the lower the limit.",
+        "Flow control: lower priorities have lower limits, which keeps room for higher priorities.",
         &[
             ("minCeiling", "Limit of the lowest priority. Required."),
-            ("maxCeiling", "Limit of the highest. Default 1."),
-            ("shape", "Only `linear`."),
-            ("domain", "What it is linear in: `rank` of the priority (default), or its `value`."),
+            ("maxCeiling", "Limit of the highest priority. Default 1."),
+            ("shape", "Shape of the limits between both. Only `linear` is supported."),
+            ("domain", "Variable of the linear shape: the `rank` of the priority (default), or its `value`."),
         ],
     ),
-    told("soft-reflective-ceiling-policy", "Flow control: limits follow how full the pods are.", &[]),
-    told("fcfs-ordering-policy", "Flow control: first come, first served. The default.", &[]),
-    told("edf-ordering-policy", "Flow control: the request whose time to live ends first.", &[]),
     told(
-        "slo-deadline-ordering-policy",
-        "Flow control: the request whose wanted time to the first token ends first.",
+        "soft-reflective-ceiling-policy",
+        "Flow control: dispatches lower priorities less often as the load of the pods grows.",
         &[],
     ),
-    told("global-strict-fairness-policy", "Flow control: one order for all flows. The default.", &[]),
+    told("fcfs-ordering-policy", "Flow control: first come, first served. The default.", &[]),
+    told("edf-ordering-policy", "Flow control: dispatches the request whose time to live ends first.", &[]),
+    told(
+        "slo-deadline-ordering-policy",
+        "Flow control: dispatches the request with the earliest deadline for its first token.",
+        &[],
+    ),
+    told(
+        "global-strict-fairness-policy",
+        "Flow control: orders the requests of all flows together. The default.",
+        &[],
+    ),
     told("round-robin-fairness-policy", "Flow control: flows take turns.", &[]),
     told(
         "program-aware-fairness",
-        "Flow control: the flow that has used the fewest tokens lately goes first.",
+        "Flow control: dispatches from the flow that has used the fewest tokens recently.",
         &[
-            ("strategy", "How flows are compared; `las`, the least attained service, is the only one."),
-            ("lasHalfLifeSeconds", "Time after which used tokens count half. Default 60."),
-            ("lasWeightService", "How much the used tokens count."),
-            ("lasWeightHeadWait", "How much the wait of the flow's first request counts."),
-            ("evictionTtlSeconds", "Time without requests after which a flow is forgotten. Default 3600."),
-            ("evictionSweepSeconds", "Time between two looks for flows to forget."),
+            ("strategy", "Comparison of flows. Only `las` (least attained service) is supported."),
+            ("lasHalfLifeSeconds", "Half-life of used tokens in seconds. Default 60."),
+            ("lasWeightService", "Weight of the used tokens."),
+            ("lasWeightHeadWait", "Weight of the waiting time of the flow's first request."),
+            ("evictionTtlSeconds", "Seconds without requests after which a flow is forgotten. Default 3600."),
+            ("evictionSweepSeconds", "Seconds between two checks for flows to forget."),
         ],
     ),
 ];
 
 const COUNT: &[(&str, &str)] = &[(
     "maxNumOfEndpoints",
-    "Pods that are chosen; the further ones are for the gateway to try next. Default 1.",
+    "Number of pods to pick. The gateway tries the further pods if the first one fails. Default 1.",
 )];
 
 const SESSION: &[(&str, &str)] = &[
     (
         "strategy",
-        "`encoded_endpoint_header` (default): the session's header names the pod. `session_id`: the picker remembers it.",
+        "`encoded_endpoint_header` (default): a header of the session names the pod. `session_id`: the picker remembers the pod.",
     ),
     ("encodedEndpointHeaderConfig", "`header`: the header that names the pod. Default `x-session-token`."),
     (
         "sessionIdConfig",
-        "`sources`: where the id of the session stands, the first that is there: `header`, or `attribute: agent-identity`, or \
-         `attribute: SessionIDDataKey` with the name of a `session-id-producer` in `producer`. Default: header `x-session-id`. \
-         `evictionTtlSeconds`: after how long a session is forgotten, default 300. `evictionSweepSeconds`: has no effect.",
+        "`sources`: sources of the session ID, of which the first that is present counts: `header`, or `attribute: agent-identity`, \
+         or `attribute: SessionIDDataKey` with the name of a `session-id-producer` in `producer`. Default: header `x-session-id`. \
+         `evictionTtlSeconds`: seconds after which a session is forgotten, default 300. `evictionSweepSeconds`: without effect.",
     ),
-    ("profileName", "Profile whose pod the session belongs to."),
+    ("profileName", "Name of the profile whose pod the session belongs to."),
 ];
 
 const TOKENS: &[(&str, &str)] = &[
     (
         "backend",
-        "`vllm`: ask a server. `estimate`: the text stands for the tokens. Default: `vllm` if that is set.",
+        "`vllm` asks a server, `estimate` uses the text instead of tokens. Default: `vllm` if the parameter `vllm` is set.",
     ),
-    ("modelName", "Model whose tokenizer is asked. Default: that of the request."),
-    ("vllm", "The server: `url`, `timeout`, and `mmTimeout` for prompts with images."),
-    ("estimate", "Empty, or absent: it has no settings."),
-    ("udsTokenizerConfig", "Refused: serve the tokenizer over HTTP."),
+    ("modelName", "Model whose tokenizer is used. Default: the model of the request."),
+    ("vllm", "Server of the tokenizer: `url`, `timeout`, and `mmTimeout` for prompts with images."),
+    ("estimate", "Must be empty or absent: there are no settings."),
+    (
+        "udsTokenizerConfig",
+        "Refused: tokenizers on Unix sockets are not supported. Serve the tokenizer over HTTP.",
+    ),
 ];
 
 const PRECISE: &[(&str, &str)] = &[
     (
         "tokenProcessorConfig",
-        "How the engines cut prompts: `blockSizeTokens` (formerly `blockSize`) and `hashSeed`.",
+        "Division of prompts into blocks by the engines: `blockSizeTokens` (formerly `blockSize`) and `hashSeed`.",
     ),
     (
         "indexerConfig",
-        "How much is remembered: `kvBlockIndexConfig`; what a block counts for, by where it is: `kvCacheBackendConfigs`.",
+        "`kvBlockIndexConfig` limits the size of the index. `kvCacheBackendConfigs` sets the weight of a block by the tier that holds it.",
     ),
     (
         "kvEventsConfig",
-        "Where the events come from: `zmqEndpoint`, `topicFilter`, `engineType`, `discoverPods`, `podDiscoveryConfig`.",
+        "Source of the events: `zmqEndpoint`, `topicFilter`, `engineType`, `discoverPods`, `podDiscoveryConfig`.",
     ),
-    ("speculativeIndexing", "A prompt counts as held from the moment it is sent there. Default `false`."),
-    ("speculativeTTL", "How long that holds without an event, as `2s`."),
+    (
+        "speculativeIndexing",
+        "Whether a prompt counts as cached from the moment it is sent to a pod. Default `false`.",
+    ),
+    ("speculativeTTL", "Time for which such a prompt counts as cached without an event, such as `2s`."),
 ];

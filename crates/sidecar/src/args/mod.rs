@@ -34,87 +34,88 @@ pub struct Args {
     /// Port of the engine beside the sidecar [default: 8200].
     #[arg(long)]
     pub model_server_port: Option<u16>,
-    /// The former name of --model-server-port; that one wins where both are given.
+    /// Former name of --model-server-port, which takes precedence.
     #[arg(long)]
     pub vllm_port: Option<u16>,
-    /// Engines beside the sidecar: rank i listens on port+i and is the engine on model-server-port+i.
+    /// Number of data-parallel ranks: port+i forwards to the engine of rank i on model-server-port+i.
     #[arg(long, default_value_t = 1)]
     pub data_parallel_size: u16,
-    /// How prefill results reach the decoder: nixlv2, shared-storage, sglang, mooncake or offloading.
+    /// Protocol for the transfer of KV caches to the decoder: nixlv2, shared-storage, sglang, mooncake or offloading.
     #[arg(long, alias = "connector", default_value = "nixlv2")]
     pub kv_connector: String,
-    /// Encode images, videos and sounds on the pods that x-encoder-hosts-ports names; the results reach the prefiller through a
-    /// storage (ec-example) or from the encoder (ec-nixl).
+    /// Connector for encoding images, videos and audio on the pods in the header x-encoder-hosts-ports. The prefiller gets
+    /// the results from a storage (ec-example) or from the encoder (ec-nixl) [default: none].
     #[arg(long, default_value = "")]
     pub ec_connector: String,
     /// Serve TLS.
     #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true")]
     pub secure_proxy: bool,
-    /// Folder with tls.crt and tls.key, taken up when they change [default: a self-signed certificate].
+    /// Folder with tls.crt and tls.key, reloaded when they change [default: a self-signed certificate].
     #[arg(long, default_value = "")]
     pub cert_path: String,
-    /// Stages to speak TLS to: prefiller, decoder, encoder; repeatable, or separated by commas.
+    /// Stages to connect to with TLS: prefiller, decoder, encoder; repeatable, or separated by commas.
     #[arg(long, value_delimiter = ',')]
     pub enable_tls: Vec<String>,
-    /// Stages whose certificates are not verified.
+    /// Stages whose certificates are not verified; repeatable, or separated by commas.
     #[arg(long, value_delimiter = ',')]
     pub tls_insecure_skip_verify: Vec<String>,
-    /// Send prompts only to pods of the pool.
+    /// Send prompts only to pods of the InferencePool.
     #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_ssrf_protection: bool,
-    /// The pool as NAMESPACE/NAME; a bare name is in namespace `default`.
+    /// InferencePool as NAMESPACE/NAME; a name without namespace is in namespace `default`.
     #[arg(long, env = "INFERENCE_POOL", default_value = "")]
     pub inference_pool: String,
-    /// Its API group; inference.networking.x-k8s.io is read as v1alpha2.
+    /// API group of the InferencePool; inference.networking.x-k8s.io means version v1alpha2.
     #[arg(long, default_value = "inference.networking.k8s.io")]
     pub pool_group: String,
-    /// Choose one of several prefill endpoints at random instead of the first.
+    /// Choose a random prefill endpoint instead of the first one.
     #[arg(long, env = "ENABLE_PREFILLER_SAMPLING", action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_prefiller_sampling: bool,
-    /// How often a prefill that failed with 502, 503 or 504, or without an answer, is sent again.
+    /// Number of retries of a prefill that failed with 502, 503 or 504, or without a response.
     #[arg(long, default_value_t = 0)]
     pub prefill_max_retries: u32,
-    /// How long to wait before that.
+    /// Wait before a retry of a prefill.
     #[arg(long, default_value = "200ms", value_parser = duration::parse)]
     pub prefill_retry_backoff: Duration,
-    /// How long a prefill with all of its attempts, or the encoding of one item, may take; 0s: as long as the client waits.
+    /// Time limit of a prefill with all its retries, and of the encoding of one item; 0s means no limit.
     #[arg(long, default_value = "10m", value_parser = duration::parse)]
     pub prefill_timeout: Duration,
-    /// When a prefill fails for the prefiller's own reasons, let the decoder do both, as releases up to 0.7 did.
+    /// Let the decoder compute the prompt if a prefill fails because of the prefiller, as releases up to 0.7 did.
     #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub decode_on_prefill_failure: bool,
-    /// nixlv2, chat: ask the decoder for so many tokens at a time; 0: for all.
+    /// nixlv2, chat requests: number of tokens to request from the decoder at a time; 0 for all at once.
     #[arg(long, default_value_t = 0)]
     pub decode_chunk_size: u32,
-    /// Idle connections kept to each endpoint.
+    /// Maximum number of idle connections to each endpoint.
     #[arg(long, default_value_t = 1024)]
     pub max_idle_conns_per_host: usize,
-    /// The longest request body to hold, in MiB.
+    /// Maximum size of a request body, in MiB.
     #[arg(long, default_value_t = 64)]
     pub max_request_body_mib: usize,
-    /// Port for Prometheus metrics; 0 for none.
+    /// Port of Prometheus metrics; 0 for none.
     #[arg(long, default_value_t = 0)]
     pub metrics_port: u16,
-    /// sglang: the port on which prefillers wait for decoders.
+    /// sglang: port on which prefillers wait for decoders.
     #[arg(long, env = "SGLANG_BOOTSTRAP_PORT", default_value_t = 8998)]
     pub sglang_bootstrap_port: u16,
-    /// mooncake: the port on which prefillers name their engines.
+    /// mooncake: port on which prefillers report their engines.
     #[arg(long, env = "MOONCAKE_BOOTSTRAP_PORT", default_value_t = 8998)]
     pub mooncake_bootstrap_port: u16,
-    /// offloading, and nixlv2 with --enable-p2p-pull: the port on which the engine of rank 0 gives its cache to others; that of
-    /// rank i is i above.
+    /// offloading, and nixlv2 with --enable-p2p-pull: port on which the engine of rank 0 serves its KV cache to other
+    /// engines; rank i uses this port plus i.
     #[arg(long, env = "P2P_CONNECTOR_PORT", default_value_t = 7777)]
     pub p2p_connector_port: u16,
-    /// nixlv2: let engines pull what the engine named by x-kv-cache-source-host-port has cached; offloading always does.
+    /// nixlv2: let engines pull KV cache from the engine in the header x-kv-cache-source-host-port. Always on with
+    /// offloading.
     #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub enable_p2p_pull: bool,
     /// Prefillers that write caches into the decoder's memory.
     #[command(flatten)]
     pub moriio: MoriioArgs,
-    /// Export traces: not supported; traceparent of the client reaches the engines.
+    /// Not supported: refused if true. The traceparent of the client reaches the engines.
     #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub tracing: bool,
-    /// How much to log: 0 for what an operator wants to know, more for details, 5 and more for those of libraries.
+    /// Log verbosity: 0 for operators, higher for details, 5 and more includes libraries.
     #[arg(long = "v", short = 'v', value_name = "LEVEL")]
     pub verbosity: Option<u8>,
     /// How to log.
@@ -123,11 +124,11 @@ pub struct Args {
     /// The address of this pod, by which a request names one of its ranks.
     #[arg(skip = std::env::var("POD_IP").unwrap_or_default())]
     pub pod_ip: String,
-    /// Where to listen, and where the engine is, where that is not every address and `localhost`: on a local node,
-    /// each pod has an address of its own.
+    /// The address to listen on and of the engine. `None` means all addresses, and `localhost` for the engine. On a local
+    /// node, each pod has an address of its own.
     #[arg(skip)]
     pub address: Option<IpAddr>,
-    /// Accepted, as upstream does.
+    /// Accepted and ignored, as in upstream.
     #[arg(hide = true)]
     pub ignored: Vec<String>,
 }
@@ -160,7 +161,7 @@ fn truth(word: &str) -> Result<bool, String> {
 /// The longest configuration document. All flags together are far shorter.
 const LONGEST_DOCUMENT: u64 = 1 << 20;
 
-/// Flags that hold lists: what is given twice adds up.
+/// Flags that hold lists. Repeated lists are merged.
 const LISTS: [&str; 4] =
     ["enable-tls", "tls-insecure-skip-verify", "moriio-remote-hosts", "moriio-decode-hosts"];
 
@@ -199,7 +200,8 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
                 document(value).map_err(|error| wrong(format!("{value}: {error}")))?
             };
             let more = flags(&text, &rest).map_err(wrong)?;
-            // Of two that are one flag, under whichever of its names, the last counts.
+            // The flags of the document come before the given flags, because the last value of a flag counts, also under
+            // another name.
             let first = rest.iter().position(|argument| argument.to_string_lossy().starts_with('-'));
             let first = first.unwrap_or(rest.len());
             rest.splice(first..first, more);

@@ -8,46 +8,46 @@ use longboat_duration as duration;
 
 use super::truth;
 
-/// The flags; all of them need `--moriio-write-mode`.
+/// The flags. All others need `--moriio-write-mode`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct MoriioArgs {
-    /// nixlv2: prefillers write caches into the decoder's memory instead of keeping them to be fetched.
+    /// nixlv2: let prefillers write KV caches into the decoder's memory, instead of keeping them for the decoder to fetch.
     #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub moriio_write_mode: bool,
-    /// The address or name of this pod, to which prefillers write [default: the variable `POD_IP`].
+    /// Address or hostname of this pod, to which prefillers write [default: $POD_IP].
     #[arg(long)]
     pub moriio_local_pod_ip: Option<String>,
-    /// The port on which the decoder of rank 0 is told that a cache is written [default: 61005].
+    /// Port on which the decoder of rank 0 is notified of a written KV cache [default: 61005].
     #[arg(long)]
     pub moriio_decode_notify_port: Option<u16>,
-    /// The port on which the decoder of rank 0 meets prefillers [default: 6301].
+    /// Handshake port of the decoder of rank 0 for prefillers [default: 6301].
     #[arg(long)]
     pub moriio_decode_handshake_port: Option<u16>,
-    /// Ask both engines at the same time; the decoder's answer waits for the prefiller's.
+    /// Send requests to the prefiller and the decoder at the same time; the decoder's response waits for the prefiller's.
     #[arg(long, action = ArgAction::Set, value_parser = truth, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub moriio_parallel_dispatch: bool,
-    /// How long the decoder waits for the prefiller then [default: 30s].
+    /// Time that the decoder waits for the prefiller with --moriio-parallel-dispatch [default: 30s].
     #[arg(long, value_parser = duration::parse)]
     pub moriio_parallel_decode_wait_timeout: Option<Duration>,
-    /// The port on which the prefiller of rank 0 meets decoders [default: 6301].
+    /// Handshake port of the prefiller of rank 0 for decoders [default: 6301].
     #[arg(long)]
     pub moriio_prefill_handshake_port: Option<u16>,
-    /// The port on which the prefiller of rank 0 is told that memory is ready [default: 61005].
+    /// Port on which the prefiller of rank 0 is notified that memory is ready [default: 61005].
     #[arg(long)]
     pub moriio_prefill_notify_port: Option<u16>,
-    /// Tensor parallelism of the engines [default: 1].
+    /// Tensor parallel size of the engines [default: 1].
     #[arg(long)]
     pub moriio_tp_size: Option<u32>,
-    /// Data parallelism of the engines, over all of their pods [default: 1].
+    /// Data parallel size of the engines, over all their pods [default: 1].
     #[arg(long)]
     pub moriio_dp_size: Option<u32>,
-    /// Ranks of one pod, where the engines have several pods.
+    /// Number of ranks in one pod, if the engines have several pods.
     #[arg(long)]
     pub moriio_dp_size_local: Option<u32>,
-    /// Addresses or names of the prefiller's pods, where it has several; separated by commas.
+    /// Addresses or hostnames of the prefiller's pods, if there are several; separated by commas.
     #[arg(long, value_delimiter = ',')]
     pub moriio_remote_hosts: Vec<String>,
-    /// The same of the decoder.
+    /// Addresses or hostnames of the decoder's pods, if there are several; separated by commas.
     #[arg(long, value_delimiter = ',')]
     pub moriio_decode_hosts: Vec<String>,
 }
