@@ -13,7 +13,7 @@ use longboat_offline::{
     Settings,
     scene::{self, Scene},
 };
-use longboat_plan::{self as plan, Applied, Child, Children, Compare, Pass, Plan, Planned, Snapshot};
+use longboat_plan::{self as plan, Applied, Child, Children, Compare, Plan, Planned, Progress, Snapshot};
 use serde_json::{Value, json};
 
 fn create(object: &Value) -> Request<'_> {
@@ -214,7 +214,7 @@ impl Admitted {
     fn status(&self, plan: &Plan, world: &Snapshot) -> LLMInferenceServiceStatus {
         let effective = composed(self.planned.as_ref().unwrap());
         let presets = outcome::Outcome::of_merged(&effective.applied, None, false);
-        let pass = Pass {
+        let pass = Progress {
             presets: &presets,
             pins: &effective.status_annotations,
             spec: Some(&effective.spec),
