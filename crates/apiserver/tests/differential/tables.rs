@@ -42,7 +42,6 @@ fn further() -> Vec<(&'static str, Value)> {
     let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "j"}]});
     let template = json!({"metadata": {"labels": {"a": "b", "c": "d"}}, "spec": pod});
     let always = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"x": "y"}}});
-    let job = json!({"spec": {"template": template}});
     vec![
         ("/api/v1/namespaces/diff/podtemplates", json!({"metadata": {"name": "t"}, "template": template})),
         (
@@ -52,29 +51,6 @@ fn further() -> Vec<(&'static str, Value)> {
         (
             "/api/v1/namespaces/diff/replicationcontrollers",
             json!({"metadata": {"name": "rc"}, "spec": {"replicas": 2, "selector": {"a": "b"}, "template": always}}),
-        ),
-        (
-            "/apis/apps/v1/namespaces/diff/daemonsets",
-            json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": always}}),
-        ),
-        (
-            "/apis/apps/v1/namespaces/diff/statefulsets",
-            json!({"metadata": {"name": "s"},
-                "spec": {"serviceName": "s", "selector": {"matchLabels": {"a": "b"}}, "template": always}}),
-        ),
-        (
-            "/apis/batch/v1/namespaces/diff/cronjobs",
-            json!({"metadata": {"name": "cj"}, "spec": {"schedule": "* * * * *", "suspend": true, "jobTemplate": job}}),
-        ),
-        (
-            "/apis/networking.k8s.io/v1/namespaces/diff/networkpolicies",
-            json!({"metadata": {"name": "n"}, "spec": {"podSelector": {"matchLabels": {"a": "b"}}}}),
-        ),
-        (
-            "/apis/rbac.authorization.k8s.io/v1/namespaces/diff/rolebindings",
-            json!({"metadata": {"name": "rb"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
-                "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "diff"},
-                    {"kind": "User", "name": "u", "apiGroup": "rbac.authorization.k8s.io"}]}),
         ),
         (
             "/apis/resource.k8s.io/v1/namespaces/diff/resourceclaims",

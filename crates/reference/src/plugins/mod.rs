@@ -13,7 +13,7 @@ use crate::{NOTE, cell, differences};
 
 mod sentences;
 
-use sentences::{GROUPS, PLUGINS, Told};
+use sentences::{Description, GROUPS};
 
 /// A parameter that no plugin has.
 const UNKNOWN: &str = "?";
@@ -37,39 +37,44 @@ pub(crate) fn page() -> String {
 
 fn plugin(page: &mut String, name: &str) {
     let alpha = if is_alpha(name) { " *alpha*" } else { "" };
-    let told = told(name);
-    let _ = write!(page, "\n### {name}\n\n{}{alpha}\n", told.map_or("", |told| told.does));
+    let description = described(name);
+    let _ =
+        write!(page, "\n### {name}\n\n{}{alpha}\n", description.map_or("", |description| description.does));
     let parameters = parameters(name);
     if parameters.is_empty() {
         return;
     }
     page.push_str("\n| parameter | effect |\n|---|---|\n");
     for parameter in parameters {
-        let effect = told.and_then(|told| told.parameters.iter().find(|(name, _)| *name == parameter));
+        let effect = description
+            .and_then(|description| description.parameters.iter().find(|(name, _)| *name == parameter));
         let _ = writeln!(page, "| `{parameter}` | {} |", cell(effect.map_or("", |(_, effect)| effect)));
     }
 }
 
-fn told(name: &str) -> Option<&'static Told> {
-    PLUGINS.iter().find(|told| told.name == name)
+fn described(name: &str) -> Option<&'static Description> {
+    sentences::all().find(|description| description.name == name)
 }
 
 /// The group of a type: what its name ends with, or that of its sentence.
 fn group_of(name: &str) -> &'static str {
-    let told = told(name).map_or("", |told| told.group);
+    let group = described(name).map_or("", |description| description.group);
     let by_name = GROUPS.iter().map(|(suffix, ..)| *suffix).find(|suffix| name.ends_with(suffix));
-    if told.is_empty() { by_name.unwrap_or("other") } else { told }
+    if group.is_empty() { by_name.unwrap_or("other") } else { group }
 }
 
 /// Types and parameters without a sentence, and sentences about what does not exist.
 pub(crate) fn gaps() -> Vec<String> {
-    let mut gaps =
-        differences("plugin", longboat_scheduler::known_types(), PLUGINS.iter().map(|told| told.name));
-    for told in PLUGINS {
-        let known = parameters(told.name);
-        let listed = told.parameters.iter().map(|(name, _)| *name);
+    let mut gaps = differences(
+        "plugin",
+        longboat_scheduler::known_types(),
+        sentences::all().map(|description| description.name),
+    );
+    for description in sentences::all() {
+        let known = parameters(description.name);
+        let listed = description.parameters.iter().map(|(name, _)| *name);
         gaps.extend(differences(
-            &format!("parameter of {}:", told.name),
+            &format!("parameter of {}:", description.name),
             known.iter().map(String::as_str),
             listed,
         ));
@@ -119,8 +124,8 @@ fn is_alpha(name: &str) -> bool {
 
 /// Returns the parameters of a type: the parser lists them in the error about an unknown parameter.
 fn parameters(name: &str) -> Vec<String> {
-    let told = configurations(name, &json!({UNKNOWN: 0}));
-    let mut texts = told.iter().flat_map(|config| complaints(config, true));
+    let probes = configurations(name, &json!({UNKNOWN: 0}));
+    let mut texts = probes.iter().flat_map(|config| complaints(config, true));
     let expected = texts.find_map(|text| {
         let (_, rest) = text.split_once(&format!("there is no field \"{UNKNOWN}\" here, only "))?;
         let known = rest.split(';').next().unwrap_or_default();

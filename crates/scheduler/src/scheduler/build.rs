@@ -1,0 +1,168 @@
+//! Builds a scheduler from a configuration: its profiles, and the handler that chooses among them.
+
+use std::sync::Arc;
+
+use super::{Handler, Options, Profile, Scheduler, WeightedScorer};
+use crate::{
+    config::{EndpointPickerConfig, ProfilePlugin},
+    error::ConfigError,
+    handlers,
+    pickers::max_score::MaxScore,
+    plugin::{Plugin, ProfileHandler},
+    registry,
+};
+
+/// The reference's configuration if none is given.
+const DEFAULT: &str = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: queue-scorer
+- type: kv-cache-utilization-scorer
+- type: prefix-cache-scorer
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: queue-scorer, weight: 2}
+  - {pluginRef: kv-cache-utilization-scorer, weight: 2}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+";
+
+impl Scheduler {
+    /// Builds the plugins and profiles, with the reference's defaults for missing parts.
+    pub fn new(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
+        if config.plugins.is_empty() && config.scheduling_profiles.is_empty() {
+            return Self::build(&EndpointPickerConfig::parse(DEFAULT)?, options);
+        }
+        Self::build(config, options)
+    }
+
+    fn build(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
+        let (plugins, builder) = registry::instantiate(config, options.allow_experimental)?;
+        config.check_references()?;
+        let profiles = profiles(config, &plugins)?;
+        let (name, handler) = handler(&plugins, &profiles)?;
+        let plugin_type =
+            config.plugin(&name).map_or_else(|| name.clone(), |plugin| plugin.plugin_type.clone());
+        Ok(Self {
+            options,
+            profiles,
+            types: config
+                .plugins
+                .iter()
+                .map(|plugin| (plugin.name().to_owned(), plugin.plugin_type.clone()))
+                .collect(),
+            handler,
+            handler_plugin: Handler { name, plugin_type },
+            admitters: plugins
+                .iter()
+                .filter_map(|(name, plugin)| Some((name.clone(), plugin.admitter.clone()?)))
+                .collect(),
+            peer_sources: plugins.iter().filter_map(|(_, plugin)| plugin.peer_source.clone()).collect(),
+            affinities: plugins.iter().filter_map(|(_, plugin)| plugin.affinity.clone()).collect(),
+            prefixes: builder.prefixes,
+            tokenizer: builder.tokenizer,
+            idle: builder.idle,
+            sessions: builder.sessions,
+            encoder_caches: builder.encoder_caches,
+            agents: builder.agents,
+            tells_served: builder.tells_served,
+            reports: builder.reports,
+            watched_prefixes: Vec::new(),
+            watched_encoders: Vec::new(),
+            latency: builder.latency.map(|(settings, _)| settings),
+        })
+    }
+}
+
+fn profiles(
+    config: &EndpointPickerConfig,
+    plugins: &[(String, Plugin)],
+) -> Result<Vec<Profile>, ConfigError> {
+    if config.scheduling_profiles.is_empty() {
+        let all: Vec<ProfilePlugin> = plugins
+            .iter()
+            .filter(|(_, plugin)| {
+                plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some()
+            })
+            .map(|(name, _)| ProfilePlugin { plugin_ref: name.clone(), weight: None })
+            .collect();
+        return Ok(vec![profile("default", &all, plugins)?]);
+    }
+    let mut profiles: Vec<Profile> = Vec::new();
+    for spec in &config.scheduling_profiles {
+        if profiles.iter().any(|known| known.name == spec.name) {
+            return Err(ConfigError::DuplicateProfile(spec.name.clone()));
+        }
+        profiles.push(profile(&spec.name, &spec.plugins, plugins)?);
+    }
+    Ok(profiles)
+}
+
+fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> Result<Profile, ConfigError> {
+    let mut profile = Profile {
+        name: name.to_owned(),
+        filters: Vec::new(),
+        scorers: Vec::new(),
+        picker: Arc::new(MaxScore::default()),
+        picker_name: None,
+    };
+    let mut picker = None;
+    for used in uses {
+        let plugin = plugins
+            .iter()
+            .find(|(known, _)| *known == used.plugin_ref)
+            .map(|(_, plugin)| plugin)
+            .filter(|plugin| plugin.filter.is_some() || plugin.scorer.is_some() || plugin.picker.is_some())
+            .ok_or_else(|| {
+                ConfigError::reference(
+                    format!("schedulingProfiles: profile \"{name}\": pluginRef"),
+                    &used.plugin_ref,
+                    "a declared filter, scorer or picker",
+                    plugins.iter().map(|(name, _)| name.as_str()),
+                )
+            })?;
+        profile.filters.extend(plugin.filter.clone().map(|filter| (used.plugin_ref.clone(), filter)));
+        if let Some(scorer) = &plugin.scorer {
+            profile.scorers.push(WeightedScorer {
+                name: used.plugin_ref.clone(),
+                weight: used.weight.unwrap_or(1.0),
+                scorer: Arc::clone(scorer),
+            });
+        }
+        if let Some(found) = &plugin.picker
+            && picker.replace((used.plugin_ref.clone(), Arc::clone(found))).is_some()
+        {
+            return Err(ConfigError::Pickers(name.to_owned()));
+        }
+    }
+    // A picker that is declared but used by no profile serves the profiles without a picker.
+    let declared = || plugins.iter().find_map(|(name, plugin)| Some((name.clone(), plugin.picker.clone()?)));
+    if let Some((name, picker)) = picker.or_else(declared) {
+        profile.picker = picker;
+        profile.picker_name = Some(name);
+    }
+    Ok(profile)
+}
+
+fn handler(
+    plugins: &[(String, Plugin)],
+    profiles: &[Profile],
+) -> Result<(String, Arc<dyn ProfileHandler>), ConfigError> {
+    let mut handlers = plugins.iter().filter_map(|(name, plugin)| Some((name, plugin.handler.as_ref()?)));
+    let first = handlers.next();
+    if let (Some((first, _)), Some((second, _))) = (first, handlers.next()) {
+        return Err(ConfigError::ProfileHandlers(first.clone(), second.clone()));
+    }
+    let (name, handler) = first.map_or_else(
+        || ("single-profile-handler".to_owned(), handlers::single::new()),
+        |(name, handler)| (name.clone(), Arc::clone(handler)),
+    );
+    handler.check(profiles.len())?;
+    for wanted in handler.profiles() {
+        if !profiles.iter().any(|profile| profile.name == wanted) {
+            return Err(ConfigError::MissingProfile { handler: name.clone(), profile: wanted.to_owned() });
+        }
+    }
+    Ok((name, handler))
+}
