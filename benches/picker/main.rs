@@ -245,8 +245,8 @@ async fn large(endpoints: &[SocketAddr], list: &Path, count: usize) {
     );
 }
 
-/// Measures the CPU usage without requests.
-async fn idle(list: &Path, endpoints: &[SocketAddr], seconds: u64) {
+/// Measures the CPU usage without requests. The discovery file lists each endpoint under `names` names.
+async fn idle(list: &Path, endpoints: &[SocketAddr], names: usize, seconds: u64) {
     let page = load::client().get(format!("http://{}/metrics", endpoints[0]).parse().unwrap()).await.unwrap();
     let bytes = http_body_util::BodyExt::collect(page.into_body()).await.unwrap().to_bytes().len();
     let picker = Measured::picker(list);

@@ -1,4 +1,4 @@
-//! The serving proof under `up`: its request passes every component, and the condition names a broken one.
+//! The proof of serving under `up`: it goes the whole way, and a link that breaks is named by the condition.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ use crate::{
     world::{World, turn},
 };
 
-/// Returns a disaggregated service with additional fields in its spec.
+/// A service whose prefill is apart, with these fields besides.
 fn service(more: &Value) -> Value {
     let mut spec = json!({
         "model": {"uri": "hf://org/model", "name": "org/model"},
@@ -49,13 +49,13 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Returns a spec with an additional argument of the decode engines.
+/// Engines of the decode half with this argument.
 fn engine(argument: &str) -> Value {
     let env = json!([{"name": "VLLM_ADDITIONAL_ARGS", "value": argument}]);
     json!({"template": {"containers": [{"name": "main", "env": env}]}})
 }
 
-/// Returns a spec with a picker that has this filter and no prefill profile.
+/// A picker with this filter, which knows nothing of prefill.
 fn picker(filter: &Value) -> Value {
     let name = &filter["type"];
     json!({"router": {"scheduler": {"config": {"inline": {
@@ -65,7 +65,7 @@ fn picker(filter: &Value) -> Value {
     }}}}})
 }
 
-/// Returns a user's route that does not match completion requests.
+/// A route of the user's that takes no completions.
 fn elsewhere() -> Value {
     json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
@@ -90,7 +90,7 @@ fn condition(world: &World, service: &str, type_: &str) -> Option<Value> {
     live["status"]["conditions"].as_array()?.iter().find(|found| found["type"] == type_).cloned()
 }
 
-/// Waits until a condition has this status and reason, and returns its message.
+/// Waits until a condition says this, and returns its message.
 fn says(world: &World, type_: &str, status: &str, reason: &str) -> String {
     says_of(world, "llm", type_, status, reason)
 }
@@ -104,7 +104,7 @@ pub(crate) fn says_of(world: &World, service: &str, type_: &str, status: &str, r
     })
 }
 
-/// Returns the faults that `longboat doctor` finds.
+/// The faults that `longboat doctor` finds.
 fn faults(world: &World) -> Vec<String> {
     let mut doctor = Command::new(env!("CARGO_BIN_EXE_longboat"));
     doctor.env("KUBECONFIG", &world.kubeconfig).env_remove("RUST_LOG");
@@ -114,7 +114,7 @@ fn faults(world: &World) -> Vec<String> {
     found.iter().map(|finding| finding["fault"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns the total of a counter over the engines of a service's pods with this role.
+/// What the engines of a service's pods that do this counted.
 pub(crate) fn counted(world: &World, service: &str, role: &str, series: &str) -> f64 {
     let labels = format!("app.kubernetes.io/name={service},llm-d.ai/role={role}");
     let pods = world.object(&["pods", "-l", &labels]);
@@ -137,7 +137,7 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     let _turn = turn();
     let folder = TempDir::new().unwrap();
     let manifest = folder.path().join("service.json");
-    // With the value `gate`, `up` reports the service as ready only after the proof.
+    // As a gate: `up` says that it serves when it is proven.
     let mut gated = service(&json!({}));
     gated["metadata"]["annotations"]["longboat.dev/serving-proof"] = json!("gate");
     let items =
@@ -153,7 +153,16 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
         assert!(transfer.contains("vllm:external_prefix_cache_hits grew"), "{transfer}");
     };
     proven(&world);
-    // Further reconciles send no further proof request.
+    for name in ["alone", "apart"] {
+        let said = says_of(&world, name, "ServingProven", "True", "TokenReceived");
+        let address = world.object(&["service", &format!("{name}-kserve-workload-svc")]);
+        let address = address["spec"]["clusterIP"].as_str().unwrap();
+        assert!(said.ends_with(&format!("http://{address}:8000/v1/completions")), "{said}");
+    }
+    let said = says_of(&world, "apart", "KVTransferObserved", "False", "PrefillNotUsed");
+    assert!(said.contains("no picker that could choose one"), "{said}");
+    world.ask(&["delete", "llmisvc", "alone", "apart", "--timeout=120s"]);
+    // One request, whatever else is reconciled.
     world.ask(&["annotate", "llmisvc", "llm", "note=touched"]);
     world.ask(&["patch", "llmisvc", "llm", "--type=merge", "-p", r#"{"spec":{"labels":{}}}"#]);
     let annotated = || world.object(&["llmisvc", "llm"])["metadata"]["annotations"]["note"] == "touched";
@@ -177,7 +186,7 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     let said = says(&world, "ServingProven", "False", "ModelNotServed");
     assert!(said.contains("does not serve a model named org/model"), "{said}");
     assert!(said.contains("--served-model-name"), "{said}");
-    // With the value `report`, a failed proof does not keep the service from being ready.
+    // A report does not keep the service from being ready.
     says(&world, "Ready", "True", "");
     assert_eq!(faults(&world), ["ModelNameDiffers"]);
 
@@ -187,7 +196,7 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     let said = says(&world, "ServingProven", "False", "NoRoute");
     assert!(said.contains("no HTTPRoute matches /elsewhere/v1/completions"), "{said}");
 
-    // The engine hangs. The service is still reconciled.
+    // An engine that hangs: its service is reconciled all the same.
     apply(&world, &service(&engine("--inter-token-latency 10m")));
     says(&world, "ServingProven", "Unknown", "ProofPending");
     world.ask(&["patch", "llmisvc", "llm", "--type=merge", "-p", r#"{"spec":{"replicas":2}}"#]);
@@ -200,7 +209,7 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
     apply(&world, &service(&json!({})));
     proven(&world);
 
-    // The picker configurations come last: a picker keeps its configuration when the service no longer names one.
+    // The pickers come last: one keeps its configuration when the service does not name one any more.
     apply(&world, &service(&picker(&json!({"type": "decode-filter"}))));
     let said = says(&world, "KVTransferObserved", "False", "PrefillNotUsed");
     assert!(said.contains("Look at the prefill profile and its decider"), "{said}");

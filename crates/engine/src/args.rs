@@ -35,6 +35,7 @@ Flags that have an effect:
   --max-loras, --max-lora-rank     maximum number of adapters in a batch (1), and their maximum rank (16)
   --max-cpu-loras                  maximum number of unused adapters in memory; all if not given
   --runner                         generate (text) or pooling (embeddings); the purpose of the model if not given
+  --convert embed, --task embed    same as --runner pooling
   --threads                        number of compute threads; half of the cores if not given
   --weights-as-shipped             keep slow weight formats instead of converting them to Q8_0
   --kv-events-config               publish stored and removed blocks of the prefix cache over ZeroMQ

@@ -74,7 +74,44 @@ for temperature in (0, 1.5):
 chosen = chat(extra_body={"structured_outputs": {"choice": ["red", "green"]}}, temperature=2.0)
 assert chosen.choices[0].message.content in ("red", "green"), chosen
 
-# So small a model does not call tools by itself, so the structured output forces a tool call.
+for pattern in (r"[0-9]{3}-[0-9]{4}", r"(Yes|No), (it|she) (is|was) [a-zäöü]{3,8}\.", "é+!"):
+    for field in ({"guided_regex": pattern}, {"structured_outputs": {"regex": pattern}}):
+        matched = chat(extra_body=field, temperature=1.5, seed=3).choices[0]
+        assert matched.finish_reason in ("stop", "length"), matched
+        if matched.finish_reason == "stop":
+            assert re.fullmatch(pattern, matched.message.content), matched
+number = chat(extra_body={"guided_regex": r"[0-9]{3}-[0-9]{4}"}).choices[0]
+assert number.finish_reason == "stop" and re.fullmatch(r"[0-9]{3}-[0-9]{4}", number.message.content), number
+
+
+def tokens_of(**body):
+    data = json.dumps({"model": "m", **body}).encode()
+    with urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/tokenize", data)) as answer:
+        return json.load(answer)["tokens"]
+
+
+def paris(**fields):
+    return client.completions.create(model="m", prompt="The capital of France is", max_tokens=1, temperature=0, **fields).choices[0].text
+
+
+assert paris() == " Paris", paris()
+(token,), (other,) = tokens_of(prompt=" Paris"), tokens_of(prompt=" London")
+assert paris(logit_bias={str(other): 100}) == " London"
+assert paris(logit_bias={str(token): -100}) != " Paris"
+assert paris(extra_body={"allowed_token_ids": [other]}) == " London"
+assert paris(extra_body={"bad_words": ["Paris"]}) != " Paris"
+(end,) = tokens_of(prompt="<|im_end|>")
+assert paris(extra_body={"allowed_token_ids": [end], "ignore_eos": True}) == ""
+assert paris(extra_body={"allowed_token_ids": [end], "ignore_eos": True, "skip_special_tokens": False}) == "<|im_end|>"
+
+begun = SEA + [{"role": "assistant", "content": "The sea is blue and"}]
+settings = {"add_generation_prompt": False, "continue_final_message": True}
+assert tokens_of(messages=begun, **settings) == tokens_of(messages=SEA) + tokens_of(prompt="The sea is blue and")
+gone_on = chat(messages=begun, extra_body=settings, max_tokens=8)
+assert gone_on.usage.prompt_tokens == len(tokens_of(messages=begun, **settings)), gone_on
+assert chat(extra_body={"request_id": "mine"}, max_tokens=1).id == "chatcmpl-mine"
+
+# So small a model calls nothing by itself: the form of its answer leaves it nothing else.
 asked = [{"role": "user", "content": "What time is it in Paris?"}]
 only_call = {"structured_outputs": {"choice": [CALL]}}
 called = chat(messages=asked, tools=[TOOL], extra_body=only_call).choices[0]
@@ -98,7 +135,7 @@ def function(name, key, schema):
         "type": "object", "properties": {key: schema}, "required": [key]}}}
 
 
-# A forced call has the name and the arguments of one of the tools, even if the model prefers another answer.
+# A call that is forced has the name and the arguments of one of the tools, whatever the model would rather say.
 tools = [function("add_one", "number", {"type": "integer"}), function("set_colour", "colour", {"enum": ["red", "blue"]})]
 named = {"type": "function", "function": {"name": "set_colour"}}
 for choice, names, reason in [("required", ["add_one", "set_colour"], "tool_calls"), (named, ["set_colour"], "stop")]:

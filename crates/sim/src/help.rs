@@ -31,6 +31,10 @@ pub const HELP: &str = "\
 --ec-transfer-config JSON           as in vLLM: an ec_producer encodes items, an ec_consumer uses the embeddings;
                                     shared_storage_path is the folder of the embeddings
 --ec-transfer-loss-rate PERCENT     percentage of embeddings from other engines that are lost; answers do not show this [0]
+--runner auto|generate|pooling      purpose of the model; with pooling, it serves embeddings at /v1/embeddings [auto: answers]
+--convert auto|none|embed           embed: same as --runner pooling
+--task auto|generate|embed          embed: same as --runner pooling
+--default-embedding-dimensions N    number of dimensions of an embedding [384]
 --global-cache-hit-threshold PART   part of a prompt, 0 to 1, that must be cached if the request does not set it [none]
 --disaggregation-mode prefill|decode|null  as in SGLang: the part of this engine in requests that two engines divide [null]
 --failure-injection-rate PERCENT    percentage of requests that are refused [0]
