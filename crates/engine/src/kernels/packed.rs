@@ -221,7 +221,7 @@ pub(super) fn half(simd: V3, numbers: [u16; ROWS]) -> __m256 {
     simd.avx._mm256_mul_ps(simd.avx._mm256_castsi256_ps(wide), simd.avx._mm256_set1_ps(OFFSET))
 }
 
-/// Converts one number like [`half`].
+/// Converts one number like [`half()`].
 pub(super) fn single(number: u16) -> f32 {
     let sign = u32::from(number & 0x8000) << 16;
     f32::from_bits(sign | u32::from(number & 0x7fff) << 13) * OFFSET
