@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::Answer,
-    cluster::{Turn, collection, files},
+    cluster::{ExclusiveCluster, collection, files},
     tools,
     wait::until,
 };
@@ -63,7 +63,7 @@ fn both() -> Vec<String> {
 
 #[test]
 fn every_case_gets_its_verdict_its_code_and_its_causes() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     cluster.namespace("cases");
     let mut ran = 0;
     let mut wrong = Vec::new();
@@ -102,7 +102,7 @@ fn manifest(folder: &Path, name: &str, version: &str) -> (Value, String) {
 }
 
 /// Sends the request of a case and returns the response. Leaves no object behind.
-fn ask(cluster: &Turn, folder: &Path, version: &str, case: &str, expected: &Expected) -> Answer {
+fn ask(cluster: &ExclusiveCluster, folder: &Path, version: &str, case: &str, expected: &Expected) -> Answer {
     let api = &cluster.server.api;
     let (mut object, path) = manifest(folder, case, version);
     let operation = expected.operation.unwrap_or(match expected.old {

@@ -34,15 +34,15 @@ pub(crate) struct Cluster {
 
 /// Exclusive use of the shared cluster for the time of one test.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct ExclusiveCluster {
     cluster: &'static Cluster,
     refused_before: usize,
     _alone: MutexGuard<'static, ()>,
 }
 
-// === impl Turn ===
+// === impl ExclusiveCluster ===
 
-impl Turn {
+impl ExclusiveCluster {
     /// Waits until no other test uses the cluster. Returns `None`, and reports it, if a program is missing.
     pub(crate) fn take() -> Option<Self> {
         static TURN: Mutex<()> = Mutex::new(());
@@ -54,7 +54,7 @@ impl Turn {
     }
 }
 
-impl Deref for Turn {
+impl Deref for ExclusiveCluster {
     type Target = Cluster;
 
     fn deref(&self) -> &Cluster {
@@ -62,7 +62,7 @@ impl Deref for Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ExclusiveCluster {
     fn drop(&mut self) {
         if !thread::panicking() {
             let refusals = self.server.refusals();

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::{cluster::Turn, tools, wait::until};
+use crate::{cluster::ExclusiveCluster, tools, wait::until};
 
 /// Lists the objects of a resource in a namespace. `group` is a path such as `apis/apps/v1`.
-fn list(cluster: &Turn, group: &str, namespace: &str, resource: &str) -> Vec<Value> {
+fn list(cluster: &ExclusiveCluster, group: &str, namespace: &str, resource: &str) -> Vec<Value> {
     let answer = cluster.server.api.get(&format!("/{group}/namespaces/{namespace}/{resource}"));
     answer.ok()["items"].as_array().unwrap().clone()
 }
@@ -16,7 +16,7 @@ fn names(objects: &[Value]) -> Vec<&str> {
 
 #[test]
 fn the_example_gets_its_children_and_a_status_and_then_nothing_is_written_any_more() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     cluster.namespace("example");
     let example = tools::root().join("examples/single-node/service.yaml");
     let applied = cluster.kubectl(&["apply", "-n", "example", "-f", example.to_str().unwrap()]);

@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::{api::Api, cluster::Turn, picture::children, wait::until};
+use crate::{api::Api, cluster::ExclusiveCluster, snapshot::children, wait::until};
 
 /// Longer than the controller needs to create missing children again.
 const WHILE: Duration = Duration::from_secs(2);
@@ -35,7 +35,7 @@ fn service(namespace: &str) -> String {
 
 #[test]
 fn services_go_whatever_is_deleted_first() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     for (namespace, _) in ORDERS {
         cluster.namespace(namespace);

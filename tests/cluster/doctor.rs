@@ -6,9 +6,9 @@ use std::{path::Path, process::Command};
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{Turn, installer::make_available},
-    picture::children,
+    cluster::{ExclusiveCluster, installer::make_available},
     program::{Ended, run},
+    snapshot::children,
     wait::until,
 };
 
@@ -19,20 +19,20 @@ const CONTROLLER: &str = "/apis/apps/v1/namespaces/kserve/deployments";
 const GATEWAY_API: &str = "/apis/gateway.networking.k8s.io/v1";
 const SERVICES: &str = "/apis/serving.kserve.io/v1alpha2/namespaces/ill/llminferenceservices";
 
-fn longboat(cluster: &Turn, arguments: &[&str]) -> Ended {
+fn longboat(cluster: &ExclusiveCluster, arguments: &[&str]) -> Ended {
     let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_longboat")));
     command.env("KUBECONFIG", &cluster.server.kubeconfig).env_remove("RUST_LOG");
     run(command.args(arguments))
 }
 
 /// Creates the namespace, if the other test has not done so.
-fn make_namespace(cluster: &Turn) {
+fn make_namespace(cluster: &ExclusiveCluster) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     cluster.server.api.post("/api/v1/namespaces", &namespace);
 }
 
 /// Returns the doctor's findings: fault, object, cause and fix in one line each.
-fn findings(cluster: &Turn) -> Vec<String> {
+fn findings(cluster: &ExclusiveCluster) -> Vec<String> {
     let ended = longboat(cluster, &["doctor", "-n", NAMESPACE, "--no-requests", "-o", "json"]);
     let found: Vec<Value> =
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"));
@@ -47,7 +47,7 @@ fn findings(cluster: &Turn) -> Vec<String> {
 
 /// Waits until one finding contains all `parts`.
 #[track_caller]
-fn found(cluster: &Turn, parts: &[&str]) {
+fn found(cluster: &ExclusiveCluster, parts: &[&str]) {
     let mut last = Vec::new();
     until(&format!("{parts:?} is found"), || {
         last = findings(cluster);
@@ -57,7 +57,7 @@ fn found(cluster: &Turn, parts: &[&str]) {
 
 /// Waits until no finding has this fault.
 #[track_caller]
-fn mended(cluster: &Turn, fault: &str) {
+fn mended(cluster: &ExclusiveCluster, fault: &str) {
     until(&format!("{fault} is mended"), || {
         findings(cluster).iter().all(|finding| !finding.starts_with(fault)).then_some(())
     });
@@ -73,7 +73,7 @@ fn anew(mut object: Value) -> Value {
 
 #[test]
 fn seeded_faults_are_found_and_are_gone_when_mended() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     make_namespace(&cluster);
 
@@ -132,7 +132,7 @@ fn seeded_faults_are_found_and_are_gone_when_mended() {
 
 #[test]
 fn a_service_that_is_not_ready_is_followed_to_the_first_cause() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     make_namespace(&cluster);
     let make = |name: &str, mut spec: Value| {

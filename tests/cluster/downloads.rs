@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::{
     binary::longboat,
-    cluster::Turn,
+    cluster::ExclusiveCluster,
     log::Log,
     program::{Running, run},
     server::free_ports,
@@ -86,7 +86,7 @@ fn reported(state: &Value) -> Value {
 
 #[test]
 fn a_download_shows_how_far_it_is_and_writes_little() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     cluster.namespace(NAMESPACE);
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});

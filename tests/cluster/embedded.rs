@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     api::Api,
     binary::longboat,
-    cluster::Turn,
+    cluster::ExclusiveCluster,
     definitions::{CRDS, definition, install_api},
     server::{Guarded, free_ports},
     wait::until,
@@ -23,7 +23,7 @@ pub(crate) struct Embedded {
 // === impl Embedded ===
 
 impl Embedded {
-    pub(crate) fn start(cluster: &Turn) -> Self {
+    pub(crate) fn start(cluster: &ExclusiveCluster) -> Self {
         let folder = tempfile::Builder::new().prefix("longboat-embedded-").tempdir().unwrap().keep();
         let port = folder.join("port");
         let program = &longboat();

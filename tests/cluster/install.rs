@@ -1,12 +1,12 @@
 //! Longboat's CRDs on a real API server.
 
-use crate::{cluster::Turn, tools};
+use crate::{cluster::ExclusiveCluster, tools};
 
 const KINDS: [&str; 2] = ["llminferenceservices", "llminferenceserviceconfigs"];
 
 #[test]
 fn our_crds_install_with_create_and_with_server_side_apply_and_nothing_is_warned_about() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     for [created, applied] in &cluster.installation {
         assert!(created.status.success(), "{created:#?}");
         assert_eq!(created.stderr, "", "kubectl create");
@@ -18,7 +18,7 @@ fn our_crds_install_with_create_and_with_server_side_apply_and_nothing_is_warned
 
 #[test]
 fn our_schemas_are_structural_and_every_version_is_served() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     for kind in KINDS {
         let path =
             format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind}.serving.kserve.io");
@@ -41,7 +41,7 @@ fn our_schemas_are_structural_and_every_version_is_served() {
 fn client_side_apply_refuses_our_crds_for_their_size() {
     // Client-side apply stores the last applied state in an annotation, which holds 262,144 bytes at most. Each of the CRDs has
     // close to a million bytes, four fifths of them schemas of pods. COMPATIBILITY.md has the row.
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     for kind in KINDS {
         let file = tools::root().join(format!("deploy/crds/serving.kserve.io_{kind}.yaml"));
         let applied = cluster.kubectl(&["apply", "-f", file.to_str().unwrap(), "--dry-run=server"]);
@@ -52,7 +52,7 @@ fn client_side_apply_refuses_our_crds_for_their_size() {
 
 #[test]
 fn kubectl_explains_our_fields_and_prints_our_columns() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let explained = cluster.kubectl(&["explain", "llmisvc.spec.model"]).ok();
     for part in ["KIND:       LLMInferenceService", "VERSION:    v1alpha2", "FIELD: model <", "uri\t<string>"]
     {

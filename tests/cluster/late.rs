@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::{
     api::Api,
-    cluster::Turn,
+    cluster::ExclusiveCluster,
     definitions::{definition, install_api, remove_api},
-    picture::children,
     ready::make_ready,
+    snapshot::children,
     wait::until,
 };
 
@@ -25,7 +25,7 @@ const GATEWAYS: &str = "/apis/gateway.networking.k8s.io/v1/namespaces/kserve/gat
 
 #[test]
 fn apis_may_come_after_the_services_that_need_them() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     let gateway = api.get(&format!("{GATEWAYS}/kserve-ingress-gateway")).ok();
     let definitions = |names: &[&str]| names.iter().map(|name| definition(api, name)).collect::<Vec<Value>>();

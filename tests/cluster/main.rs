@@ -31,7 +31,6 @@ mod late;
 mod log;
 mod migration;
 mod operate;
-mod picture;
 mod policy;
 #[expect(dead_code, reason = "shared with the bench of scale")]
 mod process;
@@ -44,6 +43,7 @@ mod restricted;
 mod schema;
 mod server;
 mod shapes;
+mod snapshot;
 mod soak;
 mod takeover;
 #[path = "../local/tools.rs"]

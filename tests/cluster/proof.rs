@@ -15,7 +15,7 @@ use longboat_tls::{CertificateAuthority, LeafRequest};
 use serde_json::{Value, json};
 use tokio_rustls::rustls::{ServerConnection, StreamOwned};
 
-use crate::{api::Api, cluster::Turn, ready::make_ready, wait::until};
+use crate::{api::Api, cluster::ExclusiveCluster, ready::make_ready, wait::until};
 
 /// The settings of the platform.
 const SETTINGS: &str = "/api/v1/namespaces/kserve/configmaps/inferenceservice-config";
@@ -114,7 +114,7 @@ fn service(namespace: &str) -> Value {
 
 #[test]
 fn a_gateway_that_does_not_answer_is_named_and_one_that_does_is_asked_once() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     cluster.namespace("proof");
     cluster.namespace("proof-gateways");
@@ -159,7 +159,7 @@ fn a_gateway_that_does_not_answer_is_named_and_one_that_does_is_asked_once() {
 
 #[test]
 fn a_gateway_with_tls_is_asked_when_the_platform_names_who_signed_its_certificate() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     cluster.namespace("proof-tls");
     cluster.namespace("proof-tls-gateways");

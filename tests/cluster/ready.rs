@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::Api,
-    picture::{list, namespace_of},
+    snapshot::{list, namespace_of},
 };
 
 /// Kinds whose status other controllers write.

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use longboat_offline::{Settings, render, scene::Scene};
 use serde_json::{Value, json};
 
-use crate::cluster::Turn;
+use crate::cluster::ExclusiveCluster;
 
 const NAMESPACE: &str = "restricted";
 
@@ -26,7 +26,7 @@ const NEEDED: [&str; 2] =
 
 #[test]
 fn pods_are_taken_by_a_namespace_that_enforces_the_restricted_profile() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace",

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{Answer, Api, Cause},
-    cluster::{Turn, collection, files},
+    cluster::{ExclusiveCluster, collection, files},
     server::Guarded,
     tools,
     wait::until,
@@ -26,7 +26,7 @@ struct Learned {
 
 #[test]
 fn the_embedded_server_stores_refuses_and_warns_as_the_real_one_does() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     cluster.namespace("schema");
     let (embedded, _program) = start_embedded(&cluster);
     let objects = objects();
@@ -78,7 +78,7 @@ fn objects() -> Vec<(String, Value)> {
 }
 
 /// Starts `longboat apiserver` with Longboat's CRDs, without webhooks.
-fn start_embedded(cluster: &Turn) -> (Api, Guarded) {
+fn start_embedded(cluster: &ExclusiveCluster) -> (Api, Guarded) {
     let folder = tempfile::Builder::new().prefix("longboat-embedded-").tempdir().unwrap().keep();
     let port = folder.join("port");
     let program = Path::new(env!("CARGO_BIN_EXE_longboat"));
@@ -164,14 +164,14 @@ fn show(this: &Learned, other: &Learned) -> String {
 
 /// Removes the webhook configurations, and restores them when dropped.
 struct WithoutWebhooks<'a> {
-    cluster: &'a Turn,
+    cluster: &'a ExclusiveCluster,
     configurations: Vec<(String, Value)>,
 }
 
 // === impl WithoutWebhooks ===
 
 impl<'a> WithoutWebhooks<'a> {
-    fn new(cluster: &'a Turn) -> Self {
+    fn new(cluster: &'a ExclusiveCluster) -> Self {
         let mut configurations = Vec::new();
         for (kind, name) in [
             ("mutatingwebhookconfigurations", "llminferenceservice"),

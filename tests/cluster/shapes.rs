@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use crate::{
     api::Api,
-    cluster::{Turn, files},
+    cluster::{ExclusiveCluster, files},
     definitions::{definition, install_api, remove_api},
     embedded::Embedded,
-    picture::{Picture, differences, picture},
     ready::make_ready,
+    snapshot::{Snapshot, differences, snapshot},
     tools,
     wait::{LIMIT, until},
 };
@@ -44,7 +44,7 @@ pub(crate) type Shape = (String, Vec<Value>);
 
 #[test]
 fn every_shape_of_service_becomes_the_same_on_both_servers() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let prometheus = json!({"prometheus": {"url": "https://prometheus.example.com:9090"}}).to_string();
     let settings = json!({"data": {"autoscaling-wva-controller-config": prometheus}});
     cluster.server.api.merge("/api/v1/namespaces/kserve/configmaps/inferenceservice-config", &settings).ok();
@@ -164,7 +164,7 @@ pub(crate) fn put(server: &Api, namespace: &str, object: &Value) {
 }
 
 /// Waits until the snapshots of both servers are equal and stay the same. Returns the snapshot.
-fn settle(servers: &[&Api; 2], shapes: &[Shape], moment: &str, embedded: &Embedded) -> Picture {
+fn settle(servers: &[&Api; 2], shapes: &[Shape], moment: &str, embedded: &Embedded) -> Snapshot {
     let mut last = Vec::new();
     let settled = rest(servers, shapes, |[real, local]| {
         last = differences(real, local);
@@ -181,13 +181,13 @@ fn settle(servers: &[&Api; 2], shapes: &[Shape], moment: &str, embedded: &Embedd
 fn rest(
     servers: &[&Api; 2],
     shapes: &[Shape],
-    mut is_wanted: impl FnMut(&[Picture; 2]) -> bool,
-) -> Option<[Picture; 2]> {
+    mut is_wanted: impl FnMut(&[Snapshot; 2]) -> bool,
+) -> Option<[Snapshot; 2]> {
     let deadline = Instant::now() + LIMIT;
-    let mut before = [Picture::new(), Picture::new()];
+    let mut before = [Snapshot::new(), Snapshot::new()];
     let mut same = 0;
     while Instant::now() < deadline {
-        let now = servers.map(|server| picture(server, &namespaces(shapes)));
+        let now = servers.map(|server| snapshot(server, &namespaces(shapes)));
         same = if is_wanted(&now) && now == before { same + 1 } else { 0 };
         if same >= LOOKS {
             return Some(now);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{cluster::Turn, wait::until};
+use crate::{cluster::ExclusiveCluster, wait::until};
 
 /// Returns the path of services in a version and namespace.
 fn services(version: &str, namespace: &str) -> String {
@@ -45,7 +45,7 @@ fn full() -> Value {
 
 #[test]
 fn what_the_old_version_cannot_say_survives_a_read_and_a_write_in_it() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     cluster.namespace("round-trip");
     let created = api.post(&services("v1alpha2", "round-trip"), &newer(&full())).ok();
@@ -72,7 +72,7 @@ fn what_the_old_version_cannot_say_survives_a_read_and_a_write_in_it() {
 
 #[test]
 fn two_managers_that_apply_in_different_versions_keep_each_others_fields() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     cluster.namespace("managers");
     let (old, new) = (services("v1alpha1", "managers") + "/llm", services("v1alpha2", "managers") + "/llm");
@@ -128,7 +128,7 @@ fn two_managers_that_apply_in_different_versions_keep_each_others_fields() {
 
 #[test]
 fn a_namespace_with_services_can_be_deleted() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     cluster.namespace("short-lived");
     let spec = json!({"model": {"uri": "hf://org/model"}, "router": {"scheduler": {}}});
@@ -164,7 +164,7 @@ fn a_namespace_with_services_can_be_deleted() {
 
 #[test]
 fn an_object_that_an_old_installation_stored_is_read_in_both_versions() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let api = &cluster.server.api;
     cluster.namespace("stored-long-ago");
     let (old, new) = (services("v1alpha1", "stored-long-ago"), services("v1alpha2", "stored-long-ago"));
@@ -206,7 +206,7 @@ fn an_object_that_an_old_installation_stored_is_read_in_both_versions() {
 }
 
 /// Makes `version` the storage version.
-fn store_as(cluster: &Turn, version: &str) {
+fn store_as(cluster: &ExclusiveCluster, version: &str) {
     let path =
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/llminferenceservices.serving.kserve.io";
     let crd = cluster.server.api.get(path).ok();

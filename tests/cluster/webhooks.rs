@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{Turn, collection},
+    cluster::{ExclusiveCluster, collection},
     log::Log,
     wait::until,
 };
@@ -27,13 +27,13 @@ fn config(version: &str, spec: &Value) -> Value {
 }
 
 /// Creates an object as a dry run.
-fn dry(cluster: &Turn, object: &Value) -> crate::api::Answer {
+fn dry(cluster: &ExclusiveCluster, object: &Value) -> crate::api::Answer {
     cluster.server.api.post(&format!("{}?dryRun=All", collection(object)), object)
 }
 
 #[test]
 fn the_api_server_is_told_to_trust_the_controllers_own_ca() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let group = "/apis/admissionregistration.k8s.io/v1";
     let bundle = |value: &Value| value["clientConfig"]["caBundle"].as_str().map(str::len).unwrap_or_default();
     for path in [
@@ -56,7 +56,7 @@ fn the_api_server_is_told_to_trust_the_controllers_own_ca() {
 
 #[test]
 fn a_service_is_completed_and_nothing_else_of_it_is_touched() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     for version in ["v1alpha1", "v1alpha2"] {
         let spec = json!({"model": {"uri": "hf://org/model"}, "replicas": 0, "router": {"route": {}}});
         let stored = dry(&cluster, &service(version, &spec)).ok();
@@ -69,7 +69,7 @@ fn a_service_is_completed_and_nothing_else_of_it_is_touched() {
 
 #[test]
 fn nobody_is_asked_about_finalizers() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     cluster.namespace("finalizers");
     let log = Log::new(&cluster);
     let mark = log.mark();
@@ -94,7 +94,7 @@ fn nobody_is_asked_about_finalizers() {
 
 #[test]
 fn a_denial_names_the_webhook_and_lists_every_cause() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     for version in ["v1alpha1", "v1alpha2"] {
         let spec = json!({
             "model": {"uri": "hf://org/model"},
@@ -117,7 +117,7 @@ fn a_denial_names_the_webhook_and_lists_every_cause() {
 
 #[test]
 fn kubectl_prints_why_something_is_denied_and_what_it_is_warned_about() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     let spec = json!({"model": {"uri": "hf://org/model"}, "router": {"route": {"weight": 1}}});
     let file = cluster.file("denied.json", &service("v1alpha2", &spec));
     let denied = cluster.kubectl(&["apply", "-f", &file]);
@@ -133,7 +133,7 @@ fn kubectl_prints_why_something_is_denied_and_what_it_is_warned_about() {
 
 #[test]
 fn templates_of_configs_are_tried() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     for version in ["v1alpha1", "v1alpha2"] {
         let template = |text: &str| json!({"template": {"containers": [{"name": "main", "env": [{"name": "A", "value": text}]}]}});
         dry(&cluster, &config(version, &template("{{ .ObjectMeta.Name }}"))).ok();
@@ -145,7 +145,7 @@ fn templates_of_configs_are_tried() {
 
 #[test]
 fn presets_of_the_platform_cannot_be_deleted_in_either_version() {
-    let Some(cluster) = Turn::take() else { return };
+    let Some(cluster) = ExclusiveCluster::take() else { return };
     for version in ["v1alpha1", "v1alpha2"] {
         let preset = "kserve/llminferenceserviceconfigs/kserve-config-llm-template";
         let denied =

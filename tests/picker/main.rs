@@ -3,8 +3,8 @@
 //! No test asserts on elapsed time. Without Envoy (scripts/tools.sh fetches it), the tests are reported as not run.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should stop")]
 
-mod apart;
 mod death;
+mod disaggregated;
 mod envoy;
 mod http;
 #[path = "../local/processes.rs"]

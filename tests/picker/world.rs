@@ -97,7 +97,7 @@ impl Pool {
 
     /// Starts a decode engine behind a routing sidecar, and a prefill engine. Returns the pool of the sidecar's and the prefill
     /// engine's endpoints, in this order, and the decode engine's own address.
-    pub(crate) fn apart(sidecar: &[&str], engines: [&[&str]; 2]) -> (Self, SocketAddr) {
+    pub(crate) fn disaggregated(sidecar: &[&str], engines: [&[&str]; 2]) -> (Self, SocketAddr) {
         let address = || SocketAddr::from(([127, 0, 0, 1], envoy::free_port()));
         let (front, decode, prefill) = (address(), address(), address());
         let start = |role: &[&str], at: SocketAddr, more: &[&str]| {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     api::Api,
-    picture::{KINDS, list, namespace_of},
+    snapshot::{KINDS, list, namespace_of},
 };
 
 /// Deletes the children of deleted services in namespaces with this prefix. Returns the number of deletions.

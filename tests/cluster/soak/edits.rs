@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{Answer, Api},
-    picture::children,
     shapes::Shape,
+    snapshot::children,
 };
 
 /// The names of a slot's services. The second service joins the routing group of the first, if the first has one.

@@ -31,11 +31,11 @@ use crate::{
     api::Api,
     cluster::Cluster,
     log::Log,
-    picture::{Picture, children, differences, picture},
     process::Process,
     ready::make_ready,
     server::free_ports,
     shapes::{put, shapes},
+    snapshot::{Snapshot, children, differences, snapshot},
     tools,
     wait::until,
 };
@@ -284,7 +284,7 @@ fn slots_of(api: &Api) -> Vec<String> {
 }
 
 /// Waits until every service is ready and nothing is written any more. Returns the snapshot.
-fn settle(api: &Api, slots: &[String], log: &Log) -> Picture {
+fn settle(api: &Api, slots: &[String], log: &Log) -> Snapshot {
     let namespaces: BTreeSet<&str> = slots.iter().map(String::as_str).collect();
     let deadline = Instant::now() + CONVERGED;
     loop {
@@ -294,7 +294,7 @@ fn settle(api: &Api, slots: &[String], log: &Log) -> Picture {
         log.rest();
         let unready: Vec<String> = slots.iter().flat_map(|slot| unready(api, slot)).collect();
         if collected == 0 && !news && log.written(mark).is_empty() && unready.is_empty() {
-            return picture(api, &namespaces);
+            return snapshot(api, &namespaces);
         }
         assert!(Instant::now() < deadline, "these do not become ready:\n{}", unready.join("\n"));
     }

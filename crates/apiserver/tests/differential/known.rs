@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    nothing::CUSTOM,
+    empty_values::CUSTOM,
     requests::{Request, Verb, bases},
 };
 

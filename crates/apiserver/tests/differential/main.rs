@@ -13,8 +13,8 @@
 #[path = "../../../../tests/cluster/api.rs"]
 #[allow(dead_code, reason = "shared with the tests on a cluster")]
 mod api;
+mod empty_values;
 mod known;
-mod nothing;
 mod requests;
 mod rights;
 #[path = "../../../../tests/cluster/server.rs"]

@@ -5,7 +5,7 @@ use std::fmt;
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
 
-use crate::{api::Api, nothing};
+use crate::{api::Api, empty_values};
 
 const NAMESPACE: &str = "/api/v1/namespaces/diff";
 
@@ -57,7 +57,7 @@ pub(crate) fn set_up(api: &Api) {
     let pod = json!({"metadata": {"name": "p", "labels": {"x": "1"}},
         "spec": {"nodeName": "n", "serviceAccountName": "default", "containers": [{"name": "c", "image": "i"}]}});
     api.post(&format!("{NAMESPACE}/pods"), &pod).ok();
-    nothing::set_up(api);
+    empty_values::set_up(api);
 }
 
 /// Resets the objects that a request changes.
@@ -65,7 +65,7 @@ pub(crate) fn fresh(real: &Api, ours: &Api, request: &Request) {
     let path = format!("{NAMESPACE}/configmaps");
     for api in [real, ours] {
         if request.stays() {
-            nothing::fresh(api);
+            empty_values::fresh(api);
         }
         if !request.path.starts_with(&path) {
             continue;
@@ -86,7 +86,7 @@ pub(crate) fn any(random: &mut StdRng) -> Request {
         5 => json_patch(random),
         6 => merge_patch(random),
         7 | 8 => list(random),
-        10.. => nothing::request(random),
+        10.. => empty_values::request(random),
         _ => path(random),
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::api::Api;
 
 /// Objects by namespace, kind and name, without the fields that differ between servers.
-pub(crate) type Picture = BTreeMap<String, Value>;
+pub(crate) type Snapshot = BTreeMap<String, Value>;
 
 /// Kinds of services and children: kind, path before the namespace, and plural.
 pub(crate) const KINDS: [(&str, &str, &str); 16] = [
@@ -69,8 +69,8 @@ pub(crate) fn children(server: &Api, namespace: &str) -> Vec<String> {
 }
 
 /// Returns the services and children of these namespaces.
-pub(crate) fn picture(server: &Api, namespaces: &BTreeSet<&str>) -> Picture {
-    let mut found = Picture::new();
+pub(crate) fn snapshot(server: &Api, namespaces: &BTreeSet<&str>) -> Snapshot {
+    let mut found = Snapshot::new();
     for (kind, root, plural) in KINDS {
         for object in list(server, root, plural) {
             let metadata = &object["metadata"];
@@ -92,7 +92,7 @@ pub(crate) fn picture(server: &Api, namespaces: &BTreeSet<&str>) -> Picture {
     found
 }
 
-fn owned_by_living(found: &Picture, namespace: &str, metadata: &Value) -> bool {
+fn owned_by_living(found: &Snapshot, namespace: &str, metadata: &Value) -> bool {
     metadata["ownerReferences"].as_array().into_iter().flatten().any(|owner| {
         let name = owner["name"].as_str().unwrap_or_default();
         found.contains_key(&format!("{namespace} LLMInferenceService {name}"))
@@ -135,7 +135,7 @@ fn normal(kind: &str, object: &Value) -> Value {
 }
 
 /// Lists the differences of two snapshots, leaf by leaf.
-pub(crate) fn differences(left: &Picture, right: &Picture) -> Vec<String> {
+pub(crate) fn differences(left: &Snapshot, right: &Snapshot) -> Vec<String> {
     let mut found = Vec::new();
     for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
         match (left.get(name), right.get(name)) {

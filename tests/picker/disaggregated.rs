@@ -33,7 +33,7 @@ fn a_prompt_is_computed_by_the_prefill_engine_with_each_connector() {
     let Some(program) = tools::tool("bin/envoy") else { return };
     let _turn = turn();
     for Case { connector, engines } in CASES {
-        let (pool, decode) = Pool::apart(&[connector], engines);
+        let (pool, decode) = Pool::disaggregated(&[connector], engines);
         let picker = Picker::start(&pool, APART, &[]);
         let port = Port { pickers: vec![picker.address], endpoints: pool.engines.clone(), ..Port::default() };
         let envoy = Envoy::start(&program, &[port]);
