@@ -63,9 +63,9 @@ fn make_old_with(server: &Server, resource: &str, kind: &str, name: &str, finali
     });
 }
 
-/// Counts the controller's migrating writes: patches that change nothing but the stored version of an object, and those of the
-/// status of CRDs.
-fn migrating_writes(server: &Server) -> usize {
+/// Lists the controller's migrating writes, with who made them: patches that change nothing but the stored version of an object,
+/// and those of the status of CRDs.
+fn migrating_writes(server: &Server) -> Vec<String> {
     let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap_or_default();
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     events
@@ -76,7 +76,8 @@ fn migrating_writes(server: &Server) -> usize {
                 && (object["resource"] == "customresourcedefinitions" && object["subresource"] == "status"
                     || event["requestURI"].as_str().is_some_and(is_metadata))
         })
-        .count()
+        .map(|event| format!("{} by {}", event["requestURI"], event["user"]["username"]))
+        .collect()
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
     store_as(&server, KINDS[1], "v1alpha1");
     make_old(&server, KINDS[1], "LLMInferenceServiceConfig", "second");
     store_as(&server, KINDS[1], "v1alpha2");
-    assert_eq!(migrating_writes(&server), 0);
+    assert_eq!(migrating_writes(&server), Vec::<String>::new());
 
     let mut replica = Replica::start(&kubeconfig, &["--leader-elect"]);
     replica.ready();
@@ -126,11 +127,11 @@ fn what_is_stored_in_an_old_version_is_rewritten_once_and_the_definition_says_so
     }
     assert!(replica.end("-TERM").success());
     // The audit log lags a little behind the responses.
-    let mut writes = 0;
+    let mut writes = Vec::new();
     until("the audit log has all writes", || {
         let before = std::mem::replace(&mut writes, migrating_writes(&server));
         std::thread::sleep(std::time::Duration::from_secs(1));
-        (writes > 0 && writes == before).then_some(())
+        (!writes.is_empty() && writes == before).then_some(())
     });
 
     // The next leader finds nothing to migrate.

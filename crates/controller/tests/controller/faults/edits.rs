@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{
     all,
-    scene::{self, Snapshot, differences, make_ready, of_kind, settle, stage, started},
+    scene::{self, Picture, differences, make_ready, of_kind, settle, stage, started},
     topology::Topology,
 };
 
@@ -159,8 +159,8 @@ async fn serving(world: &World) -> bool {
 
 /// The service and its children. The number of replicas is left out if the service does not set it, because it then stays as
 /// it was.
-async fn children(world: &World) -> Snapshot {
-    let mut picture = scene::snapshot(world, NAMESPACE).await;
+async fn children(world: &World) -> Picture {
+    let mut picture = scene::picture(world, NAMESPACE).await;
     picture.retain(|name, object| is_of_llm(name, object));
     for object in picture.values_mut() {
         match object["kind"].as_str() {
@@ -179,8 +179,8 @@ async fn children(world: &World) -> Snapshot {
 }
 
 /// All other objects.
-async fn others(world: &World) -> Snapshot {
-    let mut picture = scene::snapshot(world, NAMESPACE).await;
+async fn others(world: &World) -> Picture {
+    let mut picture = scene::picture(world, NAMESPACE).await;
     picture.retain(|name, object| !is_of_llm(name, object));
     picture
 }

@@ -87,7 +87,7 @@ async fn a_service_takes_its_children_a_finalizer_and_two_statuses_to_become_rea
         trial.create().await;
         trial.rest(&mut running).await;
         trial.become_ready(&mut running).await;
-        let children = trial.snapshot().await.len() - given;
+        let children = trial.picture().await.len() - given;
         let log = running.faults.log()[begun..].to_vec();
         let count = |wanted: &dyn Fn(&Write) -> bool| log.iter().filter(|write| wanted(write)).count();
         let event = |write: &Write| write.path.contains("/events");

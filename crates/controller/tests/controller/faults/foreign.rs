@@ -42,7 +42,7 @@ async fn what_is_somebody_elses_is_named_and_left_alone_until_it_makes_way() {
                 value.as_str().unwrap().to_owned()
             });
             let (version, within) = (foreign["apiVersion"].as_str().unwrap(), trial.namespace.as_str());
-            let now = snapshot(&world, within).await;
+            let now = picture(&world, within).await;
             // In a group, the condition may be on the other member.
             let services = now.iter().filter(|(name, _)| name.starts_with("LLMInferenceService."));
             let conditions: Vec<&Value> = services
@@ -71,7 +71,7 @@ async fn what_is_somebody_elses_is_named_and_left_alone_until_it_makes_way() {
             tokio::time::sleep(LONGEST_WAIT).await;
             settle(&world, &trial.what).await;
             trial.become_ready(&mut running).await;
-            assert_same(&trial.snapshot().await, &calm.alive, &format!("{}, and makes way", trial.what));
+            assert_same(&trial.picture().await, &calm.alive, &format!("{}, and makes way", trial.what));
             trial.delete(&mut running).await;
             trial.forget().await;
         }

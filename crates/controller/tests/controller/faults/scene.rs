@@ -45,7 +45,7 @@ pub(super) const KINDS: [(&str, &str); 16] = [
 ];
 
 /// Objects by kind and name, without fields that differ between runs.
-pub(super) type Snapshot = BTreeMap<String, Value>;
+pub(super) type Picture = BTreeMap<String, Value>;
 
 /// Creates a world with a ready Gateway, and with settings for every way to scale.
 pub(super) async fn stage() -> World {
@@ -96,8 +96,8 @@ pub(super) async fn of_kind(world: &World, version: &str, kind: &str, namespace:
 }
 
 /// Returns the objects in a namespace.
-pub(super) async fn snapshot(world: &World, namespace: &str) -> Snapshot {
-    let mut picture = Snapshot::new();
+pub(super) async fn picture(world: &World, namespace: &str) -> Picture {
+    let mut picture = Picture::new();
     for (version, kind) in KINDS {
         for object in of_kind(world, version, kind, namespace).await {
             let name = object["metadata"]["name"].as_str().unwrap().replace(namespace, "NS");
@@ -146,13 +146,13 @@ pub(super) fn normal(mut object: Value, namespace: &str) -> Value {
 }
 
 /// Panics with the differences if two pictures differ.
-pub(super) fn assert_same(found: &Snapshot, wanted: &Snapshot, what: &str) {
+pub(super) fn assert_same(found: &Picture, wanted: &Picture, what: &str) {
     let differences = differences(found, wanted);
     assert!(differences.is_empty(), "{what}:\n{}", differences.join("\n"));
 }
 
 /// Returns the differences between two pictures.
-pub(super) fn differences(found: &Snapshot, wanted: &Snapshot) -> Vec<String> {
+pub(super) fn differences(found: &Picture, wanted: &Picture) -> Vec<String> {
     let mut differences = Vec::new();
     for name in found.keys().chain(wanted.keys()).collect::<std::collections::BTreeSet<_>>() {
         match (found.get(name), wanted.get(name)) {
@@ -275,9 +275,9 @@ pub(super) struct Trial<'a> {
 /// The observations of a trial.
 pub(super) struct Seen {
     /// When the services were ready.
-    pub(super) alive: Snapshot,
+    pub(super) alive: Picture,
     /// After the services were deleted.
-    pub(super) gone: Snapshot,
+    pub(super) gone: Picture,
     /// The number of events, including their counts.
     pub(super) events: i64,
 }
@@ -300,9 +300,9 @@ impl<'a> Trial<'a> {
         self.create().await;
         self.rest(running).await;
         self.become_ready(running).await;
-        let alive = self.snapshot().await;
+        let alive = self.picture().await;
         self.delete(running).await;
-        let gone = self.snapshot().await;
+        let gone = self.picture().await;
         let events = self.events().await;
         self.forget().await;
         Seen { alive, gone, events }
@@ -342,8 +342,8 @@ impl<'a> Trial<'a> {
         panic!("{}: readiness leads to ever more changes", self.what);
     }
 
-    pub(super) async fn snapshot(&self) -> Snapshot {
-        snapshot(self.world, &self.namespace).await
+    pub(super) async fn picture(&self) -> Picture {
+        picture(self.world, &self.namespace).await
     }
 
     pub(super) async fn delete(&self, running: &mut Running) {
