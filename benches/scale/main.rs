@@ -44,7 +44,7 @@ mod written;
 
 use std::time::{Duration, Instant};
 
-use cluster::Turn;
+use cluster::ExclusiveCluster;
 use jiff::Timestamp;
 use log::Log;
 use process::Process;
@@ -60,7 +60,7 @@ fn main() {
     if sizes.is_empty() {
         sizes = vec![100];
     }
-    let Some(cluster) = Turn::take() else { panic!("the cluster tier's tools are missing") };
+    let Some(cluster) = ExclusiveCluster::take() else { panic!("the cluster tier's tools are missing") };
     let mut controller = Process::take_over(&cluster, |_, _| {});
     let log = Log::new(&cluster);
     services::prepare(&cluster.server.api);
