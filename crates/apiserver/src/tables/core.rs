@@ -4,8 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, Column, NAME, Printer, age, containers, integer, labels, list, name, number, or, shortened, since,
-    text, wide,
+    AGE, Column, NAME, Printer, age, containers, labels, list, name, number, or, shortened, since, text, wide,
 };
 
 pub(crate) const NAMESPACE: Printer = Printer::new(&[NAME, text("Status"), AGE], |o, now| {
@@ -57,32 +56,6 @@ pub(crate) const QUOTA: Printer = Printer::new(&[NAME, text("Request"), text("Li
     };
     vec![name(o), used(requests), used(limits), age(o, now)]
 });
-
-pub(crate) const REPLICATION_CONTROLLER: Printer = Printer::new(
-    &[
-        NAME,
-        integer("Desired"),
-        integer("Current"),
-        integer("Ready"),
-        AGE,
-        wide("Containers"),
-        wide("Images"),
-        wide("Selector"),
-    ],
-    |o, now| {
-        let spec = &o["spec"]["template"]["spec"];
-        vec![
-            name(o),
-            Value::from(number(&o["spec"]["replicas"])),
-            Value::from(number(&o["status"]["replicas"])),
-            Value::from(number(&o["status"]["readyReplicas"])),
-            age(o, now),
-            containers(spec, "name"),
-            containers(spec, "image"),
-            labels(&o["spec"]["selector"]),
-        ]
-    },
-);
 
 fn count(map: &Value) -> usize {
     map.as_object().map_or(0, serde_json::Map::len)

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    AGE, NAME, Printer, age, boolean, containers, duration, integer, labels, list, name, number, or,
+    AGE, Column, NAME, Printer, age, boolean, containers, duration, integer, labels, list, name, number, or,
     selector, since, text, wide,
 };
 
@@ -33,30 +33,36 @@ pub(crate) const DEPLOYMENT: Printer = Printer::new(
     },
 );
 
-pub(crate) const REPLICA_SET: Printer = Printer::new(
-    &[
-        NAME,
-        integer("Desired"),
-        integer("Current"),
-        integer("Ready"),
-        AGE,
-        wide("Containers"),
-        wide("Images"),
-        wide("Selector"),
-    ],
-    |o, now| {
-        let mut cells = vec![
-            name(o),
-            Value::from(number(&o["spec"]["replicas"])),
-            Value::from(number(&o["status"]["replicas"])),
-            Value::from(number(&o["status"]["readyReplicas"])),
-            age(o, now),
-        ];
-        cells.extend(template(o));
-        cells.push(selects(o));
-        cells
-    },
-);
+pub(crate) const REPLICA_SET: Printer = Printer::new(REPLICAS, |o, now| replicas(o, now, selects(o)));
+
+/// Its selector is a map of labels.
+pub(crate) const REPLICATION_CONTROLLER: Printer =
+    Printer::new(REPLICAS, |o, now| replicas(o, now, labels(&o["spec"]["selector"])));
+
+/// The columns of the kinds that keep a number of pods.
+const REPLICAS: &[Column] = &[
+    NAME,
+    integer("Desired"),
+    integer("Current"),
+    integer("Ready"),
+    AGE,
+    wide("Containers"),
+    wide("Images"),
+    wide("Selector"),
+];
+
+fn replicas(object: &Value, now: Timestamp, selector: Value) -> Vec<Value> {
+    let mut cells = vec![
+        name(object),
+        Value::from(number(&object["spec"]["replicas"])),
+        Value::from(number(&object["status"]["replicas"])),
+        Value::from(number(&object["status"]["readyReplicas"])),
+        age(object, now),
+    ];
+    cells.extend(template(object));
+    cells.push(selector);
+    cells
+}
 
 pub(crate) const STATEFUL_SET: Printer =
     Printer::new(&[NAME, text("Ready"), AGE, wide("Containers"), wide("Images")], |o, now| {
