@@ -284,12 +284,12 @@ impl Tree {
         self.set(slot, id, |share| (older, newer) = (share.older, share.newer));
         self.set(slot, older, |share| share.newer = newer);
         self.set(slot, newer, |share| share.older = older);
-        let order = &mut self.orders[slot.0 as usize];
+        let ends = &mut self.orders[slot.0 as usize];
         if older == NOBODY {
-            order.oldest = newer;
+            ends.oldest = newer;
         }
         if newer == NOBODY {
-            order.newest = older;
+            ends.newest = older;
         }
     }
 
@@ -405,10 +405,13 @@ mod tests {
 
     /// The blocks of a prompt: each stands for all letters up to it.
     fn blocks(letters: &[u8]) -> Vec<u64> {
-        letters.iter().scan(1, |prefix, letter| {
-            *prefix = *prefix * 2 + u64::from(*letter);
-            Some(*prefix)
-        }).collect()
+        letters
+            .iter()
+            .scan(1, |prefix, letter| {
+                *prefix = *prefix * 2 + u64::from(*letter);
+                Some(*prefix)
+            })
+            .collect()
     }
 
     proptest! {
