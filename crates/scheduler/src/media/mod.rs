@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh64::xxh64;
 
-use crate::{
-    endpoint::{Slot, Snapshot},
-    prefix::cache::Cache,
-};
+mod cache;
+
+use cache::Cache;
+
+use crate::endpoint::{Slot, Snapshot};
 
 /// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
