@@ -61,7 +61,7 @@ pub(crate) async fn follow(
                     models: Arc::clone(&models),
                     replays: Arc::clone(&replays),
                 };
-                let publisher = Publisher::new(Arc::clone(member), shared, &source);
+                let publisher = Publisher::new(Arc::clone(member), shared, &source, Arc::clone(&core));
                 running.push((Arc::clone(member), tasks.spawn(publisher.follow())));
             }
         }
