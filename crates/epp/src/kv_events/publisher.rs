@@ -16,20 +16,40 @@ use crate::{core::Core, metrics::KvEventMetrics, pool::Member};
 /// The wait before the next attempt to connect. The wait grows with each failure, up to the maximum.
 const RETRY: Duration = Duration::from_millis(250);
 const MAX_RETRY: Duration = Duration::from_secs(5);
-/// The most time for a replay, and for the silence between its messages.
-const REPLAY: Duration = Duration::from_mins(2);
+/// The longest silence between the messages of a replay.
 const SILENCE: Duration = Duration::from_secs(2);
-/// How long a replay may keep its place among all replays. If it takes longer, it goes on after those that wait.
-const TURN: Duration = Duration::from_secs(15);
-/// The most messages and bytes of a replay. Engines remember 10,000 messages unless they are told otherwise.
-const MESSAGES: usize = 1 << 20;
-const BYTES: usize = 1 << 30;
-/// The least time between two replays of an endpoint.
-const PAUSE: Duration = Duration::from_secs(1);
 /// After this many attempts in a row without progress, a replay fails.
 const ATTEMPTS: u32 = 3;
-/// After a failed replay, and after one that leaves a gap as it is, no replay is requested for this time.
-const COOLDOWN: Duration = Duration::from_secs(30);
+
+/// What replays may cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// The most time for a replay.
+    pub(crate) total: Duration,
+    /// How long a replay may keep its place among all replays. If it takes longer, it goes on after those that wait.
+    pub(crate) turn: Duration,
+    /// The most messages of a replay. Engines remember 10,000 messages unless they are told otherwise.
+    pub(crate) messages: usize,
+    /// The most bytes of a replay.
+    pub(crate) bytes: usize,
+    /// The least time between two replays of an endpoint.
+    pub(crate) pause: Duration,
+    /// After a failed replay, and after one that leaves a gap as it is, no replay is requested for this time.
+    pub(crate) cooldown: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            total: Duration::from_mins(2),
+            turn: Duration::from_secs(15),
+            messages: 1 << 20,
+            bytes: 1 << 30,
+            pause: Duration::from_secs(1),
+            cooldown: Duration::from_secs(30),
+        }
+    }
+}
 
 /// The state that all publishers of a pool share.
 pub(super) struct Shared {
@@ -38,6 +58,7 @@ pub(super) struct Shared {
     pub(super) models: Arc<Models>,
     /// Limits the replays at once.
     pub(super) replays: Arc<Semaphore>,
+    pub(super) pace: Pace,
 }
 
 /// What a replay may still take.
@@ -62,6 +83,7 @@ pub(super) struct Publisher {
     /// Whether the model comes from the endpoint's API, because no topic has named it yet.
     assumed: bool,
     replays: Arc<Semaphore>,
+    pace: Pace,
     /// The earliest time for the next replay.
     cooled: Instant,
     said: Complaints,
@@ -70,7 +92,7 @@ pub(super) struct Publisher {
 impl Publisher {
     pub(super) fn new(
         member: Arc<Member>,
-        Shared { holdings, models, replays }: Shared,
+        Shared { holdings, models, replays, pace }: Shared,
         source: &EndpointEvents,
         core: Arc<Core>,
     ) -> Self {
@@ -86,6 +108,7 @@ impl Publisher {
             assumed: false,
             models,
             cooled: Instant::now(),
+            pace,
             said: Complaints::default(),
             core,
             member,
@@ -217,23 +240,24 @@ impl Publisher {
     /// Applies the missed messages that the publisher still has, up to the message that showed the gap if there is one. Returns
     /// `false` if no replay was possible.
     ///
-    /// An endpoint may ask again after [`PAUSE`]. If a gap stays open, or attempts fail, it may only after [`COOLDOWN`]. So an
+    /// The next replay may come after a pause. If a gap stays open, or attempts fail, it may only come after the cooldown. So an
     /// engine whose messages always have gaps costs one short connection a second, or less.
     async fn replay(&mut self, mut from: u64, until: Option<u64>) -> bool {
         let Some(address) = self.replay else { return false };
-        if self.cooled.saturating_duration_since(Instant::now()) > PAUSE {
+        if self.cooled.saturating_duration_since(Instant::now()) > self.pace.pause {
             return false;
         }
         // Meanwhile the engine keeps the messages that come, and the replay has most of them.
         tokio::time::sleep_until(self.cooled).await;
-        let mut left = Allowance { time: REPLAY, messages: MESSAGES, bytes: BYTES };
+        let mut left =
+            Allowance { time: self.pace.total, messages: self.pace.messages, bytes: self.pace.bytes };
         let (first, mut fruitless) = (from, 0);
         while fruitless < ATTEMPTS && !left.time.is_zero() {
             let before = from;
             let replays = Arc::clone(&self.replays);
             let Ok(place) = replays.acquire().await else { return false };
             let began = Instant::now();
-            let turn = left.time.min(TURN);
+            let turn = left.time.min(self.pace.turn);
             let replayed = self.replay_once(address, &mut from, until, &mut left);
             let ended = timeout(turn, replayed).await;
             drop(place);
@@ -241,23 +265,24 @@ impl Publisher {
             match ended {
                 Ok(Ok(())) => {
                     let closed = until.is_none() || from > first;
-                    self.cooled = Instant::now() + if closed { PAUSE } else { COOLDOWN };
+                    self.cooled = Instant::now() + if closed { self.pace.pause } else { self.pace.cooldown };
                     return true;
                 }
                 Ok(Err(error)) => {
                     tracing::debug!(%address, %error, "A replay of KV cache events ended early.");
                     self.failed("replay-incomplete");
+                    // Another attempt cannot help where each may bring a little and then end so.
+                    if error.kind() == io::ErrorKind::InvalidData {
+                        break;
+                    }
                 }
                 // Its turn is over. Others that wait for a place come first.
                 Err(_) => {}
             }
-            if left.messages == 0 || left.bytes == 0 {
-                break;
-            }
             fruitless = if from > before { 0 } else { fruitless + 1 };
         }
         self.failed("replay-no-progress");
-        self.cooled = Instant::now() + COOLDOWN;
+        self.cooled = Instant::now() + self.pace.cooldown;
         false
     }
 
@@ -274,7 +299,7 @@ impl Publisher {
         loop {
             let frames = timeout(SILENCE, link.message()).await??;
             let Some(message) = Message::new(frames) else {
-                return Err(io::Error::other("a message of a replay has no number"));
+                return Err(violation("a message of a replay has no number"));
             };
             let asked_last = self.last.is_some_and(|(last, _)| last == *from);
             // An empty payload ends the replay. A publisher that sent messages before would repeat at least the last one.
@@ -285,7 +310,7 @@ impl Publisher {
                 return Ok(());
             }
             if message.sequence < *from {
-                return Err(io::Error::other("the numbers of a replay go back"));
+                return Err(violation("the numbers of a replay go back"));
             }
             if asked_last
                 && message.sequence == *from
@@ -301,7 +326,7 @@ impl Publisher {
             left.messages = left.messages.saturating_sub(1);
             left.bytes = left.bytes.saturating_sub(message.payload.len());
             if left.messages == 0 || left.bytes == 0 {
-                return Err(io::Error::other("a replay has no end"));
+                return Err(violation("a replay has no end"));
             }
             nothing = false;
             *from = message.sequence.saturating_add(1);
@@ -316,6 +341,11 @@ impl Publisher {
             metrics.events.failed(&self.member.endpoint.full_name(), operation);
         }
     }
+}
+
+/// Why the answer to a request for a replay is none.
+fn violation(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// Returns the data-parallel rank from the end of an endpoint's name.
