@@ -236,7 +236,10 @@ impl Server {
         for holdings in core.state.read().holdings() {
             if let Some(source) = holdings.settings().events.endpoints.clone() {
                 let models = Arc::new(kv_events::Models::new(&layer.source.scheme, &scrape_tls(&layer)?));
-                tasks.spawn(kv_events::follow(holdings, source, models, Arc::clone(&core), stop.clone()));
+                let pace = kv_events::Pace::default();
+                let followed =
+                    kv_events::follow(holdings, source, models, pace, Arc::clone(&core), stop.clone());
+                tasks.spawn(followed);
             }
         }
         if let Some(predictor) = &core.predictor {

@@ -111,7 +111,12 @@ impl Matches {
 
     /// Returns the first matches that say which blocks are cached.
     pub(crate) fn cached(all: &[Self]) -> Option<&Self> {
-        all.iter().find(|matches| !matches.planned)
+        all.iter().find(|matches| matches.tells())
+    }
+
+    /// Whether the matches say which blocks are cached. Otherwise they say where blocks are planned to be.
+    pub(crate) fn tells(&self) -> bool {
+        !self.planned
     }
 
     /// The blocks of each prompt.
