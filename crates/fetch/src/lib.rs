@@ -11,7 +11,7 @@
 mod archive;
 mod arriving;
 mod cache;
-mod crc;
+mod connections;
 mod digest;
 mod encode;
 mod error;

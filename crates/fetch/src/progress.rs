@@ -1,7 +1,7 @@
 //! The progress of a download, for the log, for a progress bar, and for other programs.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     fmt,
     io::Read,
     path::Path,
@@ -15,6 +15,8 @@ use std::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::digest::Digest;
 
 /// Time between two log lines.
 const LINES: Duration = Duration::from_secs(10);
@@ -62,6 +64,8 @@ pub(crate) struct Counters {
     pub(crate) bytes_done: AtomicU64,
     /// Bytes that arrived in this run.
     pub(crate) arrived: AtomicU64,
+    /// The number of downloaded files for each kind of check.
+    checks: Mutex<BTreeMap<String, u64>>,
     samples: Mutex<VecDeque<(Instant, u64)>>,
 }
 
@@ -131,6 +135,23 @@ impl Counters {
     /// Subtracts bytes that became useless.
     pub(crate) fn lost(&self, bytes: u64) {
         self.bytes_done.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Counts a downloaded file, and how it was checked.
+    pub(crate) fn checked(&self, digest: Option<&Digest>) {
+        self.files_done.fetch_add(1, Relaxed);
+        let kind = digest.map_or_else(|| "size only".to_owned(), Digest::kind);
+        *self.checks.lock().entry(kind).or_default() += 1;
+    }
+
+    /// Logs how the files since the last call were checked.
+    pub(crate) fn tell_checks(&self) {
+        let checks = std::mem::take(&mut *self.checks.lock());
+        if !checks.is_empty() {
+            let checks: Vec<String> =
+                checks.iter().map(|(kind, count)| format!("{count} by {kind}")).collect();
+            tracing::info!("Checked the downloaded files: {}.", checks.join(", "));
+        }
     }
 
     /// Returns the current progress.
