@@ -12,7 +12,7 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates with pure functions only.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "longboat-admission",
     "longboat-api",
     "longboat-install",
@@ -22,6 +22,7 @@ const PURE: [&str; 12] = [
     "longboat-store",
     "longboat-template",
     "longboat-compose",
+    "longboat-download",
     "longboat-plan",
     "longboat-quantity",
     "longboat-scheduler",

@@ -16,8 +16,8 @@ use std::{
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodSpec};
-use longboat_api::names::{DOWNLOAD_PROGRESS_PORT, STORAGE_INITIALIZER};
-use longboat_fetch::PROGRESS_CONDITION;
+use longboat_api::names::STORAGE_INITIALIZER;
+use longboat_download::{PORT_VARIABLE, PROGRESS_CONDITION};
 use longboat_plan::{Download, Key};
 use parking_lot::Mutex;
 use tokio::time::{MissedTickBehavior, interval};
@@ -163,7 +163,7 @@ pub(crate) fn kept(pod: &Pod) -> (Option<PodSpec>, Option<Vec<PodCondition>>) {
     });
     let listens = |container: &&Container| {
         let mut names = container.env.iter().flatten().map(|variable| variable.name.as_str());
-        container.name == STORAGE_INITIALIZER && names.any(|name| name == DOWNLOAD_PROGRESS_PORT)
+        container.name == STORAGE_INITIALIZER && names.any(|name| name == PORT_VARIABLE)
     };
     let all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     let spec = all.filter(|_| runs).find(listens).map(|container| PodSpec {
@@ -191,7 +191,7 @@ mod tests {
             "spec": {
                 "initContainers": [
                     {"name": "first"},
-                    {"name": "storage-initializer", "image": "i", "env": [{"name": longboat_fetch::PORT_VARIABLE, "value": "9418"}],
+                    {"name": "storage-initializer", "image": "i", "env": [{"name": PORT_VARIABLE, "value": "9418"}],
                      "ports": [{"containerPort": 9418}]},
                 ],
                 "containers": [{"name": "main", "image": "large"}],
@@ -249,10 +249,5 @@ mod tests {
         assert_eq!(downloads.replace(HashMap::new()), std::slice::from_ref(&llm));
         assert_eq!(downloads.replace(HashMap::new()), []);
         assert_eq!(downloads.of(&llm), None);
-    }
-
-    #[test]
-    fn the_variable_is_the_one_that_downloads_read() {
-        assert_eq!(DOWNLOAD_PROGRESS_PORT, longboat_fetch::PORT_VARIABLE);
     }
 }

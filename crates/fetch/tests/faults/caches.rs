@@ -2,7 +2,8 @@
 
 use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering::Relaxed};
 
-use longboat_fetch::{Cache, FetchError, Progress};
+use longboat_download::Progress;
+use longboat_fetch::{Cache, FetchError};
 
 use super::{COMMIT, World};
 use crate::servers::{

@@ -13,6 +13,7 @@ mod environment;
 mod hostile;
 mod killed;
 mod listings;
+mod stores;
 mod volumes;
 
 use std::{
