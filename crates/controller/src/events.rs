@@ -22,7 +22,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use longboat_plan::Key;
+use longboat_key::Key;
 
 use crate::error::{has_code, text_of};
 

@@ -3,7 +3,7 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use longboat_plan::Key;
+use longboat_key::Key;
 
 use crate::{
     context::Context,
@@ -51,7 +51,7 @@ async fn write<K: Watched>(
         "uid": metadata.uid,
         "finalizers": finalizers,
     }});
-    let api = K::api(&context.client, Some(&key.namespace));
+    let api = K::api(&context.client, Some(key.namespace.as_deref()));
     let cache = K::cache(&context.caches);
     let sent = cache.sending();
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {

@@ -31,7 +31,7 @@ pub(crate) async fn publish(
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
         ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
-    let api = LLMInferenceService::api(&context.client, Some(&subject.key.namespace));
+    let api = LLMInferenceService::api(&context.client, Some(subject.key.namespace.as_deref()));
     let asked = context.caches.inference_services.sending();
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => announce::reported(context, &updated, asked),

@@ -7,6 +7,7 @@ use kube::{
 };
 use longboat_api::conditions::Condition;
 use longboat_controller::Args;
+use longboat_key::Namespace;
 use longboat_testkit::World;
 use serde_json::{Value, json};
 
@@ -111,7 +112,10 @@ async fn where_secrets_are_closed_to_the_controller_a_service_says_so_and_is_not
     let world = world().await;
     world.namespace("open").await;
     let tap = Tap::new();
-    let args = Args { secret_namespaces: vec!["open".to_owned(), "kserve".to_owned()], ..Args::default() };
+    let args = Args {
+        secret_namespaces: ["open", "kserve"].map(|one| Namespace(one).to_shared()).into(),
+        ..Args::default()
+    };
     let running = Running::with_client(args, tap.client(&world));
     world.apply(service("closed", json!({}))).await;
     let mut open = service("llm", json!({}));

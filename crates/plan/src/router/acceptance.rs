@@ -5,16 +5,17 @@ use longboat_api::foreign::{
     httproute::{HTTPRoute, RouteParentStatus},
     reference::ParentReference,
 };
+use longboat_key::Namespace;
 
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 /// Whether two references name the same parent, after defaulting.
-pub(super) fn same_parent(a: &ParentReference, b: &ParentReference, namespace: &str) -> bool {
-    fn key<'a>(parent: &'a ParentReference, namespace: &'a str) -> [&'a str; 5] {
+pub(super) fn same_parent(a: &ParentReference, b: &ParentReference, namespace: Namespace<&str>) -> bool {
+    fn key<'a>(parent: &'a ParentReference, namespace: Namespace<&'a str>) -> [&'a str; 5] {
         [
             parent.group.as_deref().unwrap_or(GATEWAY_GROUP),
             parent.kind.as_deref().unwrap_or("Gateway"),
-            parent.namespace.as_deref().unwrap_or(namespace),
+            parent.namespace.as_deref().unwrap_or(namespace.as_str()),
             &parent.name,
             parent.section_name.as_deref().unwrap_or_default(),
         ]
@@ -33,17 +34,20 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
     }
     for parent in &route.spec.parent_refs {
         let reported = statuses.iter().any(|status| {
-            same_parent(parent, &status.parent_ref, namespace)
+            same_parent(parent, &status.parent_ref, Namespace(namespace))
                 && find(&status.conditions, "Accepted").is_some()
         });
         if !reported {
-            return Some(format!("waiting for Gateway {} to accept it", display(parent, namespace)));
+            return Some(format!(
+                "waiting for Gateway {} to accept it",
+                display(parent, Namespace(namespace))
+            ));
         }
     }
     // Entries without Accepted come from policy controllers, which do not decide here.
     for status in statuses {
         let Some(accepted) = find(&status.conditions, "Accepted") else { continue };
-        let gateway = display(&status.parent_ref, namespace);
+        let gateway = display(&status.parent_ref, Namespace(namespace));
         let Some(resolved) = find(&status.conditions, "ResolvedRefs") else {
             let message = "ResolvedRefs condition not yet reported by gateway controller";
             return Some(format!("\"Unknown\" (reason \"ConditionMissing\", message {message:?})"));
@@ -68,6 +72,6 @@ fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-fn display(parent: &ParentReference, namespace: &str) -> String {
-    format!("{}/{}", parent.namespace.as_deref().unwrap_or(namespace), parent.name)
+fn display(parent: &ParentReference, namespace: Namespace<&str>) -> String {
+    format!("{}/{}", parent.namespace.as_deref().map_or(namespace, Namespace), parent.name)
 }

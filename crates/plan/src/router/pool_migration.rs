@@ -8,6 +8,7 @@ use longboat_api::{
     annotations::{INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},
     foreign::httproute::{HTTPRoute, HTTPRouteSpec},
 };
+use longboat_key::Namespace;
 
 use super::acceptance::same_parent;
 
@@ -55,7 +56,8 @@ fn supports_backends(route: &HTTPRoute) -> Option<bool> {
     let parents = &route.spec.parent_refs;
     let statuses = route.status.iter().flat_map(|status| &status.parents);
     let ours = statuses.filter(|status| {
-        parents.is_empty() || parents.iter().any(|parent| same_parent(parent, &status.parent_ref, namespace))
+        parents.is_empty()
+            || parents.iter().any(|parent| same_parent(parent, &status.parent_ref, Namespace(namespace)))
     });
     let mut rejected = false;
     for resolved in

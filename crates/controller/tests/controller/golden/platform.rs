@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
 use longboat_golden::{Case, Difference, Entry, documents};
+use longboat_key::Namespace;
 use longboat_offline::{Presets, Settings};
 use longboat_testkit::{Faults, World};
 use serde_json::{Value, json};
@@ -60,7 +61,7 @@ pub(super) async fn rendered(world: &World, recordings: &Entry, case: &Case) -> 
         None => "base/configmap.yaml".to_owned(),
     };
     let mut settings = Settings {
-        namespace: case.name.clone(),
+        namespace: Namespace(&*case.name).to_shared(),
         presets: Presets::Given(read("base/presets-stored.yaml")),
         platform: read(&settings_file).pop(),
         ..Settings::default()
