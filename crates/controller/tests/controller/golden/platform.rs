@@ -32,7 +32,7 @@ pub(super) async fn world(recordings: &Entry) -> World {
 }
 
 /// Changes the world to the settings and APIs of a case.
-pub(super) async fn become_that_of(world: &World, recordings: &Entry, case: &Case) {
+pub(super) async fn set_up_case(world: &World, recordings: &Entry, case: &Case) {
     if case.variant.is_some() {
         settings(world, recordings, case.variant.as_deref()).await;
     }
@@ -89,8 +89,8 @@ pub(super) async fn rendered(world: &World, recordings: &Entry, case: &Case) -> 
     offline::compare(world, &documents, &settings).await.found
 }
 
-/// Reverts [`become_that_of`].
-pub(super) async fn become_usual_again(world: &World, recordings: &Entry, case: &Case) {
+/// Reverts [`set_up_case`].
+pub(super) async fn tear_down_case(world: &World, recordings: &Entry, case: &Case) {
     if case.variant.is_some() {
         settings(world, recordings, None).await;
     }
