@@ -21,17 +21,11 @@ use longboat_plan::{
 };
 use longboat_store::Sent;
 use longboat_tls::{LeafRequest, self_signed};
+use longboat_watch::{has_code, text_of};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::{
-    announce::announce,
-    context::Context,
-    error::{has_code, text_of},
-    events::Subject,
-    settled,
-    watch::Watched,
-};
+use crate::{announce::announce, context::Context, events::Subject, settled, watch::Watched};
 
 /// How often a write is tried in a row when others write the same object. After that, the next reconcile makes a new plan.
 const ATTEMPTS: usize = 4;

@@ -13,13 +13,12 @@ use kube::runtime::watcher::{self, Event};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_key::Namespace;
 use longboat_plan::{Kind, kinds, types};
-use longboat_watch::{Received, Selection};
+use longboat_watch::{Received, Selection, has_code};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     context::Context,
-    error::has_code,
     reader,
     run::Startup,
     watch::{Capability, FirstList, Served, Watched, forget_others, list, scopes, watch},
@@ -285,7 +284,7 @@ async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
     let namespaces = context.args.namespaces.iter().chain([&context.args.system_namespace]);
     let mut refused = Vec::new();
     for namespace in namespaces.collect::<BTreeSet<_>>() {
-        if (optional.list)(context, Some(Namespace(namespace))).await.is_err() {
+        if (optional.list)(context, Some(namespace.as_deref())).await.is_err() {
             refused.push(&**namespace);
         }
     }

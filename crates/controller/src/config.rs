@@ -13,16 +13,10 @@ use longboat_api::{
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{Peer, UsedConfigs};
+use longboat_watch::has_code;
 use serde_json::json;
 
-use crate::{
-    announce,
-    context::Context,
-    error::{ReconcileError, has_code},
-    events::Subject,
-    finalizer,
-    watch::Watched,
-};
+use crate::{announce, context::Context, error::ReconcileError, events::Subject, finalizer, watch::Watched};
 
 /// Keeps the finalizer and the status of one config up to date.
 pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), ReconcileError> {
@@ -88,7 +82,7 @@ pub(crate) fn enqueue_used(
 fn used_by(context: &Context, namespace: Namespace<&str>, peer: &Peer) -> BTreeSet<Key> {
     match &peer.configs {
         UsedConfigs::Applied(all) => {
-            all.iter().map(|(namespace, name)| Key::new(Namespace(namespace), Name(name))).collect()
+            all.iter().map(|(namespace, name)| Key::new(namespace.as_deref(), name.as_deref())).collect()
         }
         UsedConfigs::Mentioned(names) => {
             let places = [namespace, context.args.system_namespace.as_deref()];

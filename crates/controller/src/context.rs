@@ -8,7 +8,7 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
 use longboat_compose::{Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError};
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::{Key, Name};
 use longboat_plan::{Capabilities, Kind, Peer, kinds, types};
 use longboat_store::{Index, Layout};
 use parking_lot::RwLock;
@@ -160,13 +160,13 @@ impl Context {
 
     /// Parses the platform settings from the cache. Returns whether they changed.
     pub(crate) fn load_platform(&self) -> bool {
-        let namespace = &self.args.system_namespace;
-        let key = Key::new(Namespace(namespace), Name(names::PLATFORM_CONFIG_MAP));
+        let namespace = self.args.system_namespace.as_deref();
+        let key = Key::new(namespace, Name(names::PLATFORM_CONFIG_MAP));
         let parsed = match self.caches.config_maps.get(&key) {
             None => Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP }),
             Some(found) => {
                 let none = std::collections::BTreeMap::new();
-                Platform::parse(found.data.as_ref().unwrap_or(&none), Namespace(namespace)).map(Arc::new)
+                Platform::parse(found.data.as_ref().unwrap_or(&none), namespace).map(Arc::new)
             }
         };
         let mut platform = self.platform.write();

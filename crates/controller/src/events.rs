@@ -23,8 +23,7 @@ use tokio::{
 };
 
 use longboat_key::Key;
-
-use crate::error::{has_code, text_of};
+use longboat_watch::{has_code, text_of};
 
 /// The most events that wait to be written: those of a thousand services at once. Further events are dropped. Events only
 /// inform people, and nothing depends on them.

@@ -4,12 +4,9 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use longboat_key::Key;
+use longboat_watch::has_code;
 
-use crate::{
-    context::Context,
-    error::{ReconcileError, has_code},
-    watch::Watched,
-};
+use crate::{context::Context, error::ReconcileError, watch::Watched};
 
 /// Whether an object has a finalizer.
 pub(crate) fn has<K: Watched>(object: &K, finalizer: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use kube::Client;
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::{Key, Name};
 use longboat_lease::Candidate;
 use longboat_telemetry::{traces::Otlp, zap::Zap};
 use tokio::{net::TcpListener, task::JoinSet};
@@ -94,8 +94,8 @@ impl Process {
         }
         args.election.check()?;
         longboat_tls::install_default_provider();
-        let (tls, namespace) = (args.webhook.tls()?, &args.controller.system_namespace);
-        let monitoring = Monitoring::bind(&args.metrics, &tls, Namespace(namespace)).await?;
+        let (tls, namespace) = (args.webhook.tls()?, args.controller.system_namespace.as_deref());
+        let monitoring = Monitoring::bind(&args.metrics, &tls, namespace).await?;
         let webhooks = Webhooks::bind(args.webhook).await?;
         let probes = args.health.bind("probes").await?;
         Ok(Self {

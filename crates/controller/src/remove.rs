@@ -3,13 +3,9 @@
 use kube::api::{DeleteParams, Preconditions};
 use longboat_api::reasons::event;
 use longboat_plan::{ChildKind, ObjectRef, types};
+use longboat_watch::has_code;
 
-use crate::{
-    context::Context,
-    error::{ReconcileError, has_code},
-    events::Subject,
-    watch::Watched,
-};
+use crate::{context::Context, error::ReconcileError, events::Subject, watch::Watched};
 
 /// Deletes one child, if it is still the object that was planned against.
 pub(crate) async fn one(

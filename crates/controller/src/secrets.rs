@@ -13,6 +13,7 @@ use longboat_api::{conditions::types, reasons::condition};
 use longboat_key::{Key, Namespace};
 use longboat_plan::{Kind, Phase, Problem, Snapshot};
 use longboat_store::{Index, Version};
+use longboat_watch::{has_code, text_of};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 use crate::{
     args::Args,
     context::Context,
-    error::{ReconcileError, has_code, text_of},
+    error::ReconcileError,
     watch::{Rules, Watched},
 };
 

@@ -6,15 +6,10 @@ use longboat_api::{
     reasons::event,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus},
 };
+use longboat_watch::{has_code, text_of};
 use serde_json::json;
 
-use crate::{
-    announce,
-    context::Context,
-    error::{ReconcileError, has_code, text_of},
-    events::Subject,
-    watch::Watched,
-};
+use crate::{announce, context::Context, error::ReconcileError, events::Subject, watch::Watched};
 
 /// Writes the status unless it is stored already. Records an event when the service becomes ready or stops being ready.
 pub(crate) async fn publish(

@@ -11,12 +11,12 @@ use longboat_plan::{
     Kind, Snapshot, kinds,
     types::{self, ClusterRoleBinding},
 };
+use longboat_watch::has_code;
 
 use crate::{
     args::Args,
     capabilities,
     context::Context,
-    error::has_code,
     events,
     metrics::Metrics,
     observe, reader,

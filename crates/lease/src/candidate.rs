@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, api::PostParams, runtime::watcher::Event};
 use longboat_key::Key;
-use longboat_watch::Selection;
+use longboat_watch::{Selection, has_code, text_of};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -276,17 +276,5 @@ impl Candidate {
             let (namespace, error) = (&*self.lease.namespace, text_of(error));
             tracing::warn!(lease = &*self.lease.name, namespace, error, "Cannot read or write the lease.");
         }
-    }
-}
-
-fn has_code(error: &kube::Error, code: u16) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == code)
-}
-
-/// The message of the API server, or why it could not be reached.
-fn text_of(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
     }
 }

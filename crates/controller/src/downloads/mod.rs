@@ -105,8 +105,7 @@ fn running(pods: impl Iterator<Item = Arc<Pod>>) -> BTreeMap<Key, Vec<Downloadin
     let mut found: BTreeMap<Key, Vec<Downloading>> = BTreeMap::new();
     for pod in pods.filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
         let Some(said) = said(&pod) else { continue };
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let Some(service) = labelled(&pod.metadata, Namespace(namespace)) else { continue };
+        let Some(service) = labelled(&pod.metadata, Namespace::of(&pod.metadata)) else { continue };
         let pod = pod.metadata.name.clone().unwrap_or_default();
         found.entry(service).or_default().push(Downloading { pod, said });
     }

@@ -13,14 +13,13 @@ use kube::{
 use longboat_api::labels;
 use longboat_key::Key;
 use longboat_key::Namespace;
-use longboat_watch::{Received, Selection};
+use longboat_watch::{Received, Selection, has_code};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     announce::{announce, announce_unreadable},
     args::Args,
     context::Context,
-    error::has_code,
 };
 
 pub(crate) use kinds::{Capability, Rules, Served, Watched, labelled, related};

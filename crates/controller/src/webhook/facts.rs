@@ -12,10 +12,11 @@ use longboat_admission::{Action, Facts, Hook, LocalModels, ModelCache, Subject};
 use longboat_api::{names, v1alpha2::GROUP};
 use longboat_compose::{Platform, platform::PlatformError};
 use longboat_key::Namespace;
+use longboat_watch::has_code;
 use serde::Deserialize;
 
 use super::patience::{Unread, patiently};
-use crate::{args::Args, context::Context, error::has_code};
+use crate::{args::Args, context::Context};
 
 /// Most LocalModelCaches that are read. There is one per model, not one per service.
 const LIMIT: u32 = 1000;
@@ -99,13 +100,13 @@ impl LiveFacts {
     }
 
     async fn platform(&self) -> Result<Result<Platform, PlatformError>, kube::Error> {
-        let namespace = &self.args.system_namespace;
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let namespace = self.args.system_namespace.as_deref();
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &namespace);
         let Some(found) = api.get_opt(names::PLATFORM_CONFIG_MAP).await? else {
             return Ok(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP }));
         };
         let none = BTreeMap::new();
-        Ok(Platform::parse(found.data.as_ref().unwrap_or(&none), Namespace(namespace)))
+        Ok(Platform::parse(found.data.as_ref().unwrap_or(&none), namespace))
     }
 
     /// The model caches of `namespace` and of the cluster. Returns `None` if the kind is not installed.

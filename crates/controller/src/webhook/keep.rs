@@ -14,6 +14,7 @@ use kube::{
 };
 use longboat_key::Namespace;
 use longboat_tls::{KeyPair, LeafRequest, Replaceable, ServerOptions, TlsError};
+use longboat_watch::{has_code, text_of};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +22,6 @@ use super::{
     authority::{Authority, Lifetimes},
     inject::Bundle,
 };
-use crate::error::{has_code, text_of};
 
 /// Name of the Secret. It differs from the Secret of KServe's serving certificate, which cert-manager owns where both run.
 pub(crate) const SECRET: &str = "llmisvc-webhook-ca";

@@ -12,7 +12,7 @@ mod unknown;
 
 use std::collections::{BTreeSet, HashMap};
 
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::{Key, Name};
 use longboat_manifest::{Document, Reading};
 
 pub use finding::{Finding, ObjectName, Severity, Source};
@@ -117,7 +117,7 @@ fn together(
     let scene = match scene {
         Ok(scene) => scene,
         Err(error) => {
-            let name = ObjectName::of(&first.document, Namespace(&first.namespace));
+            let name = ObjectName::of(&first.document, first.namespace.as_deref());
             let mut finding = Finding::at(&first.document, &name, "spec", Source::Compose);
             "Layers".clone_into(&mut finding.reason);
             finding.message = format!("layers cannot be put together: {error}");
@@ -140,8 +140,8 @@ fn together(
         broken,
     };
     let checked = longboat_parallel::map(&services, |stored| {
-        let name = ObjectName::of(&stored.document, Namespace(&stored.namespace));
-        let subject = scene.subject(Namespace(&stored.namespace), Name(stored.name()));
+        let name = ObjectName::of(&stored.document, stored.namespace.as_deref());
+        let subject = scene.subject(stored.namespace.as_deref(), Name(stored.name()));
         let findings = subject.map(|subject| layers.check(&stored.document, &subject.service, &name));
         (name, findings.unwrap_or_default())
     });

@@ -26,7 +26,7 @@ pub(super) fn same_parent(a: &ParentReference, b: &ParentReference, namespace: N
 /// Returns why the route does not work yet, or `None` if it works. Each parent must have accepted the route and resolved its
 /// backends, at the route's generation. A parent that the route no longer names must not report a problem either.
 pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
-    let namespace = route.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&route.metadata);
     let generation = route.metadata.generation.unwrap_or_default();
     let statuses: Vec<&RouteParentStatus> = route.status.iter().flat_map(|status| &status.parents).collect();
     if route.spec.parent_refs.is_empty() {
@@ -34,20 +34,17 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
     }
     for parent in &route.spec.parent_refs {
         let reported = statuses.iter().any(|status| {
-            same_parent(parent, &status.parent_ref, Namespace(namespace))
+            same_parent(parent, &status.parent_ref, namespace)
                 && find(&status.conditions, "Accepted").is_some()
         });
         if !reported {
-            return Some(format!(
-                "waiting for Gateway {} to accept it",
-                display(parent, Namespace(namespace))
-            ));
+            return Some(format!("waiting for Gateway {} to accept it", display(parent, namespace)));
         }
     }
     // Entries without Accepted come from policy controllers, which do not decide here.
     for status in statuses {
         let Some(accepted) = find(&status.conditions, "Accepted") else { continue };
-        let gateway = display(&status.parent_ref, Namespace(namespace));
+        let gateway = display(&status.parent_ref, namespace);
         let Some(resolved) = find(&status.conditions, "ResolvedRefs") else {
             let message = "ResolvedRefs condition not yet reported by gateway controller";
             return Some(format!("\"Unknown\" (reason \"ConditionMissing\", message {message:?})"));

@@ -52,12 +52,11 @@ fn uses_group(route: &HTTPRoute, group: &str) -> bool {
 
 /// Whether the gateways of the route know the kinds of its backends. Returns `None` if they have not reported it.
 fn supports_backends(route: &HTTPRoute) -> Option<bool> {
-    let namespace = route.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&route.metadata);
     let parents = &route.spec.parent_refs;
     let statuses = route.status.iter().flat_map(|status| &status.parents);
     let ours = statuses.filter(|status| {
-        parents.is_empty()
-            || parents.iter().any(|parent| same_parent(parent, &status.parent_ref, Namespace(namespace)))
+        parents.is_empty() || parents.iter().any(|parent| same_parent(parent, &status.parent_ref, namespace))
     });
     let mut rejected = false;
     for resolved in
