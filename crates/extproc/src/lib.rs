@@ -13,11 +13,11 @@
 
 mod client;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod headers;
 mod message;
 mod metadata;
-#[doc(hidden)]
-pub mod probe;
 mod server;
 mod wire;
 

@@ -12,10 +12,11 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates with pure functions only.
-const PURE: [&str; 13] = [
+const PURE: [&str; 14] = [
     "longboat-admission",
     "longboat-api",
     "longboat-install",
+    "longboat-key",
     "longboat-kv-events",
     "longboat-patch",
     "longboat-schema",

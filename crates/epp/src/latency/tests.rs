@@ -14,7 +14,7 @@ use super::*;
 use crate::tests::support;
 
 /// The requests that a server received, by path.
-type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+type ReceivedRequests = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// How a server behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,11 +101,11 @@ fn answer(behaviour: Behaviour, path: &str, body: &Value) -> (u16, Value) {
 }
 
 /// Starts a server with this behaviour. Returns its address and the requests that it receives.
-pub(crate) async fn server(behaviour: Behaviour) -> (String, Asked) {
+pub(crate) async fn server(behaviour: Behaviour) -> (String, ReceivedRequests) {
     longboat_tls::install_default_provider();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let asked = Asked::default();
+    let asked = ReceivedRequests::default();
     let seen = Arc::clone(&asked);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{World, fault, process};
-use crate::servers::{Fault, What, contents::recipe, hub::File};
+use crate::servers::{Effect, Fault, contents::recipe, hub::File};
 
 const SIZE: usize = 64 << 20;
 /// The most memory of a download, in kB.
@@ -17,7 +17,7 @@ const MOST: u64 = 64 << 10;
 async fn a_killed_download_goes_on_where_it_was() {
     let large = recipe("large", SIZE);
     let world = World::with_model(large.clone()).await;
-    world.fault("cdn", u64::MAX, What { throttle: Some(30 << 20), ..What::default() });
+    world.fault("cdn", u64::MAX, Effect { throttle: Some(30 << 20), ..Effect::default() });
     let to = world.folder.path().join("m");
     let pairs = ["hf://org/m".to_owned(), to.display().to_string()];
     // The process is killed at three random moments, so that a resumed download is killed as well.
@@ -47,7 +47,7 @@ async fn a_killed_download_goes_on_where_it_was() {
 async fn bytes_that_changed_on_the_disk_are_fetched_again() {
     let large = recipe("large", SIZE);
     let world = World::with_model(large.clone()).await;
-    world.fault("cdn", u64::MAX, What { throttle: Some(30 << 20), ..What::default() });
+    world.fault("cdn", u64::MAX, Effect { throttle: Some(30 << 20), ..Effect::default() });
     let to = world.folder.path().join("m");
     let mut child = process(&["hf://org/m".to_owned(), to.display().to_string()], world.variables(&[]), None)
         .spawn()
@@ -93,7 +93,7 @@ async fn memory_does_not_grow_with_the_number_of_files() {
     let world = World::with_files((0..100_000).map(file).collect()).await;
     // The memory is at its peak when all files have been compared with the folder. Downloading so many files would take
     // minutes, so the requests for files are refused.
-    let refused = What { status: Some(403), ..What::default() };
+    let refused = Effect { status: Some(403), ..Effect::default() };
     let path = Some(regex::Regex::new("/resolve/").unwrap());
     world.servers.faults.lock().push(Fault { path, ..fault("hub", u64::MAX, refused) });
     let to = world.folder.path().join("m");
