@@ -7,7 +7,7 @@ use longboat_fetch::FetchError;
 use crate::{
     fault, fetch,
     servers::{
-        Fault, Servers, What,
+        Effect, Fault, Servers,
         contents::recipe,
         store::{Store, Upload},
     },
@@ -69,7 +69,7 @@ async fn objects_in_parts_are_checked() {
     for upload in [Upload::Parts(8 * MIB), Upload::Checked(8 * MIB), Upload::Checked(20 * MIB)] {
         let bucket = Bucket::with(&content, upload).await;
         // A bit changes on the way in each of the first two downloads. Only a digest can show it.
-        let corrupt = What { corrupt: Some(9 * MIB), ..What::default() };
+        let corrupt = Effect { corrupt: Some(9 * MIB), ..Effect::default() };
         bucket.fault("GET", "w.bin$", fault("s3", 2, corrupt));
         bucket.fetch().await.unwrap();
         assert!(bucket.content() == content, "{upload:?}");
@@ -84,7 +84,7 @@ async fn parts_of_different_sizes_are_no_reason_to_refuse_an_object() {
     // The second part is smaller than the first one, so the size of the first part says nothing about the others.
     let bucket = Bucket::with(&content, Upload::Parts(8 * MIB)).await;
     let headers = vec![("Content-Length".to_owned(), (7 * MIB).to_string())];
-    let odd = What { status: Some(206), headers, ..What::default() };
+    let odd = Effect { status: Some(206), headers, ..Effect::default() };
     bucket.fault("HEAD", "partNumber=2", fault("s3", 1, odd));
     bucket.fetch().await.unwrap();
     assert!(bucket.content() == content);
@@ -92,7 +92,7 @@ async fn parts_of_different_sizes_are_no_reason_to_refuse_an_object() {
     // A store that does not know parts answers with the whole object.
     let bucket = Bucket::with(&content, Upload::Parts(8 * MIB)).await;
     let headers = vec![("Content-Length".to_owned(), (20 * MIB).to_string())];
-    let whole = What { status: Some(200), headers, ..What::default() };
+    let whole = Effect { status: Some(200), headers, ..Effect::default() };
     bucket.fault("HEAD", "partNumber=", fault("s3", 9, whole));
     bucket.fetch().await.unwrap();
     assert!(bucket.content() == content);

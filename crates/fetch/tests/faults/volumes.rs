@@ -3,7 +3,7 @@
 use std::{process::Command, sync::Arc};
 
 use super::{World, fault, process};
-use crate::servers::{Answer, Request, What, contents::recipe};
+use crate::servers::{Answer, Effect, Request, contents::recipe};
 
 fn can_mount() -> bool {
     let mounted = Command::new("unshare")
@@ -78,9 +78,9 @@ async fn a_web_file_that_does_not_fit_leaves_nothing_under_a_final_name() {
     let address = servers.serve("web", Arc::new(move |_: &Request| Answer::file(&content))).await;
     let dir = tempfile::tempdir().unwrap();
     for (what, expected) in [
-        (What::default(), "not enough space in "),
+        (Effect::default(), "not enough space in "),
         (
-            What { no_length: true, ..What::default() },
+            Effect { no_length: true, ..Effect::default() },
             "`w.bin` has no announced size, and did not end after ",
         ),
     ] {
@@ -101,7 +101,7 @@ async fn a_volume_that_fills_up_leaves_nothing_under_a_final_name() {
         return;
     }
     let world = World::with_model(recipe("large", 12 << 20)).await;
-    world.fault("cdn", u64::MAX, What { throttle: Some(4 << 20), ..What::default() });
+    world.fault("cdn", u64::MAX, Effect { throttle: Some(4 << 20), ..Effect::default() });
     let to = world.folder.path().join("m").display().to_string();
     let meanwhile = "sleep 1; head -c 10000000 /dev/zero > other";
     let variables = world.variables(&[]);
