@@ -96,7 +96,7 @@ impl Candidate {
                         lease = self.name,
                         namespace = self.namespace,
                         identity = self.identity,
-                        "Holds the lease and leads."
+                        "Acquired the lease; this replica is the leader."
                     );
                     return true;
                 }
@@ -107,13 +107,17 @@ impl Candidate {
                             lease = self.name,
                             namespace = self.namespace,
                             holder,
-                            "Another replica leads; waits for its lease."
+                            "Another replica is the leader; waiting for its lease."
                         );
                         known_holder = holder;
                     }
                 }
                 Ok(Err(error)) => self.complain(&error),
-                Err(_) => tracing::warn!(lease = self.name, "The API server does not say in time who leads."),
+                Err(_) => tracing::warn!(
+                    lease = self.name,
+                    "The API server did not return the lease in \
+                                                             time."
+                ),
             }
             let again = self.next_look();
             loop {
@@ -145,7 +149,7 @@ impl Candidate {
     pub async fn keep(&mut self) -> Lost {
         let mut pause = self.timing.retry;
         loop {
-            let Some(renewed) = self.renewed else { return Lost("it was never held".into()) };
+            let Some(renewed) = self.renewed else { return Lost("this replica never held it".into()) };
             let end = self.timing.ends(renewed);
             sleep_until(end.min(Instant::now() + pause)).await;
             // One request without an answer must not use up the whole renewal deadline.
@@ -167,7 +171,7 @@ impl Candidate {
                 Err(_) => {
                     (self.told)(None);
                     let seconds = self.timing.deadline.as_secs_f64();
-                    return Lost(format!("it could not be renewed for {seconds} s"));
+                    return Lost(format!("it was not renewed for {seconds} s"));
                 }
             };
         }
@@ -181,14 +185,11 @@ impl Candidate {
         }
         match timeout(FAREWELL, self.give_back()).await {
             Ok(Ok(())) => {
-                tracing::info!(lease = self.name, namespace = self.namespace, "Gave the lease back.");
+                tracing::info!(lease = self.name, namespace = self.namespace, "Released the lease.");
             }
             Ok(Err(error)) => self.complain(&error),
             Err(_) => {
-                tracing::warn!(
-                    lease = self.name,
-                    "Cannot give the lease back in time; it runs out by itself."
-                );
+                tracing::warn!(lease = self.name, "Cannot release the lease in time; it will expire.");
             }
         }
     }
