@@ -94,7 +94,10 @@ fn check_templates(config: &Value, facts: &Facts, report: &mut Report) -> Result
     let platform = match &facts.platform {
         Ok(platform) => platform,
         Err(error) => {
-            report.warnings.push(format!("templates were checked against default settings: {error}"));
+            report.warnings.push(format!(
+                "templates were checked against the default settings, because the platform settings are \
+                 invalid: {error}"
+            ));
             default = Platform::default();
             &default
         }

@@ -36,7 +36,7 @@ static FILES: [(&str, &str); 11] = [
 
 /// A preset that does not parse, which is a mistake in this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("preset {name} does not parse: {message}")]
+#[error("cannot parse preset {name}: {message}")]
 pub struct BrokenPreset {
     /// The preset.
     pub name: &'static str,

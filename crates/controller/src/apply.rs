@@ -273,7 +273,7 @@ impl Writer<'_> {
         // The object on which the plan is based, not the newest one: the plan could revert a change that came later.
         let Some(live) = K::observed(self.seen).get(namespace.as_deref(), name.as_deref()) else {
             if let Some(present) = cache.get(&reference.key) {
-                return Err(self.outdated(reference, present.as_ref(), sent, "is there already"));
+                return Err(self.outdated(reference, present.as_ref(), sent, "already exists"));
             }
             return match api.create(&PostParams::default(), &desired).await {
                 Ok(created) => Ok(self.created(reference, &desired, created, sent)),
@@ -281,7 +281,7 @@ impl Writer<'_> {
                 // object either.
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
-                    Err(self.outdated(reference, &present, sent, "is there already"))
+                    Err(self.outdated(reference, &present, sent, "already exists"))
                 }
                 Err(error) => Err(refused("create", reference, &error)),
             };
@@ -289,7 +289,9 @@ impl Writer<'_> {
         let mut live = live.clone();
         for _ in 0..ATTEMPTS {
             if live.metadata().deletion_timestamp.is_some() {
-                let message = format!("{reference} is being deleted; it is made again when it is gone");
+                let message = format!(
+                    "{reference} is being deleted; the controller creates it again after the deletion"
+                );
                 return Err(Refused { message, transient: true });
             }
             if !desired.differs(&live)
@@ -313,20 +315,21 @@ impl Writer<'_> {
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
                     if settled::fingerprint(&present) != settled::fingerprint(&live) {
-                        return Err(self.outdated(reference, &present, sent, "was changed meanwhile"));
+                        return Err(self.outdated(reference, &present, sent, "has changed in the meantime"));
                     }
                     live = present;
                 }
                 Err(error) if has_code(&error, 404) => {
                     cache.remove(live.metadata());
-                    let message = format!("{reference} was deleted meanwhile; it is made again");
+                    let message =
+                        format!("{reference} was deleted in the meantime; the controller creates it again");
                     return Err(Refused { message, transient: true });
                 }
                 Err(error) => return Err(refused("update", reference, &error)),
             }
         }
         Err(Refused {
-            message: format!("failed to update {reference}: others keep changing it"),
+            message: format!("failed to update {reference}: other clients keep changing it"),
             transient: true,
         })
     }
@@ -341,7 +344,10 @@ impl Writer<'_> {
         why: &str,
     ) -> Refused {
         self.accept(present, sent);
-        Refused { message: format!("{reference} {why}; it is looked at again"), transient: true }
+        Refused {
+            message: format!("{reference} {why}; the controller reconciles the service again"),
+            transient: true,
+        }
     }
 
     async fn create<K: Child + Watched + Serialize>(
@@ -380,7 +386,9 @@ impl Writer<'_> {
             Err(error) => return Err(refused("delete", reference, &error)),
         }
         K::cache(&self.context.caches).remove(live.metadata());
-        tracing::info!(service = %self.subject.key, child = %reference, "Deleted a child that cannot be changed, to make it anew.");
+        tracing::info!(service = %self.subject.key, child = %reference, "Deleted a child whose immutable \
+                                                                         fields changed, to create it \
+                                                                         again.");
         self.context.events.normal(self.subject, event::DELETED, format!("{} {reference}", event::DELETED));
         Ok(None)
     }

@@ -161,7 +161,7 @@ async fn kinds_of(context: &Context, api: &str) -> Option<Vec<String>> {
         Ok(list) => Some(list.resources.into_iter().map(|resource| resource.kind).collect()),
         Err(error) if has_code(&error, 404) => Some(Vec::new()),
         Err(error) => {
-            tracing::debug!(%error, "Whether the cluster serves {api} is not known.");
+            tracing::debug!(%error, "Cannot find out whether the cluster serves {api}.");
             None
         }
     }
@@ -295,7 +295,7 @@ async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
     } else {
         format!(" of {}", refused.join(" and "))
     };
-    Some(format!("{}{where_from} may not be listed, and count as absent", (optional.plural)()))
+    Some(format!("no right to list {}{where_from}; they are treated as absent", (optional.plural)()))
 }
 
 /// Reads the version of the API server, on which some features depend. If it stays unknown, an advisory condition is missing.
@@ -306,6 +306,6 @@ pub(crate) async fn version(context: &Context) {
             let version = number(&info.major).zip(number(&info.minor));
             context.update_capabilities(|all| all.kubernetes = version);
         }
-        Err(error) => tracing::debug!(%error, "The version of the API server is not known."),
+        Err(error) => tracing::debug!(%error, "Cannot read the version of the API server."),
     }
 }

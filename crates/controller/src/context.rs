@@ -260,7 +260,7 @@ impl Context {
         let layer = config.and_then(|config| match Layer::new(config) {
             Ok(layer) => Some(Arc::new(layer)),
             Err(error) => {
-                tracing::warn!(config = %key, %error, "The config cannot be used.");
+                tracing::warn!(config = %key, %error, "The config is invalid.");
                 None
             }
         });

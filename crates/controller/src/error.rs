@@ -42,7 +42,7 @@ pub enum Error {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReconcileError {
     /// Somebody else changed an object at the same time. The watch reports its new state soon.
-    #[error("{what} was changed by somebody else")]
+    #[error("another client changed {what}")]
     Conflict {
         /// The object.
         what: String,

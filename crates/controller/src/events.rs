@@ -112,7 +112,8 @@ impl EventSink {
 
     fn send(&self, note: Note) {
         if let Err(mpsc::error::TrySendError::Full(note)) = self.sender.try_send(note) {
-            tracing::debug!(object = %note.subject.key, reason = note.reason, "An event is dropped: too many wait.");
+            tracing::debug!(object = %note.subject.key, reason = note.reason, "Dropped an event: the queue \
+                                                                               is full.");
         }
     }
 }
@@ -157,7 +158,7 @@ async fn write(client: &Client, note: &Note, counts: &mut HashMap<String, i32>) 
             Err(error) => error,
         };
         if !may_pass(&error) || attempt == ATTEMPTS {
-            tracing::debug!(event = %name, error = %text_of(&error), "An event cannot be written.");
+            tracing::debug!(event = %name, error = %text_of(&error), "Cannot write an event.");
             break;
         }
         sleep(pause).await;

@@ -44,7 +44,7 @@ pub struct View {
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
     /// The cluster does not serve our own kinds.
-    #[error("the cluster does not serve {what}: `longboat install` brings it")]
+    #[error("the cluster does not serve {what}: run `longboat install`")]
     NotInstalled {
         /// The plural name of the kind.
         what: String,
@@ -163,7 +163,7 @@ fn note<K: Watched>(
         Ok(()) => Ok(()),
         Err(error) if reader::is_missing(&error) => Ok(()),
         Err(error) if has_code(&error, 403) => {
-            hidden.push(format!("{} may not be listed, and count as absent", what::<K>(scope)));
+            hidden.push(format!("no right to list {}; they are treated as absent", what::<K>(scope)));
             Ok(())
         }
         Err(source) => Err(ViewError::Request { what: what::<K>(scope), source: source.into() }),

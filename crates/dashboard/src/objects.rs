@@ -115,11 +115,11 @@ pub(crate) fn edited(service: &ServiceName, manifest: &str) -> Result<DynamicObj
         && object["metadata"]["namespace"].as_str().unwrap_or(&service.namespace) == service.namespace
         && object["kind"] == "LLMInferenceService";
     if !is_same {
-        return Err(Problem::wrong(format!("the manifest is not of the LLMInferenceService {service}")));
+        return Err(Problem::wrong(format!("the manifest is not LLMInferenceService {service}")));
     }
     if !object["metadata"]["resourceVersion"].is_string() {
         return Err(Problem::wrong(
-            "metadata.resourceVersion is missing: read the service again, and edit that",
+            "metadata.resourceVersion is missing: read the service again, and edit the new version",
         ));
     }
     // The object is untyped: if the Rust type lacks a field, the field must reach the API server, which validates it.

@@ -161,7 +161,7 @@ async fn text<B>(body: B) -> Result<String, String>
 where
     B: http_body::Body<Error: std::fmt::Display>,
 {
-    let whole = body.collect().await.map_err(|error| format!("the answer cannot be read: {error}"))?;
+    let whole = body.collect().await.map_err(|error| format!("cannot read the response: {error}"))?;
     Ok(String::from_utf8_lossy(&whole.to_bytes()).into_owned())
 }
 

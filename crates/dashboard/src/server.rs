@@ -153,9 +153,12 @@ async fn guarded(State(page): State<Arc<Page>>, request: Request, next: Next) ->
         Ok(()) => next.run(request).await,
         Err(status) => {
             let sentence = match status {
-                StatusCode::UNAUTHORIZED => "open the address that `longboat` printed: it holds a token",
-                StatusCode::FORBIDDEN => "this comes from a page of another origin",
-                _ => "this name is not served here",
+                StatusCode::UNAUTHORIZED => {
+                    "open the address that `longboat` printed: it contains the \
+                                             access token"
+                }
+                StatusCode::FORBIDDEN => "this request comes from a page of another origin",
+                _ => "the dashboard does not serve this host name",
             };
             Problem { status, sentence: sentence.into() }.into_response()
         }

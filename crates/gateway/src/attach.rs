@@ -39,7 +39,7 @@ pub(crate) fn is_ours(observed: &Observed, gateway: &Gateway) -> bool {
 /// Returns why a listener cannot be served, with the reason of the Gateway API.
 pub(crate) fn unusable(listener: &Listener, ports: &Ports) -> Option<(&'static str, String)> {
     if listener.protocol != PROTOCOL {
-        let message = format!("protocol {} is not served here: use {PROTOCOL}", listener.protocol);
+        let message = format!("this gateway does not serve protocol {}: use {PROTOCOL}", listener.protocol);
         return Some(("UnsupportedProtocol", message));
     }
     ports.problem(listener.port).map(|message| ("PortUnavailable", message))
@@ -77,14 +77,14 @@ pub(crate) fn attach(
     if wanted.is_empty() {
         return Attachment::Refused(
             "NoMatchingParent",
-            format!("gateway {name} has no listener that this parentRef names"),
+            format!("gateway {name} has no listener with the sectionName or port of this parentRef"),
         );
     }
     let usable: Vec<_> = wanted.into_iter().filter(|listener| unusable(listener, ports).is_none()).collect();
     if usable.is_empty() {
         return Attachment::Refused(
             "NoMatchingParent",
-            format!("no listener of gateway {name} that this parentRef names is served"),
+            format!("the gateway serves no listener of {name} that matches this parentRef"),
         );
     }
     let allowed: Vec<_> =
@@ -100,7 +100,7 @@ pub(crate) fn attach(
         })
         .collect();
     if attached.is_empty() {
-        let message = format!("no host name of this route is one of gateway {name}");
+        let message = format!("no hostname of this route matches a listener of gateway {name}");
         return Attachment::Refused("NoMatchingListenerHostname", message);
     }
     Attachment::Attached(attached)

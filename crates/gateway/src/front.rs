@@ -114,7 +114,7 @@ impl Directory {
     pub(crate) fn names(&self) -> String {
         let models = self.models();
         if models.is_empty() {
-            return "no model is served here yet".into();
+            return "no model is served yet".into();
         }
         let names: Vec<_> = models.keys().map(|name| format!("`{name}`")).collect();
         format!("there is {}", names.join(", "))
@@ -164,11 +164,11 @@ impl Directory {
             }
         }
         if self.services.is_empty() {
-            lines.push("  nothing yet: apply an LLMInferenceService".into());
+            lines.push("  none yet: apply an LLMInferenceService".into());
         }
         lines.push(String::new());
         lines.push(format!(
-            "All models are at {base}/v1 too: the request's `model` says which service is asked."
+            "All models are also served at {base}/v1, which routes each request by its field `model`."
         ));
         lines.push(String::new());
         lines.join("\n")

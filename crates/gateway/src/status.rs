@@ -132,7 +132,7 @@ impl Reporter<'_> {
             ("Accepted", self.served(listener.port))
         } else {
             let why: Vec<_> = problems.into_iter().flatten().map(|(_, message)| message).collect();
-            ("ListenersNotValid", format!("no listener can be served: {}", why.join("; ")))
+            ("ListenersNotValid", format!("the gateway can serve no listener: {}", why.join("; ")))
         };
         let programmed = if usable { "Programmed" } else { "Invalid" };
         let conditions = [
@@ -185,9 +185,11 @@ impl Reporter<'_> {
             let (accepted, reason, message) = match attach(self.observed, self.ports, route, parent) {
                 Attachment::Foreign => continue,
                 Attachment::Refused(reason, message) => (false, reason, message),
-                Attachment::Attached(_) if !unsupported.is_empty() => {
-                    (false, "UnsupportedValue", format!("not supported here: {}", unsupported.join(", ")))
-                }
+                Attachment::Attached(_) if !unsupported.is_empty() => (
+                    false,
+                    "UnsupportedValue",
+                    format!("this gateway does not support {}", unsupported.join(", ")),
+                ),
                 Attachment::Attached(_) => (true, "Accepted", String::new()),
             };
             let before =

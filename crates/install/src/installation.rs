@@ -35,16 +35,16 @@ pub enum InstallError {
     #[error(transparent)]
     Values(#[from] ValuesError),
     /// The rights do not parse, which is a mistake in this build.
-    #[error("deploy/rbac does not parse: {0}")]
+    #[error("cannot parse deploy/rbac: {0}")]
     Rights(#[from] serde_saphyr::Error),
     /// A preset does not parse, which is a mistake in this build.
     #[error(transparent)]
     Preset(#[from] BrokenPreset),
     /// An object cannot be serialized as JSON, which is a mistake in this build.
-    #[error("an object of the installation cannot be written: {0}")]
+    #[error("cannot build an object of the installation: {0}")]
     Object(#[from] serde_json::Error),
     /// An object cannot be serialized as YAML, which is a mistake in this build.
-    #[error("an object of the installation cannot be printed: {0}")]
+    #[error("cannot print an object of the installation: {0}")]
     Print(serde_saphyr::ser::Error),
 }
 

@@ -94,7 +94,7 @@ impl Candidate {
                         lease = &*self.lease.name,
                         namespace = &*self.lease.namespace,
                         identity = self.identity,
-                        "Holds the lease and leads."
+                        "Acquired the lease; this replica is the leader."
                     );
                     return true;
                 }
@@ -105,7 +105,7 @@ impl Candidate {
                             lease = &*self.lease.name,
                             namespace = &*self.lease.namespace,
                             holder,
-                            "Another replica leads; waits for its lease."
+                            "Another replica is the leader; waiting for its lease."
                         );
                         known_holder = holder;
                     }
@@ -113,7 +113,7 @@ impl Candidate {
                 Ok(Err(error)) => self.complain(&error),
                 Err(_) => tracing::warn!(
                     lease = &*self.lease.name,
-                    "The API server does not say in time who leads."
+                    "The API server did not return the lease in time."
                 ),
             }
             let again = self.next_look();
@@ -146,7 +146,7 @@ impl Candidate {
     pub async fn keep(&mut self) -> Lost {
         let mut pause = self.timing.retry;
         loop {
-            let Some(renewed) = self.renewed else { return Lost("it was never held".into()) };
+            let Some(renewed) = self.renewed else { return Lost("this replica never held it".into()) };
             let end = self.timing.ends(renewed);
             sleep_until(end.min(Instant::now() + pause)).await;
             // One request without an answer must not use up the whole renewal deadline.
@@ -168,7 +168,7 @@ impl Candidate {
                 Err(_) => {
                     (self.told)(None);
                     let seconds = self.timing.deadline.as_secs_f64();
-                    return Lost(format!("it could not be renewed for {seconds} s"));
+                    return Lost(format!("it was not renewed for {seconds} s"));
                 }
             };
         }
@@ -185,14 +185,14 @@ impl Candidate {
                 tracing::info!(
                     lease = &*self.lease.name,
                     namespace = &*self.lease.namespace,
-                    "Gave the lease back."
+                    "Released the lease."
                 );
             }
             Ok(Err(error)) => self.complain(&error),
             Err(_) => {
                 tracing::warn!(
                     lease = &*self.lease.name,
-                    "Cannot give the lease back in time; it runs out by itself."
+                    "Cannot release the lease in time; it will expire."
                 );
             }
         }

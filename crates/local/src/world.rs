@@ -1,4 +1,4 @@
-//! Start and shutdown of a local world.
+//! Start and shutdown of a local environment: API server, controller, gateway and node in one process.
 
 use std::{
     io,
@@ -29,28 +29,28 @@ use crate::{
     unrun::Unrun,
 };
 
-/// Options of a local world.
+/// Options of a local environment.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Port of the gateway on 127.0.0.1; 0 for any free one.
+    /// Port of the gateway on 127.0.0.1; 0 for any free port.
     pub port: u16,
-    /// Port of the API server on 127.0.0.1; 0 for any free one.
+    /// Port of the API server on 127.0.0.1; 0 for any free port.
     pub api_port: u16,
-    /// The folder in which objects outlive the process. If it is not given, a temporary folder that is removed at the end.
+    /// The folder that keeps objects after the process ends. If `None`, a temporary folder is used, and removed at the end.
     pub state: Option<PathBuf>,
-    /// The `longboat` executable, which containers run under several names.
+    /// The `longboat` executable. Containers run it under the names of its roles.
     pub executable: PathBuf,
-    /// The program that runs as `vllm` in containers.
+    /// The program that containers run as `vllm`.
     pub engine: Engine,
     /// Why this engine was chosen, for the annotation of the pods that run it.
     pub engine_reason: String,
-    /// Whether models may only come from this machine.
+    /// Whether only models on this machine may be used.
     pub offline: bool,
-    /// Who may use the gateway, besides programs and pages of this machine.
+    /// Hosts and origins that may use the gateway, besides programs and web pages of this machine.
     pub access: Access,
 }
 
-/// Why a world cannot start.
+/// Why a local environment cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The state folder cannot be used.
@@ -67,27 +67,27 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// Every block of loopback addresses is taken.
-    #[error("no loopback addresses are left: 32 worlds are running on this machine")]
+    /// All blocks of loopback addresses are in use.
+    #[error("no loopback addresses are left: 32 `longboat up` are running on this machine")]
     Addresses,
     /// The objects of an earlier run cannot be read.
     #[error("cannot restore the objects of an earlier run")]
     Journal(#[from] longboat_apiserver::store::JournalError),
     /// The certificate of the API server cannot be created.
-    #[error("cannot make the API server's certificate")]
+    #[error("cannot create the certificate of the API server")]
     Tls(#[from] TlsError),
     /// The server refused the initial objects.
-    #[error("cannot set up the world")]
+    #[error("cannot create the first objects")]
     Bootstrap(#[from] BootstrapError),
     /// The node cannot start.
     #[error("cannot start the node")]
     Node(#[from] NodeError),
 }
 
-/// A running world.
+/// A running local environment.
 pub struct Local {
     state: StateDir,
-    /// Freed when everything has ended.
+    /// The loopback addresses of pods and Services. They are released after all tasks have ended.
     addresses: Block,
     client: Client,
     kubeconfig: PathBuf,
@@ -95,17 +95,17 @@ pub struct Local {
     gateway: Gateway,
     node: NodeHandle,
     tasks: JoinSet<()>,
-    /// Ends the controller and the API server.
+    /// Stops the controller and the API server.
     shutdown: CancellationToken,
 }
 
-/// How long processes may take to end by themselves.
+/// The time that processes get to end by themselves.
 const GRACE: Duration = Duration::from_secs(3);
 
 // === impl Local ===
 
 impl Local {
-    /// Starts a world. When this returns, manifests can be applied.
+    /// Starts the environment. When this returns, manifests can be applied.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         longboat_tls::install_default_provider();
         let state = StateDir::open(options.state.as_deref())?;
@@ -190,13 +190,12 @@ impl Local {
         })
     }
 
-    /// Creates substitutes for the platform objects to which the user's objects refer and which do not exist, as far as this
-    /// machine can.
+    /// Creates substitutes for missing platform objects to which the user's objects refer, such as Gateways.
     pub async fn stand_in(&self, documents: &[Document]) -> Result<StoodIn, StandInError> {
         stand_in::make(&self.client, documents, self.gateway_address).await
     }
 
-    /// Writes the user's objects, starting with those to which others refer.
+    /// Writes the user's objects. Writes an object before the objects that refer to it.
     pub async fn apply(&self, documents: &[Document]) -> Result<Vec<AppliedDocument>, ApplyError> {
         apply::all(&self.client, documents).await
     }
@@ -206,7 +205,7 @@ impl Local {
         self.client.clone()
     }
 
-    /// Returns the file for `export KUBECONFIG=…`.
+    /// Returns the path of the kubeconfig, for `export KUBECONFIG=…`.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -216,7 +215,7 @@ impl Local {
         self.gateway_address
     }
 
-    /// Shuts everything down. A temporary world leaves nothing behind.
+    /// Stops everything, and removes a temporary state folder.
     pub async fn shutdown(mut self) {
         // The controller stops first, so that it does not react to the end of the pods.
         self.shutdown.cancel();

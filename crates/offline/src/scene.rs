@@ -56,7 +56,7 @@ pub enum SceneError {
     #[error(transparent)]
     Preset(#[from] presets::BrokenPreset),
     /// The built-in platform's settings are broken.
-    #[error("the default settings of the platform cannot be read: {0}")]
+    #[error("cannot read the default settings of the platform: {0}")]
     Default(String),
 }
 

@@ -137,8 +137,7 @@ impl Cluster {
         let mut finding = Finding::at(document, &name, "", Source::Schema);
         finding.severity = Severity::Note;
         "NotChecked".clone_into(&mut finding.reason);
-        finding.message =
-            format!("{} in {} is not known here: it was not checked", name.kind, name.api_version);
+        finding.message = format!("unknown kind {} in {}; not checked", name.kind, name.api_version);
         let stored = Stored {
             document: document.clone(),
             namespace: namespace.to_shared(),

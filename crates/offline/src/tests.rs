@@ -139,7 +139,7 @@ fn layers_that_do_nothing_or_lose_a_list_are_told() {
     assert!(
         warnings[1]
             .contains("spec.template.containers[name=main].args of LLMInferenceServiceConfig kserve/team")
-            && warnings[1].contains("replaced as a whole by the service"),
+            && warnings[1].contains("the service replaces the whole list"),
         "{warnings:#?}"
     );
 }
@@ -342,7 +342,7 @@ fn a_field_that_is_not_there_is_told_from_one_that_nothing_sets() {
     };
     assert_eq!(
         ask("spec.parallelism.tensor"),
-        "nothing sets `spec.parallelism.tensor` of default/chat: no layer, and composing does not either"
+        "`spec.parallelism.tensor` of default/chat is not set: no layer sets it, and composing does not add it"
     );
     assert_eq!(
         ask("spec.replcas"),

@@ -65,7 +65,7 @@ impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no address; expected `tcp://*:PORT` or `tcp://IP:PORT`");
+        let wrong = || format!("`{text}` is not an address; expected `tcp://*:PORT` or `tcp://IP:PORT`");
         let address = text.strip_prefix("tcp://").ok_or_else(wrong)?;
         match address.strip_prefix("*:") {
             Some(port) => port.parse().map(Self::Bind).map_err(|_| wrong()),

@@ -81,7 +81,7 @@ async fn served(client: &Client, mut pool: Pool) -> Pool {
             tracing::info!(
                 asked = pool.group,
                 group,
-                "The cluster serves InferencePools in the other group only."
+                "The cluster serves InferencePools only in the other API group."
             );
             pool.group = group.into();
             return pool;

@@ -39,8 +39,8 @@ fn a_layer_that_removes_a_presets_container_is_named() {
     let own = json!({ "router": { "route": {}, "scheduler": { "tokenizer": {} } } });
     assert_eq!(
         said(PRESET_CONTAINER_REMOVED, team, own),
-        ["container main of preset kserve-config-llm-tokenizer is gone from \
-          spec.router.scheduler.tokenizer.template.containers: LLMInferenceServiceConfig n/team removes it"]
+        ["LLMInferenceServiceConfig n/team removes container main of preset kserve-config-llm-tokenizer \
+          from spec.router.scheduler.tokenizer.template.containers"]
     );
 }
 
@@ -49,10 +49,8 @@ fn what_templates_look_for_in_the_service_and_only_a_base_config_sets_is_told() 
     let team = json!({ "kvCacheOffloading": { "cpu": "10Gi" } });
     assert_eq!(
         said(FIELD_NOT_SEEN, team.clone(), json!({})),
-        [
-            "spec.kvCacheOffloading of LLMInferenceServiceConfig n/team does not reach the server's arguments: templates \
-          see only what the service sets itself; set it there"
-        ]
+        ["spec.kvCacheOffloading of LLMInferenceServiceConfig n/team does not change the arguments of \
+             the model server, because templates see only fields of the service: set it in the service"]
     );
     assert_eq!(said(FIELD_NOT_SEEN, team.clone(), team), Vec::<String>::new());
 }

@@ -140,7 +140,7 @@ async fn tell(pods: &[Downloading]) -> Option<Download> {
         Said::At(url) => match ask::progress(url).await {
             Ok(progress) => Download::Progress(format!("{progress}{others}")),
             Err(why) => Download::Silent(format!(
-                "{STORAGE_INITIALIZER} of pod {} runs, and does not say at {url} how far it is: {why}",
+                "{STORAGE_INITIALIZER} of pod {} runs, but reports no progress at {url}: {why}",
                 first.pod
             )),
         },

@@ -57,7 +57,11 @@ impl Access {
         let verdict = match asked {
             Ok(Ok(verdict)) => verdict,
             Ok(Err(error)) => {
-                tracing::warn!(error = text_of(&error), "Cannot ask who may read metrics.");
+                tracing::warn!(
+                    error = text_of(&error),
+                    "Cannot check whether a client may read the \
+                                                         metrics."
+                );
                 return Err(StatusCode::INTERNAL_SERVER_ERROR);
             }
             Err(_) => return Err(StatusCode::GATEWAY_TIMEOUT),

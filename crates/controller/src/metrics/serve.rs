@@ -63,7 +63,8 @@ impl Monitoring {
             if listener.local_addr().is_ok_and(|address| !address.ip().is_loopback()) {
                 tracing::warn!(
                     address = %settings.address,
-                    "Everybody who reaches the port may read the metrics: --metrics-secure=false."
+                    "Every client that reaches the port may read the metrics, because of \
+                     --metrics-secure=false."
                 );
             }
             None
@@ -104,7 +105,7 @@ impl Served {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
         if let Err(error) = builder.serve_connection(io, service).await {
-            tracing::debug!(%error, "A connection for metrics ended.");
+            tracing::debug!(%error, "A metrics connection ended.");
         }
     }
 

@@ -128,7 +128,7 @@ async fn follow(
                 if state.is_none() && is_forbidden(&error) {
                     tracing::warn!(
                         kind = (sink.kind)(), namespace = namespace.as_deref(), %error,
-                        "No right to list and watch these: they count as absent until there is."
+                        "No right to list and watch objects of this kind; they are treated as absent."
                     );
                 } else {
                     tracing::debug!(kind = (sink.kind)(), %error, "The watch is interrupted.");
@@ -169,7 +169,7 @@ fn store<K: Watched>(context: &Context, object: &Received) -> Key {
     let mut read: K = match metadata_only(object).map_or_else(|| object.read(), Ok) {
         Ok(read) => read,
         Err(error) => {
-            tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read.");
+            tracing::warn!(kind = %K::kind(&()), object = %key, %error, "Cannot read an object.");
             if cache.set_unreadable(&object.metadata, error.to_string()) {
                 announce_unreadable::<K>(context, &key, &object.read_metadata().unwrap_or_default());
             }

@@ -109,7 +109,7 @@ impl Keeper {
             let wait = match self.settle().await {
                 Ok(wait) => wait,
                 Err(error) => {
-                    tracing::error!(%error, "Cannot make a certificate for the webhooks.");
+                    tracing::error!(%error, "Cannot issue a certificate for the webhooks.");
                     LONGEST_WAIT
                 }
             };
@@ -176,7 +176,7 @@ impl Keeper {
         let Some(found) = found else {
             self.authority.advance((self.clock)(), &self.lifetimes)?;
             let written = self.api.create(&PostParams::default(), &self.secret()).await;
-            return Ok(self.written(written, "Made a CA for the webhooks."));
+            return Ok(self.written(written, "Created a CA for the webhooks."));
         };
         let kept = Authority::read(found.data.as_ref().unwrap_or(&std::collections::BTreeMap::new()));
         let damaged = kept.is_err();
@@ -186,7 +186,7 @@ impl Keeper {
             Err(error) => {
                 tracing::warn!(
                     namespace = &*self.namespace, secret = SECRET, %error,
-                    "What the Secret keeps of the webhooks' CA cannot be used and is replaced."
+                    "The CA of the webhooks in the Secret is invalid; replacing it."
                 );
             }
         }
@@ -261,15 +261,16 @@ impl Keeper {
                 namespace,
                 secret = SECRET,
                 error,
-                "The CA of the webhooks cannot be kept in its Secret: it lasts as long as this process, and replicas \
-                 cannot share it. It is tried again; needed are get, list, watch, create and update of Secrets."
+                "Cannot write the CA of the webhooks to its Secret; will retry. Until then, replicas \
+                 cannot share the CA, and it is lost when this process ends. The controller needs the \
+                 verbs get, list, watch, create and update of Secrets."
             );
         } else {
             tracing::debug!(
                 namespace,
                 secret = SECRET,
                 error,
-                "The CA of the webhooks still cannot be kept."
+                "Still cannot write the CA of the webhooks to its Secret."
             );
         }
     }

@@ -143,7 +143,8 @@ impl Webhooks {
             tracing::info!(
                 namespace = &*args.system_namespace,
                 secret = keep::SECRET,
-                "Confined to namespaces: whoever registers the webhooks takes their CA from the Secret."
+                "This controller watches only some namespaces, so it does not write caBundles; copy the CA \
+                 from the Secret into the webhook configurations."
             );
         }
         for trusting in Trusting::ALL.into_iter().filter(|_| !confined) {

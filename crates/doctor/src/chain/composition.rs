@@ -21,21 +21,23 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             let is_preset = missing.starts_with(&facts.preset_names.prefix);
             let fix = match nearest(known.iter().copied(), missing) {
                 Some(meant) => format!("spec.baseRefs: did you mean `{meant}`?"),
-                None if is_preset => "longboat install, which applies the presets".to_owned(),
+                None if is_preset => "run `longboat install`: it applies the presets".to_owned(),
                 None => format!(
-                    "apply that LLMInferenceServiceConfig in {namespace}, or take it out of spec.baseRefs"
+                    "apply that LLMInferenceServiceConfig in {namespace}, or remove it from spec.baseRefs"
                 ),
             };
             Cause::new("ConfigNotFound", message, fix)
         }
         reason::INVALID_RENDERED_CONFIG => {
-            let fix =
-                format!("longboat explain {name} -n {namespace} PATH, which says which layer set a field");
+            let fix = format!(
+                "run `longboat explain {name} -n {namespace} PATH`: it shows which layer set a field"
+            );
             Cause::new("ComposedSpecInvalid", message, fix)
         }
         _ => {
             let fix = format!(
-                "longboat render --effective, or longboat explain {name} -n {namespace}: the layers and what each sets"
+                "run `longboat explain {name} -n {namespace}` to see the layers and what each one sets, or \
+                 `longboat render --effective` to see the merged spec"
             );
             Cause::new("LayersDoNotCombine", message, fix)
         }

@@ -17,8 +17,10 @@ pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str
     let programmed = condition(conditions, "Programmed");
     if programmed.is_some_and(|found| found.status == "True") {
         return status.addresses.is_empty().then(|| {
-            let fix =
-                format!("kubectl get service -n {namespace}: a LoadBalancer that waits for its address?");
+            let fix = format!(
+                "run `kubectl get service -n {namespace}`, and check whether a LoadBalancer still \
+                     waits for its address"
+            );
             Cause::new(
                 "GatewayWithoutAddress",
                 "the Gateway has no address, so nothing outside can reach it",
@@ -56,7 +58,7 @@ pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str
             .gateway_classes
             .get(Namespace(""), Name(class_name))
             .map_or_else(String::new, |class| class.spec.controller_name.clone());
-        let cause = format!("nobody has programmed it: is the controller `{controller}` running?");
+        let cause = format!("the Gateway is not programmed; its controller `{controller}` may not run");
         Cause::new("GatewayControllerSilent", cause, fix)
     })
 }
@@ -68,8 +70,8 @@ fn missing(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Cause
     let fix = match meant {
         Some(Key { namespace, name }) => format!("did you mean {namespace}/{name}?"),
         None => format!(
-            "create the Gateway {namespace}/{name}, or name another in spec.router.gateway.refs or in \
-             `kserveIngressGateway` of inferenceservice-config"
+            "create the Gateway {namespace}/{name}, or name another one in spec.router.gateway.refs or in \
+             `kserveIngressGateway` of ConfigMap inferenceservice-config"
         ),
     };
     Cause::new("GatewayMissing", format!("there is no Gateway {namespace}/{name}"), fix)
@@ -84,10 +86,13 @@ fn class(facts: &Facts, name: &str) -> Option<Cause> {
             .filter_map(|class| class.metadata.name.as_deref())
             .collect();
         let fix = if all.is_empty() {
-            "install a Gateway controller, such as Envoy Gateway or Istio, which brings a GatewayClass"
+            "install a Gateway controller, such as Envoy Gateway or Istio: it creates a GatewayClass"
                 .to_owned()
         } else {
-            format!("spec.gatewayClassName of the Gateway: there are {}", all.join(", "))
+            format!(
+                "set spec.gatewayClassName of the Gateway to one of the classes that exist: {}",
+                all.join(", ")
+            )
         };
         return Some(Cause::new("GatewayClassMissing", format!("there is no GatewayClass {name}"), fix));
     };

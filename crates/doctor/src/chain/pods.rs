@@ -72,8 +72,12 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
     let unscheduled =
         conditions.clone().find(|found| found.type_ == "PodScheduled" && found.status == "False");
     if let Some(found) = unscheduled {
-        return unschedulable(facts, pod, found.message.as_deref().unwrap_or("no node was chosen"))
-            .through(step);
+        return unschedulable(
+            facts,
+            pod,
+            found.message.as_deref().unwrap_or("the scheduler has not chosen a node"),
+        )
+        .through(step);
     }
     let initial = status.init_container_statuses.iter().flatten();
     for container in initial.chain(status.container_statuses.iter().flatten()) {
@@ -95,7 +99,7 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
     if let Some(event) = event {
         let message = event.message.clone().unwrap_or_default();
         let fix = if message.contains("not found") {
-            format!("create in {namespace} what the volume names")
+            format!("create the object that the volume names in namespace {namespace}")
         } else {
             format!("kubectl describe pod -n {namespace} {name}")
         };
@@ -113,20 +117,20 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
             let said = event.message.clone().unwrap_or_default();
             Cause::new(
                 "ProbeFails",
-                format!("container {} runs, but is not ready: {said}", container.name),
+                format!("container {} runs but is not ready: {said}", container.name),
                 logs,
             )
         }
         (Some(container), None) => {
             let cause = format!(
-                "container {} runs and is not ready yet: a model that loads takes its time",
+                "container {} runs but is not ready yet; it may still be loading the model",
                 container.name
             );
             Cause::new("PodStarting", cause, logs)
         }
         _ => Cause::new(
             "PodStarting",
-            status.message.unwrap_or_else(|| "it is being started".to_owned()),
+            status.message.unwrap_or_else(|| "the container is starting".to_owned()),
             logs,
         ),
     }
@@ -145,7 +149,8 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
         let phase = found.and_then(|found| found.status.as_ref()?.phase.clone());
         match (found, phase.as_deref()) {
             (None, _) => {
-                let fix = format!("create the claim in {namespace}, or change spec.model.uri");
+                let fix =
+                    format!("create the PersistentVolumeClaim in {namespace}, or change spec.model.uri");
                 return Cause::new(
                     "ClaimMissing",
                     format!("there is no PersistentVolumeClaim {namespace}/{name}"),
@@ -157,24 +162,34 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
                 let cause =
                     format!("PersistentVolumeClaim {namespace}/{name} is {}", phase.unwrap_or("Pending"));
                 let fix = format!(
-                    "kubectl describe pvc -n {namespace} {name}: a storage class, or a volume that fits"
+                    "run `kubectl describe pvc -n {namespace} {name}`: the claim needs a storage class, or \
+                     a volume that matches it"
                 );
                 return Cause::new("ClaimNotBound", cause, fix);
             }
         }
     }
-    let fix = match message.split("Insufficient ").nth(1).and_then(|rest| rest.split([',', '.', ' ']).next()) {
-        Some(_) if message.contains("Insufficient nvidia.com") || message.contains("Insufficient amd.com") => {
-            "nodes with free devices (is the device plugin running?), or fewer in resources of the pod template".to_owned()
+    let fix = match message.split("Insufficient ").nth(1).and_then(|rest| rest.split([',', '.', ' ']).next())
+    {
+        Some(_)
+            if message.contains("Insufficient nvidia.com") || message.contains("Insufficient amd.com") =>
+        {
+            "add nodes with free devices, check that the device plugin runs, or request fewer devices in \
+             the pod template"
+                .to_owned()
         }
-        Some(resource) => format!("free {resource} on some node, or ask for less in resources of the pod template"),
+        Some(resource) => format!("free {resource} on a node, or request less of it in the pod template"),
         None if message.contains("untolerated taint") => {
-            "tolerations in the pod template, or nodes without that taint".to_owned()
+            "add tolerations to the pod template, or add nodes without that taint".to_owned()
         }
         None if message.contains("affinity") || message.contains("selector") => {
-            "nodeSelector and affinity in the pod template: no node has those labels".to_owned()
+            "change nodeSelector or affinity in the pod template, or label a node: no node has these labels"
+                .to_owned()
         }
-        None => format!("kubectl describe pod -n {namespace} {}", pod.metadata.name.as_deref().unwrap_or_default()),
+        None => format!(
+            "kubectl describe pod -n {namespace} {}",
+            pod.metadata.name.as_deref().unwrap_or_default()
+        ),
     };
     Cause::new("PodUnschedulable", message, fix)
 }
@@ -193,12 +208,14 @@ fn container_trouble(
             "ContainerCreating" | "PodInitializing" | "" => None,
             "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
                 let cause = format!("container {name}: image {image} cannot be pulled: {message}");
-                let fix = "the image in the pod template, or imagePullSecrets of the pod or its account";
+                let fix = "correct the image in the pod template, or set imagePullSecrets of the pod or its \
+                     service account";
                 Some(Cause::new("ImageNotPulled", cause, fix))
             }
             "CreateContainerConfigError" | "CreateContainerError" => {
                 let fix = format!(
-                    "create in {namespace} the Secret or ConfigMap that its environment names, or mend the reference"
+                    "create the Secret or ConfigMap that the container's environment names in namespace \
+                     {namespace}, or correct the reference"
                 );
                 Some(Cause::new("ContainerNotCreated", format!("container {name}: {message}"), fix))
             }
@@ -207,7 +224,8 @@ fn container_trouble(
             }
             // A local world reports this for images and commands for which the machine has no program.
             "NoLocalRole" => {
-                let fix = "a command that exists on this machine, in the pod template; or run the service on a cluster";
+                let fix = "set a command that exists on this machine in the pod template, or run the service on \
+                     a cluster";
                 Some(Cause::new("NoLocalProgram", format!("container {name}: {message}"), fix))
             }
             reason => {
@@ -233,7 +251,7 @@ fn crashed(
     let reason = ended.and_then(|ended| ended.reason.as_deref()).unwrap_or_default();
     let logs = format!("kubectl logs -n {namespace} {pod} -c {name} --previous");
     if reason == "OOMKilled" || (code == KILLED && reason.is_empty()) {
-        let fix = format!("resources.limits.memory of container {name} in the pod template");
+        let fix = format!("raise resources.limits.memory of container {name} in the pod template");
         return Cause::new("OutOfMemory", format!("container {name} needs more memory than its limit"), fix);
     }
     let said = ended.and_then(|ended| ended.message.clone()).unwrap_or_default();
@@ -245,13 +263,14 @@ fn crashed(
         said.unwrap_or_default()
     );
     if name == FETCHES && local {
-        let fix = "a model that is on this machine, `spec.model.uri: file:///FOLDER`; or `--engine sim`, since the \
-                   simulator needs no model";
+        let fix = "use a model on this machine (`spec.model.uri: file:///FOLDER`), or `--engine sim`: the \
+             simulator needs no model";
         return Cause::new("ModelNotFetched", cause, fix);
     }
     if name == FETCHES {
         let fix = format!(
-            "{logs}: the address in spec.model.uri, its credentials, and the way to the hub or store"
+            "run `{logs}`; check the address in spec.model.uri, its credentials, and the network \
+             connection to the hub or store"
         );
         return Cause::new("ModelNotFetched", cause, fix);
     }

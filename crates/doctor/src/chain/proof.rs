@@ -117,7 +117,7 @@ fn other_name(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         }
         let names: Vec<&str> = names.iter().copied().collect();
         let text = format!(
-            "the engine serves {}, and clients ask for {}",
+            "the engine serves {}, but clients request {}",
             engine.models.join(", "),
             names.join(", ")
         );
@@ -126,7 +126,8 @@ fn other_name(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
 }
 
 fn renamed(text: String) -> Cause {
-    let fix = "--served-model-name of the engine, against spec.model.name: the arguments of container main may set another one";
+    let fix = "make --served-model-name of the engine equal to spec.model.name; the arguments of container main \
+         may set another name";
     Cause::new("ModelNameDiffers", text, fix)
 }
 
@@ -140,10 +141,9 @@ fn no_sidecar(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
             .any(|container| container.name.contains("sidecar") || words(container).contains("sidecar"))
     };
     let bare = pods(facts, service, &[role::DECODE]).find(|pod| !has_one(pod))?;
-    let cause =
-        "no routing sidecar stands before the decode engine, so nothing sends prompts to the prefill pods";
+    let cause = "the decode pods have no routing sidecar, so nothing sends prompts to the prefill pods";
     let fix =
-        "the routing sidecar in spec.template.initContainers, as preset config-llm-decode-template has it";
+        "add the routing sidecar to spec.template.initContainers, as in preset config-llm-decode-template";
     Some(Cause::new("SidecarMissing", cause, fix).through(label(bare)))
 }
 
@@ -155,12 +155,13 @@ fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     // Other engines configure their transfer by other flags.
     let is_vllm = [ours, theirs].iter().all(|main| words(main).contains("vllm"));
     let (to, from) = (connectors(ours), connectors(theirs));
-    let fix = "the same --kv-transfer-config for both halves, for instance in VLLM_ADDITIONAL_ARGS of container main in \
-               spec.template and spec.prefill.template: '{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}'";
+    let fix = "set the same --kv-transfer-config for prefill and decode, for instance in VLLM_ADDITIONAL_ARGS of \
+         container main in spec.template and spec.prefill.template: '{\"kv_connector\": \"NixlConnector\", \
+         \"kv_role\": \"kv_both\"}'";
     for (pod, named) in [(decode, &to), (prefill, &from)].into_iter().filter(|_| is_vllm) {
         if named.is_empty() {
-            let cause = "its engine has no connector for KV cache (no --kv-transfer-config that names one), so every prompt is \
-                         computed twice";
+            let cause = "the engine has no KV connector (no --kv-transfer-config names one), so every prompt is \
+                 computed twice";
             return Some(Cause::new("ConnectorMissing", cause, fix).through(label(pod)));
         }
     }
@@ -180,10 +181,10 @@ fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let (decoding, prefilling) = (version(decode)?, version(prefill)?);
     (decoding != prefilling).then(|| {
         let cause = format!(
-            "the decode engine is version {decoding}, that of prefill is {prefilling} ({})",
+            "the decode engine has version {decoding}, the prefill engine has version {prefilling} ({})",
             label(prefill)
         );
-        let fix = "one image for container main of spec.template and spec.prefill.template";
+        let fix = "use the same image for container main in spec.template and spec.prefill.template";
         Cause::new("EngineVersionsDiffer", cause, fix).through(label(decode))
     })
 }
@@ -198,16 +199,27 @@ fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         let port = set.unwrap_or(SIDE_CHANNEL);
         let selecting: Vec<&NetworkPolicy> =
             facts.network_policies.iter().filter(|policy| isolates(policy, namespace, pod)).collect();
-        let rules = selecting.iter().filter_map(|policy| policy.spec.as_ref()).flat_map(|spec| spec.ingress.iter().flatten());
+        let rules = selecting
+            .iter()
+            .filter_map(|policy| policy.spec.as_ref())
+            .flat_map(|spec| spec.ingress.iter().flatten());
         if selecting.is_empty() || rules.into_iter().any(|rule| lets_through(rule, port)) {
             return None;
         }
         let names: Vec<String> = selecting
             .iter()
-            .map(|policy| format!("NetworkPolicy {namespace}/{}", policy.metadata.name.as_deref().unwrap_or_default()))
+            .map(|policy| {
+                format!("NetworkPolicy {namespace}/{}", policy.metadata.name.as_deref().unwrap_or_default())
+            })
             .collect();
-        let cause = format!("{} lets nobody through to port {port}, where the connector of the engine is asked", names.join(" and "));
-        let fix = format!("a rule of the policy that lets the decode pods through to port {port} (TCP), and to the ports of the transfer itself");
+        let cause = format!(
+            "{} blocks port {port}, at which the KV connector of the engine listens",
+            names.join(" and ")
+        );
+        let fix = format!(
+            "add a rule to the policy that allows the decode pods to reach port {port} (TCP) and the ports \
+             of the transfer itself"
+        );
         Some(Cause::new("TransferPortBlocked", cause, fix).through(label(pod)))
     })
 }

@@ -25,7 +25,9 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             .find_map(|found| found.message.clone());
         let cause = failed.unwrap_or_else(|| condition.message.clone());
         let fix = if cause.contains("metrics") {
-            "kubectl get apiservices | grep metrics: is a metrics server (or the adapter for that metric) there?".to_owned()
+            "run `kubectl get apiservices | grep metrics` to check for a metrics server, or for the \
+             adapter of that metric"
+                .to_owned()
         } else {
             format!("kubectl describe hpa -n {namespace} {hpa}")
         };
@@ -41,8 +43,12 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         let cause = if let Some(found) = ready.filter(|found| found.status == "False") {
             Cause::new("AutoscalerFails", found.message.clone(), fix)
         } else {
-            let fix = "kubectl get pods -n keda, and the log of keda-operator";
-            Cause::new("KedaSilent", "KEDA has not said anything about it: is its operator running?", fix)
+            let fix = "run `kubectl get pods -n keda`, and read the log of keda-operator";
+            Cause::new(
+                "KedaSilent",
+                "KEDA has written no status for the ScaledObject; its operator may not run",
+                fix,
+            )
         };
         return cause.through(step);
     }

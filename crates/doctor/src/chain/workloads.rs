@@ -56,15 +56,15 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         .unwrap_or_else(|| {
             let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
             if wanted == 0 {
-                let fix = "spec.replicas, or whatever scales it to zero";
-                return Cause::new("ScaledToZero", "no pod is asked for", fix);
+                let fix = "raise spec.replicas, or change the autoscaler that scales the workload to zero";
+                return Cause::new("ScaledToZero", "the workload has zero replicas", fix);
             }
             let fix = format!("kubectl describe deployment -n {namespace} {name}");
             let progress =
                 conditions.clone().find(|found| found.type_ == "Progressing" && found.status == "False");
             let cause = progress
                 .and_then(|found| found.message.clone())
-                .unwrap_or_else(|| "its pods are on their way".to_owned());
+                .unwrap_or_else(|| "its pods are starting".to_owned());
             Cause::new("RollingOut", cause, fix)
         })
         .through(step)
@@ -74,26 +74,31 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
 fn refused(message: &str, namespace: Namespace<&str>, name: Name<&str>) -> Cause {
     if message.contains("exceeded quota") {
         let fix = format!(
-            "kubectl describe resourcequota -n {namespace}: raise it, or ask for less in the pod template"
+            "raise the quota (`kubectl describe resourcequota -n {namespace}`), or request less in the pod \
+             template"
         );
         return Cause::new("QuotaExceeded", message, fix);
     }
     if message.contains("violates PodSecurity") {
         let fix = format!(
-            "the securityContext in the pod template, or the label pod-security.kubernetes.io/enforce of namespace {namespace}"
+            "change the securityContext in the pod template, or the label \
+             pod-security.kubernetes.io/enforce of namespace {namespace}"
         );
         return Cause::new("PodSecurity", message, fix);
     }
     if message.contains("serviceaccount") && message.contains("not found") {
-        let fix = "create the account, or take serviceAccountName out of the pod template";
+        let fix = "create the ServiceAccount, or remove serviceAccountName from the pod template";
         return Cause::new("AccountMissing", message, fix);
     }
     Cause::new("PodsRefused", message, format!("kubectl describe deployment -n {namespace} {name}"))
 }
 
 fn silent_group(namespace: Namespace<&str>, name: Name<&str>) -> Cause {
-    let cause = "it has no pods: is the LeaderWorkerSet controller running?";
-    let fix = format!("kubectl describe leaderworkerset -n {namespace} {name}, and the pods of lws-system");
+    let cause = "the LeaderWorkerSet has no pods; its controller may not run";
+    let fix = format!(
+        "run `kubectl describe leaderworkerset -n {namespace} {name}`, and check the pods in namespace \
+         lws-system"
+    );
     Cause::new("GroupControllerSilent", cause, fix)
 }
 

@@ -83,7 +83,7 @@ fn scaler(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -
 }
 
 fn gateway_api_missing(facts: &Facts) -> Option<Cause> {
-    let fix = "install the Gateway API (v1) and a controller for it, or take spec.router.route out";
+    let fix = "install the Gateway API (v1) and a Gateway controller, or remove spec.router.route";
     let missing = !facts.snapshot.capabilities.gateway_api;
     missing.then(|| Cause::new("GatewayApiMissing", "the cluster does not serve the Gateway API", fix))
 }

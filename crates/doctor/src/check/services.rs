@@ -36,8 +36,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 findings.push(finding);
             }
             if let Some(condition) = found(types::GROUP_DEGRADED).filter(|found| found.is_true()) {
-                let fix =
-                    "spec.model.name and the adapters of the members: traffic is only shared between equals";
+                let fix = "use the same spec.model.name and the same adapters in all members of the group";
                 findings.push(Cause::new("GroupDiverges", condition.message.clone(), fix).threatens(&object));
             }
             continue;
@@ -101,12 +100,18 @@ fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
             condition.type_ == types::GROUP_READY && condition.reason == reason::FINALIZATION_PENDING
         });
         return Some(if let Some(condition) = pending {
-            let fix =
-                format!("kubectl get httproute -n {namespace}: the other member's route still sends here");
+            let fix = format!(
+                "run `kubectl get httproute -n {namespace}`: the route of another member still sends \
+                     requests to this service"
+            );
             Cause::new("WaitsForMember", condition.message.clone(), fix)
         } else {
-            let fix = "let the controller run: it removes its finalizer when it has cleaned up";
-            Cause::new("DeletionPending", "it is being deleted, and a finalizer holds it", fix)
+            let fix = "check that the controller runs: it removes its finalizer after it has cleaned up";
+            Cause::new(
+                "DeletionPending",
+                "the service is being deleted, and a finalizer blocks the deletion",
+                fix,
+            )
         });
     }
     let seen = service.status.as_ref().map_or(0, |status| status.observed_generation);
@@ -114,20 +119,20 @@ fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let watched = super::controller::watched(facts.controller.as_ref());
     if seen < generation && !watched.is_empty() && !watched.iter().any(|known| known.as_deref() == namespace)
     {
-        let cause = format!(
-            "the controller keeps to namespaces, and {namespace} is none of them: {}",
-            watched.join(", ")
-        );
+        let cause =
+            format!("the controller does not watch namespace {namespace}, only {}", watched.join(", "));
         let fix = format!(
-            "longboat install --set 'watchNamespaces=[{},{namespace}]', with the other values of the installation",
+            "run `longboat install --set 'watchNamespaces=[{},{namespace}]'` with the other values of the \
+             installation",
             watched.join(",")
         );
         return Some(Cause::new("NotWatched", cause, fix));
     }
     (seen < generation).then(|| {
-        let cause = format!("the controller has not looked at generation {generation} (it has seen {seen})");
+        let cause =
+            format!("the controller has not processed generation {generation} of the service, only {seen}");
         let fix = if facts.local {
-            "wait a moment; if this stays, the log of `longboat up` says more".to_owned()
+            "wait a moment; if this does not change, read the log of `longboat up`".to_owned()
         } else {
             let system = &facts.snapshot.system_namespace;
             format!("kubectl logs -n {system} deployment/{}", super::controller::NAME)

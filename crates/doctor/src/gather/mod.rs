@@ -207,7 +207,11 @@ async fn of_services(client: &Client, facts: &mut Facts) {
         );
         facts.pods.extend(kept(pods, &format!("pods of {namespace}"), &mut facts.hidden));
         facts.events.extend(kept(events, &format!("events of {namespace}"), &mut facts.hidden));
-        facts.claims.extend(kept(claims, &format!("volume claims of {namespace}"), &mut facts.hidden));
+        facts.claims.extend(kept(
+            claims,
+            &format!("PersistentVolumeClaims of {namespace}"),
+            &mut facts.hidden,
+        ));
     }
     let apart: BTreeSet<&String> = facts
         .services
@@ -428,7 +432,7 @@ where
                 let at_url = match url {
                     Some(url) => {
                         let models = format!("{}/v1/models", url.trim_end_matches('/'));
-                        let late = || Err(format!("nothing within {} s", PATIENCE.as_secs()));
+                        let late = || Err(format!("no answer within {} s", PATIENCE.as_secs()));
                         Some(tokio::time::timeout(PATIENCE, ask(models)).await.unwrap_or_else(|_| late()))
                     }
                     None => None,
@@ -462,7 +466,7 @@ async fn at_workload(
             Ok(Err(kube::Error::Api(status))) if [403, 404, 405, 501].contains(&status.code) => return None,
             Ok(Err(kube::Error::Api(status))) => return Some(Ok(status.code)),
             Ok(Err(error)) => return Some(Err(reader::sentence(&error))),
-            Err(_) => return Some(Err(format!("nothing within {} s", PATIENCE.as_secs()))),
+            Err(_) => return Some(Err(format!("no answer within {} s", PATIENCE.as_secs()))),
         }
     }
     Some(Err("the API server cannot reach it".to_owned()))

@@ -104,7 +104,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         &with(unheard),
         "RouteNotSeen",
         LLM,
-        "has not said anything",
+        "has written no status for the route",
         "kubectl describe gateway -n kserve gw",
     );
 
@@ -120,7 +120,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         })
     };
     for (type_, reason, fix) in [
-        ("Accepted", "NotAllowedByListeners", "allowedRoutes.namespaces has to let ns in"),
+        ("Accepted", "NotAllowedByListeners", "allow namespace ns in"),
         ("Accepted", "NoMatchingParent", "sectionName"),
         ("Accepted", "NoMatchingListenerHostname", "hostnames"),
         ("ResolvedRefs", "BackendNotFound", "which back end"),
@@ -141,7 +141,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         &found,
         "RouteStale",
         LLM,
-        "has seen generation 1 of the route, which is at 3",
+        "has processed generation 1 of the route, but the current generation is 3",
         "example.com/gateway",
     );
     let found = with(|facts| {
@@ -177,7 +177,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         pooled(facts);
         pool(facts, json!([]));
     });
-    only(&found, "PoolNotSeen", LLM, "no Gateway has taken it", "inference extension");
+    only(&found, "PoolNotSeen", LLM, "no Gateway has accepted the pool", "inference extension");
     let found = with(|facts| {
         pooled(facts);
         pool(facts, json!([condition("Accepted", "False", "NotSupported", "no")]));
@@ -187,13 +187,25 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         pooled(facts);
         facts.snapshot.inference_pools.remove(Namespace("ns"), Name("llm-inference-pool"));
     });
-    only(&found, "PoolMissing", LLM, "no InferencePool ns/llm-inference-pool", "why was it not made");
+    only(
+        &found,
+        "PoolMissing",
+        LLM,
+        "no InferencePool ns/llm-inference-pool",
+        "why the controller did not create it",
+    );
     let found = with(|facts| {
         pooled(facts);
         facts.snapshot.capabilities.inference_pool = false;
         facts.snapshot.capabilities.inference_pool_x = false;
     });
-    only(&found, "PoolApiMissing", LLM, "no InferencePools", "install the Gateway API inference extension");
+    only(
+        &found,
+        "PoolApiMissing",
+        LLM,
+        "does not serve the InferencePool API",
+        "install the Gateway API inference extension",
+    );
     let found = with(|facts| {
         pooled(facts);
         pool(facts, json!([]));
@@ -202,5 +214,5 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         routeless["spec"]["router"] = json!({"scheduler": {}});
         facts.services = vec![arc(routeless)];
     });
-    only(&found, "PoolWithoutRoute", LLM, "no route sends anything", "spec.router.route: {}");
+    only(&found, "PoolWithoutRoute", LLM, "no route sends requests", "spec.router.route: {}");
 }

@@ -79,7 +79,7 @@ fn model(upload: &Upload) -> Result<String, String> {
     };
     let body: Body<'_> = serde_json::from_slice(bytes)
         .map_err(|error| format!("the body must be a JSON object with a `model`: {error}"))?;
-    body.model.map(Cow::into_owned).ok_or_else(|| "the request names no model".to_owned())
+    body.model.map(Cow::into_owned).ok_or_else(|| "the request has no field `model`".to_owned())
 }
 
 fn unknown(directory: &Directory, model: &str) -> Response<ProxyBody> {

@@ -51,7 +51,8 @@ impl Backend {
         };
         if name.namespace != namespace {
             // The gateway does not read ReferenceGrants, so nothing can permit this reference.
-            let message = format!("{name} is in another namespace, and ReferenceGrant is not supported here");
+            let message =
+                format!("{name} is in another namespace, and this gateway does not support ReferenceGrant");
             return Err(Unresolved { reason: "RefNotPermitted", message });
         }
         let group = reference.group.as_deref().unwrap_or_default();
@@ -71,7 +72,7 @@ impl Backend {
                 Ok(Self::Pool(Pool::new(observed, name, pool)))
             }
             _ => {
-                let message = format!("back ends of kind {kind} in group \"{group}\" are not served here");
+                let message = format!("back ends of kind {kind} in group \"{group}\" are not supported");
                 Err(Unresolved { reason: "InvalidKind", message })
             }
         }

@@ -39,7 +39,7 @@ pub enum StandInError {
         sentence: String,
     },
     /// The existing objects cannot be read.
-    #[error("cannot read what is there already: {0}")]
+    #[error("cannot read the existing objects: {0}")]
     Read(#[from] kube::Error),
     /// The server refused a substitute.
     #[error(transparent)]

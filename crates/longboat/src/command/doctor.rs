@@ -29,7 +29,7 @@ pub(crate) fn run(args: DoctorArgs) -> ExitCode {
                     }
                 }
                 Shown::Text if findings.is_empty() && missing.is_empty() => {
-                    printer::note("Nothing is wrong.");
+                    printer::note("No problems found.");
                 }
                 Shown::Text => {
                     printer::piece(&to_text(&findings));
@@ -76,7 +76,7 @@ async fn look(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
     };
     let facts = Box::pin(gather::gather(client, &scope, ask)).await?;
     for sentence in &facts.hidden {
-        printer::note(&format!("{} {sentence}", "not looked at:".bold()));
+        printer::note(&format!("{} {sentence}", "not checked:".bold()));
     }
     let is_there =
         |name: &&Name| facts.services.iter().any(|found| Name::of(&found.metadata) == name.as_deref());

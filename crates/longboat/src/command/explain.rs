@@ -43,9 +43,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     if asked.is_empty() {
         let known: Vec<String> = scene.subjects.iter().map(full_name).collect();
         match (name, known.as_slice()) {
-            (Some(name), []) => bail!("there is no LLMInferenceService `{name}`, nor any other"),
+            (Some(name), []) => {
+                bail!("LLMInferenceService `{name}` not found; there are no LLMInferenceServices")
+            }
             (Some(name), known) => {
-                bail!("there is no LLMInferenceService `{name}`; there is {}", known.join(", "))
+                bail!("LLMInferenceService `{name}` not found; found: {}", known.join(", "))
             }
             (None, _) => return Err(world::no_service(&documents)),
         }
@@ -58,7 +60,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
             Err(error @ (ExplainError::Unknown { .. } | ExplainError::Unset { .. })) => unknown = Some(error),
             Err(error) => {
                 failed.push(
-                    anyhow::Error::new(error).context(format!("{} cannot be explained", full_name(subject))),
+                    anyhow::Error::new(error).context(format!("cannot explain {}", full_name(subject))),
                 );
             }
         }

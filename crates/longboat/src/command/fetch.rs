@@ -14,7 +14,8 @@ pub(super) fn run(args: Args) -> ExitCode {
         let watcher = is_drawn.then(|| -> Watcher { Arc::new(draw) });
         let result = tokio::select! {
             result = longboat_fetch::run(args, watcher) => result,
-            () = shutdown.cancelled() => anyhow::bail!("stopped; what has arrived is kept, and the next run goes on from there"),
+            () = shutdown.cancelled() => anyhow::bail!(
+                "stopped; the downloaded files are kept, and the next run resumes the download"),
         };
         if is_drawn {
             printer::write(Stream::Stderr, "\r\x1b[K");

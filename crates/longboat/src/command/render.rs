@@ -96,7 +96,7 @@ fn told<T>(
             let name = name(service);
             world::tell(&name, &rendered.notes);
             for gone in &rendered.removed {
-                printer::note(&format!("{name}: {gone} would be removed"));
+                printer::note(&format!("{name}: the controller would remove {gone}"));
             }
             *complete &= !rendered.incomplete;
             Some(rendered.objects)
@@ -110,7 +110,7 @@ fn told<T>(
 
 /// Reports that a service cannot be rendered. The other services are still rendered, but the result is incomplete.
 fn failed(service: &LLMInferenceService, error: PlanningError) -> bool {
-    let context = format!("{} cannot be rendered", name(service));
+    let context = format!("cannot render {}", name(service));
     printer::error(&anyhow::Error::new(error).context(context), None);
     false
 }

@@ -88,7 +88,7 @@ async fn follow(
     loop {
         let mut all = lines::all(&seen, &names(args, scope, &seen), environment);
         if let Some(trouble) = follow.trouble() {
-            let text = format!("not heard of, so that this may be old: {trouble}");
+            let text = format!("no connection to the cluster, so these lines may be outdated: {trouble}");
             all.push(Line { subject: tree::CLUSTER.into(), text, mark: Mark::Bad, depth: 0, time: None });
         }
         screen.show(&all);
@@ -114,9 +114,12 @@ fn names(args: &StatusArgs, scope: &Scope, seen: &Seen) -> Vec<Key> {
 
 fn nothing(scope: &Scope) -> String {
     match scope {
-        Scope::Everywhere => "There is no LLMInferenceService.".to_owned(),
+        Scope::Everywhere => "There are no LLMInferenceServices.".to_owned(),
         Scope::Namespace(namespace) => {
-            format!("There is no LLMInferenceService in namespace {namespace}; `-A` looks at all namespaces.")
+            format!(
+                "There are no LLMInferenceServices in namespace {namespace}. Use `-A` to see all \
+                 namespaces."
+            )
         }
     }
 }

@@ -43,11 +43,11 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     }
     match error.downcast_ref::<StartError>()? {
         StartError::Port { what: "gateway", .. } => {
-            Some("choose another port with `--port`, or let the system choose with `--port 0`".into())
+            Some("choose another port with `--port`, or use `--port 0` for any free port".into())
         }
         StartError::Port { .. } => Some("choose another port with `--api-port`".into()),
         StartError::State(StateError::InUse { .. }) => {
-            Some("stop the other one, or give this one its own folder with `--state`".into())
+            Some("stop the other `longboat up`, or use another folder with `--state`".into())
         }
         _ => None,
     }
@@ -56,7 +56,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
 async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let inputs = args.manifests.files();
     if inputs.is_empty() && args.state.is_none() {
-        anyhow::bail!("no manifest given: name a file, a folder, or `-` for standard input");
+        anyhow::bail!("no manifest given: pass a file, a folder, or `-` for standard input");
     }
     let documents = if inputs.is_empty() {
         Vec::new()
@@ -126,7 +126,7 @@ async fn serve(
     let names = self::services(&applied);
     services.lock().clone_from(&names);
     if names.is_empty() && args.prompt.is_some() {
-        anyhow::bail!("there is no LLMInferenceService to ask: the manifests hold none");
+        anyhow::bail!("--prompt needs an LLMInferenceService, and the manifests contain none");
     }
     let mut watch = Watch::start(local.client(), names, local.gateway_address())?;
     let (services, groups) = watch.until_ready(Duration::from_secs(args.timeout)).await?;
@@ -150,7 +150,7 @@ async fn serve(
     for line in guide::lines(&services, &groups, local.kubeconfig(), &took) {
         printer::note(&line);
     }
-    watch.forever(vec!["Ctrl-C stops everything.".into()]).await
+    watch.forever(vec!["Press Ctrl-C to stop everything.".into()]).await
 }
 
 fn services(applied: &[AppliedDocument]) -> Vec<Key> {

@@ -25,7 +25,7 @@ use crate::{
 /// Reads the given manifests in order.
 pub(crate) fn documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     if inputs.is_empty() {
-        bail!("no manifest given: name a file, a folder, or `-` for standard input");
+        bail!("no manifest given: pass a file, a folder, or `-` for standard input");
     }
     Ok(longboat_manifest::read(inputs)?)
 }
@@ -38,10 +38,10 @@ pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
     kinds.dedup();
     let meant = kinds.iter().find(|kind| **kind != SERVICE && nearest([SERVICE], kind).is_some());
     let hint = match meant {
-        Some(kind) => format!(": did you mean `{SERVICE}` by `{kind}`?"),
+        Some(kind) => format!(": did you mean `{SERVICE}` instead of `{kind}`?"),
         None => String::new(),
     };
-    anyhow::anyhow!("there is no {SERVICE} in these manifests, only {}{hint}", kinds.join(", "))
+    anyhow::anyhow!("the manifests contain no {SERVICE}, only {}{hint}", kinds.join(", "))
 }
 
 /// Returns the settings with which manifests are read.
@@ -81,7 +81,7 @@ pub(crate) fn platform(file: Option<&Path>) -> anyhow::Result<Option<Document>> 
         document.kind() == "ConfigMap" && document.name() == longboat_api::names::PLATFORM_CONFIG_MAP
     };
     let Some(document) = found.into_iter().find(is_platform) else {
-        bail!("`{}` holds no ConfigMap `{}`", file.display(), longboat_api::names::PLATFORM_CONFIG_MAP);
+        bail!("file `{}` has no ConfigMap `{}`", file.display(), longboat_api::names::PLATFORM_CONFIG_MAP);
     };
     Ok(Some(document))
 }
@@ -157,7 +157,7 @@ pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Docum
     if text.is_empty() {
         return Ok(documents);
     }
-    bail!("a cluster would refuse these manifests, and nothing was started:{text}")
+    bail!("a cluster would refuse these manifests, so nothing was started:{text}")
 }
 
 /// Prints what an API server and the webhooks would say about the manifests of a scene. Returns whether they would accept
@@ -171,7 +171,7 @@ pub(crate) fn is_accepted(scene: &Scene) -> bool {
 
 /// Returns the error that manifests would be refused. The reasons were already printed.
 pub(crate) fn refused() -> anyhow::Error {
-    anyhow::anyhow!("some of these manifests would be refused")
+    anyhow::anyhow!("a cluster would refuse some of these manifests")
 }
 
 /// Returns the scene of manifests on top of a cluster.

@@ -80,7 +80,7 @@ impl Cluster for Here {
                     && metadata.namespace.as_ref() == Some(&service.namespace)
             };
             let subject = scene.subjects.iter().find(is_it);
-            let subject = subject.ok_or_else(|| anyhow!("there is no LLMInferenceService `{service}`"))?;
+            let subject = subject.ok_or_else(|| anyhow!("LLMInferenceService `{service}` not found"))?;
             let answer = explain::explain(&scene, &subject.service, path.as_deref())?;
             let text = match &answer {
                 Explanation::Layers(layers) => explain::of_layers(layers),
@@ -148,7 +148,7 @@ where
     async move {
         match work.await {
             Ok(done) => done.map_err(|error| format!("{error:#}")),
-            Err(_) => Err("this failed inside Longboat; its log says more".to_owned()),
+            Err(_) => Err("internal error; see the log of Longboat".to_owned()),
         }
     }
     .boxed()

@@ -173,8 +173,8 @@ fn conflict(title: &str, error: &kube::Error) -> anyhow::Error {
         return object::refused("write", title, error);
     }
     anyhow::anyhow!(
-        "cannot write {title}: others have set fields of it to something else{}\n  --force-conflicts takes these fields \
-         over; or choose values that agree.",
+        "cannot write {title}: other field managers own fields with other values{}\n  Use \
+         --force-conflicts to take over these fields, or choose the same values.",
         fields.concat()
     )
 }

@@ -109,9 +109,11 @@ fn head<'a>(
     let created = service.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let (text, mark, since) = match ready {
         Some(_) if is_ready(service) => (with_address("Ready"), Mark::Good, None),
-        Some(_) if environment == Environment::Laptop && serves(service) => {
-            (with_address("serves; what cannot run on this machine is marked below"), Mark::Good, None)
-        }
+        Some(_) if environment == Environment::Laptop && serves(service) => (
+            with_address("serves requests; parts that cannot run on this machine are marked below"),
+            Mark::Good,
+            None,
+        ),
         Some(ready) if ready.status != ConditionStatus::True => {
             let changed = ready.last_transition_time.as_ref().map(|time| time.0);
             let text = match causes.next() {

@@ -108,7 +108,10 @@ fn rows(lines: &[Line], room: usize, now: Timestamp) -> Vec<Row> {
     let mut rows: Vec<Row> = (0..kept.len()).map(|index| row(&kept, index, now)).collect();
     if left_out + cut > 0 && room > 0 {
         let mut row = Row::default();
-        row.push(&format!("and {} more: this window is too small", left_out + cut), Style::new().dimmed());
+        row.push(
+            &format!("and {} more lines: enlarge the window to see them", left_out + cut),
+            Style::new().dimmed(),
+        );
         rows.push(row);
     }
     rows

@@ -23,16 +23,16 @@ pub(crate) async fn stopping(client: &Client, services: &[Key]) -> String {
         pods => parts.push(format!("{pods} pods")),
     }
     parts.push("the gateway, the controller and the API server".to_owned());
-    format!("Stopping {}. Ctrl-C again does not wait for them.", parts.join(", "))
+    format!("Stopping {}. Press Ctrl-C again to stop without waiting.", parts.join(", "))
 }
 
 /// Says in one sentence what remains.
 pub(crate) fn stopped(state: Option<&Path>) -> String {
     match state {
         Some(folder) => format!(
-            "Stopped. The objects are kept: `longboat up --state {}` goes on with them.",
+            "Stopped. The objects are kept; `longboat up --state {}` continues with them.",
             folder.display()
         ),
-        None => "Stopped: nothing runs any more, and no file is left.".to_owned(),
+        None => "Stopped. All processes have ended, and all temporary files are removed.".to_owned(),
     }
 }

@@ -25,14 +25,14 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
     }
     if let [_, others @ ..] = services {
         let models =
-            others.iter().map(|service| format!("  {} has the model {}", service.name, service.model));
+            others.iter().map(|service| format!("  {} serves the model {}", service.name, service.model));
         lines.extend(models);
     }
     lines.push(String::new());
     lines.push(format!("{}", "In another terminal:".bold()));
     lines.push(format!("  export KUBECONFIG={}", kubeconfig.display()));
-    lines.push("  kubectl get llmisvc       # and everything else that kubectl does".into());
-    lines.push("  longboat doctor           # why something does not work".into());
+    lines.push("  kubectl get llmisvc       # and all other kubectl commands".into());
+    lines.push("  longboat doctor           # find out why something does not work".into());
     lines.push(String::new());
     lines
 }

@@ -132,14 +132,14 @@ pub(crate) struct Launch {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LaunchError {
     #[error(
-        "no image is pulled locally, and {image:?} is none of those that longboat runs itself ({}): give the container a \
-         command that exists on this machine, or run this service on a cluster",
+        "image `{image}` does not run on this machine, because images are not pulled here; Longboat runs \
+         only these: {}. Set a command that exists on this machine, or run this service on a cluster",
         roles::known_images()
     )]
     Image { image: String },
     #[error(
-        "the command {command:?} (image {image:?}) is neither a role of longboat ({}) nor a program on this machine: \
-         install it, or run this service on a cluster",
+        "command `{command}` (image `{image}`) not found: it is neither a program on this machine nor a \
+         role of Longboat ({}). Install it, or run this service on a cluster",
         roles::LINKS.join(", ")
     )]
     Command { command: String, image: String },

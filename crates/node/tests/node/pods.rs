@@ -278,7 +278,7 @@ async fn what_cannot_run_here_says_so() {
         "{message}"
     );
     assert_eq!(condition(&pod, "Ready"), "False");
-    world.until_event("p", "Failed: Error: no image is pulled locally").await;
+    world.until_event("p", "Failed: Error: image `").await;
     world.end().await;
 }
 

@@ -123,7 +123,7 @@ impl Difference {
 
 /// A service that cannot be planned, so its difference is unknown.
 #[derive(Debug, Error)]
-#[error("{service} cannot be planned")]
+#[error("cannot compute the objects of {service}")]
 pub struct Unplannable {
     /// `namespace/name`.
     pub service: String,

@@ -71,8 +71,8 @@ pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     };
     let document = scene.document("LLMInferenceService", &Key::of(service));
     add(SetterKind::Spec, document.map(|document| document.place("spec")), "the service's own spec");
-    add(SetterKind::Default, None, "filled in by admission");
-    add(SetterKind::Computed, None, "follows from the rest");
+    add(SetterKind::Default, None, "set by admission");
+    add(SetterKind::Computed, None, "derived from other fields");
 
     let mut put = |setter: &Setter, lost: bool, setting: Setting| {
         let same =

@@ -93,13 +93,13 @@ impl Layers<'_> {
         reason.clone_into(&mut finding.reason);
         if is_about_the_model {
             finding.hint = Some(match effective.spec.model.uri.as_str() {
-                "" => format!("say where the model is: {SCHEMES}"),
-                _ => format!("models are brought from {SCHEMES}"),
+                "" => format!("set the address of the model: {SCHEMES}"),
+                _ => format!("models are downloaded from {SCHEMES}"),
             });
         } else if message.ends_with("not found") {
             // An object that is not in the files may be in the cluster.
             finding.severity = Severity::Warning;
-            finding.hint = Some("it is not in these files; on the cluster it must be there".to_owned());
+            finding.hint = Some("it is not in these files, so it must exist on the cluster".to_owned());
         }
         finding.message = message;
         Some(finding)
@@ -129,7 +129,7 @@ impl Layers<'_> {
         let known = self.configs.keys().map(|key| &*key.name);
         finding.hint = Some(match nearest(known, wanted) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => "give the config's file too, and layers are checked together".to_owned(),
+            None => "pass the file of the config too, to check the layers together".to_owned(),
         });
         finding
     }
@@ -211,7 +211,7 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
             | ComposeError::SchedulerConfigMissing { .. }
     ) {
         finding.severity = Severity::Warning;
-        finding.hint = Some("it is not in these files; on the cluster it must be there".to_owned());
+        finding.hint = Some("it is not in these files, so it must exist on the cluster".to_owned());
     }
     finding
 }

@@ -120,7 +120,7 @@ fn together(
             let name = ObjectName::of(&first.document, first.namespace.as_deref());
             let mut finding = Finding::at(&first.document, &name, "spec", Source::Compose);
             "Layers".clone_into(&mut finding.reason);
-            finding.message = format!("layers cannot be put together: {error}");
+            finding.message = format!("cannot merge the layers: {error}");
             report.findings.push(finding);
             return;
         }
@@ -159,6 +159,7 @@ fn repeated(document: &Document, name: &ObjectName, first: &str) -> Finding {
     let mut finding = Finding::at(document, name, "metadata.name", Source::Manifest);
     "Duplicate".clone_into(&mut finding.reason);
     finding.message = format!("{name} is already at {first}");
-    finding.hint = Some("the later one would replace the earlier one: remove or rename one".to_owned());
+    finding.hint =
+        Some("the second object would replace the first one: remove or rename one of them".to_owned());
     finding
 }

@@ -175,11 +175,11 @@ pub(super) fn make(
         words,
         trust_hint: if bundle.is_empty() {
             format!(
-                "Put the certificate of its issuer into a ConfigMap of namespace {system}, and name that in servingProofCA of key \
-                 longboat in inferenceservice-config"
+                "Put the certificate of its issuer into a ConfigMap in namespace {system}, and set \
+                 servingProofCA of key longboat in inferenceservice-config to the name of this ConfigMap"
             )
         } else {
-            format!("ConfigMap {system}/{bundle} has to hold the certificate of its issuer")
+            format!("ConfigMap {system}/{bundle} must contain the certificate of its issuer")
         },
     })
 }
@@ -205,7 +205,7 @@ fn connectors(reconciled: &Reconciled) -> String {
     let decode = list(Half::main(context.spec));
     let prefill = Half::prefill(context.spec).map_or_else(|| decode.clone(), list);
     if decode == prefill {
-        format!("connector of both halves: {decode}")
+        format!("connector of prefill and decode: {decode}")
     } else {
         format!("connector of decode: {decode}; of prefill: {prefill}")
     }

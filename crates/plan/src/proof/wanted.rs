@@ -149,7 +149,7 @@ fn waiting(
             return Some(roll_out(context, &progress));
         }
         if replicas == 0 {
-            let message = format!("the {} workload is scaled to zero: there is no pod to ask", half.label());
+            let message = format!("the {} workload is scaled to zero, so no pod can answer", half.label());
             return Some(Waiting::new(reason::NOTHING_TO_ASK, message));
         }
         serving += replicas;
@@ -168,7 +168,7 @@ fn waiting(
         return Some(Waiting::new(reason::NOTHING_TO_ASK, message));
     }
     if serving == 0 || super::probe::target(context, status).is_none() {
-        let message = "the service has no address to send a request to: the Gateway has none";
+        let message = "the service has no address, because the Gateway has no address";
         return Some(Waiting::new(reason::NOTHING_TO_ASK, message));
     }
     None

@@ -30,7 +30,7 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
     let generation = route.metadata.generation.unwrap_or_default();
     let statuses: Vec<&RouteParentStatus> = route.status.iter().flat_map(|status| &status.parents).collect();
     if route.spec.parent_refs.is_empty() {
-        return Some("it names no Gateway".into());
+        return Some("it has no parentRef to a Gateway".into());
     }
     for parent in &route.spec.parent_refs {
         let reported = statuses.iter().any(|status| {
@@ -57,7 +57,8 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
             let seen = condition.observed_generation.unwrap_or_default();
             if seen != 0 && seen < generation {
                 return Some(format!(
-                    "waiting for Gateway {gateway} to look at generation {generation} (it has seen {seen})"
+                    "waiting for Gateway {gateway} to process generation {generation} (processed so far: \
+                     {seen})"
                 ));
             }
         }

@@ -96,8 +96,8 @@ fn kept(context: &Context) -> PlannedEvent {
         type_: EventType::Warning,
         reason: SCHEDULER_CONFIG_KEPT,
         message: format!(
-            "The picker of {} keeps the configuration that it runs with, which is not the default for this service. Set \
-             spec.router.scheduler.config.inline, or stop the service and start it again for the default",
+            "The picker of {} keeps its current configuration, which is not the default for this service. \
+             Set spec.router.scheduler.config.inline, or stop and start the service to get the default",
             context.name
         ),
     }

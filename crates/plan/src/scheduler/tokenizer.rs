@@ -60,8 +60,8 @@ pub(super) fn plan(
     let template = scheduler.tokenizer.as_ref().and_then(|tokenizer| tokenizer.template.as_deref());
     let Some(template) = template.filter(|pod| !pod.containers.is_empty()) else {
         return Err(
-            "the picker's configuration needs a tokenizer, and no preset provides one where the configuration comes from \
-             a ConfigMap: set spec.router.scheduler.tokenizer to {}"
+            "the picker's configuration needs a tokenizer, but presets provide none if the configuration \
+             comes from a ConfigMap: set spec.router.scheduler.tokenizer to {}"
                 .into(),
         );
     };

@@ -232,7 +232,7 @@ fn another_image_is_another_subject_and_a_roll_out_is_waited_for_by_name() {
     world.settle();
     assert_eq!(said(&world, "ServingProven"), "Unknown WaitingForRollout");
     let message = condition(&world, "KVTransferObserved").unwrap().message;
-    assert!(message.contains("Deployment llm-kserve-prefill has not been looked at"), "{message}");
+    assert!(message.contains("Deployment llm-kserve-prefill has not started the rollout"), "{message}");
     assert!(message.contains("different revisions may not be able to exchange KV cache"), "{message}");
     assert!(due(&mut world).is_none());
 

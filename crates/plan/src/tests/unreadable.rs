@@ -32,5 +32,5 @@ fn nothing_is_planned_while_a_child_cannot_be_read() {
     let object = Key::new(Namespace(NAMESPACE), Name(name)).of_kind(Kind::Deployment);
     assert_eq!(error, PlanError::Unreadable { object, reason: "`replicas` is no number".into() });
     let text = error.to_string();
-    assert!(text.starts_with(&format!("Deployment {NAMESPACE}/{name} cannot be read")), "{text}");
+    assert!(text.starts_with(&format!("cannot read Deployment {NAMESPACE}/{name}")), "{text}");
 }

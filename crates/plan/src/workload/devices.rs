@@ -32,7 +32,8 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
     if !context.snapshot.capabilities.resource_claim_template {
         return Err(format!(
             "the cluster does not serve resource.k8s.io/v1 (ResourceClaimTemplate), which the annotation \
-             {DRA_DEVICE_CLASS} needs: it comes with Kubernetes 1.34; upgrade the cluster, or remove the annotation"
+             {DRA_DEVICE_CLASS} needs: upgrade the cluster to Kubernetes 1.34 or later, or remove the \
+             annotation"
         ));
     }
     let count = match annotation(context, DRA_DEVICE_COUNT) {

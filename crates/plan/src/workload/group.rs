@@ -32,8 +32,9 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     let account = account(context, half, draft)?;
     if !context.snapshot.capabilities.leader_worker_set {
         return Err(format!(
-            "the cluster does not serve leaderworkerset.x-k8s.io/v1 (LeaderWorkerSet), which {}.worker needs: install LWS \
-             (https://lws.sigs.k8s.io), or remove {0}.worker; it is noticed as soon as it is there",
+            "the cluster does not serve leaderworkerset.x-k8s.io/v1 (LeaderWorkerSet), which {}.worker \
+             needs: install LWS (https://lws.sigs.k8s.io), or remove {0}.worker; the controller notices \
+             when the API is installed",
             half.field()
         ));
     }

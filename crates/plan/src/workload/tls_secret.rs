@@ -46,7 +46,7 @@ pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
     let expiration = &context.snapshot.platform.expiration_annotations;
     let (dns_names, addresses) = (dns_names(context), addresses(context));
     let objection = match live {
-        None => Some("there is none yet".to_owned()),
+        None => Some("there is no certificate yet".to_owned()),
         Some(live) => objection(live, expiration, &dns_names, &addresses, context.snapshot.now),
     };
 
