@@ -28,6 +28,7 @@ mod offer;
 mod progress;
 mod ranges;
 mod redact;
+mod redirect;
 mod retry;
 mod settings;
 mod source;
