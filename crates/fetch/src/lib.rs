@@ -74,6 +74,7 @@ pub mod parsers {
         names::check,
         source::{
             Challenge, HubAddress, Layers, Manifest, Model, Page, Tree, gcs_objects, oci_address, s3_address,
+            s3_parts,
         },
     };
 }
