@@ -296,6 +296,11 @@ impl S3 {
                     why: format!("the credentials are refused ({code})"),
                 }
             }
+            (Some(403), "RequestTimeTooSkewed" | "RequestExpired") => FetchError::Answer {
+                protocol,
+                resource,
+                why: format!("the clock of this machine differs too much from that of the server ({code})"),
+            },
             (Some(status), code) if !code.is_empty() && ![401, 403, 404].contains(&status) => {
                 let code = crate::names::shown(code);
                 FetchError::Answer {
