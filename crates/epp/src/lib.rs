@@ -15,6 +15,7 @@ mod decisions;
 mod discovery;
 mod error;
 mod exchange;
+mod gate;
 mod health;
 mod kv_events;
 mod latency;
@@ -29,6 +30,7 @@ mod rewrites;
 mod scrape;
 mod service;
 mod subset;
+mod sync;
 mod tokens;
 
 pub use args::{Args, ArgsError, normalized};
