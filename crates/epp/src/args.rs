@@ -12,7 +12,7 @@ use longboat_scheduler::quantity;
 /// The flags of the picker. Pass arguments through [`normalized`] before clap sees them. The last value of a repeated flag
 /// counts, because presets put flags into `command` and users repeat them in `args`.
 #[derive(Debug, Clone, clap::Args)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, next_line_help = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
     /// Port of the ext_proc server.

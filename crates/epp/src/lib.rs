@@ -17,6 +17,7 @@ mod error;
 mod exchange;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gate;
 mod health;
 mod kv_events;
 mod latency;
@@ -29,6 +30,7 @@ mod rewrites;
 mod scrape;
 mod service;
 mod subset;
+mod sync;
 mod tokens;
 
 pub use args::{Args, ArgsError, normalized};
