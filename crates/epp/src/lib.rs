@@ -28,6 +28,7 @@ mod readers;
 mod rewrites;
 mod scrape;
 mod service;
+mod spares;
 mod subset;
 mod tokens;
 
