@@ -29,6 +29,7 @@ mod readers;
 mod rewrites;
 mod scrape;
 mod service;
+mod spares;
 mod subset;
 mod sync;
 mod tokens;
