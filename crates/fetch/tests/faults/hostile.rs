@@ -259,7 +259,7 @@ async fn attempts_that_start_over_leave_nothing_behind() {
     servers.faults.lock().push(fault(
         "web",
         u64::MAX,
-        What { close_after: Some(2 << 20), ..What::default() },
+        Effect { close_after: Some(2 << 20), ..Effect::default() },
     ));
     let dir = tempfile::tempdir().unwrap();
     let error = refused(&servers, &format!("{web}/w.bin"), &[], dir.path()).await;
