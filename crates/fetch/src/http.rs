@@ -115,7 +115,7 @@ impl Request {
     /// Adds a secret header. A value that is not allowed in a header is refused without being shown.
     pub(crate) fn secret(&mut self, name: header::HeaderName, value: &str) -> Result<(), Failure> {
         let mut value = HeaderValue::from_str(value)
-            .map_err(|_| Failure::last("a credential has characters that no header can have"))?;
+            .map_err(|_| Failure::last("a credential has characters that are not allowed in a header"))?;
         value.set_sensitive(true);
         self.secrets.insert(name, value);
         Ok(())
@@ -294,9 +294,7 @@ impl Client {
                 return Ok(answer);
             }
             if request.url.scheme() == "https" && next.scheme() != "https" {
-                return Err(Failure::last(
-                    "the server redirects from https to an address without encryption",
-                ));
+                return Err(Failure::last("the server redirects from https to an unencrypted address"));
             }
             if answer.status() == StatusCode::SEE_OTHER {
                 request.method = Method::GET;
@@ -335,7 +333,7 @@ pub(crate) async fn patiently<T, F: Future<Output = Result<T, Failure>>>(
         tracing::warn!(
             host = failure.host,
             wait = ?wait,
-            "A request failed and is tried again: {}.",
+            "A request failed; will retry: {}.",
             failure.why
         );
         sleep(wait).await;
@@ -383,7 +381,7 @@ impl Answer {
         }
         let Some(location) = self.header("location") else { return Ok(None) };
         let url = self.url().join(location).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        url.map(Some).ok_or_else(|| Failure::last("the server redirects to an address that cannot be read"))
+        url.map(Some).ok_or_else(|| Failure::last("the server redirects to an invalid address"))
     }
 
     /// Returns the next piece of the body. Returns `None` at its end.

@@ -18,16 +18,22 @@ impl KvCacheMetrics {
     pub(super) fn new(r: &mut Registry) -> Self {
         let metrics = Self::default();
         let series = [
-            ("admissions", "Blocks that endpoints said they hold", &metrics.admissions),
+            ("admissions", "Blocks that endpoints reported to have cached", &metrics.admissions),
             (
                 "evictions",
-                "Blocks that endpoints hold no more, and that had to make room",
+                "Blocks removed from the index, because an endpoint no longer has them or because the \
+                 index was full",
                 &metrics.evictions,
             ),
-            ("lookup_requests", "Prompts whose blocks were looked for", &metrics.lookups),
-            ("lookup_hits", "Blocks of them that the best endpoint held, from the first on", &metrics.hits),
+            ("lookup_requests", "Requests whose blocks were looked up", &metrics.lookups),
+            (
+                "lookup_hits",
+                "Contiguous blocks from the beginning of a prompt that the best endpoint had \
+                             cached",
+                &metrics.hits,
+            ),
             // The reference counts the same under two names.
-            ("max_pod_hit_count", "Blocks of them that the best endpoint held", &metrics.hits),
+            ("max_pod_hit_count", "Blocks of a prompt that the best endpoint had cached", &metrics.hits),
         ];
         for (name, help, counter) in series {
             for prefix in ["llm_d_epp_kv_cache_index_", "kvcache_index_"] {

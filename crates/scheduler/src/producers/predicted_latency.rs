@@ -71,8 +71,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let encoders = given.encoder_cache_match_info_producer_name.as_ref().is_some_and(|name| !name.is_empty());
     if given.use_encoder_cache_features || encoders {
         return Err(parameters.invalid(
-            "useEncoderCacheFeatures and encoderCacheMatchInfoProducerName are not supported: they would need \
-             mm-embeddings-cache-producer",
+            "useEncoderCacheFeatures and encoderCacheMatchInfoProducerName are not supported, because they \
+             need mm-embeddings-cache-producer",
         ));
     }
     if let Some(other) = &builder.latency {
