@@ -253,7 +253,7 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
     terminal.resize_rows(4);
     terminal.until("the tree fits into four rows", || {
         let shown = lives()?;
-        shown.iter().any(|row| row.contains("more lines: enlarge the window")).then_some(())
+        shown.iter().any(|row| row.contains("more: enlarge the window")).then_some(())
     });
 
     processes::signal("INT", terminal.child.lock().id());

@@ -29,7 +29,8 @@ pub(crate) async fn run(mut candidate: Candidate, stop: CancellationToken) {
     while candidate.acquire(&stop).await {
         tokio::select! {
             () = stop.cancelled() => break,
-            lost = candidate.keep() => tracing::warn!(%lost, "Lost the lease; stands by."),
+            lost = candidate.keep() => tracing::warn!(%lost, "Lost the lease; this replica is now on \
+                                                              standby."),
         }
     }
     candidate.release().await;

@@ -127,9 +127,11 @@ impl Monitoring {
     /// Recent decisions, the newest first.
     fn decisions(&self, query: Option<&str>) -> Response<Full<Bytes>> {
         match Query::parse(query.unwrap_or_default()) {
-            _ if !self.core.decisions.are_kept() => {
-                plain(StatusCode::NOT_FOUND, "no decisions are kept: start the picker with --decisions=256\n")
-            }
+            _ if !self.core.decisions.are_kept() => plain(
+                StatusCode::NOT_FOUND,
+                "the picker records no decisions: start it with \
+                                              --decisions=256\n",
+            ),
             Ok(query) => json(self.core.decisions.answer(&query)),
             Err(message) => plain(StatusCode::BAD_REQUEST, message),
         }

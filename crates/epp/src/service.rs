@@ -145,7 +145,8 @@ impl Server {
         let holdings = core.state.read().holdings();
         if !holdings.is_empty() && !asks {
             tracing::warn!(
-                "No token-producer names a tokenizer (vllm.url): precise prefixes count for prompts of token ids only."
+                "No token-producer has a tokenizer address (vllm.url), so the precise prefix cache works \
+                 only for prompts of token IDs."
             );
         }
         let mut events = Vec::new();
@@ -155,7 +156,8 @@ impl Server {
                 Ok(listening) => events.push(listening),
                 Err(error) if wanted.required => return Err(error),
                 Err(error) => {
-                    tracing::info!(%error, "Engines cannot connect here to publish KV cache events.");
+                    tracing::info!(%error, "Cannot accept connections of engines that publish KV cache \
+                                            events.");
                 }
             }
         }
@@ -401,7 +403,7 @@ fn serve_health(
             .add_service(service)
             .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.cancelled());
         if let Err(error) = serving.await {
-            tracing::error!(%error, "The health port failed.");
+            tracing::error!(%error, "The health server failed.");
         }
     }
 }

@@ -88,7 +88,7 @@ impl Arriving {
         let mut from = File::open(from)?;
         let size = from.metadata()?.len();
         if self.size.get().is_some_and(|expected| *expected != size) {
-            return Err(io::Error::other("its size is another one"));
+            return Err(io::Error::other("its size has changed"));
         }
         io::copy(&mut from, &mut &self.file)?;
         self.written.lock().ranges.insert(0, size);

@@ -93,7 +93,7 @@ pub enum FetchError {
         why: String,
     },
     /// The content differs from the one that the source announced.
-    #[error("`{file}` is not what the source announced: {why}")]
+    #[error("`{file}` differs from what the source announced: {why}")]
     Content {
         /// The file.
         file: String,
@@ -155,7 +155,8 @@ pub enum FetchError {
     },
     /// The network must not be used, and there is no complete copy on this machine.
     #[error(
-        "the network must not be used (`--offline` or HF_HUB_OFFLINE), and `{resource}` is not completely on this machine"
+        "offline mode (`--offline` or HF_HUB_OFFLINE) forbids the network, and `{resource}` is not \
+         completely on this machine"
     )]
     Offline {
         /// The repository.

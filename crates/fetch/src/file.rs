@@ -113,7 +113,7 @@ impl Fetching {
             // If the copy fails, the file is fetched over the network.
             let copied = blocking(move || {
                 Ok(arriving.copy(&path).inspect_err(|error| {
-                    tracing::debug!(path = %path.display(), %error, "A local copy could not be used.");
+                    tracing::debug!(path = %path.display(), %error, "Cannot use a local copy.");
                 }))
             });
             let _ = copied.await.map_err(Ended::Failed)?;
@@ -217,7 +217,10 @@ impl Fetching {
                     .first()
                     .is_some_and(|part| Some(&part.1) != arriving.size.get() && part.1 != u64::MAX))
         {
-            return Err(Ended::Over { why: "the server sends no parts of files".into(), ranged: false });
+            return Err(Ended::Over {
+                why: "the server does not support range requests".into(),
+                ranged: false,
+            });
         }
         let at_once = self.source.parallel().connections;
         stream::iter(parts)
@@ -261,7 +264,7 @@ impl Fetching {
                 host = failure.host,
                 at,
                 wait = ?wait,
-                "Reading broke off and goes on: {}.",
+                "The download was interrupted and resumes: {}.",
                 failure.why
             );
             broke_off = Some(failure.why);
@@ -278,16 +281,16 @@ impl Fetching {
         let over = |why: &str, ranged| Err(Stopped::Ended(Ended::Over { why: why.into(), ranged }));
         if opened.start != *at {
             let why = if want.identity.is_none() {
-                "the rest could not be asked for, because the server names no version of the file (ETag)"
+                "the rest could not be requested, because the server sends no version of the file (ETag)"
             } else {
-                "the server ignored that a part was asked for"
+                "the server ignored the range of the request"
             };
             return over(why, false);
         }
         if let Some(size) = opened.size {
             let is_new = arriving.size.get().is_none();
             if *arriving.size.get_or_init(|| size) != size {
-                return over("its size is not the one that was announced", true);
+                return over("its size differs from the announced size", true);
             }
             if is_new {
                 self.check_space(arriving, size).map_err(|error| Stopped::Ended(Ended::Failed(error)))?;
@@ -320,7 +323,7 @@ impl Fetching {
                 Ok(Some(chunk)) => {
                     let room = end.map_or(u64::MAX, |end| end - *at - block.len() as u64);
                     if chunk.len() as u64 > room && want.end.is_none() {
-                        return over("more bytes came than were announced", true);
+                        return over("the server sent more bytes than it announced", true);
                     }
                     let mut rest = &chunk[..usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len())];
                     while !rest.is_empty() {
@@ -349,7 +352,7 @@ impl Fetching {
                 tracing::info!(
                     file = &*self.file.path,
                     bytes = *at,
-                    "The server did not announce a size: whether the file is whole cannot be told."
+                    "The server did not announce a size, so a missing end of the file cannot be detected."
                 );
                 let _ = arriving.size.set(*at);
                 Ok(())

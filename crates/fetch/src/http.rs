@@ -116,7 +116,7 @@ impl Request {
     /// Adds a secret header. A value that is not allowed in a header is refused without being shown.
     pub(crate) fn secret(&mut self, name: header::HeaderName, value: &str) -> Result<(), Failure> {
         let mut value = HeaderValue::from_str(value)
-            .map_err(|_| Failure::last("a credential has characters that no header can have"))?;
+            .map_err(|_| Failure::last("a credential has characters that are not allowed in a header"))?;
         value.set_sensitive(true);
         self.secrets.insert(name, value);
         Ok(())
@@ -332,7 +332,7 @@ pub(crate) async fn patiently<T, F: Future<Output = Result<T, Failure>>>(
         tracing::warn!(
             host = failure.host,
             wait = ?wait,
-            "A request failed and is tried again: {}.",
+            "A request failed; will retry: {}.",
             failure.why
         );
         sleep(wait).await;

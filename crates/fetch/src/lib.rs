@@ -127,7 +127,8 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
     if args.mode.as_deref() == Some("skip") {
         for [source, _] in pairs {
             let source = redacted(source);
-            tracing::info!(%source, "No weights were fetched: the engine is a simulator and reads none.");
+            tracing::info!(%source, "Downloaded no weights, because the engine is a simulator and reads \
+                                     none.");
         }
         return Ok(());
     }
@@ -137,7 +138,7 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
     if settings.is_on("CONFIDENTIAL_ENABLED") {
         return Err(FetchError::Setting {
             name: "CONFIDENTIAL_ENABLED".into(),
-            why: "encrypted models cannot be decrypted here; keep the platform's own storage initializer for them"
+            why: "encrypted models are not supported; use the platform's own storage initializer for them"
                 .into(),
         });
     }
@@ -201,7 +202,7 @@ async fn bring(
         let destination = PathBuf::from(destination);
         blocking(move || local::link(&path, &destination, &filter)).await?;
     } else if source.starts_with("/mnt/models") {
-        tracing::info!("{source} is where models are mounted: nothing is to be done.");
+        tracing::info!("Nothing to do: {source} is the folder of mounted models.");
     } else if let Some(cache) = cache {
         let folder = cache.folder(source, &filter.key())?;
         remote(source, &folder, settings, counters).await?;

@@ -86,7 +86,7 @@ fn link_one(entry: &Path, link: &Path) -> Result<(), FetchError> {
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            tracing::info!("{} is there already and stays.", link.display());
+            tracing::info!("{} already exists and is not changed.", link.display());
             Ok(())
         }
         Err(error) => Err(FetchError::file("link", link)(error)),

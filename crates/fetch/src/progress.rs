@@ -145,7 +145,7 @@ fn write(file: &Path, progress: &Progress) {
     let new = file.with_extension("new");
     let text = serde_json::to_vec(progress).unwrap_or_default();
     if std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file)).is_err() {
-        tracing::debug!(file = %file.display(), "The progress could not be written.");
+        tracing::debug!(file = %file.display(), "Cannot write the progress.");
     }
 }
 

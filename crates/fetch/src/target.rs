@@ -53,7 +53,7 @@ impl Target {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let lock = File::from(rustix::fs::openat(&own, "lock", flags, FILE_MODE)?);
             if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-                tracing::info!(folder = %path.display(), "Another download works in this folder: waiting for it.");
+                tracing::info!(folder = %path.display(), "Waiting for another download in this folder.");
                 rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
             }
             Ok((folder, own, lock))
@@ -208,7 +208,8 @@ fn open_folder(above: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
         rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP => {
             let name = names::shown(name);
             io::Error::other(format!(
-                "`{name}` there is a link or a file; expected a folder, since links are not followed, so remove it"
+                "`{name}` in this folder is a link or a file; expected a folder. Remove it: links are not \
+                 followed"
             ))
         }
         error => error.into(),

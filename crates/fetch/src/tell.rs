@@ -31,7 +31,7 @@ pub(crate) fn port(settings: &Settings) -> Result<Option<u16>, FetchError> {
         Ok(port @ 1..) => Ok(Some(port)),
         _ => Err(FetchError::Setting {
             name: PORT_VARIABLE.into(),
-            why: format!("`{text}` is no port: expected 1 to 65535"),
+            why: format!("`{text}`: expected a port from 1 to 65535"),
         }),
     }
 }
@@ -42,7 +42,7 @@ pub(crate) async fn at(port: u16, counters: &Counters) {
     let listener = match listen(port).await {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::warn!(port, %error, "The progress of this download cannot be asked for.");
+            tracing::warn!(port, %error, "Cannot serve the progress of this download.");
             return std::future::pending().await;
         }
     };

@@ -369,7 +369,7 @@ impl Transfer {
             if files.contains(member.path.as_str()) {
                 return Err(FetchError::Name {
                     name: names::shown(&member.path),
-                    why: "an archive and the source itself have a file of this name".into(),
+                    why: "both an archive and the source have a file with this name".into(),
                 });
             }
             let moved = self.place(&at, member, &fetched, revision);
@@ -425,10 +425,7 @@ impl Transfer {
             let is_ours = stat.is_some_and(|stat| (stat.size, stat.modified) == (done.size, done.modified));
             let remove = || -> io::Result<()> {
                 if is_ours {
-                    tracing::info!(
-                        file = &*done.path,
-                        "The source does not have this file any more: removing it."
-                    );
+                    tracing::info!(file = &*done.path, "Removing a file that the source no longer has.");
                     self.target.remove(&done.path)?;
                 }
                 self.ledger.append(&Record::Gone(&done.path))
@@ -462,7 +459,8 @@ impl Transfer {
             return Err(failed());
         }
         tracing::warn!(
-            "{} did not say what it has; everything that was brought before is complete, and its digests are right.",
+            "{} did not list its files; using the files of an earlier download, which are complete and \
+             have the right digests.",
             self.uri
         );
         Ok(())

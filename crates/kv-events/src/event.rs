@@ -84,7 +84,7 @@ pub enum BatchError {
         field: &'static str,
     },
     /// A limit is exceeded.
-    #[error("a KV event payload holds more than {limit} {what}")]
+    #[error("a KV event payload has more than {limit} {what}")]
     TooMany {
         /// What is limited.
         what: &'static str,

@@ -73,7 +73,7 @@ pub enum ZmtpError {
     #[error("the peer asks for the security mechanism `{0}`; only NULL is supported")]
     Mechanism(String),
     /// The peer's socket has an incompatible type.
-    #[error("the peer's socket is of type `{peer}`, which does not talk to {own}")]
+    #[error("the peer's socket has type `{peer}`, which cannot connect to a {own} socket")]
     Incompatible {
         /// The peer's type.
         peer: String,

@@ -9,7 +9,7 @@ pub enum ConfigError {
     #[error("the endpoint picker configuration: {0}")]
     Shape(String),
     /// The text is not YAML.
-    #[error("the endpoint picker configuration cannot be read: {0}")]
+    #[error("cannot read the endpoint picker configuration: {0}")]
     Syntax(String),
     /// The document is not an `EndpointPickerConfig`.
     #[error(
@@ -26,7 +26,7 @@ pub enum ConfigError {
     #[error("featureGates: unknown feature gate {0}")]
     FeatureGate(String),
     /// A field that asks for something that is not supported.
-    #[error("{path}: \"{value}\" is not supported: it would need {needs}; remove the field")]
+    #[error("{path}: \"{value}\" is not supported, because it needs {needs}; remove the field")]
     Unsupported {
         /// The field's path.
         path: &'static str,
@@ -87,7 +87,7 @@ pub enum ConfigError {
         declare: &'static str,
     },
     /// More than one plugin decides which profiles run.
-    #[error("there may be one profile handler, found \"{0}\" and \"{1}\"")]
+    #[error("expected one profile handler, found \"{0}\" and \"{1}\"")]
     ProfileHandlers(String, String),
     /// There is not exactly one profile for a handler that runs a single profile.
     #[error("single-profile-handler needs exactly one scheduling profile, found {0}")]
@@ -142,7 +142,7 @@ fn listed(missing: &[MissingType]) -> String {
     let each = missing.iter().map(|MissingType { name, plugin_type, needs, meant }| {
         let known = format!("plugin type \"{plugin_type}\" of plugin \"{name}\"");
         match (needs, meant) {
-            (Some(needs), _) => format!("{known} is not supported: it would need {needs}"),
+            (Some(needs), _) => format!("{known} is not supported, because it needs {needs}"),
             (None, Some(meant)) => format!("unknown {known}; did you mean \"{meant}\"?"),
             (None, None) => format!("unknown {known}"),
         }

@@ -318,7 +318,7 @@ mod tests {
         let error = |text: &str| text.parse::<Settings>().unwrap_err();
         assert_eq!(
             error(r#"{"endpoint": "ipc:///x"}"#),
-            "`ipc:///x` is no address; expected `tcp://*:PORT` or `tcp://IP:PORT`"
+            "`ipc:///x` is not an address; expected `tcp://*:PORT` or `tcp://IP:PORT`"
         );
         assert_eq!(error(r#"{"enabled": true}"#), "unknown field `enabled`");
         assert_eq!(error(r#"{"publisher": "x"}"#), r#"publisher: "x" is not "zmq" or "null""#);

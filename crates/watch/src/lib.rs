@@ -83,7 +83,7 @@ fn decode<K: DeserializeOwned>(event: Event<Received>, kind: &str) -> Option<Eve
         Err(error) => {
             let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);
             let (namespace, name) = (namespace.as_deref(), name.as_deref());
-            tracing::warn!(kind, namespace, name, %error, "An object cannot be read and is left out.");
+            tracing::warn!(kind, namespace, name, %error, "Cannot read an object; ignoring it.");
             None
         }
     };

@@ -89,7 +89,7 @@ impl Template {
         let knows_tools = source.contains("tools");
         environment
             .add_template_owned(NAME, source)
-            .map_err(|error| format!("the chat template cannot be read: {error}"))?;
+            .map_err(|error| format!("cannot parse the chat template: {error}"))?;
         Ok(Self { environment, knows_tools })
     }
 
@@ -124,7 +124,7 @@ impl Template {
         let mut text = Bounded(Vec::new());
         template.render_captured_to(values, &mut text).map(drop).map_err(|error| match error.kind() {
             ErrorKind::OutOfFuel | ErrorKind::WriteFailure => {
-                "it takes more work or memory than a conversation may".to_owned()
+                "it needs more time or memory than the limit of a conversation".to_owned()
             }
             kind => {
                 let reason = error.detail().map_or_else(|| kind.to_string(), str::to_owned);
@@ -227,10 +227,10 @@ fn charge_format(state: &State<'_, '_>, format: &str, values: &[Value]) -> Resul
     let refuse = |reason: &str| Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason.to_owned()));
     let is_long = |digits: &str| digits.len() > 3;
     if format.split(|letter: char| !letter.is_ascii_digit()).any(is_long) {
-        return refuse("`format` takes no number above 999");
+        return refuse("`format` does not support numbers above 999");
     }
     if values.iter().any(|value| value.as_object().is_some()) {
-        return refuse("`format` takes texts and numbers only");
+        return refuse("`format` supports only strings and numbers");
     }
     let longest = values.iter().filter_map(|value| value.as_str().map(str::len)).max().unwrap_or(0);
     let places = format.matches('{').count();

@@ -119,9 +119,9 @@ pub(crate) enum BodyError {
     Grpc(&'static str),
     #[error("model not found in request body")]
     NoModel,
-    #[error("the name of the model has {0} bytes, and may have {MAX_MODEL}")]
+    #[error("the name of the model has {0} bytes; expected at most {MAX_MODEL}")]
     LongModel(usize),
-    #[error("more than {MAX_ELEMENTS} messages, prompts or parts in one list")]
+    #[error("a list has more than {MAX_ELEMENTS} messages, prompts or parts")]
     Elements,
 }
 

@@ -97,7 +97,7 @@ impl<T> Found<T> {
             }
             Ok(Event::Delete(object)) => return self.known.remove(&object.name_any()).is_some(),
             // Most clusters have only one of the groups, and give the picker no rights for the other one.
-            Err(error) => tracing::debug!(%error, "Cannot watch objects about the pool."),
+            Err(error) => tracing::debug!(%error, "Cannot watch the objects of the pool."),
         }
         false
     }

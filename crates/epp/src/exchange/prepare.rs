@@ -81,7 +81,9 @@ impl Exchange {
             return self.foresee(understood, permit, out);
         }
         let Some(seat) = bursts.join(blocks, &self.candidates(&understood.pending)) else {
-            tracing::debug!("A request is scheduled alone: more come at once than are placed together.");
+            tracing::debug!(
+                "Too many requests arrived at the same time; scheduling this one without the others."
+            );
             return self.foresee(understood, permit, out);
         };
         self.wait(understood, permit, Asked::Burst(seat));
@@ -182,7 +184,7 @@ impl Exchange {
                 "answered"
             }
             Ok(Err(error)) => {
-                tracing::debug!(%error, "A request is scheduled without its tokens.");
+                tracing::debug!(%error, "Scheduling a request without its tokens.");
                 "failed"
             }
             Err(_) => "late",
@@ -208,7 +210,7 @@ impl Exchange {
                 metrics.asked("answered");
             }
             Err(error) => {
-                tracing::debug!(%error, "A request is scheduled without predictions.");
+                tracing::debug!(%error, "Scheduling a request without predictions.");
                 metrics.asked(if matches!(error, PredictError::Late) { "late" } else { "failed" });
             }
         }

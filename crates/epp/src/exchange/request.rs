@@ -34,7 +34,7 @@ impl Exchange {
         }
         let size = headers::size(&headers);
         if size > MAX_HEADERS {
-            let message = format!("request headers take {size} bytes, and may take {MAX_HEADERS}");
+            let message = format!("the request headers have {size} bytes; expected at most {MAX_HEADERS}");
             return self.refuse(&Refusal::new(Code::HeadersTooLarge, message), out);
         }
         let Some(held) = self.core.bodies.hold(size) else {

@@ -114,7 +114,7 @@ fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said
         Ok(batch) => batch,
         Err(error) => {
             if !std::mem::replace(&mut said.malformed, true) {
-                tracing::warn!(endpoint, %error, "KV cache events cannot be read, and are left out.");
+                tracing::warn!(endpoint, %error, "Cannot read KV cache events; ignoring them.");
             }
             return;
         }
@@ -134,7 +134,8 @@ fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said
             tracing::warn!(
                 endpoint,
                 block_tokens = holdings.settings().limits.block_tokens,
-                "The engine's blocks are not a multiple of ours; set blockSizeTokens to its block size."
+                "The engine's block size is not a multiple of blockSizeTokens; set blockSizeTokens to the \
+                 engine's block size."
             );
         }
     }

@@ -128,7 +128,8 @@ impl Publisher {
             let began = Instant::now();
             if let Err(error) = self.session().await {
                 let endpoint = &self.member.endpoint.host_port;
-                tracing::debug!(endpoint, address = %self.live, %error, "No KV cache events come from an endpoint.");
+                tracing::debug!(endpoint, address = %self.live, %error, "Receiving no KV cache events from \
+                                                                         an endpoint.");
             }
             retry = if began.elapsed() > MAX_RETRY { RETRY } else { (retry * 2).min(MAX_RETRY) };
             tokio::time::sleep(retry).await;

@@ -52,7 +52,7 @@ impl EncoderCacheMetrics {
             hits: PerEndpoint::new(),
             ratios: Family::new_with_constructor(Buckets(RATIO)),
         };
-        let help = "Images, audio and videos of requests that were looked for";
+        let help = "Images, audio and videos of requests that the picker looked up";
         r.register("llm_d_epp_encoder_cache_queries", help, metrics.queries.clone());
         let help = "Images, audio and videos of requests that an endpoint probably has encoded";
         r.register("llm_d_epp_encoder_cache_hits", help, metrics.hits.family());

@@ -42,20 +42,24 @@ impl KvCacheMetrics {
             events: KvEventMetrics::new(),
         };
         let series = [
-            ("index_admissions", "Blocks that endpoints said they hold", &metrics.admissions),
+            ("index_admissions", "Blocks that endpoints reported to have cached", &metrics.admissions),
             (
                 "index_evictions",
-                "Blocks that endpoints hold no more, and that had to make room",
+                "Blocks removed from the index, because an endpoint no longer has them or because the index was full",
                 &metrics.evictions,
             ),
-            ("index_lookup_requests", "Prompts whose blocks were looked for", &metrics.lookups),
+            ("index_lookup_requests", "Requests whose blocks were looked up", &metrics.lookups),
             (
                 "index_lookup_hits",
-                "Blocks of them that the best endpoint held, from the first on",
+                "Contiguous blocks from the beginning of a prompt that the best endpoint had cached",
                 &metrics.hits,
             ),
             // The reference counts the same under two names.
-            ("index_max_pod_hit_count", "Blocks of them that the best endpoint held", &metrics.hits),
+            (
+                "index_max_pod_hit_count",
+                "Blocks of a prompt that the best endpoint had cached",
+                &metrics.hits,
+            ),
             (
                 "events_dedup_removed_hashes_forwarded",
                 "Removed blocks that the index no longer has",
@@ -63,7 +67,7 @@ impl KvCacheMetrics {
             ),
             (
                 "events_dedup_removed_hashes_suppressed",
-                "Removed blocks that stay, because they were stored more often than removed",
+                "Removed blocks that stay in the index, because they were stored more often than removed",
                 &metrics.outstanding,
             ),
         ];

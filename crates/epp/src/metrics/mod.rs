@@ -268,25 +268,25 @@ impl PickerMetrics {
             r,
             "request_ntpot_seconds",
             "normalized_time_per_output_token_seconds",
-            "Time of a request for each generated token",
+            "Duration of a request for each token that it generated",
             PER_TOKEN,
         );
         let streamed_per_token = Family::new_with_constructor(Buckets(STREAMED_TOKEN));
         r.register(
             "llm_d_epp_request_streaming_tpot_seconds",
-            "Time for each generated token after the first, where the response is a stream",
+            "Time for each generated token after the first, for streamed responses",
             streamed_per_token.clone(),
         );
         let processing = Buckets(PROCESSING).new_metric();
         r.register(
             "llm_d_epp_request_processing_duration_seconds",
-            "Time from the request to its way on to an endpoint",
+            "Time from the arrival of a request until it is forwarded to an endpoint",
             processing.clone(),
         );
         let responding = Buckets(PROCESSING).new_metric();
         r.register(
             "llm_d_epp_response_processing_duration_seconds",
-            "Of a stream: time in the picker; of another response: time from its headers to its end",
+            "For streams, time in the picker; for other responses, time from the headers to the end",
             responding.clone(),
         );
         let running = Family::default();
@@ -315,7 +315,7 @@ impl PickerMetrics {
         let token_lookups = Family::default();
         r.register(
             "llm_d_epp_token_lookups",
-            "Requests for whose tokens a tokenizer was asked",
+            "Requests whose tokens a tokenizer computed",
             token_lookups.clone(),
         );
         let poll_errors = Family::default();
@@ -326,7 +326,7 @@ impl PickerMetrics {
         for prefix in [PRESENT, "llm_d_inference_scheduler_"] {
             r.register(
                 format!("{prefix}datalayer_extract_errors"),
-                "Pages without a number that every engine should have",
+                "Metrics pages without a metric that every engine must have",
                 extract_errors.clone(),
             );
         }
@@ -347,12 +347,12 @@ impl PickerMetrics {
             let family = Family::<PoolLabel, Decimal>::default();
             r.register(
                 format!("{PRESENT}std_dev_{what}"),
-                "Standard deviation over endpoints",
+                "Standard deviation between endpoints",
                 family.clone(),
             );
             family
         });
-        let ready = pool_gauge(r, "ready_endpoints", "ready_pods", "Endpoints of the pool");
+        let ready = pool_gauge(r, "ready_endpoints", "ready_pods", "Ready endpoints of the pool");
         let endpoint_queue = Family::default();
         let pod_queue = Family::default();
         r.register("llm_d_epp_per_endpoint_queue_size", "Queue length", endpoint_queue.clone());
@@ -362,7 +362,7 @@ impl PickerMetrics {
         r.register("llm_d_epp_inflight_requests", "Requests in flight", in_flight_requests.clone());
         r.register(
             "llm_d_epp_inflight_tokens",
-            "Uncached prompt tokens that endpoints work on",
+            "Uncached prompt tokens in flight at each endpoint",
             in_flight_tokens.clone(),
         );
         let flow = FlowMetrics::new(r, pool);
@@ -382,12 +382,12 @@ impl PickerMetrics {
         let (body_bytes, body_limit) = (Gauge::default(), Gauge::default());
         r.register(
             "llm_d_epp_body_bytes_in_flight",
-            "Bytes of bodies that requests in flight hold",
+            "Memory for the bodies of requests in flight, in bytes",
             body_bytes.clone(),
         );
         r.register(
             "llm_d_epp_body_bytes_in_flight_limit",
-            "The most bytes of bodies that requests in flight may hold",
+            "Limit of the memory for the bodies of requests in flight, in bytes",
             body_limit.clone(),
         );
         let info = Family::<InfoLabels, Gauge>::default();

@@ -1,4 +1,4 @@
-//! What prefix producers know, and what of it was of use.
+//! Metrics of prefix producers: the size of their indexes, and the cached share of prompts.
 
 use longboat_scheduler::{PrefixHit, Scheduler};
 use prometheus_client::{
@@ -27,7 +27,7 @@ struct Producer {
     bytes: Histogram,
 }
 
-/// These series. The former names have no labels.
+/// The series of all producers. The former names have no labels.
 #[derive(Debug)]
 pub(crate) struct PrefixMetrics {
     producers: Vec<Producer>,
@@ -45,7 +45,7 @@ impl PrefixMetrics {
             ratio: Buckets(RATIO).new_metric(),
             bytes: Buckets(PREFIX_BYTES).new_metric(),
         };
-        let help = "Prompt prefixes remembered";
+        let help = "Prompt prefixes that the picker remembers";
         r.register("llm_d_epp_prefix_indexer_size", help, sizes.clone());
         r.register("inference_extension_prefix_indexer_size", help, former.size.clone());
         let help = "Share of a prompt that its endpoint probably has cached";

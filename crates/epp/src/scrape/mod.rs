@@ -117,7 +117,7 @@ impl Scraper {
                         if let Ok(Err(error)) = failed {
                             tracing::debug!(endpoint, %error, "Cannot read metrics.");
                         } else {
-                            tracing::debug!(endpoint, "Metrics did not come in time.");
+                            tracing::debug!(endpoint, "Metrics did not arrive in time.");
                         }
                     }
                     failures = (failures + 1).min(10);

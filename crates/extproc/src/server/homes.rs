@@ -123,7 +123,7 @@ impl<P: Processor> Homes<P> {
                 // Sending only fails if the thread has ended, which happens with the server.
                 let _ = home.connections.send((stream, place)).await;
             }
-            Err(error) => tracing::warn!(%error, "Cannot hand a connection to its thread."),
+            Err(error) => tracing::warn!(%error, "Cannot pass a connection to its thread."),
         }
     }
 

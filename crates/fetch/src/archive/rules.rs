@@ -22,7 +22,7 @@ impl Budget {
         self.members = self
             .members
             .checked_sub(1)
-            .ok_or_else(|| format!("more than {MOST_MEMBERS} of its members are wanted"))?;
+            .ok_or_else(|| format!("more than {MOST_MEMBERS} members would be extracted"))?;
         Ok(())
     }
 
@@ -37,7 +37,7 @@ impl Budget {
 pub(super) fn wanted(path: &str, members: &Members) -> Result<Option<String>, Problem> {
     let plain: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     if plain.contains(&"..") {
-        return Err(format!("`{}` leaves the folder", names::shown(path)).into());
+        return Err(format!("`{}` leads out of the folder", names::shown(path)).into());
     }
     let plain = match (&members.below, plain.split_first()) {
         (None, _) => &plain[..],

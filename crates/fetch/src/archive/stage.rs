@@ -106,7 +106,7 @@ impl Stage {
         let grown = FREE_GROWTH.max(file.metadata()?.len().saturating_mul(MOST_GROWTH));
         let budget = |bytes, why| Budget { members: MOST_MEMBERS, bytes, why };
         Ok(match self.free {
-            Some(free) if free < grown => budget(free, "its content does not fit into the free space"),
+            Some(free) if free < grown => budget(free, "its content is larger than the free space"),
             _ => budget(grown, "its content is more than 200 times its size"),
         })
     }
@@ -235,7 +235,7 @@ impl Stage {
                 }
                 Some(_) => {
                     let (path, folder) = (names::shown(path), names::shown(folder));
-                    return Err(format!("`{path}` is below `{folder}`, which is no folder").into());
+                    return Err(format!("`{path}` is below `{folder}`, which is not a folder").into());
                 }
             }
         }
@@ -248,7 +248,7 @@ impl Stage {
             self.folder(above, archive)?;
         }
         if self.members.get(path).is_some_and(|found| found.kind == Is::Folder) {
-            return Err(format!("`{}` is a folder and something else", names::shown(path)).into());
+            return Err(format!("`{}` is both a folder and another kind of file", names::shown(path)).into());
         }
         self.remove(path)?;
         self.members.insert(path.to_owned(), Found { kind, archive: archive.to_owned() });
@@ -262,7 +262,9 @@ impl Stage {
 
     fn link(&mut self, path: &str, to: &str, archive: &str) -> Result<(), Problem> {
         if !stays_inside(path, to) {
-            return Err(format!("`{}` is a link that leads out of the folder", names::shown(path)).into());
+            return Err(
+                format!("`{}` is a link to a target outside of the folder", names::shown(path)).into()
+            );
         }
         let at = self.room(path, Is::Link, archive)?;
         Ok(symlink(to, at)?)
@@ -271,7 +273,9 @@ impl Stage {
     fn same(&mut self, path: &str, to: &str, archive: &str) -> Result<(), Problem> {
         if self.members.get(to).is_none_or(|found| found.kind != Is::File) {
             let (path, to) = (names::shown(path), names::shown(to));
-            return Err(format!("`{path}` is a link to `{to}`, which is no file before it").into());
+            return Err(
+                format!("`{path}` is a link to `{to}`, which is not an earlier file of the archive").into()
+            );
         }
         if path == to {
             return Ok(());

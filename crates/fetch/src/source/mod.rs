@@ -271,10 +271,10 @@ impl Opened {
             206 => {
                 let range = answer.header("content-range").and_then(content_range);
                 let Some((start, end, size)) = range else {
-                    return Err(Failure::last("an answer with status 206 has no range that can be read"));
+                    return Err(Failure::last("a response with status 206 has no valid range"));
                 };
                 if start != want.start || want.end.is_some_and(|wanted| end > wanted) {
-                    return Err(Failure::last("the server sends other bytes than it was asked for"));
+                    return Err(Failure::last("the server sent another range than the requested one"));
                 }
                 (start, size)
             }

@@ -164,7 +164,7 @@ impl S3 {
             }
         };
         let query = if query.is_empty() { String::new() } else { format!("?{query}") };
-        Url::parse(&format!("{address}{query}")).map_err(|_| Failure::last("an address cannot be made"))
+        Url::parse(&format!("{address}{query}")).map_err(|_| Failure::last("cannot build a valid address"))
     }
 
     /// Sends a signed request. Repeats it once if the bucket is in another region.
@@ -217,8 +217,7 @@ impl S3 {
         patiently(self.patience(), || async {
             let answer = self.send(Method::GET, None, &query, HeaderMap::new()).await?;
             let body = answer.body(LONGEST_PAGE).await?;
-            Page::parse(&body)
-                .map_err(|why| Failure::last(format!("the list of objects cannot be read: {why}")))
+            Page::parse(&body).map_err(|why| Failure::last(format!("cannot read the list of objects: {why}")))
         })
         .await
     }
@@ -293,7 +292,7 @@ impl S3 {
                 FetchError::Answer {
                     protocol,
                     resource,
-                    why: format!("the credentials are refused ({code})"),
+                    why: format!("the server refused the credentials ({code})"),
                 }
             }
             (Some(403), "RequestTimeTooSkewed" | "RequestExpired") => FetchError::Answer {

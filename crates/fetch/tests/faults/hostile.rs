@@ -130,14 +130,17 @@ async fn lists_that_mean_harm_are_refused_before_the_first_byte() {
         ("leaves the target folder", model(&json!([file("a"), file("../b")]))),
         ("it is absolute", model(&json!([file("/etc/passwd")]))),
         ("control characters", model(&json!([file("a\u{1b}[2J")]))),
-        ("holds the state", model(&json!([file(".longboat/x.journal")]))),
-        ("is a file of the source as well", model(&json!([file("a"), file("a/b")]))),
+        ("is reserved for the state", model(&json!([file(".longboat/x.journal")]))),
+        ("is also a file of the source", model(&json!([file("a"), file("a/b")]))),
         ("two files of the source", model(&json!([file("a"), file("a")]))),
         ("longer than 4096", model(&json!([file(&format!("{long}a"))]))),
         ("not enough space", model(&json!([huge, file("a")]))),
-        ("cannot be read", Answer::new(200, [0x1f, 0x8b, 8, 0, 0]).with("Content-Encoding", "gzip")),
-        ("cannot be read", Answer::new(200, "[".repeat(1 << 20))),
-        ("which commit", Answer::new(200, r#"{"sha":"../../x","siblings":[]}"#)),
+        (
+            "cannot read the list of files",
+            Answer::new(200, [0x1f, 0x8b, 8, 0, 0]).with("Content-Encoding", "gzip"),
+        ),
+        ("cannot read the list of files", Answer::new(200, "[".repeat(1 << 20))),
+        ("the commit of the model", Answer::new(200, r#"{"sha":"../../x","siblings":[]}"#)),
     ];
     for (says, answer) in lists {
         let servers = Arc::new(Servers::default());
@@ -151,8 +154,7 @@ async fn lists_that_mean_harm_are_refused_before_the_first_byte() {
         "<!DOCTYPE a [<!ENTITY a \"{}\"><!ENTITY b \"&a;&a;\">]><ListBucketResult><Contents><Key>&b;</Key></Contents></ListBucketResult>",
         "x".repeat(1000)
     );
-    for (says, body) in [("an entity that is not known", bomb), ("nested too deeply", "<a>".repeat(1 << 20))]
-    {
+    for (says, body) in [("an unknown entity", bomb), ("nested too deeply", "<a>".repeat(1 << 20))] {
         let servers = Arc::new(Servers::default());
         let store = serve(&servers, "s3", Arc::new(move |_| Answer::new(200, body.clone()))).await;
         let dir = tempfile::tempdir().unwrap();
@@ -176,7 +178,7 @@ async fn files_of_another_size_than_announced_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let variables = [("HF_ENDPOINT", hub.as_str())];
         let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;
-        assert!(error.contains("not the one that was announced"), "{sent}: {error}");
+        assert!(error.contains("differs from the announced size"), "{sent}: {error}");
         // Even without a length, only the announced content is accepted.
         servers.faults.lock().push(crate::Fault {
             path: Some(of_files.clone()),
@@ -184,7 +186,7 @@ async fn files_of_another_size_than_announced_are_refused() {
         });
         let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;
         assert!(
-            error.contains("more bytes came") || error.contains("the body ended after"),
+            error.contains("sent more bytes") || error.contains("the body ended after"),
             "{sent}: {error}"
         );
     }
@@ -263,7 +265,7 @@ async fn attempts_that_start_over_leave_nothing_behind() {
     ));
     let dir = tempfile::tempdir().unwrap();
     let error = refused(&servers, &format!("{web}/w.bin"), &[], dir.path()).await;
-    assert!(error.contains("names no version of the file"), "{error}");
+    assert!(error.contains("sends no version of the file"), "{error}");
     let left = std::fs::read_dir(dir.path().join(".longboat")).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".part")), "{left:?}");

@@ -278,7 +278,7 @@ mod tests {
         let cases = [
             (
                 service("default", "{scheduler: {pool: {ref: {name: theirs}}}}"),
-                "InferencePool default/theirs, which is not there",
+                "InferencePool default/theirs, which does not exist",
             ),
             (service("default", "{route: {http: {refs: [{name: theirs}]}}}"), "HTTPRoute default/theirs"),
             (
@@ -298,7 +298,7 @@ mod tests {
                  spec: {controllerName: example.com/eg}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n\
                  metadata: {name: g}\nspec: {gatewayClassName: eg, listeners: [{name: s, port: 80, protocol: HTTP}]}\n"
                     .to_owned(),
-                "nothing here runs example.com/eg",
+                "controller example.com/eg of GatewayClass",
             ),
         ];
         for (text, sentence) in cases {
@@ -323,6 +323,6 @@ mod tests {
             .map(|listener| &listener["port"])
             .collect();
         assert_eq!(ports, [&json!(8080), &json!(443), &json!(9000)]);
-        assert!(chosen.notes.iter().any(|note| note.contains("cannot listen on 80")), "{:?}", chosen.notes);
+        assert!(chosen.notes.iter().any(|note| note.contains("port 80 is in use")), "{:?}", chosen.notes);
     }
 }

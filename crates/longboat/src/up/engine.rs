@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(models(&service("  prefill: {replicas: 1}\n")).unwrap(), wanted);
         let offloading = "  prefill: {replicas: 1, kvCacheOffloading: {cpu: 1Gi}}\n";
         let error = models(&service(offloading)).unwrap_err().to_string();
-        assert_eq!(error, "a needs KV caches that are offloaded, which the CPU engine does not have");
+        assert_eq!(error, "a needs KV cache offloading, which the CPU engine does not have");
         assert_eq!(models(&[]).unwrap(), []);
     }
 

@@ -84,7 +84,7 @@ mod tests {
             r#"{"model": "m/ns/a", "#,
             "import httpx\n",
             "verify=False",
-            "ns/b has the model m/ns/b",
+            "ns/b serves the model m/ns/b",
             "export KUBECONFIG=/tmp/k",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -180,7 +180,9 @@ impl DataLayer {
                         return Err(parameters.invalid("insecureSkipVerify: false needs a caCertPath"));
                     }
                     if layer.source.client_cert_path.is_empty() != layer.source.client_key_path.is_empty() {
-                        return Err(parameters.invalid("clientCertPath and clientKeyPath need each other"));
+                        return Err(
+                            parameters.invalid("clientCertPath and clientKeyPath must be set together")
+                        );
                     }
                     let interval = &layer.source.interval;
                     let is_time =
@@ -210,7 +212,7 @@ impl DataLayer {
                     }
                     if !layer.engines.contains_key(&layer.default_engine) {
                         return Err(parameters.invalid(format!(
-                            "defaultEngine \"{}\" is not among the engines",
+                            "defaultEngine \"{}\" is not one of engineConfigs",
                             layer.default_engine
                         )));
                     }

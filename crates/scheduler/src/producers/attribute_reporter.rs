@@ -77,7 +77,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         let program = Program::compile(text).map_err(invalid)?;
         match program.unknown_variable(&[USAGE]) {
             None => Ok(program.runnable()),
-            Some(other) => Err(invalid(format!("there is no \"{other}\", only {USAGE}"))),
+            Some(other) => Err(invalid(format!("unknown name \"{other}\"; expected {USAGE}"))),
         }
     };
     let expression = compile("expression", &expression)?;

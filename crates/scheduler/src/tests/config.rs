@@ -187,7 +187,7 @@ fn every_missing_type_is_named_at_once() {
         refused("plugins: [{type: one}, {type: dcgm-extractor, name: two}, {type: queue-scorer}]\n");
     assert!(
         message.starts_with(
-            "unknown plugin type \"one\" of plugin \"one\"; plugin type \"dcgm-extractor\" of plugin \"two\" is not supported: it would need NVIDIA's DCGM exporter beside each model server; known types are "
+            "unknown plugin type \"one\" of plugin \"one\"; plugin type \"dcgm-extractor\" of plugin \"two\" is not supported, because it needs NVIDIA's DCGM exporter beside each model server; known types are "
         ),
         "{message}"
     );
@@ -231,7 +231,7 @@ fn what_would_need_another_product_is_refused_by_path_and_value() {
         ("dataLayer: {discovery: {peers: {pluginRef: p}}}\n", "dataLayer.discovery.peers: \"p\""),
     ] {
         let message = refused(&format!("plugins: [{{type: queue-scorer}}]\n{body}"));
-        assert!(message.starts_with(path) && message.contains("it would need"), "{message}");
+        assert!(message.starts_with(path) && message.contains("because it needs"), "{message}");
     }
 }
 

@@ -66,7 +66,7 @@ impl Maker<'_, '_> {
     fn value(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
         self.budget.step()?;
         if depth > DEPTH {
-            return Err("the schema requires values that are nested too deeply".to_owned());
+            return Err("the schema requires values that are nested too deeply or endlessly".to_owned());
         }
         let fields = match schema {
             Value::Object(fields) => fields,
@@ -464,15 +464,12 @@ mod tests {
             (json!({"type": "object", "patternProperties": {"^x": {}}}), "`patternProperties`"),
             (json!({"$ref": "https://example.com/schema"}), "https://example.com/schema"),
             (json!({"$ref": "#/$defs/none"}), "#/$defs/none"),
-            (json!({"$ref": "#"}), "without an end"),
+            (json!({"$ref": "#"}), "endlessly"),
             (json!({"type": "string", "minLength": 1_000_000}), "minLength"),
             (json!({"type": "integer", "minimum": 3, "maximum": 2}), "bounds"),
             (json!({"type": "thing"}), "thing"),
             (json!(false), "no value"),
-            (
-                json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}),
-                "without an end",
-            ),
+            (json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}), "endlessly"),
         ] {
             let why = made(&schema, 1).unwrap_err();
             assert!(why.contains(word), "{schema}: {why}");

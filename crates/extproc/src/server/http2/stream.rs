@@ -192,7 +192,7 @@ impl Input {
             let message = match self.prefix[0] {
                 0 => message,
                 1 if self.gzip => unzip(&message, longest)?,
-                _ => return Err("a compressed message, of no encoding that was named".to_owned()),
+                _ => return Err("a compressed message without an encoding in the headers".to_owned()),
             };
             let message =
                 ProcessingRequest::decode(Bytes::from(message)).map_err(|error| error.to_string())?;
@@ -211,7 +211,7 @@ impl Input {
 
 fn hold(partial: &Arc<Budget>, bytes: usize) -> Result<Held, String> {
     let limit = partial.limit();
-    partial.hold(bytes).ok_or_else(|| format!("more than {limit} bytes of messages are on their way at once"))
+    partial.hold(bytes).ok_or_else(|| format!("more than {limit} bytes of messages are in flight"))
 }
 
 fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
@@ -222,7 +222,7 @@ fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
         .read_to_end(&mut whole)
         .map_err(|error| error.to_string())?;
     if whole.len() > longest {
-        return Err(format!("a message is longer than {longest} bytes when it is unpacked"));
+        return Err(format!("a message is longer than {longest} bytes after decompression"));
     }
     Ok(whole)
 }
