@@ -36,7 +36,7 @@ pub enum ConfigError {
         needs: &'static str,
     },
     /// Plugins of unknown types.
-    #[error("{}; known types are {known}", listed(missing))]
+    #[error("{}{}", listed(missing), known_types(missing, known))]
     Types {
         /// The plugins.
         missing: Vec<MissingType>,
@@ -120,7 +120,12 @@ impl ConfigError {
         expected: &'static str,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let hint = hint_or_all(known, reference);
+        let known: Vec<&str> = known.into_iter().collect();
+        let hint = if known.contains(&reference) {
+            "; the plugin of this name has another type".to_owned()
+        } else {
+            hint_or_all(known, reference)
+        };
         Self::Reference { from: from.into(), reference: reference.to_owned(), expected, hint }
     }
 }
@@ -148,6 +153,12 @@ fn listed(missing: &[MissingType]) -> String {
         }
     });
     each.collect::<Vec<_>>().join("; ")
+}
+
+/// The known types, where a type is none of them and like none of them.
+fn known_types(missing: &[MissingType], known: &str) -> String {
+    let strange = missing.iter().any(|missing| missing.needs.is_none() && missing.meant.is_none());
+    if strange { format!("; known types are {known}") } else { String::new() }
 }
 
 /// Why no endpoint was picked. The texts are those of the reference, because they reach the client in a 429.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::EndpointPickerConfig;
-use crate::{error::ConfigError, parameters::Parameters};
+use crate::{error::ConfigError, parameters::Parameters, registry};
 
 /// The metrics to scrape and to extract.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -152,6 +152,8 @@ struct FileDiscovery {
 impl DataLayer {
     /// Reads the declared plugins. Declared engines are added to the built-in ones.
     pub fn from_config(config: &EndpointPickerConfig) -> Result<Self, ConfigError> {
+        // A reference to a plugin of an unknown type would otherwise hide that the type is unknown.
+        registry::known(config)?;
         let mut layer = Self {
             source: MetricsSource::default(),
             default_engine: "vllm".to_owned(),

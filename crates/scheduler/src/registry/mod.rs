@@ -401,7 +401,7 @@ pub(crate) fn instantiate(
 }
 
 /// Checks that every declared type is known. The error lists all unknown types, so that the user can fix them all at once.
-fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
+pub(crate) fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
     let missing: Vec<_> = config
         .plugins
         .iter()

@@ -301,6 +301,22 @@ fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
              filter, scorer or picker; only \"load\" is declared",
         ),
         (
+            "plugins: [{type: queue-scorer}]\ndataLayer: {discovery: {pluginRef: queue-scorer}}".to_owned(),
+            "dataLayer.discovery.pluginRef refers to plugin \"queue-scorer\", which is not a declared file-discovery plugin; \
+             the plugin of this name has another type",
+        ),
+        (
+            "plugins: [{type: multicluster-file-discovery, name: all}]\ndataLayer: {discovery: {pluginRef: all}}".to_owned(),
+            "plugin type \"multicluster-file-discovery\" of plugin \"all\" is not supported: it would need pools of other \
+             clusters",
+        ),
+        (
+            "plugins: [{type: queue-scorre}, {type: dcgm-extractor}]".to_owned(),
+            "unknown plugin type \"queue-scorre\" of plugin \"queue-scorre\"; did you mean \"queue-scorer\"?; plugin type \
+             \"dcgm-extractor\" of plugin \"dcgm-extractor\" is not supported: it would need NVIDIA's DCGM exporter beside \
+             each model server",
+        ),
+        (
             "plugins: [{type: queue-scorer}, {type: queue-scorer}]".to_owned(),
             "plugins: two plugins have the name \"queue-scorer\"; give one of them another name with the field name",
         ),
@@ -345,6 +361,7 @@ fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
     ] {
         let read = EndpointPickerConfig::parse(&format!("{HEAD}{body}\n"));
         let built = read.and_then(|config| {
+            DataLayer::from_config(&config)?;
             Settings::from_config(&config)?;
             Scheduler::new(&config, Options::default())
         });
