@@ -34,8 +34,12 @@ impl Spares {
     }
 
     fn take(&self, capacity: usize) -> Vec<u8> {
-        if (SMALLEST..=LARGEST).contains(&capacity) {
+        if capacity >= SMALLEST {
             let mut kept = self.0.lock();
+            if capacity > LARGEST {
+                // Whoever needs so much gets what is kept here, too.
+                kept.clear();
+            }
             let fits = |buffer: &Vec<u8>| (capacity..=2 * capacity).contains(&buffer.capacity());
             if let Some(at) = kept.iter().position(fits) {
                 return kept.remove(at);
@@ -82,5 +86,7 @@ mod tests {
             spares.give(Vec::with_capacity(1 << 20));
         }
         assert_eq!(spares.0.lock().len(), KEPT >> 20);
+        spares.take(LARGEST + 1);
+        assert!(spares.0.lock().is_empty());
     }
 }
