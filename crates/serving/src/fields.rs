@@ -87,7 +87,10 @@ pub(crate) struct Fields {
 
 /// The possible forms of a prompt.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a string, a list of strings, a list of token ids, or a list of such lists"
+)]
 pub(crate) enum PromptField {
     Text(String),
     Texts(Vec<String>),
@@ -97,7 +100,7 @@ pub(crate) enum PromptField {
 
 /// A flag in chat requests, a number in completion requests.
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number in completions, true or false in chats")]
 pub(crate) enum LogprobsField {
     Flag(bool),
     Number(i64),
@@ -111,7 +114,7 @@ pub(crate) struct StreamOptions {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
 pub(crate) enum OneOrMany {
     One(String),
     Many(Vec<String>),

@@ -1,5 +1,7 @@
 //! Parses tool calls in an answer, as Hermes and Qwen models write them: JSON between `<tool_call>` and `</tool_call>`.
 
+use std::collections::VecDeque;
+
 use longboat_serving::{Choice, Token, Tools};
 use serde::Deserialize;
 use serde_json::{Deserializer, value::RawValue};
@@ -9,18 +11,15 @@ pub(crate) const OPEN: &str = "<tool_call>";
 /// The text after a call.
 pub(crate) const CLOSE: &str = "</tool_call>";
 
-/// Reads an answer token by token, and separates text from calls.
+/// Reads an answer token by token, and separates text from calls. The work is in proportion to the length of the answer.
 #[derive(Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "three say what the request asks for, one where the answer is"
-)]
 pub(crate) struct Calls {
     /// Tokens that may be the beginning of a call, or that belong to a call.
-    held: Vec<Token>,
-    inside: bool,
-    /// The number of held bytes in which the call does not end: an end marker in them belongs to a string.
-    searched: usize,
+    held: VecDeque<Token>,
+    /// Their texts as one text.
+    text: String,
+    /// Where the reading of a call is. `None` outside of calls.
+    call: Option<Reading>,
     count: usize,
     /// Whether further calls are left out.
     one_at_most: bool,
@@ -28,6 +27,18 @@ pub(crate) struct Calls {
     is_named: bool,
     /// Whether the answer must be a call and nothing else.
     is_forced: bool,
+}
+
+/// A call that is being read.
+#[derive(Debug, Default)]
+struct Reading {
+    /// The number of held bytes that were read.
+    read: usize,
+    /// Whether the next byte belongs to a JSON string, and whether a backslash is before it.
+    in_string: bool,
+    is_escaped: bool,
+    /// A call of so many bytes or more is parsed at an end marker within a string, in case it is no JSON at all.
+    suspected: usize,
 }
 
 /// A part of an answer.
@@ -70,30 +81,31 @@ impl Calls {
 
     /// Adds the next token. Each token is returned again later. Within a call, its text is empty.
     pub(crate) fn push(&mut self, token: Token) -> Vec<Said> {
-        self.held.push(token);
+        self.text.push_str(&token.text);
+        self.held.push_back(token);
         let mut said = Vec::new();
         loop {
-            let text: String = self.held.iter().map(|token| token.text.as_str()).collect();
-            if self.inside {
-                let after = text.get(self.searched..).unwrap_or_default();
-                let Some(end) = after.find(CLOSE).map(|at| self.searched + at) else { return said };
-                let call = text.get(OPEN.len()..end).unwrap_or_default();
-                let Written { name, arguments } = match serde_json::from_str(call.trim()) {
-                    Ok(written) => written,
+            if let Some(call) = &mut self.call {
+                let Some(end) = call.end(&self.text) else { return said };
+                let in_string = call.in_string;
+                let written = self.text[OPEN.len()..end].trim();
+                let (name, arguments) = match serde_json::from_str(written) {
+                    Ok(Written { name, arguments }) => (name, arguments.get().to_owned()),
                     // The end marker is inside a string, so the call continues after it.
-                    Err(error) if error.is_eof() && !call.trim().is_empty() => {
-                        self.searched = end + CLOSE.len();
+                    Err(error) if in_string && error.is_eof() && !written.is_empty() => {
+                        call.suspected = 2 * end;
                         continue;
                     }
                     Err(_) => {
                         // This is not a call, so the text stays unchanged.
-                        (self.inside, self.searched) = (false, 0);
+                        self.call = None;
+                        self.text.clear();
                         said.extend(self.held.drain(..).map(Said::Text));
                         return said;
                     }
                 };
-                let (arguments, index) = (arguments.get().to_owned(), self.count);
-                (self.inside, self.searched, self.count) = (false, 0, self.count + 1);
+                let index = self.count;
+                (self.call, self.count) = (None, self.count + 1);
                 let mut written = self.cut(end + CLOSE.len());
                 let last = written.pop();
                 said.extend(written.into_iter().map(|token| self.outside(token)));
@@ -102,10 +114,11 @@ impl Calls {
                 } else if let Some(last) = last {
                     said.push(Said::Call { index, name, arguments: Token { text: arguments, ..last } });
                 }
-            } else if let Some(start) = text.find(OPEN) {
+            } else if let Some(start) = self.text.find(OPEN) {
                 said.extend(self.cut(start).into_iter().map(|token| self.outside(token)));
-                self.inside = true;
+                self.call = Some(Reading { read: OPEN.len(), ..Reading::default() });
             } else {
+                let text = &self.text;
                 let open = (1..OPEN.len()).rev().find(|length| text.ends_with(&OPEN[..*length])).unwrap_or(0);
                 said.extend(self.cut(text.len() - open).into_iter().map(|token| self.outside(token)));
                 return said;
@@ -117,10 +130,11 @@ impl Calls {
     /// then its existing part is returned as a call.
     pub(crate) fn rest(&mut self) -> Vec<Said> {
         let held: Vec<Token> = self.held.drain(..).collect();
+        self.text.clear();
         if self.is_forced && self.count == 0 {
             return self.unfinished(held);
         }
-        let inside = std::mem::take(&mut self.inside);
+        let inside = self.call.take().is_some();
         held.into_iter().map(|token| if inside { Said::Text(token) } else { self.outside(token) }).collect()
     }
 
@@ -146,24 +160,46 @@ impl Calls {
 
     /// Removes this many bytes from the held tokens. A token on the boundary is divided, and counts with the first part.
     fn cut(&mut self, mut length: usize) -> Vec<Token> {
+        self.text.drain(..length);
         let mut taken = Vec::new();
         while length > 0
-            && let Some(token) = self.held.first_mut()
+            && let Some(mut token) = self.held.pop_front()
         {
             if token.text.len() > length {
-                let rest = token.text.split_off(length);
-                let first = std::mem::replace(&mut token.text, rest);
-                taken.push(Token {
-                    text: first,
-                    logprob: token.logprob,
-                    top: std::mem::take(&mut token.top),
-                });
-                return taken;
+                let text = token.text.split_off(length);
+                self.held.push_front(Token { text, logprob: token.logprob, top: Vec::new() });
             }
             length -= token.text.len();
-            taken.push(self.held.remove(0));
+            taken.push(token);
         }
         taken
+    }
+}
+
+// === impl Reading ===
+
+impl Reading {
+    /// Reads on to the next end marker, and returns where it begins: one outside of strings, or the first one within a string after so
+    /// many bytes that the call is suspected to be no JSON. Returns `None` if more of the answer must come first.
+    fn end(&mut self, text: &str) -> Option<usize> {
+        let bytes = text.as_bytes();
+        while let Some(byte) = bytes.get(self.read) {
+            let at = self.read;
+            let rest = &bytes[at..];
+            let may_end = !self.in_string || at >= self.suspected;
+            if *byte == b'<' && may_end && rest.len() < CLOSE.len() && CLOSE.as_bytes().starts_with(rest) {
+                return None;
+            }
+            self.read += 1;
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = self.in_string,
+                b'"' => self.in_string = !self.in_string,
+                b'<' if may_end && rest.starts_with(CLOSE.as_bytes()) => return Some(at),
+                _ => {}
+            }
+        }
+        None
     }
 }
 
@@ -232,6 +268,42 @@ mod tests {
         assert_eq!(read(&[&answer]), expected);
         let letters: Vec<String> = answer.chars().map(String::from).collect();
         assert_eq!(read(&letters.iter().map(String::as_str).collect::<Vec<_>>()), expected);
+    }
+
+    #[test]
+    fn a_call_with_many_endings_in_its_strings_is_parsed_a_few_times() {
+        let mut calls = Calls::default();
+        let token = |text: &str| Token { text: text.to_owned(), logprob: 0.0, top: Vec::new() };
+        let endings = 1000;
+        let (start, end) = ("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"", "\"}}</tool_call>");
+        assert!(calls.push(token(start)).is_empty());
+        let mut parsed = 0;
+        for _ in 0..endings {
+            let before = calls.call.as_ref().unwrap().suspected;
+            assert!(calls.push(token(CLOSE)).is_empty());
+            parsed += usize::from(calls.call.as_ref().unwrap().suspected != before);
+        }
+        assert!((1..20).contains(&parsed), "{parsed}");
+        let said = calls.push(token(end));
+        let arguments = format!("{{\"a\": \"{}\"}}", CLOSE.repeat(endings));
+        let last = said.last().unwrap();
+        assert!(matches!(last, Said::Call { arguments: found, .. } if found.text == arguments));
+        assert_eq!(said.len(), endings + 2);
+    }
+
+    #[test]
+    fn what_is_no_json_does_not_swallow_the_calls_after_it() {
+        let fine = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>";
+        for broken in [
+            "<tool_call>a \"b</tool_call>",
+            "<tool_call>{\"name\": \"f\"</tool_call>",
+            "<tool_call></tool_call>",
+        ] {
+            let answer = format!("{broken}{fine}");
+            let letters: Vec<String> = answer.chars().map(String::from).collect();
+            let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+            assert_eq!(read(&letters), (broken.to_owned(), vec![call("now", "{}")]), "{broken}");
+        }
     }
 
     #[test]
