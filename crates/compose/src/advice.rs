@@ -177,11 +177,7 @@ fn remover(effective: &Effective, layer: &Arc<Layer>, pod: &str) -> String {
 /// Warns about lists that a layer replaces as a whole. Users expect that such a list keeps the elements of lower layers, like
 /// a list that merges by key.
 fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
-    let specs = effective.layers.iter().map(|layer| {
-        let origin =
-            Origin::Config { namespace: layer.namespace().to_owned(), name: layer.name().to_owned() };
-        (origin, layer.spec())
-    });
+    let specs = effective.layers.iter().map(|layer| (layer.origin(), layer.spec()));
     let specs: Vec<(Origin, &Value)> = specs.chain([(Origin::Service, effective.own())]).collect();
     // Computing provenance is expensive, so it is done only if such a list may be replaced. Presets do not replace each
     // other's lists.

@@ -22,9 +22,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use longboat_plan::Key;
-
-use crate::error::{has_code, text_of};
+use longboat_key::Key;
+use longboat_watch::{has_code, text_of};
 
 /// The most events that wait to be written: those of a thousand services at once. Further events are dropped. Events only
 /// inform people, and nothing depends on them.

@@ -16,14 +16,12 @@ use kube::{
 };
 use longboat_admission::Subject;
 use longboat_api::v1alpha2::GROUP;
+use longboat_watch::{has_code, text_of};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::{
-    context::Context,
-    error::{has_code, text_of},
-};
+use crate::context::Context;
 
 /// Objects per page of a list. Only their metadata is read.
 const PAGE: u32 = 500;

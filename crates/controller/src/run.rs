@@ -7,8 +7,9 @@ use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use longboat_key::Key;
 use longboat_lease::Candidate;
-use longboat_plan::{Key, kinds, types};
+use longboat_plan::{kinds, types};
 
 use crate::{
     args::Args,

@@ -15,6 +15,8 @@ mod decisions;
 mod discovery;
 mod error;
 mod exchange;
+#[doc(hidden)]
+pub mod fuzzing;
 mod health;
 mod kv_events;
 mod latency;
@@ -22,8 +24,6 @@ mod lease;
 mod metrics;
 mod monitoring;
 mod pool;
-#[doc(hidden)]
-pub mod probe;
 mod readers;
 mod rewrites;
 mod scrape;

@@ -34,15 +34,17 @@ pub(crate) fn metrics_page(core: &Core) -> String {
         let stale = core.admission.stale_endpoints(core);
         core.metrics.flow_numbers(&core.admission.shares(), stale, served.as_deref());
     }
-    let blocks = {
+    // A pick that saw an endpoint just before it left may have brought a series back.
+    core.metrics.keep_endpoints(&members);
+    {
         let state = core.state.read();
-        core.metrics.in_flight(&members, |slot| state.in_flight(slot));
+        core.metrics.in_flight(&members, &state);
         if let Some(metrics) = &core.metrics.kv_cache {
             metrics.set(state.holdings().iter().map(|holdings| holdings.counts()));
         }
-        state.prefix_blocks()
-    };
-    core.metrics.page(&members, blocks, &core.bodies)
+        core.metrics.prefixes.sizes(state.prefix_blocks());
+    }
+    core.metrics.page(&members, &core.bodies)
 }
 
 impl Monitoring {

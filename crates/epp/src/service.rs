@@ -9,6 +9,7 @@ use std::{
 
 use kube::Client;
 use longboat_extproc::ServerOptions;
+use longboat_key::{Key, Name, Namespace};
 use longboat_lease::Timing;
 use longboat_scheduler::{
     Options, Scheduler,
@@ -208,14 +209,9 @@ impl Server {
             (None, Some(client)) => {
                 if args.ha_enable_leader_election {
                     core.lead(false);
-                    let candidate = lease::candidate(
-                        client.clone(),
-                        args.namespace(),
-                        &args.pool_name,
-                        &args.holder(),
-                        Timing::default(),
-                        &core,
-                    );
+                    let pool = Key::new(Namespace(args.namespace()), Name(&args.pool_name));
+                    let candidate =
+                        lease::candidate(client.clone(), &pool, &args.holder(), Timing::default(), &core);
                     tasks.spawn(lease::run(candidate, shutdown.child_token()));
                 }
                 let scope = Scope { namespace: args.namespace().to_owned(), pool: args.pool_name.clone() };
@@ -238,7 +234,10 @@ impl Server {
         for holdings in core.state.read().holdings() {
             if let Some(source) = holdings.settings().events.endpoints.clone() {
                 let models = Arc::new(kv_events::Models::new(&layer.source.scheme, &scrape_tls(&layer)?));
-                tasks.spawn(kv_events::follow(holdings, source, models, Arc::clone(&core), stop.clone()));
+                let pace = kv_events::Pace::default();
+                let followed =
+                    kv_events::follow(holdings, source, models, pace, Arc::clone(&core), stop.clone());
+                tasks.spawn(followed);
             }
         }
         if let Some(predictor) = &core.predictor {

@@ -110,6 +110,21 @@ pub enum FetchError {
         /// Bytes that are free.
         free: u64,
     },
+    /// The server did not announce the size of a file, and the volume is almost full.
+    #[error(
+        "`{file}` has no announced size, and did not end after {written} bytes: stopped because only {free} bytes are free in `{}`",
+        folder.display()
+    )]
+    Endless {
+        /// The file.
+        file: String,
+        /// Bytes that have arrived.
+        written: u64,
+        /// The target.
+        folder: PathBuf,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// An archive cannot be unpacked, or is not allowed.
     #[error("Failed to unpack archive file `{archive}`. {why}")]
     Archive {

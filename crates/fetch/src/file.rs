@@ -9,7 +9,6 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::{Condvar, Mutex};
 use tokio::{
-    sync::Semaphore,
     task::spawn_blocking,
     time::{Instant, sleep},
 };
@@ -17,10 +16,12 @@ use tokio::{
 use crate::{
     FetchError,
     arriving::{Arriving, Follower, Written},
+    connections::Connections,
     digest::Digest,
     http::Failure,
     journal::{Done, Record},
     ledger::{Ledger, verified},
+    names,
     progress::Counters,
     ranges::Ranges,
     retry::{Patience, pause},
@@ -29,8 +30,8 @@ use crate::{
     transfer::{Transfer, blocking},
 };
 
-/// Larger files are fetched in parts of this size, in bytes.
-const PART: u64 = 32 << 20;
+/// Larger files are fetched in parts, in bytes.
+pub(crate) const LARGE: u64 = 32 << 20;
 /// Received bytes are collected into blocks of this size, in bytes. Each block is written and recorded as one.
 const BLOCK: usize = 512 << 10;
 
@@ -40,7 +41,7 @@ pub(crate) struct Fetching {
     target: Arc<Target>,
     ledger: Arc<Ledger>,
     counters: Arc<Counters>,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
     patience: Patience,
     revision: Option<Arc<str>>,
     file: Remote,
@@ -64,7 +65,7 @@ impl Fetching {
         file: Remote,
         revision: Option<Arc<str>>,
         patience: Patience,
-        connections: Arc<Semaphore>,
+        connections: Arc<Connections>,
     ) -> Self {
         Self {
             source: transfer.source.clone(),
@@ -193,7 +194,9 @@ impl Fetching {
         let parts = {
             let written = arriving.written.lock();
             match arriving.size.get() {
-                Some(size) if self.file.ranged => written.ranges.missing(*size, PART),
+                Some(size) if self.file.ranged && *size > LARGE => {
+                    written.ranges.missing(*size, self.connections.part)
+                }
                 Some(size) => written.ranges.missing(*size, u64::MAX),
                 None => vec![(written.ranges.prefix(), u64::MAX)],
             }
@@ -224,7 +227,7 @@ impl Fetching {
         let (mut failures, mut last, mut since) = (0, start, Instant::now());
         let mut broke_off: Option<String> = None;
         loop {
-            let permit = self.connections.acquire().await;
+            let permit = self.connections.next().await;
             let result = self.stream(arriving, &mut at, end).await;
             drop(permit);
             let failure = match result {
@@ -270,10 +273,14 @@ impl Fetching {
         if opened.start != *at {
             return over("the server ignored the range of the request", false);
         }
-        if let Some(size) = opened.size
-            && *arriving.size.get_or_init(|| size) != size
-        {
-            return over("its size differs from the announced size", true);
+        if let Some(size) = opened.size {
+            let is_new = arriving.size.get().is_none();
+            if *arriving.size.get_or_init(|| size) != size {
+                return over("its size differs from the announced size", true);
+            }
+            if is_new {
+                self.check_space(arriving, size).map_err(|error| Stopped::Ended(Ended::Failed(error)))?;
+            }
         }
         if let (None, Some(size)) = (self.file.size, arriving.size.get()) {
             // The listing did not contain the size, so it is not counted yet.
@@ -339,6 +346,33 @@ impl Fetching {
         }
     }
 
+    /// Fails if the volume has too little space for a file whose size the listing did not contain.
+    fn check_space(&self, arriving: &Arriving, size: u64) -> Result<(), FetchError> {
+        let unpacked = if self.file.placement == Placement::File { 0 } else { size };
+        let needed = size.saturating_sub(arriving.written.lock().ranges.total()).saturating_add(unpacked);
+        match self.target.free() {
+            Some(free) if free < needed => {
+                Err(FetchError::Space { folder: self.target.path().to_owned(), needed, free })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if a file of unknown size has filled the volume almost completely: it may have no end.
+    fn check_end(&self, arriving: &Arriving) -> Result<(), FetchError> {
+        match self.target.free() {
+            Some(free) if arriving.size.get().is_none() && free < self.target.reserve() => {
+                Err(FetchError::Endless {
+                    file: names::shown(&self.file.path),
+                    written: arriving.written.lock().ranges.total(),
+                    folder: self.target.path().to_owned(),
+                    free,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Writes a block, and returns its buffer.
     async fn write(
         &self,
@@ -346,15 +380,17 @@ impl Fetching {
         at: &mut u64,
         mut block: Vec<u8>,
     ) -> Result<Vec<u8>, Stopped> {
-        let (arriving, start, length) = (arriving.clone(), *at, block.len() as u64);
+        let (start, length) = (*at, block.len() as u64);
+        let writing = arriving.clone();
         let written = spawn_blocking(move || -> io::Result<Vec<u8>> {
-            arriving.write(start, &block)?;
+            writing.write(start, &block)?;
             block.clear();
             Ok(block)
         });
         let written = written.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
         let block = written.map_err(|error| Stopped::Ended(self.failed("write", error)))?;
         *at += length;
+        self.check_end(arriving).map_err(|error| Stopped::Ended(Ended::Failed(error)))?;
         Ok(block)
     }
 
@@ -390,7 +426,7 @@ impl Fetching {
                 Ok(None)
             };
             let finished = finish().map_err(FetchError::file("write", target.path().join(&*file.path)))?;
-            counters.files_done.fetch_add(1, Relaxed);
+            counters.checked(digest.as_ref());
             tracing::debug!(file = &*file.path, "This file is complete.");
             Ok(finished)
         })

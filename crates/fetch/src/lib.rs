@@ -11,7 +11,7 @@
 mod archive;
 mod arriving;
 mod cache;
-mod crc;
+mod connections;
 mod digest;
 mod encode;
 mod error;
@@ -43,14 +43,15 @@ use std::{
     time::Instant,
 };
 
+use longboat_download::{CACHE_VARIABLE, MODE_VARIABLE, PROGRESS_VARIABLE};
+
 pub use self::{
     cache::{Cache, CachedModel},
     error::{FetchError, Protocol},
     offer::{Offer, offer, on_this_machine},
-    progress::{PROGRESS_CONDITION, Progress, Watcher},
+    progress::Watcher,
     redact::redacted,
-    settings::{CACHE_VARIABLE, PATIENCE_VARIABLE, PROGRESS_VARIABLE, Settings},
-    tell::PORT_VARIABLE,
+    settings::Settings,
 };
 use self::{
     ledger::Ledger,
@@ -62,22 +63,19 @@ use self::{
 /// Parsers of untrusted data, for the fuzz targets.
 #[doc(hidden)]
 pub mod parsers {
+    pub use longboat_download::Progress;
+
     pub use crate::{
         archive::{Problem, TarKind, TarReader, ZipEntry, zip_directory},
         filter::{Filter, matches},
         http::content_range,
         journal::{Done, Journal},
         names::check,
-        progress::Progress,
         source::{
             Challenge, HubAddress, Layers, Manifest, Model, Page, Tree, gcs_objects, oci_address, s3_address,
         },
     };
 }
-
-/// Set by the node: `skip` if the engine is the simulator, `cache` if it is a real engine, and `offline` if a real engine must
-/// not use the network.
-pub const MODE_VARIABLE: &str = "LONGBOAT_FETCH";
 
 const USAGE: &str = "Usage: storage-initializer SOURCE DEST [SOURCE DEST ...]";
 

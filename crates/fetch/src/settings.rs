@@ -2,16 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use longboat_download::PATIENCE_VARIABLE;
 use serde_json::Value;
 
 use crate::{FetchError, filter::Filter, retry::Patience};
-
-/// Seconds without a byte of progress after which a download fails.
-pub const PATIENCE_VARIABLE: &str = "LONGBOAT_FETCH_PATIENCE";
-/// The path of a file that contains the latest progress, as JSON.
-pub const PROGRESS_VARIABLE: &str = "LONGBOAT_FETCH_PROGRESS";
-/// The folder that keeps remote models between runs.
-pub const CACHE_VARIABLE: &str = "LONGBOAT_CACHE";
 
 /// Only set internally: no source may be used.
 const OFFLINE_VARIABLE: &str = "LONGBOAT_FETCH_OFFLINE";

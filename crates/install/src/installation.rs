@@ -6,6 +6,7 @@ use longboat_compose::{
     PresetNames,
     presets::{self, BrokenPreset},
 };
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use crate::{
@@ -92,7 +93,7 @@ impl Installation {
         let mut presets = Vec::new();
         if values.create_presets {
             let names = PresetNames { prefix: values.preset_prefix.clone(), versioned: true };
-            presets.extend(presets::documents(&names, namespace)?.into_iter().map(labelled));
+            presets.extend(presets::documents(&names, Namespace(namespace))?.into_iter().map(labelled));
         }
         Ok(Self { definitions, controller: objects, presets })
     }
@@ -118,7 +119,7 @@ fn definitions(namespace: &str, values: &Values) -> Vec<Value> {
 
 fn webhooks(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_json::Error> {
     let target = if values.webhook_url.is_empty() {
-        Target::Service { namespace: namespace.to_owned() }
+        Target::Service { namespace: Namespace(namespace).to_shared() }
     } else {
         Target::Url { base: values.webhook_url.clone() }
     };

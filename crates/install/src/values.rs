@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use longboat_compose::platform;
+use longboat_key::Namespace;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -245,7 +246,7 @@ impl Values {
             );
         }
         let data = crate::platform::data(self);
-        longboat_compose::Platform::parse(&data, "kserve")
+        longboat_compose::Platform::parse(&data, Namespace("kserve"))
             .map_err(|error| ValuesError::Platform { message: error.to_string() })?;
         Ok(())
     }

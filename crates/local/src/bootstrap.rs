@@ -7,6 +7,7 @@ use longboat_compose::{
     PresetNames,
     presets::{self, BrokenPreset},
 };
+use longboat_key::Namespace;
 use longboat_manifest::{self as manifest, ManifestError};
 use serde_json::Value;
 
@@ -54,7 +55,7 @@ pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapE
         }
         document.object
     });
-    let presets = presets::builtin(&PresetNames::default(), DEFAULT_SYSTEM_NAMESPACE)?;
+    let presets = presets::builtin(&PresetNames::default(), Namespace(DEFAULT_SYSTEM_NAMESPACE))?;
     let presets = presets.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     for object in platform.chain(presets) {
         apply::one(client, None, object).await?;

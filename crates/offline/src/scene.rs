@@ -12,6 +12,7 @@ use longboat_compose::{
     ComposeError, Composer, ConfigMapSource, ConfigSet, ConfigSource, Effective, Inputs, Layer, Platform,
     PresetNames, Warning, outcome::Outcome, platform::PlatformError, presets,
 };
+use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
 use longboat_plan::{Objects, Plan, PlanError, Snapshot, add_peers};
 use serde::de::DeserializeOwned;
@@ -96,7 +97,7 @@ pub struct Scene {
     composer: Composer,
     merged: MergedSpecs,
     /// The manifests by kind, namespace and name, to find the positions of their fields.
-    documents: BTreeMap<(String, String, String), Document>,
+    documents: BTreeMap<(String, Key), Document>,
     /// Whether objects exist to which the manifests refer and that they do not contain.
     assuming: bool,
 }
@@ -130,7 +131,7 @@ pub struct Observed {
 struct Lookup<'a>(&'a Objects<k8s_openapi::api::core::v1::ConfigMap>);
 
 impl ConfigMapSource for Lookup<'_> {
-    fn get(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, String>> {
+    fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>> {
         self.0.get(namespace, name)?.data.as_ref()
     }
 }
@@ -151,7 +152,7 @@ impl Scene {
 
     /// Creates a scene with only the objects of an installation.
     pub(crate) fn fresh(settings: &Settings) -> Result<Self, SceneError> {
-        let system = settings.system_namespace.as_str();
+        let system = settings.system_namespace.as_deref();
         let defaults = longboat_manifest::parse("the built-in platform", DEFAULT_PLATFORM)
             .map_err(|error| SceneError::Default(error.to_string()))?;
         let mut snapshot = Snapshot::empty(
@@ -186,7 +187,7 @@ impl Scene {
             let mut document = document.clone();
             // The namespace of the platform is a setting.
             if document.namespace() == names::DEFAULT_SYSTEM_NAMESPACE {
-                document.object["metadata"]["namespace"] = json!(system);
+                document.object["metadata"]["namespace"] = json!(*system);
             }
             scene.admit(&cluster, &document, Some(system))?;
         }
@@ -255,7 +256,7 @@ impl Scene {
     /// Adds the presets of this build.
     fn bring_presets(&mut self, settings: &Settings) -> Result<(), SceneError> {
         let cluster = Cluster::of(&[], settings, None);
-        for preset in presets::documents(&settings.preset_names, &settings.system_namespace)? {
+        for preset in presets::documents(&settings.preset_names, settings.system_namespace.as_deref())? {
             let preset: LLMInferenceServiceConfig = serde_json::from_value(cluster.complete(preset))
                 .map_err(|error| SceneError::Default(error.to_string()))?;
             self.configs.insert(Layer::new(&preset)?);
@@ -275,14 +276,16 @@ impl Scene {
     fn settle(&mut self, settings: &Settings) -> Result<(), SceneError> {
         if let Some(document) = &settings.platform {
             let mut document = document.clone();
-            document.object["metadata"]["namespace"] = json!(self.snapshot.system_namespace);
+            document.object["metadata"]["namespace"] = json!(*self.snapshot.system_namespace);
             document.object["metadata"]["name"] = json!(names::PLATFORM_CONFIG_MAP);
             self.admit(&Cluster::of(&[], settings, None), &document, None)?;
         }
         let system = self.snapshot.system_namespace.clone();
-        if let Some(found) = self.snapshot.config_maps.get(&system, names::PLATFORM_CONFIG_MAP) {
+        if let Some(found) =
+            self.snapshot.config_maps.get(system.as_deref(), Name(names::PLATFORM_CONFIG_MAP))
+        {
             let data = found.data.clone().unwrap_or_default();
-            self.snapshot.platform = Arc::new(Platform::parse(&data, &system)?);
+            self.snapshot.platform = Arc::new(Platform::parse(&data, system.as_deref())?);
         }
         Ok(())
     }
@@ -292,7 +295,7 @@ impl Scene {
         &mut self,
         cluster: &Cluster,
         document: &Document,
-        namespace: Option<&str>,
+        namespace: Option<Namespace<&str>>,
     ) -> Result<(), SceneError> {
         let judged = cluster.judge(document, namespace);
         self.findings.extend(judged.findings);
@@ -300,15 +303,15 @@ impl Scene {
     }
 
     /// Returns the service with that name.
-    pub(crate) fn subject(&self, namespace: &str, name: &str) -> Option<&Subject> {
+    pub(crate) fn subject(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&Subject> {
         self.subjects.iter().find(|subject| {
             let metadata = &subject.service.metadata;
-            metadata.namespace.as_deref() == Some(namespace) && metadata.name.as_deref() == Some(name)
+            Namespace::of(metadata) == namespace && Name::of(metadata) == name
         })
     }
 
     /// Whether a config with that name exists.
-    pub(crate) fn has_config(&self, namespace: &str, name: &str) -> bool {
+    pub(crate) fn has_config(&self, namespace: Namespace<&str>, name: Name<&str>) -> bool {
         self.configs.get(namespace, name).is_some()
     }
 
@@ -340,8 +343,8 @@ impl Scene {
     }
 
     /// Returns the manifest of an object.
-    pub fn document(&self, kind: &str, namespace: &str, name: &str) -> Option<&Document> {
-        self.documents.get(&(kind.to_owned(), namespace.to_owned(), name.to_owned()))
+    pub fn document(&self, kind: &str, key: &Key) -> Option<&Document> {
+        self.documents.get(&(kind.to_owned(), key.clone()))
     }
 
     /// Composes a service.
@@ -363,7 +366,7 @@ impl Scene {
             configs: &self.configs,
             config_maps,
             platform: &self.snapshot.platform,
-            system_namespace: &self.snapshot.system_namespace,
+            system_namespace: self.snapshot.system_namespace.as_deref(),
             preset_names: &self.preset_names,
         }
     }
@@ -417,7 +420,10 @@ impl Scene {
     }
 
     fn add(&mut self, stored: Stored) -> Result<(), SceneError> {
-        let key = || (stored.document.kind().to_owned(), stored.namespace.clone(), stored.name().to_owned());
+        let key = || {
+            let key = Key::new(stored.namespace.as_deref(), Name(stored.name()));
+            (stored.document.kind().to_owned(), key)
+        };
         if stored.is_ours("LLMInferenceService") {
             let service = read(&stored)?;
             self.documents.insert(key(), stored.document);
@@ -475,11 +481,11 @@ impl Scene {
 
 /// Returns the platform settings from `settings` or from the manifests, if they can be parsed.
 pub(crate) fn settings_among(documents: &[Document], settings: &Settings) -> Option<Platform> {
-    let system = settings.system_namespace.as_str();
+    let system = settings.system_namespace.as_deref();
     let is_platform = |document: &&Document| {
         document.kind() == "ConfigMap"
             && document.name() == names::PLATFORM_CONFIG_MAP
-            && document.namespace() == system
+            && document.namespace() == system.as_str()
     };
     let document = settings.platform.as_ref().or_else(|| documents.iter().find(is_platform))?;
     let data = document.object["data"].as_object()?.iter();
@@ -499,7 +505,7 @@ fn read<K: DeserializeOwned>(stored: &Stored) -> Result<K, SceneError> {
     K::deserialize(&stored.object).map_err(|error| SceneError::Object {
         place: stored.document.place(""),
         kind: stored.document.kind().to_owned(),
-        namespace: stored.namespace.clone(),
+        namespace: stored.namespace.as_deref().into(),
         name: stored.name().to_owned(),
         message: error.to_string(),
     })

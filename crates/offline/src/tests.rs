@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use crate::{
@@ -298,7 +299,8 @@ fn a_config_that_would_be_applied_tells_of_the_services_of_the_cluster_that_it_c
     let settings = Settings::default();
     let given = Scene::new(&documents, &settings).unwrap();
     let own = documents.iter().filter(|document| document.kind() == "LLMInferenceServiceConfig");
-    let mut configs = longboat_compose::presets::builtin(&settings.preset_names, "kserve").unwrap();
+    let mut configs =
+        longboat_compose::presets::builtin(&settings.preset_names, Namespace("kserve")).unwrap();
     configs.extend(own.map(|document| {
         let mut config: LLMInferenceServiceConfig = serde_json::from_value(document.object.clone()).unwrap();
         config.metadata.namespace.get_or_insert_with(|| "default".to_owned());

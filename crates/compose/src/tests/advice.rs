@@ -1,5 +1,6 @@
 //! Warnings about layers.
 
+use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
 use super::recordings::{config_set, service};
@@ -10,8 +11,8 @@ use crate::{
 
 /// Returns the warnings with a reason, for a service with the base config `n/team`.
 fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {
-    let mut configs = config_set(&presets::builtin(&PresetNames::default(), "kserve").unwrap());
-    configs.insert(Layer::from_spec("team", "n", team).unwrap());
+    let mut configs = config_set(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap());
+    configs.insert(Layer::from_spec(Key::new(Namespace("n"), Name("team")), team).unwrap());
     own["model"] = json!({ "uri": "hf://a/b" });
     own["baseRefs"] = json!([{ "name": "team" }]);
     let service = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": own }));
@@ -20,7 +21,7 @@ fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {
         configs: &configs,
         config_maps: &NoConfigMaps,
         platform: &Platform::default(),
-        system_namespace: "kserve",
+        system_namespace: Namespace("kserve"),
         preset_names: &PresetNames::default(),
     };
     let composer = Composer::default();

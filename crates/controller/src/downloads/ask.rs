@@ -2,7 +2,7 @@
 
 use std::{error::Error, sync::LazyLock, time::Duration};
 
-use longboat_fetch::Progress;
+use longboat_download::Progress;
 use reqwest::Client;
 
 /// The time limit for a response, which is a small page from the same cluster.

@@ -9,11 +9,10 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 use longboat_api::scrapers::may_read_metrics;
+use longboat_watch::text_of;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
-
-use crate::error::text_of;
 
 /// How long an allowed answer is cached.
 const ALLOWED: Duration = Duration::from_mins(1);

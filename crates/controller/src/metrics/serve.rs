@@ -8,6 +8,7 @@ use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
+use longboat_key::Namespace;
 use longboat_tls::{LeafRequest, Replaceable, ServerOptions, self_signed};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -45,7 +46,7 @@ impl Monitoring {
     pub(crate) async fn bind(
         settings: &MetricsSettings,
         options: &ServerOptions,
-        namespace: &str,
+        namespace: Namespace<&str>,
     ) -> Result<Option<Self>, Error> {
         let Some(listener) = settings.address.bind("metrics").await? else { return Ok(None) };
         let tls = if settings.secure {

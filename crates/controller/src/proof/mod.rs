@@ -21,7 +21,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use longboat_plan::Key;
+use longboat_key::Key;
 
 use crate::context::Context;
 

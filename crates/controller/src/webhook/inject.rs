@@ -20,14 +20,12 @@ use kube::{
 };
 use longboat_admission::{Subject, configurations};
 use longboat_api::v1alpha2::GROUP;
+use longboat_watch::{has_code, text_of};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::stanza::{Stanza, StanzaChange};
-use crate::{
-    error::{has_code, text_of},
-    readiness::{Check, Readiness, Trusting},
-};
+use crate::readiness::{Check, Readiness, Trusting};
 
 /// The bundle that API servers trust, as PEM. `None` until the CA is known.
 pub(super) type Bundle = Option<Arc<str>>;

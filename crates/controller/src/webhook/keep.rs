@@ -12,7 +12,9 @@ use kube::{
     api::PostParams,
     runtime::{WatchStreamExt, watcher},
 };
+use longboat_key::Namespace;
 use longboat_tls::{KeyPair, LeafRequest, Replaceable, ServerOptions, TlsError};
+use longboat_watch::{has_code, text_of};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +22,6 @@ use super::{
     authority::{Authority, Lifetimes},
     inject::Bundle,
 };
-use crate::error::{has_code, text_of};
 
 /// Name of the Secret. It differs from the Secret of KServe's serving certificate, which cert-manager owns where both run.
 pub(crate) const SECRET: &str = "llmisvc-webhook-ca";
@@ -39,7 +40,7 @@ pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 /// Keeps the CA and the serving certificate up to date.
 pub(super) struct Keeper {
     api: Api<Secret>,
-    namespace: String,
+    namespace: Namespace,
     names: LeafRequest,
     lifetimes: Lifetimes,
     clock: Clock,
@@ -69,7 +70,7 @@ impl Keeper {
     /// Starts with a new CA. The one in the Secret, if any, replaces it.
     pub(super) fn new(
         client: &Client,
-        namespace: &str,
+        namespace: Namespace<&str>,
         names: LeafRequest,
         options: &ServerOptions,
         lifetimes: Lifetimes,
@@ -80,8 +81,8 @@ impl Keeper {
         let authority = Authority::new(now, &lifetimes)?;
         let (pair, due): (KeyPair, _) = authority.leaf(&names, now, &lifetimes)?;
         Ok(Self {
-            api: Api::namespaced(client.clone(), namespace),
-            namespace: namespace.to_owned(),
+            api: Api::namespaced(client.clone(), &namespace),
+            namespace: namespace.to_shared(),
             names,
             lifetimes,
             clock,
@@ -184,7 +185,7 @@ impl Keeper {
             // API servers already trust the CA in memory, so writing it into the Secret locks no API server out.
             Err(error) => {
                 tracing::warn!(
-                    namespace = self.namespace, secret = SECRET, %error,
+                    namespace = &*self.namespace, secret = SECRET, %error,
                     "The CA of the webhooks in the Secret is invalid; replacing it."
                 );
             }
@@ -202,7 +203,7 @@ impl Keeper {
     fn written(&mut self, written: Result<Secret, kube::Error>, news: &str) -> Look {
         match written {
             Ok(_) => {
-                tracing::info!(namespace = self.namespace, secret = SECRET, "{news}");
+                tracing::info!(namespace = &*self.namespace, secret = SECRET, "{news}");
                 self.shared = true;
                 Look::Settled
             }
@@ -216,7 +217,7 @@ impl Keeper {
         Secret {
             metadata: ObjectMeta {
                 name: Some(SECRET.to_owned()),
-                namespace: Some(self.namespace.clone()),
+                namespace: Some(self.namespace.as_deref().into()),
                 labels: Some([label].into()),
                 ..ObjectMeta::default()
             },
@@ -254,7 +255,7 @@ impl Keeper {
 
     /// Logs the first failure only; the following ones say nothing new.
     fn report(&self, error: &kube::Error) {
-        let (namespace, error) = (&self.namespace, text_of(error));
+        let (namespace, error) = (&*self.namespace, text_of(error));
         if self.failures == 1 {
             tracing::warn!(
                 namespace,

@@ -1,20 +1,21 @@
 //! The cause if a service cannot be composed.
 
 use longboat_api::{conditions::Condition, reasons::condition as reason, v1alpha2::LLMInferenceService};
+use longboat_key::{Name, Namespace};
 use longboat_manifest::nearest;
 
 use crate::{facts::Facts, finding::Cause};
 
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let name = service.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
+    let name = Name::of(&service.metadata);
     let message = condition.message.clone();
     match condition.reason.as_str() {
         reason::CONFIG_NOT_FOUND => {
             let missing = message.split('"').nth(1).unwrap_or_default();
             let visible = facts.configs.iter().filter(|config| {
-                let home = config.metadata.namespace.as_deref();
-                home == Some(namespace) || home == Some(facts.snapshot.system_namespace.as_str())
+                let home = Namespace::of(&config.metadata);
+                home == namespace || home == facts.snapshot.system_namespace.as_deref()
             });
             let known: Vec<&str> = visible.filter_map(|config| config.metadata.name.as_deref()).collect();
             let is_preset = missing.starts_with(&facts.preset_names.prefix);

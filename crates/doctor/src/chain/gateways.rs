@@ -1,13 +1,14 @@
 //! The cause if a Gateway does not forward requests.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::nearest;
 
 use super::{condition, said};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with a Gateway, or `None` if it works.
-pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
+pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
     let Some(gateway) = facts.snapshot.gateways.get(namespace, name) else {
         return Some(missing(facts, namespace, name));
     };
@@ -55,27 +56,19 @@ pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Caus
         let controller = facts
             .snapshot
             .gateway_classes
-            .get("", class_name)
+            .get(Namespace(""), Name(class_name))
             .map_or_else(String::new, |class| class.spec.controller_name.clone());
         let cause = format!("the Gateway is not programmed; its controller `{controller}` may not run");
         Cause::new("GatewayControllerSilent", cause, fix)
     })
 }
 
-fn missing(facts: &Facts, namespace: &str, name: &str) -> Cause {
-    let all: Vec<(String, String)> = facts
-        .snapshot
-        .gateways
-        .iter()
-        .map(|gateway| {
-            let metadata = &gateway.metadata;
-            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
-        })
-        .collect();
-    let meant = nearest(all.iter().map(|(_, name)| name.as_str()), name)
-        .and_then(|meant| all.iter().find(|(_, name)| name == meant));
+fn missing(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Cause {
+    let all: Vec<Key> = facts.snapshot.gateways.iter().map(Key::of).collect();
+    let meant = nearest(all.iter().map(|gateway| &*gateway.name), &name)
+        .and_then(|meant| all.iter().find(|gateway| *gateway.name == *meant));
     let fix = match meant {
-        Some((namespace, name)) => format!("did you mean {namespace}/{name}?"),
+        Some(Key { namespace, name }) => format!("did you mean {namespace}/{name}?"),
         None => format!(
             "create the Gateway {namespace}/{name}, or name another one in spec.router.gateway.refs or in \
              `kserveIngressGateway` of ConfigMap inferenceservice-config"
@@ -85,7 +78,7 @@ fn missing(facts: &Facts, namespace: &str, name: &str) -> Cause {
 }
 
 fn class(facts: &Facts, name: &str) -> Option<Cause> {
-    let Some(class) = facts.snapshot.gateway_classes.get("", name) else {
+    let Some(class) = facts.snapshot.gateway_classes.get(Namespace(""), Name(name)) else {
         let all: Vec<&str> = facts
             .snapshot
             .gateway_classes

@@ -6,6 +6,7 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ContainerState, ContainerStatus, Pod},
 };
+use longboat_key::{Name, Namespace};
 
 use crate::{facts::Facts, finding::Cause};
 
@@ -21,23 +22,23 @@ const KILLED: i32 = 137;
 /// Returns why pods of a Deployment are not ready.
 pub(crate) fn of_deployment(facts: &Facts, deployment: &Deployment) -> Option<Cause> {
     let labels = deployment.spec.as_ref()?.selector.match_labels.as_ref()?;
-    first(facts, deployment.metadata.namespace.as_deref().unwrap_or_default(), labels)
+    first(facts, Namespace::of(&deployment.metadata), labels)
 }
 
 /// Like [`of_deployment`], for the pods of a LeaderWorkerSet.
-pub(crate) fn of_group(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
-    first(facts, namespace, &BTreeMap::from([(SET_NAME.to_owned(), name.to_owned())]))
+pub(crate) fn of_group(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
+    first(facts, namespace, &BTreeMap::from([(SET_NAME.to_owned(), name.into())]))
 }
 
 /// Pods with these labels.
 pub(crate) fn selected<'a>(
     facts: &'a Facts,
-    namespace: &'a str,
+    namespace: Namespace<&'a str>,
     labels: &'a BTreeMap<String, String>,
 ) -> impl Iterator<Item = &'a Pod> {
     facts.pods.iter().filter(move |pod| {
         let own = pod.metadata.labels.as_ref();
-        pod.metadata.namespace.as_deref() == Some(namespace)
+        Namespace::of(&pod.metadata) == namespace
             && labels.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
     })
 }
@@ -48,7 +49,11 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
 }
 
 /// Returns why pods with these labels are not ready.
-pub(crate) fn first(facts: &Facts, namespace: &str, labels: &BTreeMap<String, String>) -> Option<Cause> {
+pub(crate) fn first(
+    facts: &Facts,
+    namespace: Namespace<&str>,
+    labels: &BTreeMap<String, String>,
+) -> Option<Cause> {
     let pods = selected(facts, namespace, labels)
         .filter(|pod| pod.metadata.deletion_timestamp.is_none() && !is_ready(pod));
     let causes: Vec<Cause> = pods.map(|pod| trouble(facts, pod)).collect();
@@ -59,8 +64,8 @@ pub(crate) fn first(facts: &Facts, namespace: &str, labels: &BTreeMap<String, St
 
 /// Why a pod is not ready.
 fn trouble(facts: &Facts, pod: &Pod) -> Cause {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&pod.metadata);
+    let name = Name::of(&pod.metadata);
     let step = format!("Pod {namespace}/{name}");
     let status = pod.status.clone().unwrap_or_default();
     let conditions = status.conditions.iter().flatten();
@@ -84,8 +89,8 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
     let event = facts.events.iter().rev().find(|event| {
         let about = &event.involved_object;
         about.kind.as_deref() == Some("Pod")
-            && about.name.as_deref() == Some(name)
-            && about.namespace.as_deref() == Some(namespace)
+            && about.name.as_deref() == Some(name.as_str())
+            && about.namespace.as_deref() == Some(namespace.as_str())
             && matches!(
                 event.reason.as_deref(),
                 Some("FailedMount" | "FailedAttachVolume" | "FailedCreatePodSandBox")
@@ -104,7 +109,8 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
     let unready = status.container_statuses.iter().flatten().find(|container| !container.ready);
     let running = unready.filter(|found| found.state.as_ref().is_some_and(|state| state.running.is_some()));
     let probe = facts.events.iter().rev().find(|event| {
-        event.involved_object.name.as_deref() == Some(name) && event.reason.as_deref() == Some("Unhealthy")
+        event.involved_object.name.as_deref() == Some(name.as_str())
+            && event.reason.as_deref() == Some("Unhealthy")
     });
     match (running, probe) {
         (Some(container), Some(event)) => {
@@ -132,14 +138,14 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
 }
 
 fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&pod.metadata);
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     for claim in volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref()) {
         let name = claim.claim_name.as_str();
-        let found = facts.claims.iter().find(|found| {
-            found.metadata.namespace.as_deref() == Some(namespace)
-                && found.metadata.name.as_deref() == Some(name)
-        });
+        let found = facts
+            .claims
+            .iter()
+            .find(|found| Namespace::of(&found.metadata) == namespace && *Name::of(&found.metadata) == *name);
         let phase = found.and_then(|found| found.status.as_ref()?.phase.clone());
         match (found, phase.as_deref()) {
             (None, _) => {
@@ -188,7 +194,12 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
     Cause::new("PodUnschedulable", message, fix)
 }
 
-fn container_trouble(local: bool, namespace: &str, pod: &str, container: &ContainerStatus) -> Option<Cause> {
+fn container_trouble(
+    local: bool,
+    namespace: Namespace<&str>,
+    pod: Name<&str>,
+    container: &ContainerStatus,
+) -> Option<Cause> {
     let (name, image) = (&container.name, &container.image);
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
@@ -229,8 +240,8 @@ fn container_trouble(local: bool, namespace: &str, pod: &str, container: &Contai
 
 fn crashed(
     local: bool,
-    namespace: &str,
-    pod: &str,
+    namespace: Namespace<&str>,
+    pod: Name<&str>,
     container: &ContainerStatus,
     state: Option<&ContainerState>,
 ) -> Cause {

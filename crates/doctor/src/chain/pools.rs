@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
 use super::{condition, routes, said};
@@ -10,8 +11,8 @@ use crate::{facts::Facts, finding::Cause};
 /// Returns what is wrong with the pool of a service. If the pool waits for the service's route, this is the cause for the
 /// route.
 pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let own = service.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
+    let own = Name::of(&service.metadata);
     let scheduler = service.spec.router.as_ref()?.scheduler.as_ref()?;
     let referenced =
         scheduler.pool.as_ref().and_then(|pool| pool.ref_.as_ref()).map(|found| found.name.clone());
@@ -21,8 +22,8 @@ pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Ca
         let fix = "install the Gateway API inference extension, or remove spec.router.scheduler";
         return Some(Cause::new("PoolApiMissing", "the cluster does not serve the InferencePool API", fix));
     }
-    let pool = facts.snapshot.inference_pools.get(namespace, &name);
-    let old = facts.snapshot.inference_pools_x.get(namespace, &name);
+    let pool = facts.snapshot.inference_pools.get(namespace, Name(&name));
+    let old = facts.snapshot.inference_pools_x.get(namespace, Name(&name));
     let step = format!("InferencePool {namespace}/{name}");
     if pool.is_none() && old.is_none() {
         let fix = if referenced.is_some() {
@@ -63,7 +64,7 @@ pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Ca
         let cause = "no route sends requests to the pool, so no Gateway accepts it";
         return Some(Cause::new("PoolWithoutRoute", cause, fix).through(step));
     }
-    if let Some(cause) = routes::trouble(facts, namespace, &names::route(own)) {
+    if let Some(cause) = routes::trouble(facts, namespace, Name(&names::route(own))) {
         return Some(cause.through(step));
     }
     let cause = "no Gateway has accepted the pool, although the route is accepted; the Gateway's controller may \

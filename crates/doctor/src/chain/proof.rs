@@ -16,6 +16,7 @@ use longboat_api::{
     reasons::condition as reason,
     v1alpha2::LLMInferenceService,
 };
+use longboat_key::{Name, Namespace};
 
 use longboat_plan::kv_connector::{connectors, words};
 
@@ -28,7 +29,7 @@ const SIDE_CHANNEL_PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
 
 /// Returns the cause for a condition of the proof.
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
-    let (namespace, name) = metadata(service);
+    let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let describe = format!("kubectl describe llminferenceservice -n {namespace} {name}");
     let as_said = |fault: &'static str| match fault {
         "PrefillNotUsed" => Cause::new("PrefillNotUsed", condition.message.clone(), describe.clone()),
@@ -68,22 +69,17 @@ pub(crate) fn doubtful(facts: &Facts, service: &LLMInferenceService) -> Option<C
     mismatch(facts, service).or_else(|| blocked_port(facts, service))
 }
 
-fn metadata(service: &LLMInferenceService) -> (&str, &str) {
-    let metadata = &service.metadata;
-    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
-}
-
 /// The pods of a service with one of these roles.
 fn pods<'a>(
     facts: &'a Facts,
     service: &'a LLMInferenceService,
     wanted: &'a [&'a str],
 ) -> impl Iterator<Item = &'a Pod> {
-    let (namespace, name) = metadata(service);
+    let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     facts.pods.iter().filter(move |pod| {
         let label = |key: &str| pod.metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-        pod.metadata.namespace.as_deref() == Some(namespace)
-            && label(NAME) == Some(name)
+        Namespace::of(&pod.metadata) == namespace
+            && label(NAME) == Some(name.as_str())
             && label(ROLE).is_some_and(|role| wanted.contains(&role))
     })
 }
@@ -99,14 +95,14 @@ fn main_container(pod: &Pod) -> Option<&Container> {
 
 /// Returns a cause if clients use another model name than the engines.
 fn other_name(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, name) = metadata(service);
+    let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     // Composition names the model after the service if no layer names it. The status has the published names.
     let published = format!("publishers/{namespace}/models/");
     let addresses = service.status.iter().flat_map(|status| &status.addresses);
     let said = addresses.flat_map(|address| &address.models).map(|model| model.name.as_str());
     let mut names: BTreeSet<&str> = said.map(|name| name.strip_prefix(&published).unwrap_or(name)).collect();
     if names.is_empty() {
-        names.insert(service.spec.model.name.as_deref().unwrap_or(name));
+        names.insert(service.spec.model.name.as_deref().unwrap_or(name.as_str()));
     }
     pods(facts, service, &[role::DECODE, role::BOTH, role::PREFILL]).find_map(|pod| {
         let engine = facts.engines.get(&format!("{namespace}/{}", pod.metadata.name.as_deref()?))?;
@@ -175,8 +171,12 @@ fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         return Some(Cause::new("ConnectorsDiffer", cause, fix).through(label(decode)));
     }
     let version = |pod: &Pod| {
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        facts.engines.get(&format!("{}/{name}", metadata(service).0))?.version.clone()
+        let name = Name::of(&pod.metadata);
+        facts
+            .engines
+            .get(&format!("{}/{name}", (Namespace::of(&service.metadata), Name::of(&service.metadata)).0))?
+            .version
+            .clone()
     };
     let (decoding, prefilling) = (version(decode)?, version(prefill)?);
     (decoding != prefilling).then(|| {
@@ -191,7 +191,7 @@ fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
 
 /// Returns a cause if a NetworkPolicy blocks the port at which the agents of the connector meet.
 fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, _) = metadata(service);
+    let (namespace, _) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     pods(facts, service, &[role::PREFILL]).find_map(|pod| {
         let main = main_container(pod)?;
         let mut env = main.env.iter().flatten().filter(|variable| variable.name == SIDE_CHANNEL_PORT);
@@ -225,7 +225,7 @@ fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
 }
 
 /// Whether a policy restricts the incoming connections of a pod.
-fn isolates(policy: &NetworkPolicy, namespace: &str, pod: &Pod) -> bool {
+fn isolates(policy: &NetworkPolicy, namespace: Namespace<&str>, pod: &Pod) -> bool {
     let Some(spec) = &policy.spec else { return false };
     // A policy without types applies to incoming connections.
     let is_ingress = spec
@@ -233,7 +233,7 @@ fn isolates(policy: &NetworkPolicy, namespace: &str, pod: &Pod) -> bool {
         .as_ref()
         .is_none_or(|types| types.is_empty() || types.iter().any(|type_| type_ == "Ingress"));
     let selector = spec.pod_selector.clone().unwrap_or_default();
-    is_ingress && policy.metadata.namespace.as_deref() == Some(namespace) && selects(&selector, pod)
+    is_ingress && Namespace::of(&policy.metadata) == namespace && selects(&selector, pod)
 }
 
 fn selects(selector: &LabelSelector, pod: &Pod) -> bool {

@@ -2,12 +2,13 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_api::foreign::httproute::{HTTPRoute, RouteParentStatus};
+use longboat_key::{Name, Namespace};
 
 use super::{condition, gateways, said};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with a route, or `None` if it works.
-pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
+pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
     let step = format!("HTTPRoute {namespace}/{name}");
     let Some(route) = facts.snapshot.http_routes.get(namespace, name) else {
         let fix =
@@ -20,16 +21,16 @@ pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Caus
     }
     let parents = route.status.as_ref().map_or(&[][..], |status| &status.parents);
     let found = route.spec.parent_refs.iter().find_map(|parent| {
-        let home = parent.namespace.as_deref().unwrap_or(namespace);
+        let home = parent.namespace.as_deref().map_or(namespace, Namespace);
         let of_it = parents.iter().filter(|status| {
             status.parent_ref.name == parent.name
-                && status.parent_ref.namespace.as_deref().unwrap_or(namespace) == home
+                && status.parent_ref.namespace.as_deref().map_or(namespace, Namespace) == home
         });
         let mut said_by: Vec<&RouteParentStatus> = of_it.collect();
         said_by.retain(|status| condition(&status.conditions, "Accepted").is_some());
         if said_by.is_empty() {
             // A Gateway without a controller accepts no routes either.
-            return Some(gateways::trouble(facts, home, &parent.name).unwrap_or_else(|| {
+            return Some(gateways::trouble(facts, home, Name(&parent.name)).unwrap_or_else(|| {
                 let cause = format!("Gateway {home}/{} has written no status for the route", parent.name);
                 let fix = format!(
                     "run `kubectl describe gateway -n {home} {}`, and read the log of the Gateway's \
@@ -44,7 +45,11 @@ pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Caus
     found.map(|cause| cause.through(step))
 }
 
-fn refused(route: &HTTPRoute, status: &RouteParentStatus, gateway_namespace: &str) -> Option<Cause> {
+fn refused(
+    route: &HTTPRoute,
+    status: &RouteParentStatus,
+    gateway_namespace: Namespace<&str>,
+) -> Option<Cause> {
     let (namespace, gateway) =
         (route.metadata.namespace.as_deref().unwrap_or_default(), &status.parent_ref.name);
     let bad = ["Accepted", "ResolvedRefs"]

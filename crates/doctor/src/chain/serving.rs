@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, time::SystemTime};
 
 use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
 use super::{pods, workloads};
@@ -17,15 +18,10 @@ pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Ca
         .or_else(|| answers(facts, service))
 }
 
-fn metadata(service: &LLMInferenceService) -> (&str, &str) {
-    let metadata = &service.metadata;
-    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
-}
-
 fn certificate(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, own) = metadata(service);
+    let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let name = names::tls_secret(own);
-    let secret = facts.snapshot.secrets.get(namespace, &name)?;
+    let secret = facts.snapshot.secrets.get(namespace, Name(&name))?;
     let pem = secret.data.as_ref()?.get("tls.crt")?;
     let all = longboat_tls::certificates(&String::from_utf8_lossy(&pem.0)).unwrap_or_default();
     let over = all.first().is_none_or(|found| found.validity.not_after < SystemTime::now());
@@ -44,11 +40,11 @@ fn certificate(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
 
 /// Returns a cause if a Service through which requests go has no ready pods.
 fn endpoints(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, own) = metadata(service);
+    let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let scheduled = service.status.as_ref()?.workloads.as_ref()?.scheduler.is_some();
     let picker = scheduled.then(|| names::scheduler_service(own));
     [Some(names::workload_service(own)), picker].into_iter().flatten().find_map(|name| {
-        let found = facts.snapshot.services.get(namespace, &name)?;
+        let found = facts.snapshot.services.get(namespace, Name(&name))?;
         let none = BTreeMap::new();
         let selector = found.spec.as_ref().and_then(|spec| spec.selector.as_ref()).unwrap_or(&none);
         if selector.is_empty() || pods::selected(facts, namespace, selector).any(pods::is_ready) {
@@ -81,7 +77,7 @@ fn address(service: &LLMInferenceService) -> Option<Cause> {
 
 /// Returns a cause if the service does not respond to requests.
 fn answers(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, own) = metadata(service);
+    let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let answers = facts.answers.get(&format!("{namespace}/{own}"))?;
     let url = service.status.as_ref()?.url.as_deref().unwrap_or_default();
     let fine = |answer: &Result<u16, String>| {

@@ -4,6 +4,7 @@ use longboat_api::{
     conditions::{Condition, types},
     v1alpha2::LLMInferenceService,
 };
+use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
 use super::pods;
@@ -11,8 +12,8 @@ use crate::{facts::Facts, finding::Cause};
 
 /// Returns why the workload of a condition is not available.
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let own = service.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
+    let own = Name::of(&service.metadata);
     let describe = format!("kubectl describe llminferenceservice -n {namespace} {own}");
     // The controller failed: its message has the reason and, if it is known, what to do.
     if condition.reason.starts_with("Reconcile") || condition.reason.ends_with("Error") {
@@ -28,7 +29,7 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         _ => return Cause::new("NotReady", condition.message.clone(), describe),
     };
     if group {
-        if facts.snapshot.leader_worker_sets.get(namespace, &name).is_none() {
+        if facts.snapshot.leader_worker_sets.get(namespace, Name(&name)).is_none() {
             return Cause::new(
                 "WorkloadMissing",
                 format!("there is no LeaderWorkerSet {namespace}/{name}: {}", condition.message),
@@ -36,11 +37,11 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             );
         }
         let step = format!("LeaderWorkerSet {namespace}/{name}");
-        return pods::of_group(facts, namespace, &name)
-            .unwrap_or_else(|| silent_group(namespace, &name))
+        return pods::of_group(facts, namespace, Name(&name))
+            .unwrap_or_else(|| silent_group(namespace, Name(&name)))
             .through(step);
     }
-    let Some(deployment) = facts.snapshot.deployments.get(namespace, &name) else {
+    let Some(deployment) = facts.snapshot.deployments.get(namespace, Name(&name)) else {
         let cause = format!("there is no Deployment {namespace}/{name}: {}", condition.message);
         return Cause::new("WorkloadMissing", cause, describe);
     };
@@ -49,7 +50,7 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
     let failure = conditions.clone().find(|found| found.type_ == "ReplicaFailure" && found.status == "True");
     if let Some(failure) = failure {
         let message = failure.message.clone().unwrap_or_default();
-        return refused(&message, namespace, &name).through(step);
+        return refused(&message, namespace, Name(&name)).through(step);
     }
     pods::of_deployment(facts, deployment)
         .unwrap_or_else(|| {
@@ -70,7 +71,7 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
 }
 
 /// Returns the cause if pods may not be created.
-fn refused(message: &str, namespace: &str, name: &str) -> Cause {
+fn refused(message: &str, namespace: Namespace<&str>, name: Name<&str>) -> Cause {
     if message.contains("exceeded quota") {
         let fix = format!(
             "raise the quota (`kubectl describe resourcequota -n {namespace}`), or request less in the pod \
@@ -92,7 +93,7 @@ fn refused(message: &str, namespace: &str, name: &str) -> Cause {
     Cause::new("PodsRefused", message, format!("kubectl describe deployment -n {namespace} {name}"))
 }
 
-fn silent_group(namespace: &str, name: &str) -> Cause {
+fn silent_group(namespace: Namespace<&str>, name: Name<&str>) -> Cause {
     let cause = "the LeaderWorkerSet has no pods; its controller may not run";
     let fix = format!(
         "run `kubectl describe leaderworkerset -n {namespace} {name}`, and check the pods in namespace \
@@ -102,6 +103,6 @@ fn silent_group(namespace: &str, name: &str) -> Cause {
 }
 
 /// The cause if pods exist, none is ready, and none has a reason.
-pub(crate) fn no_ready_pod(namespace: &str) -> Cause {
+pub(crate) fn no_ready_pod(namespace: Namespace<&str>) -> Cause {
     Cause::new("NoReadyPods", "none of its pods is ready", format!("kubectl get pods -n {namespace}"))
 }

@@ -1,6 +1,7 @@
 //! Checks whether the controller runs.
 
 use k8s_openapi::api::apps::v1::Deployment;
+use longboat_key::Namespace;
 
 use crate::{
     chain::pods,
@@ -42,13 +43,13 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
 }
 
 /// The namespaces to which the controller is limited. Empty if it watches all.
-pub(crate) fn watched(deployment: Option<&Deployment>) -> Vec<String> {
-    values_of("--namespace", deployment)
+pub(crate) fn watched(deployment: Option<&Deployment>) -> Vec<Namespace> {
+    values_of("--namespace", deployment).into_iter().map(|one| Namespace(one.into())).collect()
 }
 
 /// The namespaces whose Secrets the controller may use. Empty if it may use all.
-pub(crate) fn secret_namespaces(deployment: Option<&Deployment>) -> Vec<String> {
-    values_of("--secret-namespace", deployment)
+pub(crate) fn secret_namespaces(deployment: Option<&Deployment>) -> Vec<Namespace> {
+    values_of("--secret-namespace", deployment).into_iter().map(|one| Namespace(one.into())).collect()
 }
 
 /// The values of a flag of the controller.

@@ -2,6 +2,7 @@
 
 use longboat_api::names::preset;
 use longboat_compose::presets;
+use longboat_key::Namespace;
 
 use crate::{
     facts::Facts,
@@ -9,14 +10,13 @@ use crate::{
 };
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
-    let system = facts.snapshot.system_namespace.as_str();
+    let system = facts.snapshot.system_namespace.as_deref();
     let Ok(builtin) = presets::builtin(&facts.preset_names, system) else { return };
     for suffix in preset::WELL_KNOWN {
         let name = facts.preset_names.full(suffix);
         let object = format!("LLMInferenceServiceConfig {system}/{name}");
         let live = facts.configs.iter().find(|config| {
-            config.metadata.namespace.as_deref() == Some(system)
-                && config.metadata.name.as_deref() == Some(&name)
+            Namespace::of(&config.metadata) == system && config.metadata.name.as_deref() == Some(&name)
         });
         let Some(live) = live else {
             let cause = format!("the specs of services {} cannot be composed", presets::why(suffix));

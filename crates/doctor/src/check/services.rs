@@ -6,6 +6,7 @@ use longboat_api::{
     reasons::condition as reason,
     v1alpha2::LLMInferenceService,
 };
+use longboat_key::{Name, Namespace};
 
 use super::conditions;
 use crate::{
@@ -16,8 +17,8 @@ use crate::{
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     for service in &facts.services {
-        let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-        let name = service.metadata.name.as_deref().unwrap_or_default();
+        let namespace = Namespace::of(&service.metadata);
+        let name = Name::of(&service.metadata);
         let object = format!("LLMInferenceService {namespace}/{name}");
         if let Some(cause) = unseen(facts, service) {
             findings.push(cause.breaks(object));
@@ -91,8 +92,8 @@ fn step(condition: &Condition) -> String {
 
 /// Returns a cause if the controller has not reconciled the current generation of a service.
 fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let name = service.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
+    let name = Name::of(&service.metadata);
     let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
     if service.metadata.deletion_timestamp.is_some() {
         let pending = conditions.iter().find(|condition| {
@@ -116,7 +117,8 @@ fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     let seen = service.status.as_ref().map_or(0, |status| status.observed_generation);
     let generation = service.metadata.generation.unwrap_or_default();
     let watched = super::controller::watched(facts.controller.as_ref());
-    if seen < generation && !watched.is_empty() && !watched.iter().any(|known| known == namespace) {
+    if seen < generation && !watched.is_empty() && !watched.iter().any(|known| known.as_deref() == namespace)
+    {
         let cause =
             format!("the controller does not watch namespace {namespace}, only {}", watched.join(", "));
         let fix = format!(

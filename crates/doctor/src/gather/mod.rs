@@ -30,6 +30,7 @@ use kube::{
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::PresetNames;
 use longboat_controller::{Args, ViewError, reader, view};
+use longboat_key::{Name, Namespace};
 use longboat_plan::{Snapshot, names};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -59,13 +60,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// The namespace of the platform.
-    pub system_namespace: String,
+    pub system_namespace: Namespace,
     /// The prefix of the names of presets.
     pub preset_prefix: String,
     /// The namespaces of services; empty for all.
-    pub namespaces: Vec<String>,
+    pub namespaces: Vec<Namespace>,
     /// The names of services; empty for all.
-    pub services: Vec<String>,
+    pub services: Vec<Name>,
     /// Whether to request the models of services that report Ready.
     pub ask: bool,
 }
@@ -91,14 +92,14 @@ where
 {
     let version = client.apiserver_version().await.map_err(GatherError::Server)?;
     let preset_names = PresetNames { prefix: scope.preset_prefix.clone(), versioned: true };
-    let system = scope.system_namespace.as_str();
+    let system = scope.system_namespace.as_deref();
     let mut facts = Facts {
         local: version.git_version.ends_with("+longboat"),
         preset_names,
         definitions: BTreeMap::new(),
         unseen_definitions: BTreeSet::new(),
         platform_error: None,
-        snapshot: Snapshot::empty(Timestamp::now(), Arc::default(), system),
+        snapshot: Snapshot::empty(Timestamp::now(), Arc::default(), system.to_shared()),
         services: Vec::new(),
         configs: Vec::new(),
         pods: Vec::new(),
@@ -184,10 +185,9 @@ async fn seen_by_the_controller(
     facts.configs = view.configs;
     facts.hidden.extend(view.hidden);
     let wanted = |service: &LLMInferenceService| {
-        let metadata = &service.metadata;
-        let of =
-            |all: &[String], own: Option<&String>| all.is_empty() || own.is_some_and(|own| all.contains(own));
-        of(&scope.namespaces, metadata.namespace.as_ref()) && of(&scope.services, metadata.name.as_ref())
+        let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
+        (scope.namespaces.is_empty() || scope.namespaces.iter().any(|one| one.as_deref() == namespace))
+            && (scope.services.is_empty() || scope.services.iter().any(|one| one.as_deref() == name))
     };
     facts.services = view.services.into_iter().filter(|service| wanted(service)).collect();
     Ok(())
@@ -326,7 +326,7 @@ fn in_words(attributes: &ResourceAttributes) -> String {
 }
 
 /// Returns one access review for each verb on each resource of a shipped role.
-fn needed(role: &str, namespace: Option<&String>) -> Vec<ResourceAttributes> {
+fn needed(role: &str, namespace: Option<&Namespace>) -> Vec<ResourceAttributes> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(role).unwrap_or_default();
     let rules =
         documents.into_iter().filter_map(|mut role| serde_json::from_value(role["rules"].take()).ok());
@@ -354,7 +354,7 @@ fn needed(role: &str, namespace: Option<&String>) -> Vec<ResourceAttributes> {
                     subresource: subresource.clone(),
                     verb: Some(verb.clone()),
                     name: name.clone(),
-                    namespace: namespace.cloned(),
+                    namespace: namespace.map(|one| one.as_deref().into()),
                     ..ResourceAttributes::default()
                 });
             }
@@ -438,7 +438,8 @@ where
                     None => None,
                 };
                 let fine = matches!(at_url, None | Some(Ok(200)));
-                let at_workload = if fine { None } else { at_workload(&client, &namespace, &name).await };
+                let at_workload =
+                    if fine { None } else { at_workload(&client, Namespace(&namespace), Name(&name)).await };
                 (format!("{namespace}/{name}"), Answers { at_url, at_workload })
             }
         })
@@ -448,7 +449,11 @@ where
 
 /// Sends the request directly to the workload, without Gateways and pickers. Returns `None` if the API server does not
 /// forward requests.
-async fn at_workload(client: &Client, namespace: &str, name: &str) -> Option<Result<u16, String>> {
+async fn at_workload(
+    client: &Client,
+    namespace: Namespace<&str>,
+    name: Name<&str>,
+) -> Option<Result<u16, String>> {
     let service = names::workload_service(name);
     for scheme in ["https", "http"] {
         let path = format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:8000/proxy/v1/models");
@@ -497,7 +502,7 @@ mod tests {
         ] {
             assert!(words.iter().any(|word| word == right), "{right}: {words:#?}");
         }
-        let namespace = "ns".to_owned();
+        let namespace = Namespace("ns").to_shared();
         let within = needed(WATCHED_ROLE, Some(&namespace));
         assert!(within.len() > 50 && within.len() < cluster.len(), "{}", within.len());
         assert!(within.iter().any(|right| in_words(right) == "create deployments.apps in ns"));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use longboat_doctor::{Facts, Finding};
+use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use crate::world::{LLM, arc, condition, object, only, pod, service, unready, waiting, with};
@@ -182,14 +183,15 @@ fn pods_that_may_not_be_created_lead_to_quota_or_pod_security() {
     let found = with(|facts| {
         unready(facts, "MainWorkloadReady", "Progressing", "");
         facts.pods.clear();
-        let mut deployment = facts.snapshot.deployments.get("ns", "llm-kserve").unwrap().clone();
+        let mut deployment =
+            facts.snapshot.deployments.get(Namespace("ns"), Name("llm-kserve")).unwrap().clone();
         deployment.spec.as_mut().unwrap().replicas = Some(0);
         facts.snapshot.deployments.insert(Arc::new(deployment));
     });
     only(&found, "ScaledToZero", LLM, "the workload has zero replicas", "spec.replicas");
     let found = with(|facts| {
         unready(facts, "MainWorkloadReady", "Progressing", "");
-        facts.snapshot.deployments.remove("ns", "llm-kserve");
+        facts.snapshot.deployments.remove(Namespace("ns"), Name("llm-kserve"));
     });
     only(
         &found,

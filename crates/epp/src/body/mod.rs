@@ -70,6 +70,11 @@ impl Api {
         known.or_else(|| parsers.contains(&Parser::Passthrough).then_some(Self::Opaque))
     }
 
+    /// The parser that the API belongs to.
+    pub(crate) fn parser(self) -> Parser {
+        PATHS.iter().find(|(.., api)| *api == self).map_or(Parser::Passthrough, |(_, parser, _)| *parser)
+    }
+
     /// Whether bodies of this API are framed protobuf messages.
     pub(crate) fn is_grpc(self) -> bool {
         matches!(self, Self::VllmGenerate | Self::VllmEmbed | Self::VertexChat | Self::VertexRaw)

@@ -8,6 +8,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::watcher::{self, Event},
 };
+use longboat_key::Namespace;
 use longboat_watch::{Events, Selection};
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +51,7 @@ pub(crate) async fn follow<T: Clone>(
 fn events(client: &Client, namespace: &str, group: &str, kind: &str) -> Events<DynamicObject> {
     let kind = GroupVersionKind::gvk(group, VERSION, kind);
     let all = Selection::of_resource(ApiResource::from_gvk(&kind));
-    longboat_watch::decoded(client, &all.within(Some(namespace)))
+    longboat_watch::decoded(client, &all.within(Some(Namespace(namespace))))
 }
 
 fn is_about(object: &DynamicObject, pool: &str) -> bool {

@@ -112,7 +112,7 @@ impl Drop for Guest {
 
 async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::Result<()> {
     let peer = stream.peer_addr()?.ip().to_canonical();
-    let mut link = Link::accept(Socket::Sub, stream).await?;
+    let mut link = Link::accept(Socket::Sub, stream, &core.event_bytes).await?;
     link.subscribe(&holdings.settings().events.topic);
     let mut topics: BTreeMap<Vec<u8>, Topic> = BTreeMap::new();
     loop {
@@ -131,6 +131,9 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
         if topics.len() >= TOPICS && !topics.contains_key(&message.topic) {
             return Err(io::Error::other("too many topics"));
         }
+        if let Some(metrics) = &core.metrics.kv_cache {
+            metrics.events.received(&member.endpoint.full_name());
+        }
         let topic = topics.entry(message.topic.clone()).or_default();
         let applies = match topic.follower.live(message.sequence) {
             Step::Apply => true,
@@ -148,6 +151,7 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
         };
         if applies {
             apply(holdings, &member, model, &message.payload, &mut topic.said);
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -22,6 +22,7 @@ mod publisher;
 
 pub(crate) use listen::Listening;
 pub(crate) use models::Models;
+pub(crate) use publisher::Pace;
 use publisher::{Publisher, Shared};
 
 /// The most replays at once over all endpoints. One replay contains all events that an engine remembers.
@@ -32,6 +33,7 @@ pub(crate) async fn follow(
     holdings: Arc<Holdings>,
     source: EndpointEvents,
     models: Arc<Models>,
+    pace: Pace,
     core: Arc<Core>,
     shutdown: CancellationToken,
 ) {
@@ -60,8 +62,9 @@ pub(crate) async fn follow(
                     holdings: Arc::clone(&holdings),
                     models: Arc::clone(&models),
                     replays: Arc::clone(&replays),
+                    pace,
                 };
-                let publisher = Publisher::new(Arc::clone(member), shared, &source);
+                let publisher = Publisher::new(Arc::clone(member), shared, &source, Arc::clone(&core));
                 running.push((Arc::clone(member), tasks.spawn(publisher.follow())));
             }
         }

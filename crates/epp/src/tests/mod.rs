@@ -12,6 +12,7 @@ mod metric_names;
 mod metrics;
 mod precise;
 mod readers;
+mod replays;
 mod reports;
 mod requests;
 mod service;

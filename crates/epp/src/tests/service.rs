@@ -348,13 +348,13 @@ async fn metrics_are_served() {
 
 /// A fake API server for the lists and watches of the picker.
 struct Api {
-    asked: mpsc::Receiver<Asked>,
-    waiting: Vec<Asked>,
+    asked: mpsc::Receiver<PendingRequest>,
+    waiting: Vec<PendingRequest>,
     pool_watch: Option<mpsc::Sender<Bytes>>,
     pod_watch: Option<mpsc::Sender<Bytes>>,
 }
 
-struct Asked {
+struct PendingRequest {
     path: String,
     watch: bool,
     answer: tokio::sync::oneshot::Sender<http::Response<UnsyncBoxBody<Bytes, Infallible>>>,
@@ -362,7 +362,7 @@ struct Asked {
 
 impl Api {
     fn start() -> (kube::Client, Self) {
-        let (questions, asked) = mpsc::channel::<Asked>(4);
+        let (questions, asked) = mpsc::channel::<PendingRequest>(4);
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
             let questions = questions.clone();
             async move {
@@ -373,7 +373,7 @@ impl Api {
                     return Ok(missing.body(Full::from(&status[..]).boxed_unsync()).unwrap());
                 }
                 let (answer, answered) = tokio::sync::oneshot::channel();
-                let question = Asked {
+                let question = PendingRequest {
                     path: request.uri().path().to_owned(),
                     watch: request.uri().query().is_some_and(|query| query.contains("watch=true")),
                     answer,
@@ -387,7 +387,7 @@ impl Api {
     }
 
     /// Returns the next request of this kind. Other requests that come first are kept.
-    async fn question(&mut self, kind: &str, watch: bool) -> Asked {
+    async fn question(&mut self, kind: &str, watch: bool) -> PendingRequest {
         loop {
             let waiting =
                 self.waiting.iter().position(|asked| asked.path.ends_with(kind) && asked.watch == watch);

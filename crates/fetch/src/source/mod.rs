@@ -10,6 +10,7 @@ mod oci_auth;
 mod oci_manifest;
 mod pages;
 mod s3;
+mod s3_checksum;
 mod s3_credentials;
 mod s3_list;
 mod s3_sign;
@@ -115,8 +116,7 @@ pub(crate) struct Parallel {
 
 impl Default for Parallel {
     fn default() -> Self {
-        // What is in the sockets of a killed process is sent again: with more connections that is more than a hundredth of a model.
-        Self { files: 8, connections: 5, attempts: None }
+        Self { files: 8, connections: 8, attempts: None }
     }
 }
 

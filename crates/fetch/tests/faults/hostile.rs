@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{
     COMMIT, World, fault, fetch, has_files,
     servers::{
-        Answer, Request, Servers, What,
+        Answer, Effect, Request, Servers,
         contents::{git_blob, sha256},
     },
 };
@@ -182,7 +182,7 @@ async fn files_of_another_size_than_announced_are_refused() {
         // Even without a length, only the announced content is accepted.
         servers.faults.lock().push(crate::Fault {
             path: Some(of_files.clone()),
-            ..fault("hub", u64::MAX, What { no_length: true, ..What::default() })
+            ..fault("hub", u64::MAX, Effect { no_length: true, ..Effect::default() })
         });
         let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;
         assert!(
@@ -197,7 +197,7 @@ async fn an_error_that_trickles_in_is_not_waited_for() {
     longboat_tls::install_default_provider();
     let servers = Arc::new(Servers::default());
     let hub = serve(&servers, "hub", Arc::new(|_| Answer::new(404, "x".repeat(16 << 10)))).await;
-    servers.faults.lock().push(fault("hub", 1, What { throttle: Some(50), ..What::default() }));
+    servers.faults.lock().push(fault("hub", 1, Effect { throttle: Some(50), ..Effect::default() }));
     let dir = tempfile::tempdir().unwrap();
     let variables = [("HF_ENDPOINT", hub.as_str()), ("HF_HUB_DOWNLOAD_TIMEOUT", "1")];
     let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use longboat_key::Namespace;
 
 use super::{Format, Shown, folders, look::ClusterArgs};
 
@@ -47,10 +48,10 @@ pub(crate) struct WorldArgs {
     pub(crate) platform: PlatformArgs,
     /// Namespace of objects without a namespace
     #[arg(short, long, value_name = "NAMESPACE")]
-    pub(crate) namespace: Option<String>,
+    pub(crate) namespace: Option<Namespace>,
     /// Namespace of the platform, with presets and settings
     #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
-    pub(crate) system_namespace: String,
+    pub(crate) system_namespace: Namespace,
     /// Prefix of the preset names
     #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
     pub(crate) preset_prefix: String,

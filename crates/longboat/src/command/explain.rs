@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::bail;
+use longboat_key::Namespace;
 use longboat_offline::{
     explain::{self, ExplainError, Explanation},
     scene::{Scene, Subject},
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         let files = args.files();
         documents = if files.is_empty() { Vec::new() } else { world::documents(&files)? };
         let (namespace, _) = args.target.split_once('/').unwrap_or((&settings.namespace, ""));
-        let namespaces = vec![namespace.to_owned()];
+        let namespaces = vec![Namespace(namespace).to_shared()];
         let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
         scene = world::on_top(observed, &documents, &settings)?;
     }

@@ -2,7 +2,8 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use longboat_fetch::{Args, Progress, Watcher};
+use longboat_download::Progress;
+use longboat_fetch::{Args, Watcher};
 
 use crate::printer::{self, Stream};
 

@@ -3,6 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context;
+use longboat_key::{Key, Name, Namespace};
 use longboat_local::{Access, AppliedDocument, Local, Options, StartError, StateError};
 use longboat_manifest as manifest;
 use owo_colors::OwoColorize;
@@ -109,7 +110,7 @@ async fn serve(
     args: &UpArgs,
     local: &Local,
     documents: &[manifest::Document],
-    services: &Mutex<Vec<(String, String)>>,
+    services: &Mutex<Vec<Key>>,
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     let stood_in = local.stand_in(documents).await?;
@@ -152,7 +153,7 @@ async fn serve(
     watch.forever(vec!["Press Ctrl-C to stop everything.".into()]).await
 }
 
-fn services(applied: &[AppliedDocument]) -> Vec<(String, String)> {
+fn services(applied: &[AppliedDocument]) -> Vec<Key> {
     let own = applied.iter().filter(|object| object.kind == "LLMInferenceService");
-    own.map(|object| (object.namespace.clone(), object.name.clone())).collect()
+    own.map(|object| Key::new(Namespace(&object.namespace), Name(&object.name))).collect()
 }

@@ -6,6 +6,7 @@ use anyhow::bail;
 use kube::Client;
 use longboat_compose::PresetNames;
 use longboat_controller::{Args as ControllerArgs, view};
+use longboat_key::Namespace;
 use longboat_manifest::{Document, Reading, nearest};
 use longboat_offline::{
     Presets, Settings,
@@ -46,7 +47,7 @@ pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
 /// Returns the settings with which manifests are read.
 pub(crate) fn settings(args: &WorldArgs) -> anyhow::Result<Settings> {
     let mut settings = Settings {
-        namespace: args.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        namespace: args.namespace.clone().unwrap_or_else(|| Namespace("default").to_shared()),
         system_namespace: args.system_namespace.clone(),
         preset_names: PresetNames { prefix: args.preset_prefix.clone(), versioned: true },
         presets: presets(args.platform.presets.as_deref())?,
@@ -89,7 +90,7 @@ pub(crate) fn platform(file: Option<&Path>) -> anyhow::Result<Option<Document>> 
 pub(crate) async fn observe(
     cluster: &ClusterArgs,
     settings: &Settings,
-    namespaces: Vec<String>,
+    namespaces: Vec<Namespace>,
 ) -> anyhow::Result<Observed> {
     let client = cluster::connect(cluster).await?.client;
     let (observed, hidden) = observe_with(client, settings, namespaces).await?;
@@ -103,7 +104,7 @@ pub(crate) async fn observe(
 pub(crate) async fn observe_with(
     client: Client,
     settings: &Settings,
-    namespaces: Vec<String>,
+    namespaces: Vec<Namespace>,
 ) -> anyhow::Result<(Observed, Vec<String>)> {
     let args = ControllerArgs {
         system_namespace: settings.system_namespace.clone(),
@@ -125,12 +126,12 @@ pub(crate) async fn observe_with(
 }
 
 /// Returns the namespaces of manifests.
-pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<String> {
-    let mut all: Vec<String> = documents
+pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Namespace> {
+    let mut all: Vec<Namespace> = documents
         .iter()
         .map(|document| match document.namespace() {
             "" => settings.namespace.clone(),
-            namespace => namespace.to_owned(),
+            namespace => Namespace(namespace).to_shared(),
         })
         .collect();
     all.sort();

@@ -11,6 +11,7 @@ use futures::{
 use kube::{Api, Client};
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_dashboard::{Address, Cluster, Head, Picture, ServiceName};
+use longboat_key::{Key, Name, Namespace};
 use longboat_offline::{
     Settings, diff,
     explain::{self, Explanation},
@@ -70,7 +71,8 @@ impl Cluster for Here {
         aside(move || async move {
             let settings = Settings::default();
             let (observed, _) =
-                world::observe_with(client, &settings, vec![service.namespace.clone()]).await?;
+                world::observe_with(client, &settings, vec![Namespace(&*service.namespace).to_shared()])
+                    .await?;
             let scene = Scene::observed(observed)?;
             let is_it = |subject: &&longboat_offline::scene::Subject| {
                 let metadata = &subject.service.metadata;
@@ -118,7 +120,7 @@ impl Cluster for Here {
     fn findings(&self, service: ServiceName) -> BoxFuture<'static, Result<Value, String>> {
         let client = self.client.clone();
         aside(move || async move {
-            let names = [(service.namespace, service.name)];
+            let names = [Key::new(Namespace(&service.namespace), Name(&service.name))];
             Ok(json!({"findings": cause::findings(&client, &names).await}))
         })
     }
@@ -158,20 +160,13 @@ fn picture(
     service: Option<&ServiceName>,
     environment: Environment,
 ) -> Picture {
-    let mut names: Vec<(String, String)> = seen
-        .services
-        .iter()
-        .map(|service| {
-            let metadata = &service.metadata;
-            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
-        })
-        .collect();
+    let mut names: Vec<Key> = seen.services.iter().map(|service| Key::of(service.as_ref())).collect();
     names.sort();
     let heads = lines::heads(seen, &names, environment).into_iter();
     let services = heads.map(|line| Head { service: line.subject, text: line.text, mark: word(line.mark) });
     let tree = service.and_then(|service| {
-        let name = [(service.namespace.clone(), service.name.clone())];
-        lines::find(seen, &service.namespace, &service.name)?;
+        let name = [Key::new(Namespace(&service.namespace), Name(&service.name))];
+        lines::find(seen, &name[0])?;
         let lines: Vec<Value> = lines::all(seen, &name, environment).iter().map(told).collect();
         Some(json!({"lines": lines, "object": data::list(seen, &name)["items"][0]}))
     });

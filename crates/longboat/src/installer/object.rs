@@ -7,6 +7,7 @@ use kube::{
 };
 use longboat_controller::reader;
 use longboat_install::kinds::{self, Kind};
+use longboat_watch::has_code;
 use serde_json::Value;
 
 /// Returns an object's name for people: `Deployment kserve/llmisvc-controller-manager`.
@@ -97,11 +98,6 @@ pub(super) fn refused(what: &str, object: &str, error: &kube::Error) -> anyhow::
         other => (reader::sentence(other), "\n  Run this command again to continue."),
     };
     anyhow::anyhow!("cannot {what} {object}: {text}{hint}")
-}
-
-/// Whether the server answered with this code.
-pub(super) fn has_code(error: &kube::Error, code: u16) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
 /// Whether an admission webhook denied a request.

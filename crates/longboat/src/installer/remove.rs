@@ -12,6 +12,7 @@ use longboat_install::{
     kinds::{self, Kind},
     names::{CONTROLLER, LABEL, LABEL_VALUE},
 };
+use longboat_watch::has_code;
 
 use super::{object, wait::Deadline};
 use crate::{cli::Services, printer};
@@ -126,7 +127,7 @@ impl Remover {
         }
         match object::api(&self.client, kind, None).list_metadata(&params).await {
             Ok(found) => Ok(found.items),
-            Err(error) if object::has_code(&error, 404) => Ok(Vec::new()),
+            Err(error) if has_code(&error, 404) => Ok(Vec::new()),
             Err(error) => Err(object::refused("list", kind.plural, &error)),
         }
     }
@@ -186,7 +187,7 @@ impl Remover {
                     printer::line(&format!("removed {title}"));
                     break;
                 }
-                Err(error) if object::has_code(&error, 404) => break,
+                Err(error) if has_code(&error, 404) => break,
                 // An API server still calls a webhook for a moment after its configuration was removed.
                 Err(error) if attempt < ATTEMPTS && object::is_denied_by_a_webhook(&error) => {
                     self.deadline.nap().await;

@@ -246,7 +246,7 @@ async fn judged(
     let folder = tempfile::tempdir()?;
     let pairs = vec![model.uri.clone(), folder.path().display().to_string()];
     let only =
-        settings.with("STORAGE_ALLOW_PATTERNS", "config.json").with(longboat_fetch::CACHE_VARIABLE, "");
+        settings.with("STORAGE_ALLOW_PATTERNS", "config.json").with(longboat_download::CACHE_VARIABLE, "");
     let fetched = longboat_fetch::run_with(FetchArgs { pairs, mode: None }, &only, None);
     match timeout(PATIENCE, fetched).await {
         Ok(Ok(())) => check(program, folder.path(), Some(bytes)).await,

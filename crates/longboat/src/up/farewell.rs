@@ -5,15 +5,16 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use longboat_controller::reader;
+use longboat_key::Key;
 
 /// Says in one sentence what is about to be stopped.
-pub(crate) async fn stopping(client: &Client, services: &[(String, String)]) -> String {
+pub(crate) async fn stopping(client: &Client, services: &[Key]) -> String {
     let pods = reader::list(&Api::<Pod>::all(client.clone()), &ListParams::default()).await;
     let pods = pods.ok().flatten().map_or(0, |pods| pods.len());
     let mut parts = Vec::new();
     match services {
         [] => {}
-        [(namespace, name)] => parts.push(format!("{namespace}/{name}")),
+        [Key { namespace, name }] => parts.push(format!("{namespace}/{name}")),
         many => parts.push(format!("{} services", many.len())),
     }
     match pods {

@@ -200,7 +200,7 @@ fn one(
         }
         for reference in &planned.plan.remove {
             let kind = reference.kind.go_type().rsplit('.').next().unwrap_or_default();
-            pairs.push((format!("{kind}/{}", reference.name), Some(json!({})), None));
+            pairs.push((format!("{kind}/{}", reference.key.name), Some(json!({})), None));
         }
     } else {
         let old = old_planned.as_ref().map(|planned| render::finished(&planned.plan)).unwrap_or_default();

@@ -61,7 +61,7 @@ pub(super) fn fields(
     let (plan, ..) = scene.plan_spec(service, &effective.spec)?;
     let objects = render::finished(&plan);
     let asked = |object: &(usize, &Object)| {
-        object.1.value["kind"] == kind && name.is_none_or(|name| object.1.reference.name == name)
+        object.1.value["kind"] == kind && name.is_none_or(|name| *object.1.reference.key.name == *name)
     };
     let mut found: Vec<(usize, FieldPath)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
@@ -90,7 +90,7 @@ pub(crate) fn sources(
 ) -> BTreeMap<String, Vec<String>> {
     let Ok((plan, ..)) = scene.plan_spec(service, &effective.spec) else { return BTreeMap::new() };
     let objects = render::finished(&plan);
-    let asked = |object: &Object| object.value["kind"] == kind && object.reference.name == name;
+    let asked = |object: &Object| object.value["kind"] == kind && *object.reference.key.name == *name;
     let Some(at) = objects.iter().position(asked) else { return BTreeMap::new() };
     let leaves = paths::leaves(&objects[at].value).into_iter();
     let found =
@@ -136,7 +136,7 @@ fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, FieldPath)>)
             },
         };
         let kind = object.value["kind"].as_str().unwrap_or_default();
-        ChildField { object: format!("{kind}/{}", object.reference.name), path: place.path, value, from }
+        ChildField { object: format!("{kind}/{}", object.reference.key.name), path: place.path, value, from }
     });
     described.collect()
 }

@@ -8,6 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{labels::component, reasons::event::SCHEDULER_CONFIG_KEPT, v1alpha2::SchedulerSpec};
+use longboat_key::Name;
 
 use super::{
     config::{self, Origin},
@@ -32,7 +33,8 @@ pub(super) fn plan(
     draft: &mut Draft,
 ) -> Result<(), String> {
     let name = names::scheduler(context.name);
-    let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
+    let live =
+        context.snapshot.deployments.get(context.namespace, Name(&name)).and_then(|live| live.spec.as_ref());
     let mut origin = Origin::Default;
     let mut pod = scheduler.template.as_deref().cloned().unwrap_or_default();
     if let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN) {

@@ -8,6 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+use longboat_key::Name;
 
 use super::config;
 use crate::{
@@ -65,7 +66,8 @@ pub(super) fn plan(
         );
     };
     let name = names::tokenizer(context.name);
-    let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
+    let live =
+        context.snapshot.deployments.get(context.namespace, Name(&name)).and_then(|live| live.spec.as_ref());
     let mut pod = template.clone();
     let mut attachment =
         Attachment::of_model(context, account, live.and_then(|spec| spec.template.spec.as_ref()));

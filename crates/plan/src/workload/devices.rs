@@ -15,6 +15,7 @@ use k8s_openapi::{
 use longboat_api::annotations::{
     DRA_CEL_SELECTOR, DRA_CONTAINER_NAME, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT, DRA_DEVICES,
 };
+use longboat_key::Name;
 use sha2::{Digest, Sha256};
 
 use crate::{compare::Compare, context::Context, draft::Draft, labels::Map, names, owner};
@@ -69,8 +70,10 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
             spec: ResourceClaimSpec { devices: Some(devices) },
         },
     };
-    let live =
-        context.snapshot.resource_claim_templates.get(context.namespace, &names::device_claims(context.name));
+    let live = context
+        .snapshot
+        .resource_claim_templates
+        .get(context.namespace, Name(&names::device_claims(context.name)));
     let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
     // A template that the reference created has no mark. It gets one only if the devices change, so that its pods run on.
     if live.is_none_or(|live| mark(&live.metadata).is_some() || template.is_fixed(live)) {

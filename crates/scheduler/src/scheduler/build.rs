@@ -70,7 +70,9 @@ impl Scheduler {
             reports: builder.reports,
             watched_prefixes: Vec::new(),
             watched_encoders: Vec::new(),
-            latency: builder.latency.map(|(settings, _)| settings),
+            watched_handler: None,
+            loads: builder.loads,
+            latency: builder.latency.map(|latency| latency.settings),
         })
     }
 }

@@ -46,7 +46,7 @@ pub fn stream(messages: impl Iterator<Item = Incoming>) {
 /// If bytes of a request are still held after the connection has ended.
 pub fn connection(bytes: &[u8]) {
     let Some(core) = core() else { return };
-    longboat_extproc::probe::connection_of(bytes, Picker(Arc::clone(&core)));
+    longboat_extproc::fuzzing::connection_of(bytes, Picker(Arc::clone(&core)));
     assert_eq!(core.bodies.held(), 0, "bytes of a connection that has ended are still held");
 }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh64::xxh64;
 
-use crate::{
-    endpoint::{Slot, Snapshot},
-    prefix::cache::Cache,
-};
+mod cache;
+
+use cache::Cache;
+
+use crate::endpoint::{Slot, Snapshot};
 
 /// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,9 +128,13 @@ impl Encoded {
         if self.width == 0 {
             return 0.0;
         }
-        let count = self.row(candidate).iter().filter(|has| **has).count();
-        let float = |count: usize| u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
-        float(count) / float(self.width)
+        let float = |count: u64| u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
+        float(self.count(candidate)) / float(self.width as u64)
+    }
+
+    /// Returns the number of items that a candidate holds.
+    pub(crate) fn count(&self, candidate: usize) -> u64 {
+        self.row(candidate).iter().filter(|has| **has).count() as u64
     }
 
     fn row(&self, candidate: usize) -> &[bool] {

@@ -1,17 +1,19 @@
 //! Identifies objects.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+
+use crate::text::{Name, Namespace};
 
 /// Namespace and name of an object; the namespace is empty for cluster-scoped kinds. Clones share the strings, because each key is
 /// stored in many places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The namespace.
-    pub namespace: Arc<str>,
+    pub namespace: Namespace,
     /// The name.
-    pub name: Arc<str>,
+    pub name: Name,
 }
 
 /// One object of one kind.
@@ -27,13 +29,8 @@ pub struct ObjectKey<K> {
 
 impl Key {
     /// Creates a key from namespace and name.
-    pub fn new(namespace: impl AsRef<str>, name: impl AsRef<str>) -> Self {
-        Self { namespace: namespace.as_ref().into(), name: name.as_ref().into() }
-    }
-
-    /// Creates a key that shares existing strings.
-    pub fn shared(namespace: &Arc<str>, name: &Arc<str>) -> Self {
-        Self { namespace: Arc::clone(namespace), name: Arc::clone(name) }
+    pub fn new(namespace: Namespace<&str>, name: Name<&str>) -> Self {
+        Self { namespace: namespace.to_shared(), name: name.to_shared() }
     }
 
     /// The key of an object.
@@ -43,10 +40,7 @@ impl Key {
 
     /// The key of an object with this metadata.
     pub fn of_metadata(metadata: &ObjectMeta) -> Self {
-        Self::new(
-            metadata.namespace.as_deref().unwrap_or_default(),
-            metadata.name.as_deref().unwrap_or_default(),
-        )
+        Self::new(Namespace::of(metadata), Name::of(metadata))
     }
 
     /// Adds a kind.
@@ -67,5 +61,17 @@ impl fmt::Display for Key {
 impl<K: fmt::Display> fmt::Display for ObjectKey<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_scoped_object_is_shown_without_a_namespace() {
+        let key = |namespace| Key::new(Namespace(namespace), Name("a"));
+        assert_eq!((key("").to_string(), key("ns").to_string()), ("a".to_owned(), "ns/a".to_owned()));
+        assert_eq!(key("ns").of_kind("Pod").to_string(), "Pod ns/a");
     }
 }
