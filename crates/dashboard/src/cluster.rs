@@ -46,7 +46,7 @@ pub struct Address {
     pub model: String,
 }
 
-/// What the commands of the binary know about a cluster or a local world. Errors are sentences for a person.
+/// What the commands of the binary know about a cluster or a local cluster. Errors are sentences for a person.
 pub trait Cluster: Send + Sync + 'static {
     /// Streams the current state, and the state after each change.
     fn pictures(&self, service: Option<ServiceName>) -> BoxStream<'static, Picture>;

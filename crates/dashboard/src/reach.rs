@@ -39,7 +39,7 @@ pub struct Port {
 // === impl Reach ===
 
 impl Reach {
-    /// Creates the access to pods of a local world. It does not verify certificates, which are new at each start, and
+    /// Creates the access to pods of a local cluster. It does not verify certificates, which are new at each start, and
     /// ignores proxy settings of the environment.
     pub fn direct() -> reqwest::Result<Self> {
         let client = reqwest::Client::builder()

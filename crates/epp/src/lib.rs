@@ -17,6 +17,7 @@ mod error;
 mod exchange;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gate;
 mod health;
 mod kv_events;
 mod latency;
@@ -28,7 +29,9 @@ mod readers;
 mod rewrites;
 mod scrape;
 mod service;
+mod spares;
 mod subset;
+mod sync;
 mod tokens;
 
 pub use args::{Args, ArgsError, normalized};

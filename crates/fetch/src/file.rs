@@ -123,7 +123,7 @@ impl Fetching {
         let digest = follower.finish().await;
         if let Err(ended) = result {
             if matches!(ended, Ended::Over { .. }) {
-                self.counters.lost(arriving.written.lock().ranges.total());
+                self.discard(&arriving);
             }
             return Err(ended);
         }
@@ -133,10 +133,19 @@ impl Fetching {
             && expected != found
             && !arriving.is_sha1(expected).map_err(|error| self.failed("read", error))?
         {
-            self.counters.lost(arriving.written.lock().ranges.total());
+            self.discard(&arriving);
             return Err(Ended::Over { why: format!("its digest is {found}, not {expected}"), ranged: true });
         }
         self.complete(arriving, digest).await.map_err(Ended::Failed)
+    }
+
+    /// Removes bytes that became useless, so that another attempt has their space.
+    fn discard(&self, arriving: &Arriving) {
+        self.counters.lost(arriving.written.lock().ranges.total());
+        let name = self.ledger.partial_name(arriving.number);
+        if let Err(error) = self.target.remove_private(&name) {
+            tracing::debug!(name, %error, "Cannot remove an unfinished file.");
+        }
     }
 
     fn failed(&self, action: &'static str, error: io::Error) -> Ended {
@@ -271,7 +280,12 @@ impl Fetching {
         let opened = self.source.open(&self.file, &want).await.map_err(Stopped::Failure)?;
         let over = |why: &str, ranged| Err(Stopped::Ended(Ended::Over { why: why.into(), ranged }));
         if opened.start != *at {
-            return over("the server ignored the range of the request", false);
+            let why = if want.identity.is_none() {
+                "cannot request the rest of the file, because the server sends no ETag"
+            } else {
+                "the server ignored the range of the request"
+            };
+            return over(why, false);
         }
         if let Some(size) = opened.size {
             let is_new = arriving.size.get().is_none();

@@ -12,6 +12,7 @@ use crate::{
     error::Protocol,
     hosts::Hosts,
     redact::redacted,
+    redirect,
     retry::{Cause, Patience, pause},
 };
 
@@ -293,9 +294,7 @@ impl Client {
             if !follow {
                 return Ok(answer);
             }
-            if request.url.scheme() == "https" && next.scheme() != "https" {
-                return Err(Failure::last("the server redirects from https to an unencrypted address"));
-            }
+            redirect::check(&first, &request.url, &next).map_err(Failure::last)?;
             if answer.status() == StatusCode::SEE_OTHER {
                 request.method = Method::GET;
                 request.body = None;
@@ -381,7 +380,9 @@ impl Answer {
         }
         let Some(location) = self.header("location") else { return Ok(None) };
         let url = self.url().join(location).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        url.map(Some).ok_or_else(|| Failure::last("the server redirects to an invalid address"))
+        url.map(Some).ok_or_else(|| {
+            Failure::last("the server redirects to an address that is neither http:// nor https://")
+        })
     }
 
     /// Returns the next piece of the body. Returns `None` at its end.

@@ -28,6 +28,7 @@ mod offer;
 mod progress;
 mod ranges;
 mod redact;
+mod redirect;
 mod retry;
 mod settings;
 mod source;
@@ -73,6 +74,7 @@ pub mod parsers {
         names::check,
         source::{
             Challenge, HubAddress, Layers, Manifest, Model, Page, Tree, gcs_objects, oci_address, s3_address,
+            s3_parts,
         },
     };
 }

@@ -19,7 +19,7 @@ pub(crate) struct OwnKinds {
 // === impl OwnKinds ===
 
 impl OwnKinds {
-    /// Creates the hook. It reads the settings of this world at the time of each request.
+    /// Creates the hook. It reads the settings of this cluster at the time of each request.
     pub(crate) fn new(client: Client) -> Self {
         Self { facts: LiveFacts::new(client, Args::default()) }
     }

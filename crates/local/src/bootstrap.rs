@@ -1,4 +1,4 @@
-//! Installs what a world has before the first manifest: CRDs, the system namespace, platform settings, the default gateway
+//! Installs what a cluster has before the first manifest: CRDs, the system namespace, platform settings, the default gateway
 //! and the presets.
 
 use kube::Client;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::apply::{self, ApplyError};
 
-/// Group of the predecessor of InferencePool. An upgraded cluster has both kinds. A new world only needs the successor, so
+/// Group of the predecessor of InferencePool. An upgraded cluster has both kinds. A new cluster only needs the successor, so
 /// that `inferencepool` is unambiguous for kubectl.
 const OLD_POOL_GROUP: &str = "inference.networking.x-k8s.io";
 

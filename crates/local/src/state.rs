@@ -1,4 +1,4 @@
-//! The state folder of a local world, and the lock that prevents a second world in it.
+//! The state folder of a local cluster, and the lock that prevents a second cluster in it.
 
 use std::{
     fs::{File, OpenOptions, Permissions},
@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 /// The state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// Another world is using it.
+    /// Another cluster is using it.
     #[error("folder `{}` is in use by another `longboat up`", path.display())]
     InUse {
         /// The folder.

@@ -1,5 +1,7 @@
 //! Errors of a configuration, and the reasons why no endpoint was picked.
 
+use crate::config::nearest::hint_or_all;
+
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -21,9 +23,7 @@ pub enum ConfigError {
         kind: String,
     },
     /// An unknown feature gate.
-    #[error(
-        "featureGates: unknown feature gate \"{0}\"; known are flowControl and haPopulateNonLeaderDatastore"
-    )]
+    #[error("featureGates: unknown feature gate {0}")]
     FeatureGate(String),
     /// A field that asks for something that is not supported.
     #[error("{path}: \"{value}\" is not supported, because it needs {needs}; remove the field")]
@@ -54,7 +54,7 @@ pub enum ConfigError {
         plugin_type: String,
     },
     /// Two plugins have the same name.
-    #[error("plugin name \"{0}\" is used twice")]
+    #[error("plugins: two plugins have the name \"{0}\"; give one of them another name with the field name")]
     DuplicatePlugin(String),
     /// The plugin does not accept its parameters.
     #[error("parameters of plugin \"{name}\": {message}")]
@@ -73,7 +73,7 @@ pub enum ConfigError {
         reference: String,
         /// The expected kind of plugin.
         expected: &'static str,
-        /// A sentence with the declared name that was probably meant. May be empty.
+        /// A sentence with the declared name that was probably meant, or with all declared names.
         hint: String,
     },
     /// A plugin needs data that no declared plugin provides.
@@ -96,12 +96,16 @@ pub enum ConfigError {
     #[error("scheduling profile \"{0}\" is declared twice")]
     DuplicateProfile(String),
     /// A profile that a handler runs is missing.
-    #[error("plugin \"{handler}\" runs scheduling profile \"{profile}\", which is not declared")]
+    #[error(
+        "plugin \"{handler}\" runs scheduling profile \"{profile}\", which is not declared in schedulingProfiles{hint}"
+    )]
     MissingProfile {
         /// The handler's name.
         handler: String,
         /// The profile's name.
         profile: String,
+        /// A sentence with the declared names.
+        hint: String,
     },
     /// A profile has two pickers.
     #[error("scheduling profile \"{0}\" has more than one picker")]
@@ -109,14 +113,14 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Creates an error for a reference to an unknown plugin, with a hint at the name that was probably meant.
+    /// Creates an error for a reference to an unknown plugin, with a hint at the name that was probably meant, or with all names.
     pub(crate) fn reference<'a>(
         from: impl Into<String>,
         reference: &str,
         expected: &'static str,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let hint = crate::config::nearest::hint(known, reference);
+        let hint = hint_or_all(known, reference);
         Self::Reference { from: from.into(), reference: reference.to_owned(), expected, hint }
     }
 }

@@ -222,7 +222,7 @@ fn container_trouble(
             "CrashLoopBackOff" => {
                 Some(crashed(local, namespace, pod, container, container.last_state.as_ref()))
             }
-            // A local world reports this for images and commands for which the machine has no program.
+            // A local cluster reports this for images and commands for which the machine has no program.
             "NoLocalRole" => {
                 let fix = "set a command that exists on this machine in the pod template, or run the service on \
                      a cluster";

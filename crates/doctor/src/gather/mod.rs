@@ -1,4 +1,4 @@
-//! Reads a cluster or a local world once, and writes nothing.
+//! Reads a cluster (or a local cluster) once, and writes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

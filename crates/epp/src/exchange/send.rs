@@ -19,7 +19,7 @@ use crate::{
     answer::{Code, Refusal},
     body::{Api, Parsed},
     decisions::Record,
-    subset,
+    spares, subset,
 };
 
 /// A decision whose load is already counted.
@@ -84,6 +84,9 @@ impl Exchange {
         out.push(Action::RequestBody { body, end_of_stream: !trailers });
         if trailers {
             out.push(Action::RequestTrailers(HeaderChanges::default()));
+        }
+        for prompt in parsed.prompts {
+            spares::give(prompt.bytes);
         }
         let priority = labels.priority;
         self.picked = Some(Picked {

@@ -1,5 +1,6 @@
 //! Whole requests: replayed recordings, single streams, and a picker over real sockets.
 
+mod answers;
 mod arguments;
 mod burst;
 mod cluster;

@@ -27,6 +27,7 @@ pub use self::{
     oci_auth::Challenge,
     oci_manifest::{Layers, Manifest},
     s3::address as s3_address,
+    s3_checksum::parts_of as s3_parts,
     s3_list::Page,
 };
 use crate::{

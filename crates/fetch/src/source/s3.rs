@@ -270,7 +270,7 @@ impl S3 {
             let answer = self.head(file, &format!("partNumber={number}")).await;
             let answer = answer.inspect_err(|failure| {
                 let object = &*file.locator;
-                tracing::debug!(object, "The sizes of its parts are not known: {}.", failure.why);
+                tracing::debug!(object, "Cannot find out the sizes of its parts: {}.", failure.why);
             });
             let length = answer.ok()?.length()?;
             let part = *part.get_or_insert(length);
@@ -295,6 +295,11 @@ impl S3 {
                     why: format!("the server refused the credentials ({code})"),
                 }
             }
+            (Some(403), "RequestTimeTooSkewed" | "RequestExpired") => FetchError::Answer {
+                protocol,
+                resource,
+                why: format!("the clock of this machine differs too much from that of the server ({code})"),
+            },
             (Some(status), code) if !code.is_empty() && ![401, 403, 404].contains(&status) => {
                 let code = crate::names::shown(code);
                 FetchError::Answer {

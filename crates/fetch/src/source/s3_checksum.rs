@@ -41,6 +41,19 @@ pub(super) fn promised<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<P
     checksum.or_else(|| read(etag.filter(|_| is_plain)?, |text| Digest::from_hex(Algorithm::Md5, text)))
 }
 
+/// Returns the number of parts whose digests the headers describe. One part is the whole content.
+pub fn parts_of(checksum: &str, etag: &str) -> Option<u64> {
+    let value = |name: &str| match name {
+        "x-amz-checksum-crc32" => Some(checksum),
+        "etag" => Some(etag),
+        _ => None,
+    };
+    promised(value).map(|promise| match promise {
+        Promise::Whole(_) => 1,
+        Promise::Parts { count, .. } => count,
+    })
+}
+
 /// Reads a digest. The digest of the digests of parts ends with `-` and the number of parts.
 fn read(text: &str, digest: impl Fn(&str) -> Option<Digest>) -> Option<Promise> {
     let Some((text, count)) = text.rsplit_once('-') else { return Some(Promise::Whole(digest(text)?)) };

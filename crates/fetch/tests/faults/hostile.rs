@@ -222,3 +222,51 @@ async fn links_in_the_target_are_not_followed() {
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1);
     assert_eq!(std::fs::read_to_string(outside.join("config.json")).unwrap(), "theirs");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redirects_that_lead_where_no_model_is_are_refused() {
+    longboat_tls::install_default_provider();
+    for (to, says) in [
+        ("/w.bin", "more than 30 redirects"),
+        ("file:///etc/passwd", "neither http:// nor https://"),
+        ("http://169.254.169.254/latest/meta-data/iam/", "this machine's own network"),
+        ("http://[fe80::1]/w.bin", "this machine's own network"),
+    ] {
+        let servers = Arc::new(Servers::default());
+        let web = serve(&servers, "web", Arc::new(move |_| Answer::new(302, "").with("Location", to))).await;
+        let dir = tempfile::tempdir().unwrap();
+        let error = refused(&servers, &format!("{web}/w.bin"), &[], dir.path()).await;
+        assert!(error.contains(says), "{to}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_clock_is_named() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let body = "<Error><Code>RequestTimeTooSkewed</Code></Error>";
+    let store = serve(&servers, "s3", Arc::new(move |_| Answer::new(403, body))).await;
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(&servers, "s3://b/m", &[("AWS_ENDPOINT_URL", &store)], dir.path()).await;
+    assert!(error.contains("the clock of this machine"), "{error}");
+}
+
+/// Without an ETag, a body that breaks off is fetched again from its start. The earlier attempts must not fill the volume.
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_that_start_over_leave_nothing_behind() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let content = Arc::new(vec![7; 3 << 20]);
+    let web = serve(&servers, "web", Arc::new(move |_| Answer::file(&content))).await;
+    servers.faults.lock().push(fault(
+        "web",
+        u64::MAX,
+        Effect { close_after: Some(2 << 20), ..Effect::default() },
+    ));
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(&servers, &format!("{web}/w.bin"), &[], dir.path()).await;
+    assert!(error.contains("the server sends no ETag"), "{error}");
+    let left = std::fs::read_dir(dir.path().join(".longboat")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".part")), "{left:?}");
+}

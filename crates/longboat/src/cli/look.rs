@@ -1,4 +1,4 @@
-//! The command line of verbs that read a cluster or a local world.
+//! The command line of verbs that read a cluster or a local cluster.
 
 use std::path::PathBuf;
 

@@ -43,7 +43,7 @@ pub(crate) struct PlatformArgs {
 
 /// The environment of manifests.
 #[derive(Debug, Args)]
-pub(crate) struct WorldArgs {
+pub(crate) struct EnvironmentArgs {
     #[command(flatten)]
     pub(crate) platform: PlatformArgs,
     /// Namespace of objects without a namespace
@@ -89,7 +89,7 @@ pub(crate) struct RenderArgs {
     #[command(flatten)]
     pub(crate) manifests: ManifestArgs,
     #[command(flatten)]
-    pub(crate) world: WorldArgs,
+    pub(crate) environment: EnvironmentArgs,
     /// Print the merged spec instead of the created objects
     #[arg(long)]
     pub(crate) effective: bool,
@@ -120,7 +120,7 @@ pub(crate) struct ExplainArgs {
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
-    pub(crate) world: WorldArgs,
+    pub(crate) environment: EnvironmentArgs,
     /// Service to explain, if the manifests contain several
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub(crate) service: Option<String>,
@@ -137,7 +137,7 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) manifests: ManifestArgs,
     #[command(flatten)]
-    pub(crate) world: WorldArgs,
+    pub(crate) environment: EnvironmentArgs,
     /// Manifest to compare with instead of a cluster; repeatable
     #[arg(long, value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
     from: Vec<PathBuf>,

@@ -9,7 +9,7 @@ use longboat_offline::{
     scene::{Scene, Subject},
 };
 
-use super::{runtime, world};
+use super::{input, runtime};
 use crate::{
     cli::{ExplainArgs, Shown},
     printer,
@@ -17,28 +17,28 @@ use crate::{
 
 /// Explains the requested services.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
-    let settings = world::settings(&args.world)?;
+    let settings = input::settings(&args.environment)?;
     let scene;
     let documents;
     let mut name = args.service.as_deref();
     if is_file(&args.target) {
-        documents = world::documents(&args.files_with_target())?;
+        documents = input::documents(&args.files_with_target())?;
         scene = Scene::new(&documents, &settings)?;
     } else {
         name = Some(&args.target);
         let files = args.files();
-        documents = if files.is_empty() { Vec::new() } else { world::documents(&files)? };
+        documents = if files.is_empty() { Vec::new() } else { input::documents(&files)? };
         let (namespace, _) = args.target.split_once('/').unwrap_or((&settings.namespace, ""));
         let namespaces = vec![Namespace(namespace).to_shared()];
-        let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
-        scene = world::on_top(observed, &documents, &settings)?;
+        let observed = runtime()?.block_on(input::observe(&args.cluster, &settings, namespaces))?;
+        scene = input::on_top(observed, &documents, &settings)?;
     }
     // Refused manifests cannot be explained, but the others can.
-    let accepted = world::is_accepted(&scene);
+    let accepted = input::is_accepted(&scene);
     let asked: Vec<&Subject> =
         scene.subjects.iter().filter(|subject| is_named(subject, name, &settings.namespace)).collect();
     if asked.is_empty() && !accepted {
-        return Err(world::refused());
+        return Err(input::refused());
     }
     if asked.is_empty() {
         let known: Vec<String> = scene.subjects.iter().map(full_name).collect();
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
             (Some(name), known) => {
                 bail!("LLMInferenceService `{name}` not found; found: {}", known.join(", "))
             }
-            (None, _) => return Err(world::no_service(&documents)),
+            (None, _) => return Err(input::no_service(&documents)),
         }
     }
     let (mut answers, mut failed, mut unknown) = (Vec::new(), Vec::new(), None);
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     }
     // The other errors are reported as well.
     let Some(last) = failed.pop() else {
-        return if accepted { Ok(()) } else { Err(world::refused()) };
+        return if accepted { Ok(()) } else { Err(input::refused()) };
     };
     for error in &failed {
         printer::error(error, None);

@@ -8,6 +8,7 @@ mod diff;
 mod doctor;
 mod explain;
 mod fetch;
+pub(crate) mod input;
 mod install;
 mod models;
 mod reference;
@@ -18,7 +19,6 @@ mod up;
 mod upgrade;
 mod validate;
 mod why;
-pub(crate) mod world;
 
 use std::{future::Future, process::ExitCode};
 

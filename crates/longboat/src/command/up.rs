@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::world;
+use super::input;
 use crate::{
     cli::UpArgs,
     dashboard, printer,
@@ -61,7 +61,7 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let documents = if inputs.is_empty() {
         Vec::new()
     } else {
-        tokio::task::spawn_blocking(move || world::accepted_documents(&inputs)).await??
+        tokio::task::spawn_blocking(move || input::accepted_documents(&inputs)).await??
     };
     let chosen = engine::choose(&args, &documents).await?;
     printer::note(&format!("{} {}", "engine:".bold(), chosen.line()));

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
-    command::world,
+    command::input,
     tree::{Environment, Follow, Line, Mark, Scope, Seen, Time, age, data, lines},
     up::{cause, service},
 };
@@ -30,7 +30,7 @@ use crate::{
 /// The interval of redraws without changes, when there is nothing to draw.
 const LONG: Duration = Duration::from_hours(1);
 
-/// The cluster or local world of the dashboard.
+/// The cluster or local cluster of the dashboard.
 pub(super) struct Here {
     client: Client,
     environment: Environment,
@@ -71,7 +71,7 @@ impl Cluster for Here {
         aside(move || async move {
             let settings = Settings::default();
             let (observed, _) =
-                world::observe_with(client, &settings, vec![Namespace(&*service.namespace).to_shared()])
+                input::observe_with(client, &settings, vec![Namespace(&*service.namespace).to_shared()])
                     .await?;
             let scene = Scene::observed(observed)?;
             let is_it = |subject: &&longboat_offline::scene::Subject| {
@@ -97,13 +97,13 @@ impl Cluster for Here {
             let documents = longboat_manifest::parse("manifest", &manifests)?;
             let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
             if !documents.iter().any(|document| ours.contains(&document.kind())) {
-                return Err(world::no_service(&documents));
+                return Err(input::no_service(&documents));
             }
             let settings = Settings::default();
-            let namespaces = world::namespaces(&documents, &settings);
-            let (observed, _) = world::observe_with(client, &settings, namespaces).await?;
+            let namespaces = input::namespaces(&documents, &settings);
+            let (observed, _) = input::observe_with(client, &settings, namespaces).await?;
             let before = Scene::observed(observed.clone())?;
-            let after = world::on_top(observed, &documents, &settings)?;
+            let after = input::on_top(observed, &documents, &settings)?;
             let (differences, failed) = diff::diff(&before, &after, true);
             let findings = after.findings.iter().filter(|finding| finding.severity != Severity::Note);
             let mut sentences: Vec<String> =

@@ -75,7 +75,7 @@ pub(crate) enum Time {
 /// The kind of environment in which services run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Environment {
-    /// A local world without metrics and operators. Services serve without them.
+    /// A local cluster without metrics and operators. Services serve without them.
     Laptop,
     Cluster,
 }

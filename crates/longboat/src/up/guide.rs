@@ -7,7 +7,7 @@ use owo_colors::OwoColorize;
 use super::Service;
 use crate::tree::group::Group;
 
-/// Returns the addresses of everything, a request to the first service, and how to use the world from another terminal.
+/// Returns the addresses of everything, a request to the first service, and how to use the cluster from another terminal.
 pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, took: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     if !services.is_empty() {
@@ -38,7 +38,7 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
 }
 
 fn how_to_ask(url: &str, model: &str) -> Vec<String> {
-    // The world has its own certificate authority.
+    // The cluster has its own certificate authority.
     let is_secure = url.starts_with("https://");
     let (insecure, http) =
         if is_secure { ("-k ", ", http_client=httpx.Client(verify=False)") } else { ("", "") };

@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_hours(1);
 /// How long a lasting cause must persist before it counts, because some causes only appear for a moment.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Services of a local world, and the tree that shows them.
+/// Services of a local cluster, and the tree that shows them.
 pub(crate) struct Watch {
     client: Client,
     /// Their names.
@@ -54,7 +54,7 @@ impl Watch {
         Ok(Self { client, names, gateway, follow, screen: Screen::new(Stream::Stderr), resized })
     }
 
-    /// Shows the tree until every service serves at this world's gateway, as far as it can here. Returns the services and
+    /// Shows the tree until every service serves at this cluster's gateway, as far as it can here. Returns the services and
     /// the groups at that moment.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ fn failure(stuck: &[Key], what: &str, findings: &[Finding], lines: &[Line]) -> a
     anyhow!("{} {what}\n{}", stuck.join(", "), reasons.trim_end())
 }
 
-/// Whether a URL leads to the gateway of an earlier world. A kept state has the old status until the controller has
+/// Whether a URL leads to the gateway of an earlier cluster. A kept state has the old status until the controller has
 /// reconciled it.
 fn is_of_another_world(url: &str, gateway: SocketAddr) -> bool {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();

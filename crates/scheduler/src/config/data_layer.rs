@@ -171,7 +171,10 @@ impl DataLayer {
                     declared = true;
                     layer.source = parameters.read()?;
                     if !matches!(layer.source.scheme.as_str(), "http" | "https") {
-                        return Err(parameters.invalid("scheme must be http or https"));
+                        let scheme = &layer.source.scheme;
+                        return Err(
+                            parameters.invalid(format!("scheme: expected http or https, found \"{scheme}\""))
+                        );
                     }
                     if !layer.source.insecure_skip_verify && layer.source.ca_cert_path.is_empty() {
                         return Err(parameters.invalid("insecureSkipVerify: false needs a caCertPath"));

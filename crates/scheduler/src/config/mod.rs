@@ -168,15 +168,16 @@ impl EndpointPickerConfig {
             return Ok(Self::default());
         }
         let value: Value =
-            serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(error.to_string()))?;
+            serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(in_our_words(&error)))?;
         let config: Self = reading::read(&value).map_err(|error| ConfigError::Shape(error.to_string()))?;
         if config.kind != "EndpointPickerConfig" || !API_VERSIONS.contains(&config.api_version.as_str()) {
             return Err(ConfigError::Kind { api_version: config.api_version, kind: config.kind });
         }
-        for gate in &config.feature_gates {
-            if !is_known_gate(gate) {
-                return Err(ConfigError::FeatureGate(gate.clone()));
-            }
+        let unknown: Vec<_> = config.feature_gates.iter().filter(|gate| !is_known_gate(gate)).collect();
+        if !unknown.is_empty() {
+            let named = unknown.iter().map(|gate| format!("\"{gate}\"{}", nearest::hint(GATES, gate)));
+            let named = named.collect::<Vec<_>>().join(", ");
+            return Err(ConfigError::FeatureGate(format!("{named}; known are {}", GATES.join(" and "))));
         }
         Ok(config)
     }
@@ -218,7 +219,23 @@ impl EndpointPickerConfig {
 
 fn is_known_gate(gate: &str) -> bool {
     let name = gate.strip_suffix("=true").or_else(|| gate.strip_suffix("=false")).unwrap_or(gate);
-    matches!(name, "flowControl" | "haPopulateNonLeaderDatastore")
+    GATES.contains(&name)
+}
+
+/// The feature gates.
+const GATES: [&str; 2] = ["flowControl", "haPopulateNonLeaderDatastore"];
+
+/// Says where a text is not YAML and why, without the options of the library that read it.
+fn in_our_words(error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let known = [
+        (", set DuplicateKeyPolicy in Options if acceptable", ""),
+        (" rejected by the configured policy", " is not a number here"),
+        ("recursive references require weak recursion types", "an alias within its own anchor"),
+        ("tabs disallowed within this context", "a tab where YAML takes only spaces"),
+    ];
+    known.iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
 }
 
 /// A key without a value, such as `plugins:`, is common in YAML written by hand. It reads as the default, such as an empty

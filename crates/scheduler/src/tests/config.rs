@@ -3,6 +3,7 @@
 use crate::{
     ConfigError, Options, REFUSED, Scheduler,
     config::{DataLayer, EndpointPickerConfig, MetricSpec},
+    flow::Settings,
     known_types,
 };
 
@@ -287,4 +288,82 @@ fn the_types_that_are_refused_are_those_of_the_compatibility_table() {
     let ours: Vec<Vec<&str>> = REFUSED.iter().map(|&(name, needs)| vec![name, needs]).collect();
     assert_eq!(written, ours);
     assert!(REFUSED.is_sorted() && REFUSED.iter().all(|(name, _)| !known_types().contains(name)));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
+    let flow = "featureGates: [flowControl]\nplugins: [{type: queue-scorer}]\nflowControl: ";
+    let profile = "schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}]}]";
+    for (body, message) in [
+        (
+            format!("plugins: [{{type: queue-scorer, name: load}}]\n{profile}"),
+            "schedulingProfiles: profile \"default\": pluginRef refers to plugin \"queue-scorer\", which is not a declared \
+             filter, scorer or picker; only \"load\" is declared",
+        ),
+        (
+            "plugins: [{type: queue-scorer}, {type: queue-scorer}]".to_owned(),
+            "plugins: two plugins have the name \"queue-scorer\"; give one of them another name with the field name",
+        ),
+        (
+            "featureGates: [flowcontrol, dataLayer]".to_owned(),
+            "featureGates: unknown feature gate \"flowcontrol\"; did you mean \"flowControl\"?, \"dataLayer\"; known are \
+             flowControl and haPopulateNonLeaderDatastore",
+        ),
+        (
+            format!("{flow}{{defaultRequestTTL: 60}}"),
+            "the endpoint picker configuration: flowControl.defaultRequestTTL: expected a duration such as 60s, or 0s for no \
+             limit, found 60",
+        ),
+        (
+            format!("{flow}{{maxRequests: -1}}"),
+            "the endpoint picker configuration: flowControl.maxRequests: expected a whole number, or a quantity such as 1G, \
+             found -1",
+        ),
+        (
+            format!("{flow}{{priorityBands: [{{priority: 1}}, {{priority: 0, maxBytes: lots}}]}}"),
+            "the endpoint picker configuration: flowControl.priorityBands[1].maxBytes: expected a whole number, or a quantity \
+             such as 1G, found \"lots\"",
+        ),
+        (
+            format!("{flow}{{priorityBands: [{{priority: 0}}, {{priority: 0}}]}}"),
+            "the endpoint picker configuration: flowControl.priorityBands[1].priority: 0 is listed twice",
+        ),
+        (
+            format!("{flow}{{defaultPriorityBand: {{maxRequest: 1}}}}"),
+            "the endpoint picker configuration: flowControl.defaultPriorityBand: there is no field \"maxRequest\" here, only \
+             priority, maxBytes, maxRequests, fairnessPolicyRef, orderingPolicyRef; did you mean \"maxRequests\"?",
+        ),
+        (
+            "plugins: [{type: utilization-detector, parameters: {queueDepthThreshold: -3}}]".to_owned(),
+            "parameters of plugin \"utilization-detector\": queueDepthThreshold: expected a number above 0, found -3",
+        ),
+        (
+            format!("plugins: [{{type: disagg-profile-handler}}, {{type: queue-scorer}}]\n{profile}"),
+            "plugin \"disagg-profile-handler\" runs scheduling profile \"decode\", which is not declared in \
+             schedulingProfiles; only \"default\" is declared",
+        ),
+    ] {
+        let read = EndpointPickerConfig::parse(&format!("{HEAD}{body}\n"));
+        let built = read.and_then(|config| {
+            Settings::from_config(&config)?;
+            Scheduler::new(&config, Options::default())
+        });
+        assert_eq!(built.unwrap_err().to_string(), message, "{body}");
+    }
+}
+
+#[test]
+fn what_is_not_yaml_is_told_without_the_words_of_a_library() {
+    for (body, wanted) in [
+        ("plugins: []\nplugins: []\n", "line 4 column 1: duplicate mapping key: plugins"),
+        ("plugins:\n\t- type: queue-scorer\n", "a tab where YAML takes only spaces"),
+        ("x: &a [*a]\n", "an alias within its own anchor"),
+        ("x: .nan\n", "is not a number here"),
+    ] {
+        let message = EndpointPickerConfig::parse(&format!("{HEAD}{body}")).unwrap_err().to_string();
+        assert!(message.contains(wanted), "{message}");
+        for theirs in ["Policy", "policy", "Options", "error:", "weak"] {
+            assert!(!message.contains(theirs), "{message}");
+        }
+    }
 }

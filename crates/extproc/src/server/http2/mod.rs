@@ -37,7 +37,7 @@ const INPUT: usize = 64 << 10;
 /// How many reads may precede a write, so that one long body does not delay the answers to others.
 const READS: usize = 16;
 /// The capacity that the write buffer keeps.
-const KEPT: usize = 64 << 10;
+const KEPT: usize = 256 << 10;
 
 /// Serves a connection until it ends.
 pub(super) async fn connection<P: Processor>(

@@ -1,4 +1,4 @@
-//! Start and shutdown of a local environment: API server, controller, gateway and node in one process.
+//! Start and shutdown of a local cluster: API server, controller, gateway and node in one process.
 
 use std::{
     io,
@@ -29,7 +29,7 @@ use crate::{
     unrun::Unrun,
 };
 
-/// Options of a local environment.
+/// Options of a local cluster.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Port of the gateway on 127.0.0.1; 0 for any free port.
@@ -50,7 +50,7 @@ pub struct Options {
     pub access: Access,
 }
 
-/// Why a local environment cannot start.
+/// Why a local cluster cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The state folder cannot be used.
@@ -84,7 +84,7 @@ pub enum StartError {
     Node(#[from] NodeError),
 }
 
-/// A running local environment.
+/// A running local cluster.
 pub struct Local {
     state: StateDir,
     /// The loopback addresses of pods and Services. They are released after all tasks have ended.
@@ -105,7 +105,7 @@ const GRACE: Duration = Duration::from_secs(3);
 // === impl Local ===
 
 impl Local {
-    /// Starts the environment. When this returns, manifests can be applied.
+    /// Starts the cluster. When this returns, manifests can be applied.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         longboat_tls::install_default_provider();
         let state = StateDir::open(options.state.as_deref())?;

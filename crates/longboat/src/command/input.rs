@@ -18,7 +18,7 @@ use owo_colors::OwoColorize;
 
 use super::cluster;
 use crate::{
-    cli::{Api, ClusterArgs, WorldArgs},
+    cli::{Api, ClusterArgs, EnvironmentArgs},
     printer,
 };
 
@@ -45,7 +45,7 @@ pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
 }
 
 /// Returns the settings with which manifests are read.
-pub(crate) fn settings(args: &WorldArgs) -> anyhow::Result<Settings> {
+pub(crate) fn settings(args: &EnvironmentArgs) -> anyhow::Result<Settings> {
     let mut settings = Settings {
         namespace: args.namespace.clone().unwrap_or_else(|| Namespace("default").to_shared()),
         system_namespace: args.system_namespace.clone(),
