@@ -144,7 +144,7 @@ impl Fetching {
         self.counters.lost(arriving.written.lock().ranges.total());
         let name = self.ledger.partial_name(arriving.number);
         if let Err(error) = self.target.remove_private(&name) {
-            tracing::debug!(name, %error, "An unfinished file could not be removed.");
+            tracing::debug!(name, %error, "Cannot remove an unfinished file.");
         }
     }
 
@@ -281,7 +281,7 @@ impl Fetching {
         let over = |why: &str, ranged| Err(Stopped::Ended(Ended::Over { why: why.into(), ranged }));
         if opened.start != *at {
             let why = if want.identity.is_none() {
-                "the rest could not be requested, because the server sends no version of the file (ETag)"
+                "cannot request the rest of the file, because the server sends no ETag"
             } else {
                 "the server ignored the range of the request"
             };

@@ -10,12 +10,10 @@ const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)
 /// Returns why a redirect from one address to the next is not followed. `first` is the address that was asked for.
 pub(crate) fn check(first: &Url, from: &Url, next: &Url) -> Result<(), &'static str> {
     if is_link_local(next) && !is_link_local(first) {
-        return Err(
-            "the server redirects to an address of this machine's own network, where clouds keep credentials",
-        );
+        return Err("the server redirects to a link-local address, where clouds serve credentials");
     }
     if from.scheme() == "https" && next.scheme() != "https" {
-        return Err("the server redirects from https to an address without encryption");
+        return Err("the server redirects from https to an unencrypted address");
     }
     Ok(())
 }

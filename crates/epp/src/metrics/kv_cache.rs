@@ -45,7 +45,8 @@ impl KvCacheMetrics {
             ("index_admissions", "Blocks that endpoints reported to have cached", &metrics.admissions),
             (
                 "index_evictions",
-                "Blocks removed from the index, because an endpoint no longer has them or because the index was full",
+                "Blocks removed from the index, because an endpoint no longer has them or because the \
+                 index was full",
                 &metrics.evictions,
             ),
             ("index_lookup_requests", "Requests whose blocks were looked up", &metrics.lookups),

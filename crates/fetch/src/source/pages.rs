@@ -62,12 +62,12 @@ mod tests {
         }
         pages.turn("s", 1, Some("more")).unwrap();
         pages.turn("s", 0, None).unwrap();
-        assert!(pages.turn("s", 0, Some("other")).unwrap_err().why.contains("name no file"));
+        assert!(pages.turn("s", 0, Some("other")).unwrap_err().why.contains("are empty"));
 
         let mut pages = Pages::default();
         pages.turn("s", 1, Some("a")).unwrap();
         pages.turn("s", 1, Some("b")).unwrap();
-        assert!(pages.turn("s", 1, Some("a")).unwrap_err().why.contains("read before"));
+        assert!(pages.turn("s", 1, Some("a")).unwrap_err().why.contains("earlier page"));
 
         let mut pages = Pages::default();
         pages.turn("s", MOST_FILES, Some("a")).unwrap();

@@ -270,7 +270,7 @@ impl S3 {
             let answer = self.head(file, &format!("partNumber={number}")).await;
             let answer = answer.inspect_err(|failure| {
                 let object = &*file.locator;
-                tracing::debug!(object, "The sizes of its parts are not known: {}.", failure.why);
+                tracing::debug!(object, "Cannot find out the sizes of its parts: {}.", failure.why);
             });
             let length = answer.ok()?.length()?;
             let part = *part.get_or_insert(length);

@@ -154,7 +154,7 @@ mod tests {
         for (expression, condition, part) in [
             ("", "", "attributes[0].expression is required"),
             ("usage.prompt_tokens +", "", "attributes[0].expression: "),
-            ("response.tokens", "", "there is no \\\"response\\\", only usage"),
+            ("response.tokens", "", "unknown name \\\"response\\\"; expected usage"),
             ("1", "usage.(", "attributes[0].condition: "),
         ] {
             let message = report(expression, condition).unwrap_err();

@@ -75,7 +75,7 @@ fn unknown_fields_types_and_gates_are_refused_by_name() {
         unknown.contains("queue-scorrer") && unknown.contains("did you mean \"queue-scorer\"?"),
         "{unknown}"
     );
-    assert!(refused("plugins: [{type: dcgm-extractor}]\n").contains("it would need NVIDIA's DCGM exporter"));
+    assert!(refused("plugins: [{type: dcgm-extractor}]\n").contains("it needs NVIDIA's DCGM exporter"));
     assert!(refused("plugins: [{type: session-affinity-scorer}]\n").contains("--allow-experimental-plugins"));
     assert!(refused("featureGates: [flow]\n").contains("flow"));
     let parameters = refused("plugins: [{type: load-aware-scorer, name: l, parameters: {treshold: 1}}]\n");

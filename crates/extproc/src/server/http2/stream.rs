@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(partial.held(), 3 * TRUSTED, "what is announced is believed in part");
         let long = begin(&partial, LONGEST, TRUSTED + 1).unwrap();
         assert_eq!(partial.held(), LONGEST + 3 * TRUSTED);
-        assert!(begin(&partial, 100, 1).unwrap_err().contains("at once"));
+        assert!(begin(&partial, 100, 1).unwrap_err().contains("in flight"));
         drop(announced);
         drop(long);
         // An unknown field in two parts.
