@@ -8,7 +8,7 @@ use std::{
 };
 
 use kube::Client;
-use longboat_extproc::ServerOptions;
+use longboat_extproc::{Limits, ServerOptions, serve_others};
 use longboat_key::{Key, Name, Namespace};
 use longboat_lease::Timing;
 use longboat_scheduler::{
@@ -18,7 +18,6 @@ use longboat_scheduler::{
 };
 use longboat_tls::{KeyPair, LeafRequest, Reloading};
 use tokio::{net::TcpListener, task::JoinSet};
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -399,10 +398,8 @@ fn serve_health(
 ) -> impl Future<Output = ()> + use<> {
     let service = HealthService::server(core, args.ha_enable_leader_election);
     async move {
-        let serving = tonic::transport::Server::builder()
-            .add_service(service)
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.cancelled());
-        if let Err(error) = serving.await {
+        let services = tonic::service::Routes::new(service);
+        if let Err(error) = serve_others(listener, services, Limits::default(), stop).await {
             tracing::error!(%error, "The health server failed.");
         }
     }

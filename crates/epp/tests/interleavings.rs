@@ -96,7 +96,8 @@ impl Pool {
 
 /// Runs a check in every order. Threads of the model have small stacks, so the configuration is read before.
 fn model(check: impl Fn(&Settings) + Sync + Send + 'static) {
-    let settings = Settings::from_config(&EndpointPickerConfig::parse(CONFIG).unwrap()).unwrap();
+    let config = EndpointPickerConfig::parse(CONFIG).expect("the text is a configuration");
+    let settings = Settings::from_config(&config).expect("its flow control is valid");
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(move || check(&settings));

@@ -17,6 +17,7 @@ mod follower;
 mod index;
 mod keys;
 pub mod msgpack;
+mod parts;
 pub mod zmtp;
 
 pub use event::{Batch, BatchError, Event, ExtraKey, Stored};

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use longboat_kv_events::{Batch, Outcome};
+use longboat_kv_events::{Batch, Event, Outcome};
 use longboat_scheduler::{EndpointEvents, Holdings};
 use tokio::{
     sync::Semaphore,
@@ -27,6 +27,9 @@ use publisher::{Publisher, Shared};
 
 /// The most replays at once over all endpoints. One replay contains all events that an engine remembers.
 const REPLAYS: usize = 8;
+
+/// The most blocks that change the index at once. Requests that are picked for wait for no more.
+const BLOCKS: usize = 512;
 
 /// Subscribes to each endpoint of the pool that publishes events, until shutdown.
 pub(crate) async fn follow(
@@ -126,11 +129,8 @@ fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said
         );
     }
     for event in &batch.events {
-        // The lock is taken for each event, so that picks go on between events. The check for a removed endpoint is under the
-        // lock too, because the index entries of a removed endpoint are deleted under it.
-        let outcome = holdings
-            .update(|index| (!member.is_gone()).then(|| index.apply(member.endpoint.slot.0, model, event)));
-        if outcome == Some(Outcome::Unusable) && !std::mem::replace(&mut said.unusable, true) {
+        let failed = applied(holdings, member, model, event);
+        if failed == Some(Outcome::Unusable) && !std::mem::replace(&mut said.unusable, true) {
             tracing::warn!(
                 endpoint,
                 block_tokens = holdings.settings().limits.block_tokens,
@@ -139,4 +139,15 @@ fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said
             );
         }
     }
+}
+
+/// Applies an event in parts, and returns why the first part that was not applied was not.
+fn applied(holdings: &Holdings, member: &Member, model: &str, event: &Event) -> Option<Outcome> {
+    let slot = member.endpoint.slot.0;
+    event.parts(BLOCKS).iter().find_map(|part| {
+        // The lock is taken for each part, so that picks go on in between. The check for a removed endpoint is under the lock
+        // too, because the index entries of a removed endpoint are deleted under it.
+        let outcome = holdings.update(|index| (!member.is_gone()).then(|| index.apply(slot, model, part)));
+        outcome.filter(|outcome| *outcome != Outcome::Applied)
+    })
 }

@@ -1,7 +1,7 @@
 //! Series of single endpoints. They go when their endpoint has left the pool.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     hash::Hash,
 };
 
@@ -13,7 +13,7 @@ use prometheus_client::{encoding::EncodeLabelSet, metrics::family::Family, regis
 pub(super) struct PerEndpoint<L, M> {
     family: Family<L, M>,
     /// The labels of each endpoint's series, by its full name.
-    known: Mutex<HashMap<String, Vec<L>>>,
+    known: Mutex<HashMap<String, HashSet<L>>>,
 }
 
 impl<L, M> PerEndpoint<L, M>
@@ -40,7 +40,7 @@ where
             None => known.entry(endpoint.to_owned()).or_default(),
         };
         if !of_endpoint.contains(labels) {
-            of_endpoint.push(labels.clone());
+            of_endpoint.insert(labels.clone());
         }
         change(&self.family.get_or_create(labels));
     }

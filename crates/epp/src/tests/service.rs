@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use longboat_extproc::{Action, Client, Event, Exchange, Reply, names};
+use longboat_extproc::{Action, Client, ClientError, Event, Exchange, Reply, names};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle, time::timeout};
@@ -275,6 +275,14 @@ async fn it_is_not_ready_before_the_pool_is_known_and_not_while_it_drains() {
     api.answer_pods(&[]).await;
     picker.ready().await;
     assert!(picker.serves("any name at all").await);
+    // The port of health checks has no TLS, and no ext_proc.
+    let refused = async {
+        let mut exchange = Client::new(picker.health, None).open().await?;
+        exchange.send(Event::RequestBody { body: Bytes::new(), end_of_stream: true }).await?;
+        exchange.receive().await
+    };
+    let refused = refused.await;
+    assert!(matches!(refused, Err(ClientError::Status { code: 12, .. })), "{refused:?}");
     // A stream in flight may end in its own time. New streams should go elsewhere.
     let mut exchange = picker.client.open().await.unwrap();
     assert_eq!(picker.request(&mut exchange).await, "503");

@@ -60,6 +60,11 @@ pub trait Processor: Send + Sync + 'static {
     fn is_ready(&self) -> bool {
         true
     }
+
+    /// Whether there is a processor at all. Without one, the port has other services only.
+    fn exists(&self) -> bool {
+        true
+    }
 }
 
 /// The state machine of one HTTP request. It runs where the stream is polled, so it must not block. It is dropped when the
@@ -230,6 +235,36 @@ pub async fn serve<P: Processor>(
     drop(listener);
     homes.end().await;
     accepted
+}
+
+/// Serves other gRPC services until `shutdown`, with the same limits, on a port without ext_proc.
+pub async fn serve_others(
+    listener: TcpListener,
+    others: ::tonic::service::Routes,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let options = ServerOptions { others: Some(others), limits, ..ServerOptions::default() };
+    serve(listener, Arc::new(NoProcessor), options, shutdown).await
+}
+
+/// The processor of a port without ext_proc.
+struct NoProcessor;
+
+impl Processor for NoProcessor {
+    type Exchange = Self;
+
+    fn open(&self) -> Self {
+        Self
+    }
+
+    fn exists(&self) -> bool {
+        false
+    }
+}
+
+impl Exchange for NoProcessor {
+    fn handle(&mut self, _: Incoming, _: &mut Outbox) {}
 }
 
 async fn accept<P: Processor>(

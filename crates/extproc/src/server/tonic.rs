@@ -125,7 +125,7 @@ impl<P: Processor> hyper::service::Service<http::Request<hyper::body::Incoming>>
     fn call(&self, request: http::Request<hyper::body::Incoming>) -> Self::Future {
         let options = &self.shared.options;
         let stream = self.streams.open();
-        if request.uri().path() == PATH {
+        if request.uri().path() == PATH && self.shared.processor.exists() {
             let mut grpc = Grpc::new(ProstCodec::<ProcessingResponse, ProcessingRequest>::default())
                 .accept_compressed(CompressionEncoding::Gzip)
                 .max_decoding_message_size(options.max_receive_bytes)

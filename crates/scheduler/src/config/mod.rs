@@ -193,7 +193,33 @@ impl EndpointPickerConfig {
         {
             warnings.push("flowControl has no effect while its feature gate is off".to_owned());
         }
+        let from_file = self.data_layer.as_ref().is_some_and(|layer| layer.discovery.is_some());
+        if from_file && self.is_enabled("flowControl") {
+            warnings.extend(self.without_priorities());
+        }
         warnings
+    }
+
+    /// Warnings about parts of flow control that need priorities, where no InferenceObjective gives requests one.
+    fn without_priorities(&self) -> Vec<String> {
+        let flow = self.flow_control.as_ref();
+        let field = |name: &str| flow.and_then(|flow| flow.get(name)).filter(|value| !value.is_null());
+        let bands = field("priorityBands").and_then(Value::as_array).into_iter().flatten();
+        let other = bands.into_iter().any(|band| band.get("priority").and_then(Value::as_i64) != Some(0));
+        let evicts = field("enableEviction").and_then(Value::as_bool) == Some(true);
+        let parts = [
+            ("flowControl.priorityBands other than that of priority 0", other),
+            ("flowControl.defaultNegativePriorityBand", field("defaultNegativePriorityBand").is_some()),
+            ("flowControl.enableEviction", evicts),
+        ];
+        let unused = parts.iter().filter(|(_, is_there)| *is_there);
+        let warning = |(part, _): &(&str, bool)| {
+            format!(
+                "{part}: no effect, because endpoints come from a file: no InferenceObjective is read, and every request has \
+                 priority 0"
+            )
+        };
+        unused.map(warning).collect()
     }
 
     /// Whether a feature gate is on. The last entry counts; without one the gate is off.

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::limits::UsageLimit;
+use super::{
+    limits::UsageLimit,
+    section::{Band, Section, count, time_to_live, wrong},
+};
 use crate::{
     config::{EndpointPickerConfig, PluginReference},
     error::ConfigError,
     parameters::{NoParameters, Parameters},
-    quantity, reading,
+    reading,
 };
 
 /// All settings of flow control.
@@ -122,31 +125,6 @@ pub enum ConcurrencyMode {
     Tokens,
     /// Both; the fuller one counts.
     Hybrid,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Section {
-    max_bytes: Option<Value>,
-    max_requests: Option<Value>,
-    #[serde(rename = "defaultRequestTTL")]
-    default_request_ttl: Option<Value>,
-    default_priority_band: Option<Band>,
-    default_negative_priority_band: Option<Band>,
-    priority_bands: Option<Vec<Band>>,
-    usage_limit_policy_plugin_ref: Option<String>,
-    saturation_detector: Option<PluginReference>,
-    enable_eviction: Option<bool>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Band {
-    priority: Option<i32>,
-    max_bytes: Option<Value>,
-    max_requests: Option<Value>,
-    fairness_policy_ref: Option<String>,
-    ordering_policy_ref: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -489,41 +467,4 @@ pub(crate) fn read_detector(
         stale_after_ms: u64::try_from(stale.as_millis()).unwrap_or(u64::MAX),
     };
     Ok((detector, checked(given.headroom)?))
-}
-
-/// An error at this path of the section.
-fn wrong(path: &str, message: impl std::fmt::Display) -> ConfigError {
-    ConfigError::Shape(format!("flowControl.{path}: {message}"))
-}
-
-/// Reads how long requests may wait, in milliseconds. `None` if there is no limit.
-fn time_to_live(value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
-    let time = match value {
-        None | Some(Value::Null) => return Ok(Some(60_000)),
-        Some(Value::String(text)) => longboat_duration::parse(text).ok(),
-        Some(_) => None,
-    };
-    let found = value.map(ToString::to_string).unwrap_or_default();
-    let time = time.ok_or_else(|| {
-        wrong(
-            "defaultRequestTTL",
-            format!("expected a duration such as 60s, or 0s for no limit, found {found}"),
-        )
-    })?;
-    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    Ok((ms > 0).then_some(ms))
-}
-
-/// Reads a number, or a quantity such as `1G`. A missing value and 0 mean that there is no limit.
-fn count(path: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
-    let number = match value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => quantity::parse(text).ok().and_then(|number| u64::try_from(number).ok()),
-        Some(value) => value.as_u64(),
-    };
-    let found = value.map(ToString::to_string).unwrap_or_default();
-    let number = number.ok_or_else(|| {
-        wrong(path, format!("expected a whole number, or a quantity such as 1G, found {found}"))
-    })?;
-    Ok((number > 0).then_some(number))
 }

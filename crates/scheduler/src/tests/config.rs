@@ -384,3 +384,19 @@ fn what_is_not_yaml_is_told_without_the_words_of_a_library() {
         }
     }
 }
+
+#[test]
+fn what_needs_priorities_is_told_of_where_endpoints_come_from_a_file() {
+    let warnings = |body: &str| EndpointPickerConfig::parse(&format!("{HEAD}{body}")).unwrap().warnings();
+    let flow = "featureGates: [flowControl]\nplugins: [{type: file-discovery, parameters: {path: /x}}]\n\
+                flowControl: {enableEviction: true, priorityBands: [{priority: 0}, {priority: 5}]}\n";
+    let file = format!("{flow}dataLayer: {{discovery: {{pluginRef: file-discovery}}}}\n");
+    let told = warnings(&file);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        told[0].starts_with("flowControl.priorityBands") && told[1].starts_with("flowControl.enableEviction")
+    );
+    assert_eq!(warnings(flow), Vec::<String>::new(), "objectives are read where there is an API server");
+    let plain = file.replace(", {priority: 5}", "").replace("enableEviction: true, ", "");
+    assert_eq!(warnings(&plain), Vec::<String>::new());
+}
