@@ -407,7 +407,7 @@ impl Writer<'_> {
         };
         let owners = found.metadata().owner_references.iter().flatten();
         let ours =
-            owners.into_iter().any(|owner| owner.controller == Some(true) && owner.uid == self.subject.uid);
+            owners.into_iter().any(|owner| owner.controller == Some(true) && *owner.uid == *self.subject.uid);
         if !reference.key.namespace.is_empty() && !ours {
             let message = format!(
                 "failed to update {reference}: it is not controlled by v1alpha2.LLMInferenceService {}",

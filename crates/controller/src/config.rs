@@ -11,7 +11,7 @@ use longboat_api::{
     reasons::{condition, event},
     v1alpha2::{LLMInferenceServiceConfig, LLMInferenceServiceConfigStatus, ServiceReference},
 };
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::{Key, Name, Namespace, Uid};
 use longboat_plan::{Peer, UsedConfigs};
 use longboat_watch::has_code;
 use serde_json::json;
@@ -41,7 +41,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), Reconc
     if deleting {
         let subject = Subject {
             key: key.clone(),
-            uid: config.metadata.uid.clone().unwrap_or_default(),
+            uid: Uid::of(&config.metadata).to_shared(),
             kind: "LLMInferenceServiceConfig",
             source: names::CONFIG_EVENT_SOURCE,
         };

@@ -22,7 +22,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use longboat_key::Key;
+use longboat_key::{Key, Uid};
 use longboat_watch::{has_code, text_of};
 
 /// The most events that wait to be written: those of a thousand services at once. Further events are dropped. Events only
@@ -45,7 +45,7 @@ const LONGEST_NAME: usize = 200;
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) key: Key,
-    pub(crate) uid: String,
+    pub(crate) uid: Uid,
     pub(crate) kind: &'static str,
     /// The name of the reporting controller.
     pub(crate) source: &'static str,
@@ -228,7 +228,7 @@ fn event_of(note: &Note, name: &str) -> Event {
             kind: Some(subject.kind.to_owned()),
             name: Some(subject.key.name.to_string()),
             namespace: Some(subject.key.namespace.to_string()),
-            uid: Some(subject.uid.clone()),
+            uid: Some(subject.uid.as_deref().into()),
             ..ObjectReference::default()
         },
         type_: Some(note.type_.to_owned()),

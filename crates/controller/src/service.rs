@@ -70,7 +70,7 @@ fn is_reported(service: &LLMInferenceService, text: &str) -> bool {
 fn subject_of(service: &LLMInferenceService) -> Subject {
     Subject {
         key: Key::of(service),
-        uid: service.metadata.uid.clone().unwrap_or_default(),
+        uid: Uid::of(&service.metadata).to_shared(),
         kind: "LLMInferenceService",
         source: names::SERVICE_EVENT_SOURCE,
     }
@@ -182,7 +182,7 @@ async fn update(
         None => Ok(None),
     };
     let due = due.map_err(|error| not_planned(&error))?;
-    seen.extend(after.reads(Uid(&subject.uid)));
+    seen.extend(after.reads(subject.uid.as_deref()));
     record_dependencies(context, &subject.key, seen, observed);
     // A conflict is over in a moment: reporting it would make conditions flap.
     if !matches!(verdict, Err(ReconcileError::Conflict { .. })) {

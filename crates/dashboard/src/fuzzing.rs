@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::{ServiceName, chat, metrics, objects};
+use longboat_key::{Key, Name, Namespace};
+
+use crate::{chat, cluster, metrics, objects};
 
 /// Parses a metrics page. The results are numbers.
 ///
@@ -22,7 +24,7 @@ pub fn metrics(page: &str) {
 ///
 /// If a valid name could lead to another path.
 pub fn service_name(text: &str) {
-    let Some(name) = ServiceName::parse(text) else { return };
+    let Some(name) = cluster::parse_key(text) else { return };
     assert_eq!(name.to_string(), text);
     assert_eq!(text.matches('/').count(), 1, "{text}");
     assert!(!text.contains(['?', '#', '%', '\\', ' ']) && !text.starts_with('.'), "{text}");
@@ -49,7 +51,7 @@ pub fn chat(body: &[u8]) {
 ///
 /// If it is another object.
 pub fn manifest(text: &str) {
-    let service = ServiceName { namespace: "ns".to_owned(), name: "a".to_owned() };
+    let service = Key::new(Namespace("ns"), Name("a"));
     match objects::edited(&service, text) {
         Ok(object) => {
             assert_eq!(object.metadata.name.as_deref(), Some("a"));

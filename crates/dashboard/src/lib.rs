@@ -19,6 +19,6 @@ mod replicas;
 mod server;
 mod tokens;
 
-pub use cluster::{Address, Cluster, Head, Picture, ServiceName};
+pub use cluster::{Address, Cluster, Head, Picture};
 pub use reach::Reach;
 pub use server::{BindError, Server};

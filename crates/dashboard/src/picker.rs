@@ -5,11 +5,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use longboat_api::labels;
 use longboat_controller::reader;
+use longboat_key::{Key, Namespace};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::{
-    Reach, ServiceName,
+    Reach,
     reach::{Port, declared},
 };
 
@@ -26,12 +27,12 @@ const DECISIONS: usize = 50;
 /// If the cluster cannot list the pods. The error is a sentence.
 pub async fn pods(
     client: &Client,
-    namespace: Option<&str>,
-    service: Option<&ServiceName>,
+    namespace: Option<Namespace<&str>>,
+    service: Option<&Key>,
 ) -> Result<Vec<Pod>, String> {
-    let namespace = service.map(|service| service.namespace.as_str()).or(namespace);
+    let namespace = service.map(|service| service.namespace.as_deref()).or(namespace);
     let api = match namespace {
-        Some(namespace) => Api::<Pod>::namespaced(client.clone(), namespace),
+        Some(namespace) => Api::<Pod>::namespaced(client.clone(), &namespace),
         None => Api::all(client.clone()),
     };
     let mut selector = format!("{}={}", labels::COMPONENT, labels::component::SCHEDULER);

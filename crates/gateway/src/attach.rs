@@ -7,10 +7,11 @@ use longboat_api::foreign::{
     httproute::HTTPRoute,
     reference::ParentReference,
 };
+use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     CONTROLLER_NAME, Observed,
-    observed::{Name, selects},
+    observed::{is_of, selects},
     ports::Ports,
 };
 
@@ -56,12 +57,10 @@ pub(crate) fn attach(
     if group != "gateway.networking.k8s.io" || parent.kind.as_deref().unwrap_or("Gateway") != "Gateway" {
         return Attachment::Foreign;
     }
-    let own = Name::of(&route.metadata);
-    let name = Name {
-        namespace: parent.namespace.clone().unwrap_or_else(|| own.namespace.clone()),
-        name: parent.name.clone(),
-    };
-    let Some(gateway) = observed.gateways.iter().find(|gateway| name.is(&gateway.metadata)) else {
+    let own = Key::of(route);
+    let within = parent.namespace.as_deref().map_or(own.namespace.as_deref(), Namespace);
+    let name = Key::new(within, Name(&parent.name));
+    let Some(gateway) = observed.gateways.iter().find(|gateway| is_of(&gateway.metadata, &name)) else {
         return Attachment::Foreign;
     };
     if !is_ours(observed, gateway) {
@@ -106,7 +105,7 @@ pub(crate) fn attach(
     Attachment::Attached(attached)
 }
 
-fn allows(observed: &Observed, gateway: &Name, listener: &Listener, route: &Name) -> bool {
+fn allows(observed: &Observed, gateway: &Key, listener: &Listener, route: &Key) -> bool {
     let Some(allowed) = &listener.allowed_routes else {
         return route.namespace == gateway.namespace;
     };
@@ -122,7 +121,7 @@ fn allows(observed: &Observed, gateway: &Name, listener: &Listener, route: &Name
             "Selector" => observed
                 .namespaces
                 .iter()
-                .find(|namespace| namespace.metadata.name.as_ref() == Some(&route.namespace))
+                .find(|namespace| *Name::of(&namespace.metadata) == *route.namespace)
                 .is_some_and(|namespace| {
                     let selector = namespaces.selector.unwrap_or_default();
                     let labels = namespace.metadata.labels.as_ref();

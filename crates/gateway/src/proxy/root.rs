@@ -7,14 +7,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{answer::refused, body::ProxyBody, upload::Upload};
-use crate::{front::Directory, observed::Name};
+use longboat_key::Key;
+
+use crate::front::Directory;
 
 /// How to handle a request to the root.
 pub(super) enum Root {
     /// Send this response.
     Answer(Response<ProxyBody>),
     /// Route the request to this service: its head was changed so that the service's route matches.
-    Route(Name),
+    Route(Key),
 }
 
 /// Handles a request that no route matches. Returns `None` if the path is unknown here, too.

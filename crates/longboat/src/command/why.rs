@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{anyhow, bail};
 use longboat_dashboard::picker;
+use longboat_key::Namespace;
 use owo_colors::OwoColorize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
 async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
     let cluster = cluster::connect(&args.cluster).await?;
     let reach = dashboard::reach(cluster.environment)?;
-    let pods = picker::pods(&cluster.client, args.namespace.as_deref(), None).await;
+    let pods = picker::pods(&cluster.client, args.namespace.as_ref().map(Namespace::as_deref), None).await;
     let pods = pods.map_err(|sentence| anyhow!("cannot list the pickers: {sentence}"))?;
     let (mut found, mut silent) = (Vec::new(), Vec::new());
     for pod in &pods {

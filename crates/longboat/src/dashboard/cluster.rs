@@ -10,8 +10,8 @@ use futures::{
 };
 use kube::{Api, Client};
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_dashboard::{Address, Cluster, Head, Picture, ServiceName};
-use longboat_key::{Key, Name, Namespace};
+use longboat_dashboard::{Address, Cluster, Head, Picture};
+use longboat_key::Key;
 use longboat_offline::{
     Settings, diff,
     explain::{self, Explanation},
@@ -46,7 +46,7 @@ impl Here {
 }
 
 impl Cluster for Here {
-    fn pictures(&self, service: Option<ServiceName>) -> BoxStream<'static, Picture> {
+    fn pictures(&self, service: Option<Key>) -> BoxStream<'static, Picture> {
         let follow = Follow::start(&self.client, &self.scope);
         let environment = self.environment;
         let state = (follow, service, false);
@@ -62,22 +62,16 @@ impl Cluster for Here {
         pictures.boxed()
     }
 
-    fn explain(
-        &self,
-        service: ServiceName,
-        path: Option<String>,
-    ) -> BoxFuture<'static, Result<Value, String>> {
+    fn explain(&self, service: Key, path: Option<String>) -> BoxFuture<'static, Result<Value, String>> {
         let client = self.client.clone();
         aside(move || async move {
             let settings = Settings::default();
             let (observed, _) =
-                input::observe_with(client, &settings, vec![Namespace(&*service.namespace).to_shared()])
-                    .await?;
+                input::observe_with(client, &settings, vec![service.namespace.clone()]).await?;
             let scene = Scene::observed(observed)?;
             let is_it = |subject: &&longboat_offline::scene::Subject| {
                 let metadata = &subject.service.metadata;
-                metadata.name.as_ref() == Some(&service.name)
-                    && metadata.namespace.as_ref() == Some(&service.namespace)
+                Key::of_metadata(metadata) == service
             };
             let subject = scene.subjects.iter().find(is_it);
             let subject = subject.ok_or_else(|| anyhow!("LLMInferenceService `{service}` not found"))?;
@@ -117,15 +111,15 @@ impl Cluster for Here {
         })
     }
 
-    fn findings(&self, service: ServiceName) -> BoxFuture<'static, Result<Value, String>> {
+    fn findings(&self, service: Key) -> BoxFuture<'static, Result<Value, String>> {
         let client = self.client.clone();
         aside(move || async move {
-            let names = [Key::new(Namespace(&service.namespace), Name(&service.name))];
+            let names = [service];
             Ok(json!({"findings": cause::findings(&client, &names).await}))
         })
     }
 
-    fn address(&self, name: ServiceName) -> BoxFuture<'static, Result<Address, String>> {
+    fn address(&self, name: Key) -> BoxFuture<'static, Result<Address, String>> {
         let client = self.client.clone();
         async move {
             let api = Api::<LLMInferenceService>::namespaced(client.clone(), &name.namespace);
@@ -154,21 +148,16 @@ where
     .boxed()
 }
 
-fn picture(
-    seen: &Seen,
-    trouble: Option<String>,
-    service: Option<&ServiceName>,
-    environment: Environment,
-) -> Picture {
+fn picture(seen: &Seen, trouble: Option<String>, service: Option<&Key>, environment: Environment) -> Picture {
     let mut names: Vec<Key> = seen.services.iter().map(|service| Key::of(service.as_ref())).collect();
     names.sort();
     let heads = lines::heads(seen, &names, environment).into_iter();
     let services = heads.map(|line| Head { service: line.subject, text: line.text, mark: word(line.mark) });
     let tree = service.and_then(|service| {
-        let name = [Key::new(Namespace(&service.namespace), Name(&service.name))];
-        lines::find(seen, &name[0])?;
-        let lines: Vec<Value> = lines::all(seen, &name, environment).iter().map(told).collect();
-        Some(json!({"lines": lines, "object": data::list(seen, &name)["items"][0]}))
+        lines::find(seen, service)?;
+        let name = std::slice::from_ref(service);
+        let lines: Vec<Value> = lines::all(seen, name, environment).iter().map(told).collect();
+        Some(json!({"lines": lines, "object": data::list(seen, name)["items"][0]}))
     });
     Picture { services: services.collect(), tree, trouble }
 }

@@ -8,7 +8,7 @@ use kube_cel::cel::{
 };
 use regex::{Regex, RegexBuilder};
 
-use super::cel_budget::{spend, spend_regex};
+use super::budget::{spend, spend_regex};
 
 type Cel = kube_cel::cel::Value;
 type List = Arc<Vec<Cel>>;

@@ -20,6 +20,9 @@ use serde_json::Value;
 
 type Cel = kube_cel::cel::Value;
 
+/// The size from which it makes no difference to a budget how large a value is.
+pub(super) const LARGE: u64 = 1_000_000;
+
 /// The budget of one expression, in steps.
 const OF_EXPRESSION: u64 = 2_000_000;
 /// The budget of all rules of one object, in steps.
@@ -306,7 +309,7 @@ fn made(value: &dyn Val) -> u64 {
 mod tests {
     use serde_json::json;
 
-    use super::{super::cel::Program, *};
+    use super::{super::Program, *};
     use crate::StructuralSchema;
 
     fn holds(source: &str, value: &Value) -> Result<bool, String> {

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::{
-    cel::Rule,
-    cel_memo::{self, Memo},
-    cel_shape::Shape,
+    Rule,
+    memo::{self, Memo},
+    shape::Shape,
 };
 
 /// The rules of a node. A filter of a route has fourteen rules, which all depend only on its type and on which fields it has.
@@ -40,11 +40,11 @@ impl Rules {
     /// Returns `None` if the parts are too long to be remembered.
     pub(crate) fn known(&self, value: &Value, seen: &mut Vec<u8>) -> Option<bool> {
         let together = self.together()?;
-        cel_memo::seen(value, &together.looks_at, seen).then(|| together.memo.knows(seen))
+        memo::seen(value, &together.looks_at, seen).then(|| together.memo.knows(seen))
     }
 
     /// The parts of a value that the rules without `oldSelf` read together.
-    pub(crate) fn looks_at(&self) -> Option<&Shape> {
+    pub(super) fn looks_at(&self) -> Option<&Shape> {
         self.together().map(|together| &together.looks_at)
     }
 
@@ -82,7 +82,7 @@ impl FromIterator<Rule> for Rules {
 mod tests {
     use serde_json::json;
 
-    use super::{super::cel::Rule, Rules};
+    use super::{super::Rule, Rules};
 
     fn rules(sources: &[&str]) -> Rules {
         sources.iter().map(|source| Rule::new(&json!({"rule": source}))).collect()

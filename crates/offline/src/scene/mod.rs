@@ -1,23 +1,24 @@
 //! A scene: the services in manifests, their layers, and everything else on which the controller's plan would depend.
 
+mod add;
+mod error;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
 use longboat_admission::MergedSpecs;
 use longboat_api::{
-    annotations, defaulting, names,
+    annotations, names,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec},
 };
 use longboat_compose::{
     ComposeError, Composer, ConfigMapSource, ConfigSet, ConfigSource, Effective, Inputs, Layer, Platform,
-    PresetNames, Warning, outcome::Outcome, platform::PlatformError, presets,
+    PresetNames, Warning, outcome::Outcome, presets,
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::Document;
 use longboat_plan::{Objects, Plan, PlanError, Snapshot, add_peers};
-use serde::de::DeserializeOwned;
 use serde_json::json;
-use thiserror::Error;
 
 use crate::{
     assume,
@@ -26,53 +27,10 @@ use crate::{
     validate::{Finding, Severity},
 };
 
+pub use error::{PlanningError, SceneError};
+
 /// The uid of a service that is not stored in an API server. It is in the owner references of its children.
 pub const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
-
-/// Why no scene can be created from manifests.
-#[derive(Debug, Error)]
-pub enum SceneError {
-    /// An object does not match its kind.
-    #[error("{place}: {kind} {namespace}/{name}: {message}")]
-    Object {
-        /// File, line and column.
-        place: String,
-        /// The kind.
-        kind: String,
-        /// The namespace.
-        namespace: String,
-        /// The name.
-        name: String,
-        /// What is wrong.
-        message: String,
-    },
-    /// The platform's settings cannot be used.
-    #[error(transparent)]
-    Platform(#[from] PlatformError),
-    /// A config cannot be used as a layer.
-    #[error(transparent)]
-    Layer(#[from] ComposeError),
-    /// A preset of this build is broken.
-    #[error(transparent)]
-    Preset(#[from] presets::BrokenPreset),
-    /// The built-in platform's settings are broken.
-    #[error("cannot read the default settings of the platform: {0}")]
-    Default(String),
-}
-
-/// Why a service has no children.
-#[derive(Debug, Error)]
-pub enum PlanningError {
-    /// It cannot be composed.
-    #[error(transparent)]
-    Compose(#[from] ComposeError),
-    /// An API server would refuse the composed spec.
-    #[error("{0}")]
-    Rejected(String),
-    /// It cannot be planned.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-}
 
 /// One service of a scene.
 #[derive(Clone, Debug)]
@@ -205,9 +163,10 @@ impl Scene {
         for config in configs {
             set.insert(Layer::new(&config)?);
         }
-        let subjects = services
-            .iter()
-            .map(|service| Subject { service: Arc::new(completed(service.as_ref().clone())), given: false });
+        let subjects = services.iter().map(|service| Subject {
+            service: Arc::new(add::completed(service.as_ref().clone())),
+            given: false,
+        });
         Ok(Self {
             subjects: subjects.collect(),
             preset_names,
@@ -418,65 +377,6 @@ impl Scene {
         let plan = longboat_plan::children(service, spec, &snapshot)?;
         Ok((plan, snapshot, assumed))
     }
-
-    fn add(&mut self, stored: Stored) -> Result<(), SceneError> {
-        let key = || {
-            let key = Key::new(stored.namespace.as_deref(), Name(stored.name()));
-            (stored.document.kind().to_owned(), key)
-        };
-        if stored.is_ours("LLMInferenceService") {
-            let service = read(&stored)?;
-            self.documents.insert(key(), stored.document);
-            self.put(service);
-            return Ok(());
-        }
-        if stored.is_ours("LLMInferenceServiceConfig") {
-            let config: LLMInferenceServiceConfig = read(&stored)?;
-            self.documents.insert(key(), stored.document);
-            self.configs.insert(Layer::new(&config)?);
-            return Ok(());
-        }
-        self.add_other(&stored)
-    }
-
-    /// Adds a service. If it exists, the values that the server has set stay.
-    fn put(&mut self, mut service: LLMInferenceService) {
-        let same = |subject: &&mut Subject| {
-            subject.service.metadata.name == service.metadata.name
-                && subject.service.metadata.namespace == service.metadata.namespace
-        };
-        if let Some(known) = self.subjects.iter_mut().find(same) {
-            service.metadata.uid.clone_from(&known.service.metadata.uid);
-            service.status.clone_from(&known.service.status);
-            *known = Subject { service: Arc::new(completed(service)), given: true };
-        } else {
-            self.subjects.push(Subject { service: Arc::new(completed(service)), given: true });
-        }
-    }
-
-    fn add_other(&mut self, stored: &Stored) -> Result<(), SceneError> {
-        let snapshot = &mut self.snapshot;
-        let group = stored.document.api_version().split_once('/').map_or("", |(group, _)| group);
-        macro_rules! into {
-            ($field:ident) => {
-                snapshot.$field.insert(Arc::new(read(stored)?))
-            };
-        }
-        match (group, stored.document.kind()) {
-            ("", "ConfigMap") => into!(config_maps),
-            ("", "Secret") => into!(secrets),
-            ("", "ServiceAccount") => into!(service_accounts),
-            ("", "Service") => into!(services),
-            ("gateway.networking.k8s.io", "Gateway") => into!(gateways),
-            ("gateway.networking.k8s.io", "HTTPRoute") => into!(http_routes),
-            ("gateway.networking.k8s.io", "GatewayClass") => into!(gateway_classes),
-            ("inference.networking.k8s.io", "InferencePool") => into!(inference_pools),
-            ("inference.networking.x-k8s.io", "InferencePool") => into!(inference_pools_x),
-            // The controller depends on no other kinds.
-            _ => {}
-        }
-        Ok(())
-    }
 }
 
 /// Returns the platform settings from `settings` or from the manifests, if they can be parsed.
@@ -491,22 +391,4 @@ pub(crate) fn settings_among(documents: &[Document], settings: &Settings) -> Opt
     let data = document.object["data"].as_object()?.iter();
     let data = data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
     Platform::parse(&data, system).ok()
-}
-
-/// Returns a service in the state in which the controller's reconcile starts.
-fn completed(mut service: LLMInferenceService) -> LLMInferenceService {
-    service.metadata.uid.get_or_insert_with(|| NO_UID.to_owned());
-    defaulting::apply_typed(&mut service);
-    service
-}
-
-/// Decodes a stored object.
-fn read<K: DeserializeOwned>(stored: &Stored) -> Result<K, SceneError> {
-    K::deserialize(&stored.object).map_err(|error| SceneError::Object {
-        place: stored.document.place(""),
-        kind: stored.document.kind().to_owned(),
-        namespace: stored.namespace.as_deref().into(),
-        name: stored.name().to_owned(),
-        message: error.to_string(),
-    })
 }

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
-    cel_shape::{Look, Shape},
-    cel_value::escaped,
+    shape::{Look, Shape},
+    value::escaped,
 };
 
 /// The most values that are remembered per rule.
@@ -101,11 +101,11 @@ fn string(text: &str, bytes: &mut Vec<u8>) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{super::cel::Program, seen};
-    use crate::cel_shape;
+    use super::{super::Program, seen};
+    use crate::cel::shape;
 
     fn text(rule: &str, value: &Value) -> Option<Vec<u8>> {
-        let [shape] = cel_shape::of(&Program::compile(rule).unwrap().runnable().expression, ["self"]);
+        let [shape] = shape::of(&Program::compile(rule).unwrap().runnable().expression, ["self"]);
         let mut bytes = b"of another value".to_vec();
         seen(value, &shape, &mut bytes).then_some(bytes)
     }

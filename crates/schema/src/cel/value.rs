@@ -13,10 +13,10 @@ use kube_cel::cel::{
 use serde_json::Value;
 
 use super::{
-    cel::Program,
-    cel_shape::{Look, Shape},
-    structural::Node,
+    Program,
+    shape::{Look, Shape},
 };
+use crate::structural::Node;
 
 type Cel = kube_cel::cel::Value;
 

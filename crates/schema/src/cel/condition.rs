@@ -2,8 +2,10 @@
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use super::{
-    StructuralSchema, cel::Program, cel_types, cel_value::escaped, structural::Additional, structural::Node,
+use super::{Program, types, value::escaped};
+use crate::{
+    StructuralSchema,
+    structural::{Additional, Node},
 };
 
 /// The variable of a condition.
@@ -26,7 +28,7 @@ pub fn check_condition(source: &str, variable: &Variable<'_>) -> Result<(), Stri
     let root = variable.schema.node();
     Program::compile(source)
         .and_then(|program| {
-            cel_types::check_variable(&program, source, variable.name, root)?;
+            types::check_variable(&program, source, variable.name, root)?;
             Ok(program)
         })
         .map_err(|why| format!("compilation failed: {why}"))

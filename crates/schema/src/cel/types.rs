@@ -5,11 +5,8 @@
 
 use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 
-use super::{
-    cel::Program,
-    cel_value::escaped,
-    structural::{Additional, Node},
-};
+use super::{Program, value::escaped};
+use crate::structural::{Additional, Node};
 
 /// The largest request in bytes. It limits lists without `maxItems`.
 const LARGEST_REQUEST: u64 = 3 * 1024 * 1024;
@@ -45,14 +42,14 @@ const BIND: &str = "cel.bind";
 const SPACES: [&str; 8] = ["base64", "cel", "format", "google", "jsonpatch", "lists", "net", "regex"];
 
 /// Checks a rule for values of `schema`. The error has cel-go's wording.
-pub(super) fn check(program: &Program, source: &str, schema: &Node) -> Result<(), String> {
+pub(crate) fn check(program: &Program, source: &str, schema: &Node) -> Result<(), String> {
     let mut scope: Vec<(String, Option<&Node>)> =
         vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), None)];
     walk(&program.expression, &mut scope, source).map(|_| ())
 }
 
 /// Whether the result of a rule on `schema` is known not to be a boolean.
-pub(super) fn is_no_condition(program: &Program, schema: &Node) -> bool {
+pub(crate) fn is_no_condition(program: &Program, schema: &Node) -> bool {
     let mut scope: Vec<(String, Option<&Node>)> =
         vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), Some(schema))];
     match &program.expression.expr {
@@ -78,7 +75,7 @@ pub(super) fn is_no_condition(program: &Program, schema: &Node) -> bool {
 }
 
 /// Checks an expression over one variable.
-pub(super) fn check_variable(
+pub(crate) fn check_variable(
     program: &Program,
     source: &str,
     variable: &str,
@@ -197,7 +194,7 @@ fn bound(call: &CallExpr) -> Option<(&str, &IdedExpr, &IdedExpr)> {
 }
 
 /// What is said of a message (`Name{…}`) that nothing declares: it is at its bracket.
-pub(super) fn undeclared_message(source: &str, name: &str) -> String {
+pub(crate) fn undeclared_message(source: &str, name: &str) -> String {
     let start = source.find(name).unwrap_or(0);
     let offset = source[start..].find('{').map_or(start, |bracket| start + bracket);
     at_offset(source, offset, &undeclared_text(name))
@@ -208,7 +205,7 @@ fn undeclared_text(name: &str) -> String {
 }
 
 /// What is said of a name that nothing declares.
-pub(super) fn undeclared(source: &str, name: &str) -> String {
+pub(crate) fn undeclared(source: &str, name: &str) -> String {
     at(source, name, &undeclared_text(name))
 }
 
@@ -232,7 +229,7 @@ fn at_offset(source: &str, offset: usize, what: &str) -> String {
 
 /// The total cost of the rules of a schema.
 #[derive(Debug, Default)]
-pub(super) struct Costs {
+pub(crate) struct Costs {
     total: u64,
 }
 
@@ -240,7 +237,7 @@ pub(super) struct Costs {
 
 impl Costs {
     /// Adds a rule of a node that may occur `times` times in one object. Returns errors about its cost.
-    pub(super) fn add(&mut self, program: &Program, schema: &Node, times: u64) -> Vec<String> {
+    pub(crate) fn add(&mut self, program: &Program, schema: &Node, times: u64) -> Vec<String> {
         let mut scope = vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), None)];
         let once = steps(&program.expression, &mut scope);
         let cost = once.saturating_mul(times);
@@ -259,7 +256,7 @@ impl Costs {
     }
 
     /// Returns an error if the total cost is too high.
-    pub(super) fn total(&self) -> Option<String> {
+    pub(crate) fn total(&self) -> Option<String> {
         (self.total > SCHEMA_BUDGET.saturating_mul(100)).then(|| {
             exceeded("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget")
         })
@@ -309,7 +306,7 @@ fn range_of<'s>(expression: &IdedExpr, scope: &[(String, Option<&'s Node>)]) -> 
 }
 
 /// The most items of `schema` that fit into a request.
-pub(super) fn most_items(schema: &Node) -> u64 {
+pub(crate) fn most_items(schema: &Node) -> u64 {
     LARGEST_REQUEST / (smallest(schema) + 1)
 }
 

@@ -1,46 +1,37 @@
-//! Rules in the Common Expression Language. Only this module and its siblings use the `cel` crate: it is young, and its types
+//! Rules in the Common Expression Language. Only this module uses the `cel` crate: it is young, and its types
 //! must not spread.
 //!
 //! The walk over schema and value is our own (not kube-cel's validator). Like the reference, it correlates old and new list
 //! items, ratchets, escapes field names and words errors, and it converts only values that have rules.
 
+mod bounds;
+mod budget;
+pub(crate) mod condition;
+mod functions;
+mod memo;
+mod optional;
+mod program;
+pub(crate) mod rules;
+mod shape;
+pub(crate) mod types;
+mod value;
+
 use std::sync::{Arc, OnceLock};
 
 use kube_cel::{
     KubeCelExt,
-    cel::{
-        Context, ExecutionError,
-        common::ast::{EntryExpr, Expr, IdedExpr},
-        objects::OptionalValue,
-        parser::Parser,
-    },
+    cel::{Context, ExecutionError, objects::OptionalValue},
 };
 use serde_json::Value;
 
-use super::{
-    cel_bounds,
-    cel_budget::{self, Budgeted, EXCEEDED, OF_OBJECT},
-    cel_functions,
-    cel_memo::{self, Memo},
-    cel_optional,
-    cel_shape::{self, Shape},
-    cel_types,
-    cel_value::{convert, plain},
-    default::correlated,
-    path::Path,
-    structural::Node,
-    validate::join,
-};
-use crate::Cause;
+use crate::{Cause, default::correlated, path::Path, structural::Node, validate::join};
+use budget::{Budgeted, EXCEEDED, OF_OBJECT};
+use memo::Memo;
+pub use program::Program;
+use shape::Shape;
+use value::convert;
 
 type Cel = kube_cel::cel::Value;
-
-/// A parsed CEL expression.
-#[derive(Debug)]
-pub struct Program {
-    pub(crate) expression: IdedExpr,
-    budgeted: Option<Budgeted>,
-}
 
 /// One entry of `x-kubernetes-validations`.
 #[derive(Debug)]
@@ -65,35 +56,6 @@ struct Compiled {
     memo: Memo,
 }
 
-/// What the reference's parser says where an expression should begin and nothing comes.
-const NOTHING: &str = "Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
-
-/// The size from which it makes no difference to a budget how large a value is.
-const LARGE: u64 = 1_000_000;
-
-/// The type name of the first message (`Name{…}`) in an expression. No rule has access to message types, and nothing
-/// evaluates them.
-fn unknown_message(expression: &IdedExpr) -> Option<&str> {
-    match &expression.expr {
-        Expr::Struct(message) => Some(&message.type_name),
-        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).find_map(unknown_message),
-        Expr::Comprehension(fold) => {
-            [&fold.iter_range, &fold.accu_init, &fold.loop_cond, &fold.loop_step, &fold.result]
-                .into_iter()
-                .find_map(unknown_message)
-        }
-        Expr::List(list) => list.elements.iter().find_map(unknown_message),
-        Expr::Map(map) => map.entries.iter().find_map(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => {
-                unknown_message(&entry.key).or_else(|| unknown_message(&entry.value))
-            }
-            EntryExpr::StructField(field) => unknown_message(&field.value),
-        }),
-        Expr::Select(select) => unknown_message(&select.operand),
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => None,
-    }
-}
-
 /// The result of evaluating rules.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
@@ -116,8 +78,8 @@ thread_local! {
 
 fn library() -> Context<'static> {
     let mut library = Context::default().with_all();
-    cel_functions::register(&mut library);
-    cel_budget::register(&mut library);
+    functions::register(&mut library);
+    budget::register(&mut library);
     library
 }
 
@@ -126,107 +88,6 @@ pub(crate) fn check(value: &Value, old: Option<&Value>, schema: &Node) -> Judgem
     let mut judgement = Judgement { left: OF_OBJECT, ..Judgement::default() };
     LIBRARY.with(|library| judgement.walk(library, value, old, schema, &mut Path::default()));
     judgement
-}
-
-// === impl Program ===
-
-impl Program {
-    /// Parses `source`.
-    ///
-    /// # Errors
-    ///
-    /// Why it does not parse, worded like the reference's parser.
-    pub fn compile(source: &str) -> Result<Self, String> {
-        cel_bounds::check(source)?;
-        if source.is_empty() {
-            return Err(format!("ERROR: <input>:1:0: {NOTHING}"));
-        }
-        // The parser may give up on nonsense by a panic; nothing of it is used afterwards.
-        let parse = || Parser::new().enable_optional_syntax(true).parse(source);
-        let parsed = std::panic::catch_unwind(parse)
-            .map_err(|_| "ERROR: <input>:1:1: Syntax error: the expression cannot be parsed".to_owned())?;
-        match parsed {
-            Ok(expression) => match unknown_message(&expression) {
-                None => Ok(Self { expression, budgeted: None }),
-                Some(name) => Err(cel_types::undeclared_message(source, name)),
-            },
-            Err(errors) => Err(errors
-                .to_string()
-                .lines()
-                .map(|line| if line.starts_with('|') { format!(" {line}") } else { line.to_owned() })
-                .collect::<Vec<_>>()
-                .join("\n")),
-        }
-    }
-
-    /// Returns the program prepared for evaluation.
-    #[must_use]
-    pub fn runnable(mut self) -> Self {
-        cel_optional::rewrite(&mut self.expression, None);
-        self.budgeted = Some(Budgeted::new(self.expression.clone()));
-        self
-    }
-
-    /// Whether the expression has the free variable `name`.
-    pub(crate) fn uses(&self, name: &str) -> bool {
-        self.expression.references().has_variable(name)
-    }
-
-    /// Evaluates the expression to a boolean, with JSON variables.
-    ///
-    /// # Errors
-    ///
-    /// If the evaluation fails, or the result is not a boolean.
-    pub fn holds(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
-        self.holds_within(variables, OF_OBJECT)
-    }
-
-    /// Like [`Self::holds`], with a budget of this many steps.
-    pub(crate) fn holds_within(&self, variables: &[(&str, &Value)], steps: u64) -> Result<bool, String> {
-        match self.resolve(variables, steps)? {
-            Cel::Bool(verdict) => Ok(verdict),
-            _ => Err("cel expression must evaluate to a bool".to_owned()),
-        }
-    }
-
-    /// Evaluates the expression to a whole number, with JSON variables. A float loses its fraction.
-    ///
-    /// # Errors
-    ///
-    /// If the evaluation fails, or the result is not a finite number.
-    pub fn whole_number(&self, variables: &[(&str, &Value)]) -> Result<i64, String> {
-        match self.resolve(variables, OF_OBJECT)? {
-            Cel::Int(number) => Ok(number),
-            Cel::Float(number) if number.is_finite() => {
-                #[expect(clippy::cast_possible_truncation, reason = "saturates, and the fraction is dropped")]
-                let whole = number as i64;
-                Ok(whole)
-            }
-            _ => Err("cel expression must evaluate to a number".to_owned()),
-        }
-    }
-
-    /// Returns a free variable that is not among `known`, if there is one.
-    pub fn unknown_variable(&self, known: &[&str]) -> Option<String> {
-        let references = self.expression.references();
-        references.variables().into_iter().find(|name| !known.contains(name)).map(str::to_owned)
-    }
-
-    fn resolve(&self, variables: &[(&str, &Value)], mut steps: u64) -> Result<Cel, String> {
-        LIBRARY.with(|library| {
-            let mut scope = library.new_inner_scope();
-            let mut size = 0;
-            for (name, value) in variables {
-                size += cel_budget::size(value, LARGE);
-                scope.add_variable_from_value(*name, plain(value));
-            }
-            let resolved = match &self.budgeted {
-                Some(program) => program.resolve(&scope, size, &mut steps),
-                None => Budgeted::new(self.expression.clone()).resolve(&scope, size, &mut steps),
-            };
-            resolved.map_err(|error| worded(&error))
-        })
-    }
 }
 
 // === impl Rule ===
@@ -255,7 +116,7 @@ impl Rule {
     }
 
     /// The part of a value that the rule reads. Returns `None` if the rule also reads the old value.
-    pub(crate) fn looks_at(&self) -> Option<&Shape> {
+    fn looks_at(&self) -> Option<&Shape> {
         self.compiled()
             .as_ref()
             .ok()
@@ -274,13 +135,13 @@ impl Rule {
             };
             let runnable = self.runnable(Program { expression: program.expression.clone(), budgeted: None });
             let uses_old = program.uses("oldSelf");
-            let looks_at = cel_shape::of(runnable.expression(), ["self", "oldSelf"]);
+            let looks_at = shape::of(runnable.expression(), ["self", "oldSelf"]);
             Ok(Compiled { program, runnable, message, uses_old, looks_at, memo: Memo::default() })
         })
     }
 
     fn runnable(&self, mut program: Program) -> Budgeted {
-        cel_optional::rewrite(&mut program.expression, self.optional_old.then_some("oldSelf"));
+        optional::rewrite(&mut program.expression, self.optional_old.then_some("oldSelf"));
         Budgeted::new(program.expression)
     }
 
@@ -396,8 +257,7 @@ impl Judgement {
             // A rule that reads everything that the rules of the node read together needs no memo of its own.
             let is_apart = known.is_none() || together != Some(&compiled.looks_at[0]);
             let seen = &mut self.seen[0];
-            let is_short =
-                !compiled.uses_old && is_apart && cel_memo::seen(value, &compiled.looks_at[0], seen);
+            let is_short = !compiled.uses_old && is_apart && memo::seen(value, &compiled.looks_at[0], seen);
             if is_short && compiled.memo.knows(seen) {
                 continue;
             }
@@ -413,7 +273,7 @@ impl Judgement {
             };
             let whole = Shape::whole();
             let size = *size.get_or_insert_with(|| {
-                cel_budget::size(value, LARGE) + old.map_or(0, |old| cel_budget::size(old, LARGE))
+                budget::size(value, budget::LARGE) + old.map_or(0, |old| budget::size(old, budget::LARGE))
             });
             let mut left = self.left;
             let held = match together.filter(|_| !compiled.uses_old) {

@@ -213,7 +213,7 @@ impl<const N: usize> Looking<N> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::cel::Program, Shape, of};
+    use super::{super::Program, Shape, of};
 
     /// A shape as text: `*` is everything, `#` the names of the fields.
     fn shown(shape: &Shape) -> String {
