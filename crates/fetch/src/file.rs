@@ -122,7 +122,9 @@ impl Fetching {
         arriving.end();
         let digest = follower.finish().await;
         if let Err(ended) = result {
-            if matches!(ended, Ended::Over { .. }) {
+            let is_resumable = arriving.is_recorded.get() == Some(&true)
+                && !matches!(ended, Ended::Over { .. } | Ended::Failed(FetchError::Endless { .. }));
+            if !is_resumable {
                 self.discard(&arriving);
             }
             return Err(ended);
@@ -374,15 +376,16 @@ impl Fetching {
 
     /// Fails if a file of unknown size has filled the volume almost completely: it may have no end.
     fn check_end(&self, arriving: &Arriving) -> Result<(), FetchError> {
+        if arriving.size.get().is_some() {
+            return Ok(());
+        }
         match self.target.free() {
-            Some(free) if arriving.size.get().is_none() && free < self.target.reserve() => {
-                Err(FetchError::Endless {
-                    file: names::shown(&self.file.path),
-                    written: arriving.written.lock().ranges.total(),
-                    folder: self.target.path().to_owned(),
-                    free,
-                })
-            }
+            Some(free) if free < self.target.reserve() => Err(FetchError::Endless {
+                file: names::shown(&self.file.path),
+                written: arriving.written.lock().ranges.total(),
+                folder: self.target.path().to_owned(),
+                free,
+            }),
             _ => Ok(()),
         }
     }

@@ -164,12 +164,14 @@ impl Failure {
         let mut source = error.source();
         while let Some(inner) = source {
             innermost = inner.to_string();
-            let tls = inner.downcast_ref::<io::Error>().and_then(io::Error::get_ref).map_or_else(
-                || inner.downcast_ref::<rustls::Error>(),
-                |inner| inner.downcast_ref::<rustls::Error>(),
-            );
-            if let Some(rustls::Error::InvalidCertificate(_)) = tls {
-                cause = Cause::Final;
+            match tls_error(inner) {
+                Some(rustls::Error::InvalidCertificate(_)) => cause = Cause::Final,
+                Some(rustls::Error::InvalidMessage(_)) => {
+                    "the server does not speak TLS, so it may need http instead of https"
+                        .clone_into(&mut innermost);
+                    break;
+                }
+                _ => {}
             }
             source = inner.source();
         }
@@ -336,6 +338,14 @@ pub(crate) async fn patiently<T, F: Future<Output = Result<T, Failure>>>(
             failure.why
         );
         sleep(wait).await;
+    }
+}
+
+/// Returns the error of TLS in an error. It may be in several I/O errors, whose own sources skip what they contain.
+fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    match error.downcast_ref::<io::Error>() {
+        Some(outer) => tls_error(outer.get_ref()?),
+        None => error.downcast_ref(),
     }
 }
 

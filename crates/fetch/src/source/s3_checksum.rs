@@ -20,6 +20,10 @@ const CHECKSUMS: [(&str, Algorithm); 5] = [
     ("x-amz-checksum-crc32", Algorithm::Crc32),
 ];
 
+/// Servers that make the ETag of an object in parts from the MD5s of the parts. The ETags of other servers may look the same and
+/// mean nothing.
+const OF_MD5S: [&str; 2] = ["AmazonS3", "MinIO"];
+
 /// Reads the checksum of an object from its headers. A checksum comes before the ETag, because an MD5 takes longer to compute
 /// than a download takes on a fast network.
 pub(super) fn promised<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<Promise> {
@@ -38,7 +42,12 @@ pub(super) fn promised<'a>(header: impl Fn(&str) -> Option<&'a str>) -> Option<P
     // The ETag is no digest if the object is encrypted with a key of the customer.
     let is_plain = header("x-amz-server-side-encryption").is_none_or(|kind| kind == "AES256")
         && header("x-amz-server-side-encryption-customer-algorithm").is_none();
-    checksum.or_else(|| read(etag.filter(|_| is_plain)?, |text| Digest::from_hex(Algorithm::Md5, text)))
+    checksum.or_else(|| {
+        let promise = read(etag.filter(|_| is_plain)?, |text| Digest::from_hex(Algorithm::Md5, text))?;
+        let server = header("server").unwrap_or_default();
+        let is_digest = matches!(promise, Promise::Whole(_)) || OF_MD5S.contains(&server);
+        is_digest.then_some(promise)
+    })
 }
 
 /// Returns the number of parts whose digests the headers describe. One part is the whole content.
@@ -46,6 +55,7 @@ pub fn parts_of(checksum: &str, etag: &str) -> Option<u64> {
     let value = |name: &str| match name {
         "x-amz-checksum-crc32" => Some(checksum),
         "etag" => Some(etag),
+        "server" => Some(OF_MD5S[0]),
         _ => None,
     };
     promised(value).map(|promise| match promise {
@@ -78,9 +88,11 @@ mod tests {
         assert_eq!(ask(&[("etag", &etag)]), Some(Promise::Whole(md5)));
         assert_eq!(ask(&[("etag", &etag), ("x-amz-server-side-encryption", "aws:kms")]), None);
         let etag = format!("\"{MD5}-12\"");
-        assert_eq!(ask(&[("etag", &etag)]), Some(Promise::Parts { digest: md5, count: 12 }));
+        let parts = Some(Promise::Parts { digest: md5, count: 12 });
+        assert_eq!(ask(&[("etag", &etag), ("server", "AmazonS3")]), parts);
+        assert_eq!(ask(&[("etag", &etag), ("server", "other")]), None);
         for wrong in ["\"0123-2\"".to_owned(), format!("\"{MD5}-0\""), format!("\"{MD5}-x\"")] {
-            assert_eq!(ask(&[("etag", &wrong)]), None);
+            assert_eq!(ask(&[("etag", &wrong), ("server", "AmazonS3")]), None);
         }
     }
 
@@ -99,8 +111,9 @@ mod tests {
         let etag = format!("{MD5}-3");
         let etag = ("etag", etag.as_str());
         let parts = Some(Promise::Parts { digest: md5, count: 3 });
-        assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), composite, etag]), parts);
-        assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), etag]), parts);
+        let server = ("server", "MinIO");
+        assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), composite, etag, server]), parts);
+        assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), etag, server]), parts);
         let whole = ("x-amz-checksum-type", "FULL_OBJECT");
         assert_eq!(ask(&[("x-amz-checksum-crc32", "AAAAAA=="), whole, etag]), Some(Promise::Whole(crc)));
         let crc = Digest::from_base64(Algorithm::Crc64Nvme, "AAAAAAAAAAA=").unwrap();

@@ -270,3 +270,21 @@ async fn attempts_that_start_over_leave_nothing_behind() {
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".part")), "{left:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_tls_is_said_to_have_none() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    // A plain server answers to the start of TLS with an error in HTTP.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plain = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt as _;
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(&servers, &format!("{plain}/w.bin"), &[], dir.path()).await;
+    assert!(error.contains("does not speak TLS"), "{error}");
+}

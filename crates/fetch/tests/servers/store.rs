@@ -87,7 +87,8 @@ impl Store {
             let length = part.min(content.len() - part * (number - 1));
             return Answer::new(206, "").with("Content-Length", length.to_string());
         }
-        let answer = Answer::file(content).with("ETag", format!("\"{etag}-{count}\""));
+        let answer =
+            Answer::file(content).with("ETag", format!("\"{etag}-{count}\"")).with("Server", "AmazonS3");
         let is_whole = request.header("range").is_none();
         match self.upload {
             Upload::Checked(_) if is_whole => answer
