@@ -1,13 +1,13 @@
 //! The engine that `up` chooses, the CPU engine or the simulator, and that `up` tells which.
 
-use std::{os::unix::fs::symlink, path::Path};
+use std::{collections::BTreeSet, os::unix::fs::symlink, path::Path};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    tools,
-    world::{World, example, run, turn, up},
+    http, tools,
+    world::{MODEL as MODEL_NAME, World, example, run, turn, up},
 };
 
 const MODEL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -67,6 +67,41 @@ fn a_model_that_is_here_is_computed_and_the_pod_says_so() {
     let answer: Value = serde_json::from_str(&asked.stdout).unwrap();
     let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
     assert!(text.contains("Gravity"), "{answer}");
+}
+
+#[test]
+fn conversations_go_back_to_the_replica_that_computed_their_beginning() {
+    let _turn = turn();
+    let folder = TempDir::new_in(tools::root().join("target")).unwrap();
+    let Some(manifest) = with_the_model(folder.path()) else { return };
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    assert!(text.contains("replicas: 1"), "{text}");
+    std::fs::write(&manifest, text.replace("replicas: 1", "replicas: 2")).unwrap();
+    let world = World::start(&["--engine", "cpu", &manifest]);
+    let (mut stayed, mut pods) = (0, BTreeSet::new());
+    for name in ["Ann", "Bob"] {
+        let words: Vec<_> = (0..40).map(|word| format!("{name} has {word} boats")).collect();
+        let mut messages = vec![json!({"role": "user", "content": words.join(", ")})];
+        let mut before: Option<(String, u64)> = None;
+        for question in ["And how many does she sell?", "Why?", "What is left?", "Is that so?"] {
+            let body = json!({"model": MODEL_NAME, "messages": messages, "temperature": 0, "max_tokens": 8});
+            let answer = http::post(&format!("{}/v1/chat/completions", world.url), &body);
+            assert_eq!(answer.status, 200, "{answer:?}");
+            let (pod, said) = (answer.pod().to_owned(), answer.json());
+            let tokens = said["usage"]["prompt_tokens"].as_u64().unwrap();
+            let cached = said["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or_default();
+            if let Some((home, known)) = before.filter(|(home, _)| *home == pod) {
+                stayed += 1;
+                assert!(cached >= known / 16 * 16, "{home} knows {known} tokens: {said}");
+            }
+            pods.insert(pod.clone());
+            before = Some((pod, tokens));
+            messages.push(said["choices"][0]["message"].clone());
+            messages.push(json!({"role": "user", "content": question}));
+        }
+    }
+    // Not all are expected: the picker skips a pod for a moment when its metrics are late.
+    assert!(stayed >= 5, "{stayed} of 6 turns went back, {pods:?}");
 }
 
 #[test]
