@@ -1,6 +1,6 @@
 //! The engine that `up` chooses, the CPU engine or the simulator, and that `up` tells which.
 
-use std::{collections::BTreeSet, os::unix::fs::symlink, path::Path};
+use std::{os::unix::fs::symlink, path::Path};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -78,30 +78,34 @@ fn conversations_go_back_to_the_replica_that_computed_their_beginning() {
     assert!(text.contains("replicas: 1"), "{text}");
     std::fs::write(&manifest, text.replace("replicas: 1", "replicas: 2")).unwrap();
     let world = World::start(&["--engine", "cpu", &manifest]);
-    let (mut stayed, mut pods) = (0, BTreeSet::new());
-    for name in ["Ann", "Bob"] {
+    let mut found = Vec::new();
+    for name in ["Ann", "Bob", "Cyd"] {
         let words: Vec<_> = (0..40).map(|word| format!("{name} has {word} boats")).collect();
         let mut messages = vec![json!({"role": "user", "content": words.join(", ")})];
-        let mut before: Option<(String, u64)> = None;
+        let mut known: Option<u64> = None;
         for question in ["And how many does she sell?", "Why?", "What is left?", "Is that so?"] {
             let body = json!({"model": MODEL_NAME, "messages": messages, "temperature": 0, "max_tokens": 8});
             let answer = http::post(&format!("{}/v1/chat/completions", world.url), &body);
             assert_eq!(answer.status, 200, "{answer:?}");
-            let (pod, said) = (answer.pod().to_owned(), answer.json());
-            let tokens = said["usage"]["prompt_tokens"].as_u64().unwrap();
+            let said = answer.json();
             let cached = said["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or_default();
-            if let Some((home, known)) = before.filter(|(home, _)| *home == pod) {
-                stayed += 1;
-                assert!(cached >= known / 16 * 16, "{home} knows {known} tokens: {said}");
+            match known {
+                // The other conversations have the same system prompt, which is short.
+                None => assert!(cached < 64, "{said}"),
+                Some(known) => found.push((cached, known)),
             }
-            pods.insert(pod.clone());
-            before = Some((pod, tokens));
+            known = said["usage"]["prompt_tokens"].as_u64();
             messages.push(said["choices"][0]["message"].clone());
             messages.push(json!({"role": "user", "content": question}));
         }
     }
-    // Not all are expected: the picker skips a pod for a moment when its metrics are late.
-    assert!(stayed >= 5, "{stayed} of 6 turns went back, {pods:?}");
+    // All full blocks of the turn before. Random choice would find half of them. Not all are expected: the picker skips a pod for a
+    // moment when its metrics are late.
+    let back = found.iter().filter(|(cached, known)| *cached >= known / 16 * 16).count();
+    assert!(
+        back >= 8,
+        "{back} of 9 turns went back to their replica (cached tokens, tokens before): {found:?}"
+    );
 }
 
 #[test]
