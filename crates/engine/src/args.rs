@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use longboat_serving::{Adapter, ArgsError, CommandLine, Purpose, kv_events};
+use longboat_serving::{Adapter, ArgsError, CommandLine, Flag, Purpose, kv_events};
 
 use crate::transfer::{Connector, Settings};
 
@@ -52,6 +52,11 @@ Example:
 /// The default size of the KV cache in bytes.
 pub(crate) const DEFAULT_CACHE_BYTES: usize = 512 << 20;
 
+/// The most waiting answers: the queue has a place for each from the start.
+const MOST_WAITING: usize = 1 << 16;
+/// The most tokens in a block of the KV cache.
+const LARGEST_BLOCK: usize = 1 << 12;
+
 /// All settings of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Args {
@@ -83,6 +88,8 @@ pub struct Args {
     pub(crate) template: Option<PathBuf>,
     /// What the model is used for, in place of what it is made for.
     pub(crate) purpose: Purpose,
+    /// This program, which renders chat templates in a process of its own. They are rendered in this process if it is not given.
+    pub(crate) program: Option<PathBuf>,
     /// Threads that compute.
     threads: usize,
     pub(crate) ignored: Vec<String>,
@@ -152,6 +159,7 @@ impl Args {
                 most_kept: None,
                 may_change: false,
             },
+            program: None,
             threads: default_threads(),
             ignored: words.collect(),
         };
@@ -173,8 +181,8 @@ impl Args {
                 "max-model-len" => args.max_model_len = Some(flag.positive()?),
                 "max-num-seqs" => args.max_num_seqs = flag.positive()?,
                 "max-num-batched-tokens" => args.max_batched_tokens = flag.positive()?,
-                "max-waiting-queue-length" => args.max_waiting = flag.value()?,
-                "block-size" => args.block_size = flag.positive()?,
+                "max-waiting-queue-length" => args.max_waiting = at_most(flag, flag.value()?, MOST_WAITING)?,
+                "block-size" => args.block_size = at_most(flag, flag.positive()?, LARGEST_BLOCK)?,
                 "kv-cache-memory-bytes" => args.cache_bytes = flag.positive()?,
                 "enable-prefix-caching" => args.caches_prefixes = true,
                 "no-enable-prefix-caching" => args.caches_prefixes = false,
@@ -237,6 +245,12 @@ impl Args {
         Ok(args)
     }
 
+    /// Renders chat templates in processes of this program, whose `main` calls [`crate::render_template`] for [`crate::TEMPLATE_ROLE`].
+    #[must_use]
+    pub fn with_program(self, program: PathBuf) -> Self {
+        Self { program: Some(program), ..self }
+    }
+
     /// The number of threads that compute.
     pub fn threads(&self) -> usize {
         self.threads
@@ -246,6 +260,11 @@ impl Args {
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::new(self.host, self.port)
     }
+}
+
+/// Returns a flag's value unless it is above a limit.
+fn at_most(flag: &Flag, value: usize, most: usize) -> Result<usize, ArgsError> {
+    if value <= most { Ok(value) } else { Err(flag.invalid(format!("must be at most {most}"))) }
 }
 
 /// The default number of threads: half of the cores. candle's threads wait for each other in a busy loop, which costs more than
@@ -269,6 +288,10 @@ mod tests {
             (vec!["a".to_owned(), "b".into()], vec!["--dtype".to_owned()])
         );
         assert_eq!(Args::parse::<&str>(&[]), Err(ArgsError::NoModel));
+        for (flag, most) in [("--block-size", 4096), ("--max-waiting-queue-length", 65536)] {
+            let refused = Args::parse(&["/m", flag, "4611686018427387904"]).unwrap_err();
+            assert_eq!(refused.to_string(), format!("flag `{flag}`: must be at most {most}"));
+        }
         let refused = Args::parse(&["/m", "--kv-transfer-config", r#"{"kv_connector": "LMCacheConnector"}"#]);
         assert_eq!(
             refused.unwrap_err().to_string(),

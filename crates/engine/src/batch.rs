@@ -116,6 +116,20 @@ impl Batch {
         numbers.len() < self.most_adapters || numbers.contains(&used.adapter.number)
     }
 
+    /// Whether a running sequence is computing blocks that this one will find in the cache, as the answers to one prompt do.
+    fn is_underway(&self, sequence: &Sequence) -> bool {
+        let size = self.blocks.size();
+        let computing = self.running.iter().filter(|running| running.computed < running.prompt);
+        self.blocks.caches_prefixes()
+            && sequence.given.is_none()
+            && computing.filter(|running| running.root() == sequence.root()).any(|running| {
+                let prompt = &running.tokens[..running.prompt];
+                let pairs = prompt.chunks_exact(size).zip(sequence.tokens.chunks_exact(size));
+                let shared = pairs.take_while(|(theirs, ours)| theirs == ours).count();
+                shared * size > running.computed
+            })
+    }
+
     /// Drops the sequences whose clients have left.
     pub(crate) fn drop_abandoned(&mut self) {
         self.waiting.retain(|sequence| !sequence.is_abandoned());
@@ -130,7 +144,10 @@ impl Batch {
     pub(crate) fn start(&mut self) -> Vec<Started> {
         let mut started = Vec::new();
         while self.running.len() < self.most_sequences
-            && let Some(place) = self.waiting.iter().position(|sequence| self.has_place_for(sequence))
+            && let Some(place) = self
+                .waiting
+                .iter()
+                .position(|sequence| self.has_place_for(sequence) && !self.is_underway(sequence))
         {
             let sequence = &self.waiting[place];
             let cached = self.blocks.cached(sequence.root(), &sequence.tokens);

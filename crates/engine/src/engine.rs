@@ -18,7 +18,10 @@ use longboat_serving::{
 };
 use parking_lot::RwLock;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::{Semaphore, mpsc, oneshot},
+};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
@@ -83,10 +86,7 @@ impl Engine {
     pub(crate) fn load_from(args: &Args, folder: &Path, weights: &Weights) -> Result<Self, LoadError> {
         let config = Config::of(weights)?;
         let tokenizer = Arc::new(Tokenizer::load(folder, weights)?);
-        let template = match &args.template {
-            Some(file) => Some(Template::read(file)?),
-            None => Template::load(folder, weights)?,
-        };
+        let template = Template::load(args.template.as_deref(), folder, weights, args.program.clone())?;
         let token_bytes = config.cached_numbers() * size_of::<f32>();
         let block_bytes = token_bytes * args.block_size;
         let blocks = (args.cache_bytes / block_bytes).max(1);
@@ -464,7 +464,13 @@ pub(crate) fn lay_out(
     if !layout.tools.is_empty() && !template.knows_tools {
         return Err(Refusal::field("tools", "The chat template of this model does not support tools."));
     }
-    template.render(tokenizer, layout).map_err(|reason| {
+    let render = || template.render(tokenizer, layout);
+    let rendered = match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        // A template may take seconds.
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(render),
+        _ => render(),
+    };
+    rendered.map_err(|reason| {
         Refusal::field(
             "messages",
             format!("The chat template of this model refuses the conversation: {reason}"),

@@ -37,6 +37,7 @@ pub use check::check;
 pub use engine::Engine;
 pub use error::LoadError;
 pub use server::{EngineError, render, run, serve};
+pub use text::{TEMPLATE_ROLE, render_template};
 
 /// Parsers of untrusted files, for the fuzz targets.
 #[doc(hidden)]

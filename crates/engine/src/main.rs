@@ -11,7 +11,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use longboat_engine::{Args, HELP, VERSION};
+use longboat_engine::{Args, HELP, TEMPLATE_ROLE, VERSION, render_template};
 use longboat_telemetry::logging::{self, LogOptions};
 
 #[global_allocator]
@@ -33,6 +33,9 @@ fn main() -> ExitCode {
         }
         Some("--version" | "-v") => return say(VERSION),
         Some("check") => return check(&arguments[1..]),
+        Some(TEMPLATE_ROLE) => {
+            return render_template().map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS);
+        }
         // Like `vllm serve MODEL`.
         Some("serve") => drop(arguments.remove(0)),
         // Like `vllm launch render MODEL`.
@@ -47,6 +50,10 @@ fn main() -> ExitCode {
     }
     let args = match Args::parse_with(&arguments, &|name| std::env::var(name).ok()) {
         Ok(args) => args,
+        Err(error) => return fail(&error),
+    };
+    let args = match std::env::current_exe() {
+        Ok(program) => args.with_program(program),
         Err(error) => return fail(&error),
     };
     if let Err(error) = with_threads(args.threads()) {

@@ -33,7 +33,7 @@ impl Renderer {
         Ok(Self {
             card: card(args, args.max_model_len.unwrap_or(context)),
             tokenizer: Tokenizer::load(folder, &weights)?,
-            template: Template::load(folder, &weights)?,
+            template: Template::load(args.template.as_deref(), folder, &weights, args.program.clone())?,
         })
     }
 }

@@ -130,13 +130,14 @@ def write(path, metadata, tensors):
     """Writes metadata and tensors, which are triples of a format's name, a shape and bytes."""
     header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
     header += b"".join(text(key) + value_of(value) for key, value in metadata.items())
-    data = b""
+    data, at = [], 0
     for name, (kind, shape, content) in tensors.items():
         header += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *reversed(shape))
-        header += struct.pack("<IQ", FORMATS[kind][0], len(data))
-        data += content.tobytes()
-        data += b"\0" * (-len(data) % 32)
-    path.write_bytes(header + b"\0" * (-len(header) % 32) + data)
+        header += struct.pack("<IQ", FORMATS[kind][0], at)
+        part = content.tobytes()
+        data += [part, b"\0" * (-len(part) % 32)]
+        at += len(part) + len(data[-1])
+    path.write_bytes(header + b"\0" * (-len(header) % 32) + b"".join(data))
 
 
 def read(path):

@@ -1,7 +1,10 @@
-"""Records what llama.cpp answers, for tests/real_model.rs: greedy tokens and tokenised texts on the unmodified weights.
+"""Records what llama.cpp answers, for tests/real_model.rs: greedy tokens and tokenised texts on the unmodified weights,
+and on the same weights as F16.
 
     python -m venv V && V/bin/pip install xllamacpp==2026.10.11549
     V/bin/python oracle.py MODEL.gguf > recorded.json
+    V/bin/python as_f16.py MODEL.gguf HALVES.gguf    # this one needs numpy
+    V/bin/python oracle.py HALVES.gguf > recorded_f16.json
 
 Keys and values are kept in f32, as the engine keeps them, and one thread computes.
 """

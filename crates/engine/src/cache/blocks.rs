@@ -98,6 +98,11 @@ impl Blocks {
         self.size
     }
 
+    /// Whether blocks are found again by their tokens.
+    pub(crate) fn caches_prefixes(&self) -> bool {
+        self.caches_prefixes
+    }
+
     /// The number of free blocks.
     pub(crate) fn free(&self) -> usize {
         self.free.len()

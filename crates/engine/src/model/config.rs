@@ -132,23 +132,33 @@ impl Config {
         if activation != "silu" {
             return Err(Wrong::Unsupported(format!("the activation `{activation}`")));
         }
-        let optional = |name: &str| config[name].as_u64().and_then(|value| usize::try_from(value).ok());
-        let size = |name: &str| optional(name).ok_or_else(|| Wrong::missing(name));
+        let optional = |name: &str| match &config[name] {
+            Json::Null => Ok(None),
+            value => {
+                let size = value.as_u64().and_then(|value| usize::try_from(value).ok());
+                size.map(Some).ok_or_else(|| Wrong::missing(name))
+            }
+        };
+        let size = |name: &str| optional(name)?.ok_or_else(|| Wrong::missing(name));
+        let number = |name: &str, value: &Json, default: f64| match value {
+            Json::Null => Ok(default),
+            value => value.as_f64().ok_or_else(|| Wrong::missing(name)),
+        };
         let (width, heads) = (size("hidden_size")?, size("num_attention_heads")?);
         Ok(Self {
             architecture: architecture.to_owned(),
             width,
             layers: size("num_hidden_layers")?,
             heads,
-            kv_heads: optional("num_key_value_heads").unwrap_or(heads),
-            head_width: optional("head_dim").unwrap_or_else(|| width.checked_div(heads).unwrap_or(0)),
+            kv_heads: optional("num_key_value_heads")?.unwrap_or(heads),
+            head_width: optional("head_dim")?.unwrap_or_else(|| width.checked_div(heads).unwrap_or(0)),
             feed_forward: size("intermediate_size")?,
             vocabulary: size("vocab_size")?,
             context: size("max_position_embeddings")?,
-            rope_base: rope(config, "rope_theta").as_f64().unwrap_or(10_000.0),
+            rope_base: number("rope_theta", rope(config, "rope_theta"), 10_000.0)?,
             rope_pairs: Pairs::Halves,
             rope_scaling: scaling(config)?,
-            epsilon: epsilon(config["rms_norm_eps"].as_f64().unwrap_or(1e-6)),
+            epsilon: epsilon(number("rms_norm_eps", &config["rms_norm_eps"], 1e-6)?),
             normalises_heads,
         })
     }
@@ -173,6 +183,15 @@ impl Config {
                 "{} attention heads of width {} cannot share {} KV heads",
                 self.heads, self.head_width, self.kv_heads
             ));
+        }
+        if !self.rope_base.is_finite() || self.rope_base <= 0.0 {
+            return Err(format!(
+                "the base of the rotary embedding is {}, expected more than 0",
+                self.rope_base
+            ));
+        }
+        if !self.epsilon.is_finite() || self.epsilon < 0.0 {
+            return Err(format!("the epsilon of the norms is {}, expected 0 or more", self.epsilon));
         }
         // A block of weights has 32 numbers.
         for (name, value) in [
@@ -222,6 +241,9 @@ fn scaling(config: &Json) -> Result<Scaling, Wrong> {
         Json::Null => &config["rope_parameters"],
         scaling => scaling,
     };
+    if !scaling.is_null() && !scaling.is_object() {
+        return Err(Wrong::missing("rope_scaling"));
+    }
     let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str()).unwrap_or("default");
     let number = |name: &str| {
         scaling[name]
@@ -238,5 +260,49 @@ fn scaling(config: &Json) -> Result<Scaling, Wrong> {
             context: number("original_max_position_embeddings")?,
         }),
         other => Err(Wrong::Unsupported(format!("the context extension `{other}`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is said about a model with this setting.
+    fn said(name: &str, value: Json) -> Option<String> {
+        let mut config = json!({
+            "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2,
+            "intermediate_size": 64, "vocab_size": 256, "max_position_embeddings": 128,
+        });
+        config[name] = value;
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        let files = Safetensors::open(folder.path(), &[]).unwrap();
+        let error = Config::of(&Weights::Safetensors(files)).map(drop).err()?.to_string();
+        Some(error.rsplit_once("`: ").map_or(error.clone(), |(_, reason)| reason.to_owned()))
+    }
+
+    #[test]
+    fn settings_that_cannot_be_are_refused_and_none_is_passed_over() {
+        assert_eq!(said("num_key_value_heads", json!(1)), None);
+        for (name, value, reason) in [
+            ("num_key_value_heads", json!("1"), "`num_key_value_heads` is missing or has the wrong type"),
+            ("head_dim", json!(-1), "`head_dim` is missing or has the wrong type"),
+            ("rope_theta", json!("NaN"), "`rope_theta` is missing or has the wrong type"),
+            ("rope_theta", json!(0), "the base of the rotary embedding is 0, expected more than 0"),
+            ("rms_norm_eps", json!(-1), "the epsilon of the norms is -1, expected 0 or more"),
+            ("rope_scaling", json!("yarn"), "`rope_scaling` is missing or has the wrong type"),
+            (
+                "vocab_size",
+                json!(1_000_000_000_000_u64),
+                "the vocabulary is 1000000000000, expected 1 to 4194304",
+            ),
+        ] {
+            let said = said(name, value).unwrap();
+            assert!(said.ends_with(reason), "{name}: {said}");
+        }
     }
 }

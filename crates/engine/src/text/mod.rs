@@ -5,9 +5,11 @@ mod limits;
 mod pieces;
 mod stops;
 mod template;
+mod template_process;
 mod tokenizer;
 mod vocabulary;
 
+pub use self::template_process::{ROLE as TEMPLATE_ROLE, render_template};
 pub(crate) use self::{
     calls::{CLOSE, Calls, OPEN, Said},
     pieces::Pieces,

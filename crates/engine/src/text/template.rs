@@ -1,6 +1,9 @@
 //! Chat templates in Jinja, rendered like Hugging Face's tokenizers.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use longboat_serving::{Layout, Message, Role, Tool};
 use minijinja::{
@@ -9,9 +12,10 @@ use minijinja::{
     value::{Kwargs, Serde, StringInput},
 };
 use minijinja_contrib::pycompat::unknown_method_callback;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::Tokenizer;
+use super::{Tokenizer, template_process::Apart};
 use crate::{
     LoadError,
     weights::{self, Weights, files},
@@ -30,25 +34,56 @@ const LONGEST: usize = 32 << 20;
 /// Characters of what a template says about a conversation that it refuses.
 const LONGEST_REASON: usize = 500;
 
+/// Why a template ended early.
+pub(super) const TOO_MUCH: &str = "it needs more time or memory than the limit of a conversation";
+
 /// The chat template of a model.
 pub(crate) struct Template {
-    environment: Environment<'static>,
+    place: Place,
     /// Whether the template renders tools.
     pub(crate) knows_tools: bool,
 }
 
+/// Where a template is rendered.
+enum Place {
+    /// In this process, which it may end.
+    Here(Box<Environment<'static>>),
+    Apart(Apart),
+}
+
+/// What a template makes a text of.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Conversation {
+    begin: String,
+    end: String,
+    messages: Vec<serde_json::Value>,
+    tools: Vec<serde_json::Value>,
+    opens_answer: bool,
+    variables: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A conversation as one text, or why there is none.
+pub(super) type Rendered = Result<String, String>;
+
 // === impl Template ===
 
 impl Template {
-    /// Returns the template of a model. Returns `None` if the model has none, like base models.
-    pub(crate) fn load(folder: &Path, weights: &Weights) -> Result<Option<Self>, LoadError> {
-        let (path, source) = match weights {
-            Weights::Gguf(file) => {
+    /// Returns the template of a model, or the one in `file` in its place. Returns `None` if there is none, as for base models.
+    /// `program` renders it, if it is given.
+    pub(crate) fn load(
+        file: Option<&Path>,
+        folder: &Path,
+        weights: &Weights,
+        program: Option<PathBuf>,
+    ) -> Result<Option<Self>, LoadError> {
+        let (path, source) = match (file, weights) {
+            (Some(file), _) => (file.to_owned(), Some(files::template(file)?)),
+            (None, Weights::Gguf(file)) => {
                 let source =
                     file.get("tokenizer.chat_template").and_then(weights::Value::text).map(str::to_owned);
                 (file.path().to_owned(), source)
             }
-            Weights::Safetensors(_) => {
+            (None, Weights::Safetensors(_)) => {
                 let (file, settings) =
                     (folder.join("chat_template.jinja"), folder.join("tokenizer_config.json"));
                 if file.is_file() {
@@ -63,34 +98,17 @@ impl Template {
             }
         };
         source
-            .map(|source| Self::new(source).map_err(|reason| LoadError::Malformed { path, reason }))
+            .map(|source| Self::new(source, program).map_err(|reason| LoadError::Malformed { path, reason }))
             .transpose()
     }
 
-    /// Reads a template from a file.
-    pub(crate) fn read(file: &Path) -> Result<Self, LoadError> {
-        Self::new(files::template(file)?)
-            .map_err(|reason| LoadError::Malformed { path: file.to_owned(), reason })
-    }
-
-    fn new(source: String) -> Result<Self, String> {
-        let mut environment = Environment::new();
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|error| error.to_string())?);
-        environment.set_fuel(Some(FUEL));
-        environment.set_unknown_method_callback(method);
-        environment.set_formatter(format);
-        environment.add_filter("join", join);
-        environment.add_filter("split", split);
-        environment.add_filter("lines", lines);
-        environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
-            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
-        });
+    fn new(source: String, program: Option<PathBuf>) -> Result<Self, String> {
         let knows_tools = source.contains("tools");
-        environment
-            .add_template_owned(NAME, source)
-            .map_err(|error| format!("cannot parse the chat template: {error}"))?;
-        Ok(Self { environment, knows_tools })
+        let place = match program {
+            Some(program) => Place::Apart(Apart::new(program, source)?),
+            None => Place::Here(compiled(source)?.into()),
+        };
+        Ok(Self { place, knows_tools })
     }
 
     /// A conversation as one text.
@@ -99,33 +117,66 @@ impl Template {
     }
 
     /// The same with these special tokens at the beginning and the end of texts.
-    fn render_between(&self, begin: &str, end: &str, layout: &Layout<'_>) -> Result<String, String> {
-        let messages: Vec<_> = layout.messages.iter().map(message).collect();
-        let tools: Vec<_> = layout
-            .tools
-            .iter()
-            .map(|tool| {
-                json!({"type": "function", "function": {
-                    "name": tool.name, "description": tool.description, "parameters": tool.parameters,
-                }})
-            })
-            .collect();
-        let tools = if tools.is_empty() { Value::UNDEFINED } else { Value::from(Serde(&tools)) };
-        let values = context! {
-            messages => Value::from(Serde(&messages)),
-            tools,
-            add_generation_prompt => layout.opens_answer,
-            bos_token => begin,
-            eos_token => end,
-            // What is above comes first: a request cannot put others in its place.
-            ..Value::from(Serde(layout.variables))
+    fn render_between(&self, begin: &str, end: &str, layout: &Layout<'_>) -> Rendered {
+        let tool = |tool: &Tool| {
+            json!({"type": "function", "function": {
+                "name": tool.name, "description": tool.description, "parameters": tool.parameters,
+            }})
         };
-        let template = self.environment.get_template(NAME).map_err(|error| error.to_string())?;
+        let conversation = Conversation {
+            begin: begin.to_owned(),
+            end: end.to_owned(),
+            messages: layout.messages.iter().map(message).collect(),
+            tools: layout.tools.iter().map(tool).collect(),
+            opens_answer: layout.opens_answer,
+            variables: layout.variables.clone(),
+        };
+        match &self.place {
+            Place::Here(environment) => conversation.rendered(environment),
+            Place::Apart(apart) => apart.render(&conversation),
+        }
+    }
+}
+
+/// Reads a template. The error says why it cannot be read.
+pub(super) fn compiled(source: String) -> Result<Environment<'static>, String> {
+    let mut environment = Environment::new();
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(syntax.map_err(|error| error.to_string())?);
+    environment.set_fuel(Some(FUEL));
+    environment.set_unknown_method_callback(method);
+    environment.set_formatter(format);
+    environment.add_filter("join", join);
+    environment.add_filter("split", split);
+    environment.add_filter("lines", lines);
+    environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
+        Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+    });
+    environment
+        .add_template_owned(NAME, source)
+        .map_err(|error| format!("cannot parse the chat template: {error}"))?;
+    Ok(environment)
+}
+
+// === impl Conversation ===
+
+impl Conversation {
+    /// The text that the template of this environment makes.
+    pub(super) fn rendered(&self, environment: &Environment<'static>) -> Rendered {
+        let tools = if self.tools.is_empty() { Value::UNDEFINED } else { Value::from(Serde(&self.tools)) };
+        let values = context! {
+            messages => Value::from(Serde(&self.messages)),
+            tools,
+            add_generation_prompt => self.opens_answer,
+            bos_token => self.begin.as_str(),
+            eos_token => self.end.as_str(),
+            // What is above comes first: a request cannot put others in its place.
+            ..Value::from(Serde(&self.variables))
+        };
+        let template = environment.get_template(NAME).map_err(|error| error.to_string())?;
         let mut text = Bounded(Vec::new());
         template.render_captured_to(values, &mut text).map(drop).map_err(|error| match error.kind() {
-            ErrorKind::OutOfFuel | ErrorKind::WriteFailure => {
-                "it needs more time or memory than the limit of a conversation".to_owned()
-            }
+            ErrorKind::OutOfFuel | ErrorKind::WriteFailure => TOO_MUCH.to_owned(),
             kind => {
                 let reason = error.detail().map_or_else(|| kind.to_string(), str::to_owned);
                 reason.chars().take(LONGEST_REASON).collect()
@@ -274,7 +325,7 @@ fn lines(state: &State<'_, '_>, value: &Value) -> Result<Value, minijinja::Error
 /// Lays a conversation out by a template, for the fuzz target.
 pub(crate) fn probe(source: &[u8]) {
     let Ok(source) = std::str::from_utf8(source) else { return };
-    let Ok(template) = Template::new(source.to_owned()) else { return };
+    let Ok(template) = Template::new(source.to_owned(), None) else { return };
     let messages = [Role::System, Role::User, Role::Assistant].map(|role| Message {
         role,
         text: format!("I am {}.", role.name()),
@@ -310,7 +361,7 @@ mod tests {
     fn rendered(source: &str) -> Result<String, String> {
         let variables = Map::new();
         let layout = Layout { messages: &[], tools: &[], opens_answer: true, variables: &variables };
-        Template::new(source.to_owned()).unwrap().render_between("", "", &layout)
+        Template::new(source.to_owned(), None).unwrap().render_between("", "", &layout)
     }
 
     /// The most memory that this process had, in MiB.

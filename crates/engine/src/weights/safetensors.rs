@@ -135,9 +135,12 @@ fn places(header: &[u8], number: usize, size: u64) -> Result<BTreeMap<String, Te
         serde_json::from_slice(header).map_err(|error| error.to_string())?;
     let start = 8 + header.len() as u64;
     let mut tensors = BTreeMap::new();
+    // Where tensors begin and end.
+    let mut parts = Vec::new();
     for (name, entry) in entries.into_iter().filter(|(name, _)| name != "__metadata__") {
         let wrong = |reason: String| format!("tensor `{name}`: {reason}");
         let entry: Entry = serde_json::from_value(entry).map_err(|error| wrong(error.to_string()))?;
+        parts.push((entry.data_offsets, name.clone()));
         let format = match entry.dtype.as_str() {
             "F32" => GgmlDType::F32,
             "F16" => GgmlDType::F16,
@@ -155,6 +158,13 @@ fn places(header: &[u8], number: usize, size: u64) -> Result<BTreeMap<String, Te
         let offset = start.checked_add(from).filter(|_| to <= size - start);
         let offset = offset.ok_or_else(|| wrong("it is outside of the file, which may be cut off".into()))?;
         tensors.insert(name, TensorInfo { file: number, format, shape: entry.shape, offset, length });
+    }
+    parts.sort_unstable();
+    for pair in parts.windows(2) {
+        let [([_, end], before), ([start, _], name)] = pair else { continue };
+        if start < end {
+            return Err(format!("tensor `{name}`: it begins within tensor `{before}`"));
+        }
     }
     Ok(tensors)
 }
@@ -188,6 +198,10 @@ mod tests {
             (r#"{"w":{"dtype":"F32","shape":[18446744073709551615,2],"data_offsets":[0,8]}}"#, 12),
             (r#"{"w":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}}"#, 12),
             (r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#, 12),
+            (
+                r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"v":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#,
+                12,
+            ),
             ("[]", 0),
         ] {
             assert!(matches!(open(header, data), Err(LoadError::Malformed { .. })), "{header}");
