@@ -49,6 +49,8 @@ async fn bad_parameters_are_named_in_the_words_of_vllm() {
         (json!({"max_tokens": 1000}), "max_tokens", "maximum context length is 64 tokens"),
         (json!({"min_tokens": 5, "max_tokens": 2}), "min_tokens", "max_tokens=2, got 5"),
         (json!({"stop": [""]}), "stop", "empty string"),
+        (json!({"stop": 3}), "stop", "expected a string or a list of strings"),
+        (json!({"stop": [3]}), "stop", "expected a string or a list of strings"),
         (json!({"top_logprobs": 2}), "top_logprobs", "`logprobs` must be set to true"),
         (json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs", "max allowed: 20"),
         (json!({"stream_options": {"include_usage": true}}), "stream_options", "`stream=True`"),
