@@ -1,4 +1,4 @@
-//! Engines whose replays of KV cache events go wrong, over real sockets: none may cost the others their replays.
+//! Engines with faulty replays of KV cache events, over real sockets. A faulty engine must not delay the replays of the others.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -37,7 +37,7 @@ plugins:
 - {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}
 ";
 
-/// How an engine answers when it is asked for earlier messages.
+/// The answer of an engine to a request for earlier messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Replays {
     /// With the messages.
