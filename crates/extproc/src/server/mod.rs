@@ -283,17 +283,17 @@ async fn accept<P: Processor>(
 ) -> Result<(), ServeError> {
     loop {
         let coming = async {
-            let place = Arc::clone(room).acquire_owned().await;
-            (listener.accept().await, counted)
+            let permit = Arc::clone(room).acquire_owned().await;
+            (listener.accept().await, permit)
         };
-        let (accepted, counted) = tokio::select! {
+        let (accepted, permit) = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             coming = coming => coming,
         };
         // The semaphore is never closed.
-        let Ok(counted) = place else { return Ok(()) };
+        let Ok(permit) = permit else { return Ok(()) };
         match accepted {
-            Ok((stream, _)) => homes.take_in(stream, counted).await,
+            Ok((stream, _)) => homes.take_in(stream, permit).await,
             Err(error) if is_transient(&error) => {
                 tracing::warn!(%error, "Cannot accept a connection.");
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,6 +1,6 @@
 //! Longboat's own HTTP/2 server for ext_proc. A general-purpose one costs more per message than the message itself.
 //!
-//! One future serves all calls of a connection. Whenever it runs, it reads the available bytes, answers them in counted, and
+//! One future serves all calls of a connection. Whenever it runs, it reads the available bytes, answers them in place, and
 //! writes the answers at once. Calls have no task, channel or timer of their own. `core` is the protocol without the socket,
 //! `stream` a gRPC call; `hpack`, `huffman` and `frame` are the encodings. tonic serves the same traits, and the tests
 //! compare both.
