@@ -47,7 +47,7 @@ pub(crate) struct Cost {
 }
 
 /// The downloaders of the large file.
-pub(crate) fn clients() -> [Client; 7] {
+pub(crate) fn clients() -> [Client; 9] {
     [
         client("`curl` from the web", Program::Curl, |world, to, command| {
             command.args(["-sSf", "-C", "-", "-o"]).arg(to.join(FILE)).arg(format!("{}/{FILE}", world.web));
@@ -64,9 +64,21 @@ pub(crate) fn clients() -> [Client; 7] {
         client("`hf download`, plain", Program::Tool("hf"), |world, to, command| {
             hf(world, to, command);
         }),
+        client(
+            "`longboat fetch` from S3, CRC-32 of parts checked",
+            Program::Longboat,
+            |world, to, command| {
+                command.arg("s3://b/m").arg(to);
+                s3(&world.store, command);
+            },
+        ),
+        client("`longboat fetch` from S3, MD5 of parts checked", Program::Longboat, |world, to, command| {
+            command.arg("s3://b/m").arg(to);
+            s3(&world.old_parts, command);
+        }),
         client("`longboat fetch` from S3, MD5 checked", Program::Longboat, |world, to, command| {
             command.arg("s3://b/m").arg(to);
-            s3(world, command);
+            s3(&world.old_store, command);
         }),
         client("boto3", Program::Tool("python3"), |world, to, command| {
             let script = format!(
@@ -74,7 +86,7 @@ pub(crate) fn clients() -> [Client; 7] {
                 to.join(FILE).display()
             );
             command.args(["-c", &script]);
-            s3(world, command);
+            s3(&world.store, command);
         }),
     ]
 }
@@ -112,9 +124,9 @@ fn hf<'a>(world: &World, to: &Path, command: &'a mut Command) -> &'a mut Command
         .env("HF_HUB_DISABLE_XET", "1")
 }
 
-fn s3(world: &World, command: &mut Command) {
+fn s3(store: &str, command: &mut Command) {
     command.envs([
-        ("AWS_ENDPOINT_URL", world.store.as_str()),
+        ("AWS_ENDPOINT_URL", store),
         ("AWS_ACCESS_KEY_ID", "key"),
         ("AWS_SECRET_ACCESS_KEY", "secret"),
         ("AWS_DEFAULT_REGION", "us-east-1"),
@@ -142,6 +154,11 @@ impl Client {
     /// Whether its program is installed.
     pub(crate) fn is_there(&self) -> bool {
         !matches!(self.program, Program::Tool(_)) || self.program.path().exists()
+    }
+
+    /// Whether it is `longboat fetch`.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.program, Program::Longboat)
     }
 
     /// Runs the downloader to its end. With `until`, kills it when the servers have sent that many bytes, and returns `None`.

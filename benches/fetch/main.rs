@@ -110,20 +110,36 @@ fn measure_large(world: &World, rounds: usize, chosen: &[&Client], folder: &Path
         }
     }
     println!("\n{} MiB in one file, medians of {rounds}, into {}:\n", world.size() >> 20, folder.display());
-    println!("| downloader | wall s | CPU s | peak MiB | requests | bytes after kill -9 at half, × size |");
+    println!("| downloader | wall s | CPU s | peak MiB | requests | bytes after kill -9, × size |");
     println!("|---|---|---|---|---|---|");
     for (client, costs) in chosen.iter().zip(costs) {
-        println!("| {} | {} | {:.3} |", client.name, row(costs), killed(client, world, folder));
+        let shares: Vec<String> = points(client)
+            .into_iter()
+            .map(|point| format!("{:.3} (at {point:.2})", killed(client, world, folder, point)))
+            .collect();
+        println!("| {} | {} | {} |", client.name, row(costs), shares.join(", "));
     }
     println!("\nMD5 of it in memory, on one thread: {:.2} s", world.floor_of_md5().as_secs_f64());
 }
 
-/// Returns the transferred bytes as a multiple of the size, if the downloader is killed at half and starts again.
-fn killed(client: &Client, world: &World, folder: &Path) -> f64 {
+/// The shares of the size at which a downloader is killed: at half, and ours at random shares too.
+fn points(client: &Client) -> Vec<f64> {
+    let mut points = vec![0.5];
+    if client.is_ours() {
+        points.extend((0..3).map(|_| rand::random_range(0.05..0.95)));
+    }
+    points
+}
+
+/// Returns the transferred bytes as a multiple of the size, if the downloader is killed at this share and starts again.
+fn killed(client: &Client, world: &World, folder: &Path, point: f64) -> f64 {
     let to = fresh(folder);
     let before = world.sent();
-    let half = before + world.size() as u64 / 2;
-    assert!(client.run(world, &to, Some(half)).is_none(), "{}: it was not killed", client.name);
+    assert!(
+        client.run(world, &to, Some(before + world.bytes(point))).is_none(),
+        "{}: not killed",
+        client.name
+    );
     client.run(world, &to, None).unwrap();
     world.check(&to);
     world.share(world.sent() - before)

@@ -10,24 +10,30 @@ use std::{
 
 use crate::servers::{
     Servers,
-    contents::{known_md5, known_sha256, md5, recipe},
+    contents::{known_md5, known_parts, known_sha256, md5, recipe},
     hub::{self, Hub, Repository},
-    store::Store,
+    store::{Store, Upload},
     web::{Page, Web},
 };
 
 const COMMIT: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+/// Size of the parts in which boto3 uploads a large file.
+const PART: usize = 8 << 20;
 /// Name of the large file on all servers.
 pub(crate) const FILE: &str = "w.safetensors";
 
-/// A hub with its CDN, an S3 store and a web server, all with the same large file. Hub and web server also have many small
-/// files.
+/// A hub with its CDN, S3 stores and a web server, all with the same large file. Hub and web server also have many small files.
 pub(crate) struct World {
     servers: Arc<Servers>,
     content: Arc<Vec<u8>>,
     files: Vec<hub::File>,
     pub(crate) hub: String,
+    /// An S3 store with the file as boto3 uploads it: in parts, with the CRC-32 of each part.
     pub(crate) store: String,
+    /// An S3 store with the file as an old client uploads it in one request: without a checksum.
+    pub(crate) old_store: String,
+    /// An S3 store with the file as an old client uploads it in parts: without a checksum.
+    pub(crate) old_parts: String,
     pub(crate) web: String,
 }
 
@@ -41,6 +47,7 @@ impl World {
         // Computes the digests in advance, because that takes seconds that must not be measured.
         known_sha256(&content);
         known_md5(&content);
+        known_parts(&content, PART);
 
         let (servers, hub) = (Arc::new(Servers::default()), Arc::new(Hub::default()));
         let mut files: Vec<_> = (0..files)
@@ -66,16 +73,22 @@ impl World {
         let cdn = servers.serve("cdn", Arc::new(move |request| sending.large(request))).await;
         *hub.cdn.lock() = format!("http://{cdn}");
 
-        let bucket = [(format!("m/{FILE}"), content.clone())].into();
-        let store = Store { buckets: [("b".into(), bucket)].into(), ..Store::default() };
-        let store = servers.serve("s3", Arc::new(move |request| store.s3(request))).await;
+        let store = |upload| {
+            let bucket = [(format!("m/{FILE}"), content.clone())].into();
+            let store = Store { buckets: [("b".into(), bucket)].into(), upload, ..Store::default() };
+            servers.serve("s3", Arc::new(move |request| store.s3(request)))
+        };
+        let old_store = store(Upload::Whole).await;
+        let old_parts = store(Upload::Parts(PART)).await;
+        let store = store(Upload::Checked(PART)).await;
         let mut pages: std::collections::BTreeMap<_, _> =
             files.iter().map(|file| (format!("/{}", file.path), page(file.content.clone()))).collect();
         pages.insert(format!("/{FILE}"), page(content.clone()));
         let web = Web(pages);
         let web = servers.serve("web", Arc::new(move |request| web.answer(request))).await;
-        let [hub, store, web] = [endpoint, store, web].map(|address| format!("http://{address}"));
-        Self { servers, content, files, hub, store, web }
+        let [hub, store, old_store, old_parts, web] =
+            [endpoint, store, old_store, old_parts, web].map(|address| format!("http://{address}"));
+        Self { servers, content, files, hub, store, old_store, old_parts, web }
     }
 
     /// Size of the large file in bytes.
@@ -108,6 +121,17 @@ impl World {
     /// The number of requests since the last call.
     pub(crate) fn requests(&self) -> usize {
         std::mem::take(&mut *self.servers.log.lock()).len()
+    }
+
+    /// Returns a share of the large file's size in bytes.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of gigabytes"
+    )]
+    pub(crate) fn bytes(&self, share: f64) -> u64 {
+        (self.size() as f64 * share) as u64
     }
 
     /// Returns bytes as a multiple of the large file's size.

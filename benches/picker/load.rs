@@ -1,7 +1,10 @@
 //! Sends requests at a fixed rate, whether or not earlier ones are answered.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -56,8 +59,10 @@ impl Outcome {
 }
 
 /// Returns a chat request whose prompt has a unique beginning, so that requests spread over all endpoints.
-pub(crate) fn body(ask: Ask, number: usize) -> Bytes {
+fn body(ask: Ask) -> Bytes {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
     const WORDS: &str = "lorem ipsum dolor sit amet, consectetur adipiscing elit.\\n ";
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let text = format!("{number} {}", WORDS.repeat(ask.prompt / WORDS.len()));
     let mut body = json!({
         "model": "m", "max_tokens": ask.tokens, "ignore_eos": true, "messages": [{"role": "user", "content": text}],
@@ -74,13 +79,13 @@ pub(crate) async fn run(http: &Http, url: &str, ask: Ask, rate: u32, count: usiz
     let mut ticks = interval(Duration::from_secs(1) / rate);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut requests = JoinSet::new();
-    for number in 0..count {
+    for _ in 0..count {
         ticks.tick().await;
         let (http, uri) = (http.clone(), Arc::clone(&uri));
         requests.spawn(async move {
             let request = http::Request::post(&*uri)
                 .header("content-type", "application/json")
-                .body(Full::new(body(ask, number)))
+                .body(Full::new(body(ask)))
                 .unwrap();
             let start = Instant::now();
             let answer = http.request(request).await.ok().filter(|answer| answer.status().is_success())?;

@@ -10,7 +10,7 @@ mod pickers;
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::json;
@@ -70,7 +70,7 @@ fn measure(quick: bool, wanted: &Wanted) {
         }
         let folder = tempfile::tempdir().unwrap();
         let list = file(folder.path().join("ten.json"), &endpoints, 1);
-        bench(&list, &endpoints).table(if quick { 2 } else { 10 }, wanted).await;
+        bench(&list, &endpoints).table(if quick { 1 } else { 5 }, wanted).await;
         if wanted.has("a streamed chunk") {
             // Slow engines, because each token has its own chunk only if the next one comes later.
             let mut slow = Vec::new();
@@ -78,7 +78,7 @@ fn measure(quick: bool, wanted: &Wanted) {
                 slow.push(engine(100 + number, "20ms", &stop).await);
             }
             let list = file(folder.path().join("slow.json"), &slow, 1);
-            bench(&list, &slow).chunks(if quick { 2 } else { 10 }).await;
+            bench(&list, &slow).chunks(if quick { 1 } else { 5 }).await;
         }
         if wanted.has("16 MB bodies") {
             large(&endpoints, &list, if quick { 4 } else { 20 }).await;
@@ -151,19 +151,18 @@ struct Bench {
 }
 
 impl Bench {
-    /// Runs the same load without a picker, with the floor, and with the picker. Also returns the CPU milliseconds per request
-    /// of the floor, of the picker, and of the picker's stream threads alone.
-    async fn thrice(&self, ask: Ask, rate: u32, count: usize) -> ([Outcome; 3], [f64; 3]) {
+    /// Runs the same load without a picker, with the floor, and with the picker.
+    async fn thrice(&self, ask: Ask, rate: u32, count: usize) -> Round {
         let [plain, floor, picker] = &self.urls;
         let plain = load::run(&self.http, plain, ask, rate, count).await;
         let before = self.floor.cpu();
         let floor = load::run(&self.http, floor, ask, rate, count).await;
         let of_floor = self.floor.cpu().all.saturating_sub(before.all);
-        let before = self.picker.cpu();
+        let (before, began) = (self.picker.cpu(), Instant::now());
         let picker = load::run(&self.http, picker, ask, rate, count).await;
-        let now = self.picker.cpu();
-        let (of_picker, of_streams) =
-            (now.all.saturating_sub(before.all), now.streams.saturating_sub(before.streams));
+        let (now, took) = (self.picker.cpu(), began.elapsed());
+        let of_picker = now.all.saturating_sub(before.all);
+        let of_streams = now.streams.saturating_sub(before.streams);
         for outcome in [&plain, &floor, &picker] {
             assert!(
                 outcome.failed * 50 < outcome.sent(),
@@ -173,53 +172,101 @@ impl Bench {
             );
         }
         let each = |cpu: Duration| cpu.as_secs_f64() * 1000.0 / count as f64;
-        ([plain, floor, picker], [each(of_floor), each(of_picker), each(of_streams)])
+        let scraping = (of_picker.saturating_sub(of_streams)).as_secs_f64() * 1000.0 / took.as_secs_f64();
+        Round {
+            outcomes: [plain, floor, picker],
+            cpu: [each(of_floor), each(of_picker), each(of_streams)],
+            scraping,
+        }
     }
 
     async fn table(&self, seconds: u32, wanted: &Wanted) {
         println!(
-            "| load | floor: CPU ms/request | picker: CPU ms/request | without scraping | floor adds P50 / P99 ms | picker adds P50 / P99 ms | failed |"
+            "| load | floor: CPU ms/request | picker: CPU ms/request | without scraping | × floor, with / without scraping | scraping, ms/s | floor adds P50 / P99 ms | picker adds P50 / P99 ms | failed |"
         );
-        println!("|---|---|---|---|---|---|---|");
+        println!("|---|---|---|---|---|---|---|---|---|");
         let small = Ask { prompt: 1 << 10, tokens: 8, stream: false };
         self.thrice(small, 200, 200).await;
-        for (name, ask, rate, seconds) in [
-            ("1 KB, 500/s", small, 500, seconds),
-            ("1 KB, 50/s", small, 50, seconds),
-            ("400 KB, 20/s", Ask { prompt: 400 << 10, ..small }, 20, seconds),
-            ("1.6 MB, 5/s", Ask { prompt: 1600 << 10, ..small }, 5, seconds),
+        for (name, ask, rate) in [
+            ("1 KB, 500/s", small, 500),
+            ("1 KB, 50/s", small, 50),
+            ("400 KB, 20/s", Ask { prompt: 400 << 10, ..small }, 20),
+            ("1.6 MB, 5/s", Ask { prompt: 1600 << 10, ..small }, 5),
         ] {
             if !wanted.has(name) {
                 continue;
             }
-            let ([plain, floor, picker], [floor_cpu, picker_cpu, streams_cpu]) =
-                self.thrice(ask, rate, (rate * seconds) as usize).await;
-            let added = |outcome: &Outcome, percent| outcome.percentile(percent) - plain.percentile(percent);
+            let mut rounds = Vec::new();
+            for _ in 0..ROUNDS {
+                rounds.push(self.thrice(ask, rate, (rate * seconds) as usize).await);
+            }
+            let of = |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+            let cpu = [0, 1, 2].map(|who| of(&|round| round.cpu[who]));
+            let times = [1, 2].map(|who| of(&|round| round.cpu[who] / round.cpu[0]));
+            let added = |who: usize, percent: usize| of(&|round| round.added(who, percent));
+            let sent: usize = rounds.iter().map(|round| round.outcomes[2].sent()).sum();
+            let failed: usize = rounds.iter().map(|round| round.outcomes[2].failed).sum();
             println!(
-                "| {name} | {floor_cpu:.3} | {picker_cpu:.3} | {streams_cpu:.3} | {:.2} / {:.2} | {:.2} / {:.2} | {} of {} |",
-                added(&floor, 50),
-                added(&floor, 99),
-                added(&picker, 50),
-                added(&picker, 99),
-                picker.failed,
-                picker.sent(),
+                "| {name} | {:.3} | {:.3} | {:.3} | {:.2} / {:.2} | {:.1} | {:.2} / {:.2} | {:.2} / {:.2} | {failed} of {sent} |",
+                cpu[0],
+                cpu[1],
+                cpu[2],
+                times[0],
+                times[1],
+                of(&|round| round.scraping),
+                added(1, 50),
+                added(1, 99),
+                added(2, 50),
+                added(2, 99),
             );
         }
     }
 
-    /// Prints the cost of a streamed chunk: the difference between long and short answers.
+    /// Prints the cost of a streamed chunk: the difference between long and short answers. Long answers take longer, so the
+    /// difference of all threads would have more scraping in it: only the threads of the streams count.
     async fn chunks(&self, seconds: u32) {
         let ask = Ask { prompt: 1 << 10, tokens: 4, stream: true };
         let count = 20 * seconds as usize;
-        let (few, cpu_few) = self.thrice(ask, 20, count).await;
-        let (many, cpu_many) = self.thrice(Ask { tokens: 104, ..ask }, 20, count).await;
-        let chunk = |who: usize, cpu: usize| {
-            let events = many[who + 1].events - few[who + 1].events;
-            (cpu_many[cpu] - cpu_few[cpu]) * 1000.0 * count as f64 / events as f64
-        };
-        let [floor, picker, streams] = [(0, 0), (1, 1), (1, 2)].map(|(who, cpu)| chunk(who, cpu));
-        println!("| a streamed chunk | {floor:.1} µs | {picker:.1} µs | {streams:.1} µs | | | |");
+        let mut rounds = Vec::new();
+        for _ in 0..ROUNDS {
+            let few = self.thrice(ask, 20, count).await;
+            let many = self.thrice(Ask { tokens: 104, ..ask }, 20, count).await;
+            let chunk = |who: usize, cpu: usize| {
+                let events = many.outcomes[who].events - few.outcomes[who].events;
+                (many.cpu[cpu] - few.cpu[cpu]) * 1000.0 * count as f64 / events as f64
+            };
+            rounds.push([chunk(1, 0), chunk(2, 2)]);
+        }
+        let of = |figure: &dyn Fn(&[f64; 2]) -> f64| median(rounds.iter().map(figure).collect());
+        let (floor, picker) = (of(&|round| round[0]), of(&|round| round[1]));
+        let times = of(&|round| round[1] / round[0]);
+        println!("| a streamed chunk | {floor:.1} µs | | {picker:.1} µs | – / {times:.2} | | | | |");
     }
+}
+
+/// How often each load runs with each server, in turns. The table has medians, because other work on the machine slows down
+/// some rounds.
+const ROUNDS: usize = 5;
+
+/// The result of one load without a picker, with the floor, and with the picker.
+struct Round {
+    outcomes: [Outcome; 3],
+    /// The CPU milliseconds per request of the floor, of the picker, and of the picker's threads that serve streams.
+    cpu: [f64; 3],
+    /// The CPU milliseconds per second of the picker's other threads.
+    scraping: f64,
+}
+
+impl Round {
+    /// Returns a percentile of the latency minus the percentile without a picker.
+    fn added(&self, who: usize, percent: usize) -> f64 {
+        self.outcomes[who].percentile(percent) - self.outcomes[0].percentile(percent)
+    }
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 /// Measures the memory with long request bodies, two at a time.

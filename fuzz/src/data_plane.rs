@@ -37,9 +37,9 @@ pub(crate) fn ext_proc(data: &[u8]) {
         rest = after;
     }
     for message in &messages {
-        let _ = longboat_extproc::probe::reply(message);
+        let _ = longboat_extproc::fuzzing::reply(message);
     }
-    longboat_epp::probe::stream(messages.into_iter().filter_map(longboat_extproc::probe::event));
+    longboat_epp::fuzzing::stream(messages.into_iter().filter_map(longboat_extproc::fuzzing::event));
 }
 
 /// Any bytes on a connection must be treated as calls of the picker, or end the connection. The HTTP/2 preface is given, so
@@ -47,37 +47,37 @@ pub(crate) fn ext_proc(data: &[u8]) {
 pub(crate) fn ext_proc_connection(data: &[u8]) {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend_from_slice(data);
-    longboat_epp::probe::connection(&bytes);
+    longboat_epp::fuzzing::connection(&bytes);
 }
 
 /// Every API must parse or refuse any request body. The position that the parser reports for the model's name must hold it.
 pub(crate) fn picker_body(data: &[u8]) {
-    longboat_epp::probe::body(data);
+    longboat_epp::fuzzing::body(data);
 }
 
 /// Any metrics page must be parsed for every engine.
 pub(crate) fn metrics_page(data: &[u8]) {
-    longboat_epp::probe::metrics_page(data);
+    longboat_epp::fuzzing::metrics_page(data);
 }
 
 /// Any response to a scrape must give a page or no page.
 pub(crate) fn metrics_reply(data: &[u8]) {
-    longboat_epp::probe::metrics_reply(data);
+    longboat_epp::fuzzing::metrics_reply(data);
 }
 
 /// Any tokenizer response must give tokens or an error.
 pub(crate) fn tokenizer_answer(data: &[u8]) {
-    longboat_epp::probe::tokenizer_answer(data);
+    longboat_epp::fuzzing::tokenizer_answer(data);
 }
 
 /// Any gRPC request body must be parsed or refused. A response must give the same usage, whatever chunks it arrives in.
 pub(crate) fn grpc_body(data: &[u8]) {
-    longboat_epp::probe::grpc(data);
+    longboat_epp::fuzzing::grpc(data);
 }
 
 /// Any response of a latency predictor must give times or an error.
 pub(crate) fn predictor_answer(data: &[u8]) {
-    longboat_epp::probe::predictor_answer(data);
+    longboat_epp::fuzzing::predictor_answer(data);
 }
 
 /// Any text must be parsed as a configuration, or refused with a message.
@@ -98,11 +98,11 @@ pub(crate) fn picker_config(data: &[u8]) {
 /// Any header value must give endpoints with only host and port, or none.
 pub(crate) fn sidecar_header(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    longboat_sidecar::probe::header(text);
+    longboat_sidecar::fuzzing::header(text);
 }
 
 /// Any client's request body must be turned into valid requests for encoder, prefiller and decoder, or be refused. Any response
 /// and stream must be forwarded, whatever chunks it arrives in.
 pub(crate) fn sidecar_body(data: &[u8]) {
-    longboat_sidecar::probe::body(data);
+    longboat_sidecar::fuzzing::body(data);
 }

@@ -10,5 +10,5 @@ pub(crate) const ALL: [(&str, Target); 1] = [("decisions_query", decisions_query
 /// Any query must be answered or refused.
 pub(crate) fn decisions_query(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    longboat_epp::probe::decisions_query(text);
+    longboat_epp::fuzzing::decisions_query(text);
 }

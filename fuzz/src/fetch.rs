@@ -7,7 +7,7 @@ use std::io::{self, Cursor};
 use longboat_fetch::{
     parsers::{
         Challenge, Done, Filter, HubAddress, Journal, Manifest, Model, Page, Progress, TarReader, Tree,
-        check, content_range, gcs_objects, matches, oci_address, s3_address, zip_directory,
+        check, content_range, gcs_objects, matches, oci_address, s3_address, s3_parts, zip_directory,
     },
     redacted,
 };
@@ -50,6 +50,7 @@ pub(crate) fn fetch_address(data: &[u8]) {
     }
     let _ = Challenge::parse(text);
     if let Some((pattern, name)) = text.split_once('\n') {
+        assert_ne!(s3_parts(pattern, name), Some(0));
         let _ = matches(pattern, name);
         let _ = Filter::new(Some(pattern), Some(name)).wants(name);
     }

@@ -9,7 +9,7 @@ use crate::{
     installation::{install_others, make_service, served},
     installed::{at_rest, empty, installed},
     program::{Running, run},
-    server::{Guarded, Server},
+    server::{Program, Server},
     tools,
     wait::until,
 };
@@ -63,7 +63,7 @@ fn make_replica_set(server: &Server) {
 }
 
 /// Runs `helm install --wait` and, as the cluster would, runs the controller of the Deployment that Helm creates.
-fn wait_for_controller(server: &Server, ports: Ports, mut install: Command) -> Guarded {
+fn wait_for_controller(server: &Server, ports: Ports, mut install: Command) -> Program {
     let mut installing = Running::start(install.args(["--wait", "--timeout=3m"]));
     let deployment = until("the controller's Deployment is written", || {
         let ended = installing.has_ended();

@@ -18,7 +18,7 @@ use self::installer::Ports;
 use crate::{
     definitions::install_api,
     program::{Ended, run},
-    server::{Guarded, Server},
+    server::{Program, Server},
     tools,
     wait::{LIMIT, until},
 };
@@ -29,7 +29,7 @@ pub(crate) struct Cluster {
     pub(crate) server: Server,
     /// How each of our own CRDs was installed: `kubectl create -f`, and on top of it `apply --server-side`.
     pub(crate) installation: Vec<[Ended; 2]>,
-    _controller: Guarded,
+    _controller: Program,
 }
 
 /// Exclusive use of the shared cluster for the time of one test.

@@ -199,7 +199,7 @@ fn decisions_are_for_those_whose_rights_reach_the_picker() {
     };
     // The picker was reached; it has seen no such request.
     let said = why(&reader, "nobody");
-    assert!(said.stderr.contains("no picker knows the request `nobody`"), "{said:#?}");
+    assert!(said.stderr.contains("no picker has a decision for request `nobody`"), "{said:#?}");
     let endpoint = pick(grpc, "a-request");
     assert_eq!(endpoint, format!("{address}:8000"));
     let said = why(&reader, "a-request");

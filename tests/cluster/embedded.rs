@@ -9,15 +9,15 @@ use crate::{
     binary::longboat,
     cluster::ExclusiveCluster,
     definitions::{CRDS, definition, install_api},
-    server::{Guarded, free_ports},
+    server::{Program, free_ports},
     wait::until,
 };
 
 /// `longboat apiserver` with the same platform settings and presets, and a controller. It calls no webhooks.
 pub(crate) struct Embedded {
     pub(crate) api: Api,
-    _server: Guarded,
-    controller: Guarded,
+    _server: Program,
+    controller: Program,
 }
 
 // === impl Embedded ===
@@ -27,7 +27,7 @@ impl Embedded {
         let folder = tempfile::Builder::new().prefix("longboat-embedded-").tempdir().unwrap().keep();
         let port = folder.join("port");
         let program = &longboat();
-        let server = Guarded::start(program, &folder.join("apiserver.log"), |command| {
+        let server = Program::start(program, &folder.join("apiserver.log"), |command| {
             command.args(["apiserver", "--listen=127.0.0.1:0", "--no-auth", "--port-file"]).arg(&port);
         });
         let port = until("the embedded server listens", || {
@@ -46,7 +46,7 @@ impl Embedded {
         });
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
         let [webhooks, probes] = free_ports();
-        let controller = Guarded::start(program, &folder.join("controller.log"), |command| {
+        let controller = Program::start(program, &folder.join("controller.log"), |command| {
             command
                 .args([
                     "controller",

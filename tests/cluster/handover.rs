@@ -46,7 +46,7 @@ const PERIOD: Duration = Duration::from_millis(120);
 const LEASE: SignedDuration = SignedDuration::from_secs(15);
 
 /// One audited request that has a response.
-struct Asked {
+struct AuditedRequest {
     event: Value,
     at: Timestamp,
 }
@@ -57,9 +57,9 @@ struct Known {
     token: String,
 }
 
-// === impl Asked ===
+// === impl AuditedRequest ===
 
-impl Asked {
+impl AuditedRequest {
     fn is_by(&self, token: &str) -> bool {
         self.event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0] == format!("JTI={token}")
     }
@@ -209,14 +209,14 @@ fn load(server: &Server, stop: &AtomicBool) {
 }
 
 /// Returns all answered requests in the order in which the server received them.
-fn read(server: &Server) -> Vec<Asked> {
+fn read(server: &Server) -> Vec<AuditedRequest> {
     let log = std::fs::read_to_string(server.folder.join("audit.log")).unwrap();
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let writes = ["create", "update", "patch", "delete"];
-    let mut asked: Vec<Asked> = events
+    let mut asked: Vec<AuditedRequest> = events
         .filter(|event| event["stage"] == "ResponseComplete")
         .filter(|event| event["verb"].as_str().is_some_and(|verb| writes.contains(&verb)))
-        .map(|event| Asked {
+        .map(|event| AuditedRequest {
             at: event["requestReceivedTimestamp"].as_str().unwrap().parse().unwrap(),
             event,
         })
@@ -227,7 +227,7 @@ fn read(server: &Server) -> Vec<Asked> {
 
 /// Checks that no object is created twice. A replica that has just begun to lead may try, because its cache may lack its
 /// predecessor's last writes: the server refuses that, and the test prints it. Requests of the `killed` replica may time out.
-fn once(log: &[Asked], killed: &str) {
+fn once(log: &[AuditedRequest], killed: &str) {
     let mut created = BTreeMap::<String, Vec<String>>::new();
     let creations = log.iter().filter(|asked| asked.is_work() && asked.event["verb"] == "create");
     let (done, refused): (Vec<_>, Vec<_>) = creations.partition(|asked| asked.went_well());
@@ -249,7 +249,7 @@ fn once(log: &[Asked], killed: &str) {
 
 /// Checks that each write changes its object. A replica that has just begun to lead may repeat one of its predecessor's last
 /// writes, because its cache may lack them, and the test prints that. No replica repeats its own writes.
-fn something(log: &[Asked]) {
+fn something(log: &[AuditedRequest]) {
     let mut seen = BTreeMap::new();
     let writes = log.iter().filter(|asked| asked.is_work() && asked.went_well());
     let mut nothing: Vec<String> = Vec::new();
@@ -272,7 +272,7 @@ fn something(log: &[Asked]) {
 }
 
 /// The times of the first and the last write of each replica.
-fn spans(log: &[Asked], tokens: &[String; 3]) -> [(Timestamp, Timestamp); 3] {
+fn spans(log: &[AuditedRequest], tokens: &[String; 3]) -> [(Timestamp, Timestamp); 3] {
     tokens.each_ref().map(|token| {
         let mut times =
             log.iter().filter(|asked| asked.is_work() && asked.is_by(token)).map(|asked| asked.at);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     api, binary,
     program::{Ended, Running, run},
-    server::{Guarded, Server, User, free_ports},
+    server::{Program, Server, User, free_ports},
     wait::until,
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn longboat(server: &Server, verb: &str, ports: Ports, arguments: &[&
 }
 
 /// Runs `longboat install` on a cluster without a controller, and runs the controller as the Deployment specifies.
-pub(crate) fn install(server: &Server, ports: Ports, arguments: &[&str]) -> (Ended, Guarded) {
+pub(crate) fn install(server: &Server, ports: Ports, arguments: &[&str]) -> (Ended, Program) {
     let mut installing = Running::start(&mut longboat(server, "install", ports, arguments));
     let deployment = until("the controller's Deployment is written", || {
         let ended = installing.has_ended();
@@ -77,7 +77,7 @@ pub(crate) fn make_available(server: &Server) {
 
 /// Starts the controller as the Deployment's pods would run it: the same program name, arguments, environment and service
 /// account, and a folder for each mounted Secret. Waits until the controller is ready.
-pub(crate) fn start_controller(server: &Server, deployment: &Value, ports: Ports) -> Guarded {
+pub(crate) fn start_controller(server: &Server, deployment: &Value, ports: Ports) -> Program {
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     let account = pod["serviceAccountName"].as_str().unwrap();
@@ -87,7 +87,7 @@ pub(crate) fn start_controller(server: &Server, deployment: &Value, ports: Ports
     let program = server.folder.join(name);
     symlink(binary::longboat(), &program).unwrap();
     let mounts = mounted(server, pod);
-    let controller = Guarded::start(&program, &server.folder.join("controller.log"), |command| {
+    let controller = Program::start(&program, &server.folder.join("controller.log"), |command| {
         command
             .args(container["args"].as_array().unwrap().iter().map(|argument| {
                 let argument = argument.as_str().unwrap();

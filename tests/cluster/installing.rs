@@ -76,7 +76,7 @@ fn one_command_installs_a_second_run_writes_nothing_and_uninstalling_leaves_noth
     assert_eq!(server.api.get("/api/v1/namespaces/kserve/secrets/llmisvc-webhook-ca").status, 404);
     assert_eq!(server.api.get("/api/v1/namespaces/kserve").status, 200, "namespaces stay");
     let again = ask(&server, "uninstall", ports, &[]);
-    assert!(again.stderr.contains("There is nothing of an installation on this cluster."), "{again:#?}");
+    assert!(again.stderr.contains("This cluster has no objects of an installation."), "{again:#?}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Replica {
     }
 
     pub(crate) fn leads(&self) -> bool {
-        self.log().contains("Holds the lease and leads.")
+        self.log().contains("Acquired the lease; this replica is the leader.")
     }
 
     /// Sends a signal and waits for the end of the process.

@@ -78,7 +78,7 @@ fn pods(settings: &Settings) -> Vec<(String, Value)> {
                 };
                 let mut spec = spec.clone();
                 spec.as_object_mut().unwrap().remove("serviceAccountName");
-                let name = format!("{}: {}", file.display(), object.reference.name);
+                let name = format!("{}: {}", file.display(), object.reference.key.name);
                 let pod =
                     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": spec});
                 pods.push((name, pod));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     api::{Answer, Api, Cause},
     cluster::{ExclusiveCluster, collection, files},
-    server::Guarded,
+    server::Program,
     tools,
     wait::until,
 };
@@ -78,11 +78,11 @@ fn objects() -> Vec<(String, Value)> {
 }
 
 /// Starts `longboat apiserver` with Longboat's CRDs, without webhooks.
-fn start_embedded(cluster: &ExclusiveCluster) -> (Api, Guarded) {
+fn start_embedded(cluster: &ExclusiveCluster) -> (Api, Program) {
     let folder = tempfile::Builder::new().prefix("longboat-embedded-").tempdir().unwrap().keep();
     let port = folder.join("port");
     let program = Path::new(env!("CARGO_BIN_EXE_longboat"));
-    let program = Guarded::start(program, &folder.join("apiserver.log"), |command| {
+    let program = Program::start(program, &folder.join("apiserver.log"), |command| {
         command.args(["apiserver", "--listen=127.0.0.1:0", "--no-auth", "--port-file"]).arg(&port);
     });
     let port = until("the embedded server listens", || {

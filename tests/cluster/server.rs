@@ -47,7 +47,7 @@ pub(crate) struct Server {
     /// A client that is the administrator.
     pub(crate) api: Api,
     etcd: Api,
-    _programs: [Guarded; 2],
+    _programs: [Program; 2],
 }
 
 // === impl Server ===
@@ -61,11 +61,11 @@ impl Server {
     /// Like [`Server::start`], with another audit policy, which must include the controller's refused requests.
     pub(crate) fn audited(policy: &str) -> Option<Self> {
         let (etcd, apiserver) = (tools::tool("bin/etcd")?, tools::tool("bin/kube-apiserver")?);
-        // The shells of [`Guarded`] remove the folder.
+        // The shells of [`Program`] remove the folder.
         let folder = tempfile::Builder::new().prefix("longboat-cluster-").tempdir().unwrap().keep();
         let [etcd_port, port] = free_ports();
         let etcd_url = format!("http://127.0.0.1:{etcd_port}");
-        let etcd = Guarded::start(&etcd, &folder.join("etcd.log"), |command| {
+        let etcd = Program::start(&etcd, &folder.join("etcd.log"), |command| {
             command
                 .arg(format!("--data-dir={}", folder.join("etcd").display()))
                 .arg(format!("--listen-client-urls={etcd_url}"))
@@ -104,7 +104,7 @@ impl Server {
         fs::write(folder.join("audit-policy.yaml"), policy).unwrap();
 
         let file = |name: &str| folder.join(name).display().to_string();
-        let apiserver = Guarded::start(&apiserver, &folder.join("kube-apiserver.log"), |command| {
+        let apiserver = Program::start(&apiserver, &folder.join("kube-apiserver.log"), |command| {
             command
                 .arg(format!("--etcd-servers={etcd_url}"))
                 .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
@@ -220,17 +220,17 @@ pub(crate) enum User<'a> {
 
 /// A program that ends with this process, and its log file.
 #[derive(Debug)]
-pub(crate) struct Guarded {
+pub(crate) struct Program {
     shell: Child,
     /// The file to which the shell writes the program's process id.
     pid: PathBuf,
     log: PathBuf,
-    program: PathBuf,
+    path: PathBuf,
 }
 
-// === impl Guarded ===
+// === impl Program ===
 
-impl Guarded {
+impl Program {
     /// Starts a program that writes its output to `log`. The folder of `log` is removed when the program has ended.
     pub(crate) fn start(program: &Path, log: &Path, set_up: impl FnOnce(&mut Command)) -> Self {
         let pid = log.with_extension("pid");
@@ -240,7 +240,7 @@ impl Guarded {
         command.stdin(Stdio::piped()).stdout(output.try_clone().unwrap()).stderr(output);
         set_up(&mut command);
         let shell = command.spawn().unwrap();
-        Self { shell, pid, log: log.to_owned(), program: program.to_owned() }
+        Self { shell, pid, log: log.to_owned(), path: program.to_owned() }
     }
 
     /// Stops the test with the end of the log if the program has ended.
@@ -256,7 +256,7 @@ impl Guarded {
         if !stat.is_empty() && !ended {
             return;
         }
-        panic!("{} ended:\n{}", self.program.display(), self.log_tail());
+        panic!("{} ended:\n{}", self.path.display(), self.log_tail());
     }
 
     /// The last lines of the log.
@@ -267,7 +267,7 @@ impl Guarded {
     }
 }
 
-impl Drop for Guarded {
+impl Drop for Program {
     fn drop(&mut self) {
         drop(self.shell.stdin.take());
         let _ = self.shell.wait();

@@ -68,5 +68,5 @@ fn each_service_is_asked_where_it_answers_and_for_the_model_that_it_has() {
     let address = command.split(' ').next().unwrap();
     assert_eq!(http::post(address, &request).status, 200, "{address} {body}");
     assert!(said.contains(r#"chat.completions.create(model="org/base""#), "{said}");
-    assert!(said.contains("default/bare has the model org/bare"), "{said}");
+    assert!(said.contains("default/bare serves the model org/bare"), "{said}");
 }

@@ -48,7 +48,7 @@ const VIEWS = {
       await page.waitForFunction(() => document.querySelector("#manifest").value.includes("replicas: 1"));
       const manifest = await page.inputValue("#manifest");
       await page.fill("#manifest", manifest.replace("replicas: 1", "replicas: 2"));
-      await page.click("button:text('Show what changes')");
+      await page.click("button:text('Show changes')");
       await page.waitForSelector("pre.said:has-text('1 → 2')", { timeout: LIMIT });
     },
   },

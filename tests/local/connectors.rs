@@ -128,7 +128,7 @@ fn every_connector_brings_the_cache_of_another_pod_or_does_not_and_the_condition
         assert_eq!(answer.headers.contains_key("x-simulated-kv-source"), is_told, "{name}: {answer:?}");
         let taken = counted(&world, name, "decode", "vllm:external_prefix_cache_hits_total");
         assert!(taken > 0.0, "{name}: nothing came");
-        let evidence = if is_told { "vllm:external_prefix_cache_hits grew" } else { "cached_tokens" };
+        let evidence = if is_told { "vllm:external_prefix_cache_hits increased" } else { "cached_tokens" };
         assert!(said.contains(evidence), "{name}: {said}");
     }
 
@@ -138,12 +138,12 @@ fn every_connector_brings_the_cache_of_another_pod_or_does_not_and_the_condition
     for Case { name, .. } in &CASES {
         let said = transfer(&world, name, "False", "KVNotTransferred");
         assert!(
-            said.contains("prefill worked, and the decode pods computed the prompt of "),
+            said.contains("prefill worked, but the decode pods computed the prompt of "),
             "{name}: {said}"
         );
         assert!(said.contains("compare --kv-transfer-config"), "{name}: {said}");
         let connector = if *name == STORAGE { "ExampleConnector" } else { "none" };
-        assert!(said.contains(&format!("connector of both halves: {connector})")), "{name}: {said}");
+        assert!(said.contains(&format!("connector of prefill and decode: {connector})")), "{name}: {said}");
         let answer = ask(root, name);
         assert!(!answer.headers.contains_key("x-simulated-kv-source"), "{name}: {answer:?}");
     }

@@ -183,7 +183,7 @@ fn an_answer_leads_to_its_decision_on_the_page_and_on_the_terminal() {
     let mut why = std::process::Command::new(env!("CARGO_BIN_EXE_longboat"));
     let unknown = run(why.env("KUBECONFIG", &world.kubeconfig).args(["why", "nobody"]));
     assert_eq!(unknown.status.code(), Some(1));
-    assert!(unknown.stderr.contains("no picker knows the request `nobody`"), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("no picker has a decision for request `nobody`"), "{}", unknown.stderr);
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn what_is_well_is_told_and_what_is_not_is_followed_to_its_cause() {
     let _turn = turn();
     let world = World::shared();
     let well = longboat(world, &["doctor"]);
-    assert!(well.status.success() && well.stderr.contains("Nothing is wrong."), "{well:#?}");
+    assert!(well.status.success() && well.stderr.contains("No problems found."), "{well:#?}");
     let status = longboat(world, &["status", "qwen"]);
     assert!(status.status.success(), "{status:#?}");
     for part in [

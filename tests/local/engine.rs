@@ -42,17 +42,14 @@ fn a_model_that_is_here_is_computed_and_the_pod_says_so() {
     let Some(manifest) = with_the_model(folder.path()) else { return };
     let world = World::start(&["--engine", "auto", &manifest]);
     let first = world.running.stderr().lines().next().unwrap_or_default().to_owned();
-    assert!(
-        first.starts_with("engine: cpu: computes file://") && first.contains("llama, 30 layers"),
-        "{first}"
-    );
+    assert!(first.starts_with("engine: cpu: runs file://") && first.contains("llama, 30 layers"), "{first}");
     let pods = world.object(&["pods"]);
     let pods = pods["items"].as_array().unwrap();
     let notes: Vec<_> = pods
         .iter()
         .filter_map(|pod| pod["metadata"]["annotations"]["longboat.dev/engine"].as_str())
         .collect();
-    assert!(notes.len() == 1 && notes[0].starts_with("cpu: computes "), "{notes:?}");
+    assert!(notes.len() == 1 && notes[0].starts_with("cpu: runs "), "{notes:?}");
     assert!(world.running.stderr().contains("engine: cpu"), "the tree says it");
     let body = r#"{"model": "Qwen/Qwen2.5-0.5B-Instruct", "temperature": 0, "max_tokens": 8,
         "messages": [{"role": "user", "content": "What is gravity?"}]}"#;
@@ -118,14 +115,15 @@ fn what_cannot_be_computed_is_simulated_with_the_reason_or_refused_where_that_wa
     let first = ended.stderr.lines().next().unwrap_or_default();
     assert!(ended.status.success(), "{ended:#?}");
     assert!(
-        first.starts_with("engine: a simulator, because deepseek needs a model over several pods"),
+        first.starts_with("engine: the simulator, because deepseek needs a model that spans several pods"),
         "{first}"
     );
 
     let ended = run(up(folder.path()).args(["--port", "0", "--engine", "cpu", "--once", divided]));
-    for words in
-        ["error: the CPU engine cannot serve these manifests", "deepseek needs a model over several pods"]
-    {
+    for words in [
+        "error: the CPU engine cannot serve these manifests",
+        "deepseek needs a model that spans several pods",
+    ] {
         assert!(!ended.status.success() && ended.stderr.contains(words), "{ended:#?}");
     }
 

@@ -200,6 +200,7 @@ fn configs_are_checked_against_the_settings_of_this_world_as_they_are_now() {
     let unreadable = world.run(&apply);
     patch(&before["data"]["ingress"].to_string());
     assert_eq!((sound.status.code(), sound.stderr.as_str()), (Some(0), ""));
-    let warning = "checked against default settings: failed to load ingress config";
+    let warning = "checked against the default settings, because the platform settings are invalid: failed \
+                   to load ingress config";
     assert!(unreadable.stderr.contains(warning), "{unreadable:#?}");
 }

@@ -35,7 +35,7 @@ fn no_manifest_and_unknown_flags_say_what_to_give() {
     fails(&up_to_its_end(&["--onse"]), 2, &["--onse", "'--once'"]);
     fails(&up_to_its_end(&["nowhere.yaml"]), 1, &["cannot read `nowhere.yaml`", "No such file"]);
     let folder = TempDir::new().unwrap();
-    fails(&up_to_its_end(&[folder.path().to_str().unwrap()]), 1, &["no object in"]);
+    fails(&up_to_its_end(&[folder.path().to_str().unwrap()]), 1, &["no Kubernetes object in"]);
 }
 
 #[test]

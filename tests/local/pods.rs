@@ -232,12 +232,12 @@ fn what_is_not_run_says_so() {
                   {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: main, image: none}]}}}\n";
     let manifest = space.world.file("daemon.yaml", daemon);
     let applied = space.run(&["apply", "-f", &manifest]);
-    assert!(applied.stderr.contains("Warning: a DaemonSet is not run on this machine"), "{applied:#?}");
+    assert!(applied.stderr.contains("Warning: kind DaemonSet does not run on this machine"), "{applied:#?}");
     let cron = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\nspec: {schedule: '0 3 * * *', jobTemplate: \
                 {spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: none}]}}}}}\n";
     let manifest = space.world.file("cron.yaml", cron);
     let applied = space.run(&["apply", "-f", &manifest]);
-    assert!(applied.stderr.contains("Warning: a CronJob is not run on this machine"), "{applied:#?}");
+    assert!(applied.stderr.contains("Warning: kind CronJob does not run on this machine"), "{applied:#?}");
     for kind in ["DaemonSet", "CronJob"] {
         until("an event", || {
             let reasons = "jsonpath={.items[*].reason}";
@@ -250,7 +250,10 @@ fn what_is_not_run_says_so() {
     space.reaches("pod/cache", ".status.containerStatuses[0].state.waiting.reason", "NoLocalRole");
     let waiting = "jsonpath={.status.containerStatuses[0].state.waiting.message}";
     let message = space.ask(&["get", "pod", "cache", "-o", waiting]);
-    assert!(message.contains("redis") && message.contains("give the container a command"), "{message}");
+    assert!(
+        message.contains("redis") && message.contains("Set a command that exists on this machine"),
+        "{message}"
+    );
     let debugged = space.run(&["debug", "cache", "--image=busybox", "--", "ls"]);
     assert!(debugged.stderr.contains("use `kubectl exec`"), "{debugged:#?}");
 }

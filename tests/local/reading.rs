@@ -117,7 +117,7 @@ fn what_a_cluster_lacks_is_empty_or_said_in_a_sentence() {
     bare.create("definitions.yaml", &definitions.join("---\n"));
     until("the definitions are served", || {
         let ended = bare.ask(&["status"]);
-        (ended.status.success() && ended.stderr.contains("There is no LLMInferenceService")).then_some(())
+        (ended.status.success() && ended.stderr.contains("There are no LLMInferenceServices")).then_some(())
     });
     bare.create("service.yaml", SERVICE);
     let status = bare.ask(&["status"]);
@@ -169,9 +169,9 @@ fn what_a_cluster_lacks_is_empty_or_said_in_a_sentence() {
 fn an_installation_asks_for_an_image_before_anything_is_written() {
     let _turn = turn();
     let bare = Bare::start();
-    fails(&bare.ask(&["install"]), &["no image is chosen", "--set image=REGISTRY/longboat:TAG"]);
+    fails(&bare.ask(&["install"]), &["no image is given", "--set image=REGISTRY/longboat:TAG"]);
     let printed = bare.ask(&["install", "--dry-run"]);
-    assert!(printed.status.success() && printed.stderr.contains("no image is chosen"), "{}", printed.stderr);
+    assert!(printed.status.success() && printed.stderr.contains("no image is given"), "{}", printed.stderr);
     let chosen = bare.ask(&["install", "--dry-run", "--set", "image=r/l:1"]);
     assert!(chosen.status.success() && chosen.stderr.is_empty(), "{}", chosen.stderr);
 }

@@ -114,11 +114,11 @@ fn every_manifest_of_the_documents_that_one_machine_can_serve_is_served_and_answ
     });
     let said = running.stderr();
     for stand_in in [
-        "namespace production was missing and is made",
-        "stands in for Gateway istio-system/my-custom-gateway",
-        "stands in for Gateway default/my-gateway",
-        "the pods of default/route-custom stand in for Service default/my-backend-service",
-        "the pods of default/service-backend stand in for Service default/my-custom-backend",
+        "created the missing namespace production",
+        "serves in place of Gateway istio-system/my-custom-gateway",
+        "serves in place of Gateway default/my-gateway",
+        "created Service default/my-backend-service, which selects the pods of default/route-custom",
+        "created Service default/my-custom-backend, which selects the pods of default/service-backend",
     ] {
         assert!(said.contains(stand_in), "{said}");
     }

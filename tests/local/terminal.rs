@@ -206,7 +206,7 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
     let mut command = up(folder.path());
     command.arg(example()).args(["--port", "0"]);
     let terminal = Terminal::start(&mut command, 80, 14);
-    let bottom = "Ctrl-C stops everything.";
+    let bottom = "Press Ctrl-C to stop everything.";
     let lives = || {
         let shown = terminal.shown();
         let last = shown.iter().rposition(|row| !row.is_empty())?;
@@ -253,14 +253,15 @@ fn a_small_terminal_shows_one_live_tree_and_no_remains_of_it() {
     terminal.resize_rows(4);
     terminal.until("the tree fits into four rows", || {
         let shown = lives()?;
-        shown.iter().any(|row| row.contains("more: this window is too small")).then_some(())
+        shown.iter().any(|row| row.contains("more: enlarge the window")).then_some(())
     });
 
     processes::signal("INT", terminal.child.lock().id());
     let status = terminal.until("the end of `up`", || terminal.child.lock().try_wait().unwrap());
     assert_eq!(status.code(), Some(0));
-    terminal
-        .until("the last word", || terminal.all().contains("Stopped: nothing runs any more").then_some(()));
+    terminal.until("the last word", || {
+        terminal.all().contains("Stopped. All processes have ended").then_some(())
+    });
     let said = terminal.all().replace('\n', "");
     assert!(
         said.contains("Stopping default/qwen, ")

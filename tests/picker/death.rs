@@ -23,7 +23,7 @@ use crate::{
 const FLAGS: &[&str] = &["--health-checking", "--drain-timeout=2s"];
 
 /// Two threads that send requests one after the other until the end.
-struct Load {
+pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
     failed: Arc<Mutex<Vec<String>>>,
@@ -31,7 +31,7 @@ struct Load {
 }
 
 impl Load {
-    fn start(url: &str, stream: bool) -> Self {
+    pub(crate) fn start(url: &str, stream: bool) -> Self {
         let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let failed = Arc::new(Mutex::new(Vec::new()));
         let threads = (0..2).map(|thread| {
@@ -61,14 +61,14 @@ impl Load {
     }
 
     /// Waits until ten more requests are answered.
-    fn goes_on(&self) {
+    pub(crate) fn goes_on(&self) {
         let so_far = self.answered.load(Ordering::Relaxed);
         until("requests that are answered", || {
             (self.answered.load(Ordering::Relaxed) > so_far + 10).then_some(())
         });
     }
 
-    fn end(self) -> Vec<String> {
+    pub(crate) fn end(self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
             thread.join().unwrap();

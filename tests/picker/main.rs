@@ -7,6 +7,7 @@ mod death;
 mod disaggregated;
 mod envoy;
 mod http;
+mod leader;
 #[path = "../local/processes.rs"]
 #[expect(dead_code, reason = "shared with the tests of local mode")]
 mod processes;

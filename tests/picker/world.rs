@@ -31,7 +31,7 @@ pub(crate) struct Role {
 }
 
 impl Role {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let process =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut guard = Command::new("sh");

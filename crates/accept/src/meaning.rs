@@ -8,7 +8,7 @@ use crate::framing::is_ambiguous;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Ambiguity {
     /// The end of the body is uncertain.
-    #[error("Transfer-Encoding and Content-Length exclude each other")]
+    #[error("Transfer-Encoding and Content-Length cannot be used together")]
     Length,
     /// The request names no host.
     #[error("a request needs a Host header, and this one has none")]
@@ -20,7 +20,7 @@ pub enum Ambiguity {
     #[error("the Host header and the address of the request name different hosts")]
     OtherHost,
     /// The request's host is invalid.
-    #[error("`{0}` is no host name")]
+    #[error("`{0}` is not a host name")]
     Host(String),
 }
 

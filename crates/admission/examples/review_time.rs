@@ -10,6 +10,7 @@ use std::{
 
 use longboat_admission::{Action, Facts, Hook, Subject, Version, review};
 use longboat_compose::{PresetNames, presets};
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 2_000;
@@ -46,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             },
         },
     });
-    let largest = presets::builtin(&PresetNames::default(), "kserve")?
+    let largest = presets::builtin(&PresetNames::default(), Namespace("kserve"))?
         .iter()
         .map(serde_json::to_value)
         .collect::<Result<Vec<_>, _>>()?

@@ -11,6 +11,7 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 use longboat_api::v1alpha2::GROUP;
+use longboat_key::Namespace;
 
 use crate::{Action, Hook, Subject};
 
@@ -27,7 +28,7 @@ pub enum Target {
     /// Behind the Service [`SERVICE`] of a namespace.
     Service {
         /// The namespace.
-        namespace: String,
+        namespace: Namespace,
     },
     /// At a URL, for a controller outside of the cluster.
     Url {
@@ -91,12 +92,12 @@ pub fn configurations(target: &Target) -> Configurations {
 }
 
 /// The Service in front of the webhooks.
-pub fn service(namespace: &str) -> Service {
+pub fn service(namespace: Namespace<&str>) -> Service {
     let labels = |(key, value): (&str, &str)| [(key.to_owned(), value.to_owned())].into();
     Service {
         metadata: ObjectMeta {
             name: Some(SERVICE.to_owned()),
-            namespace: Some(namespace.to_owned()),
+            namespace: Some(namespace.to_string()),
             labels: Some(labels(CONTROL_PLANE)),
             ..ObjectMeta::default()
         },
@@ -128,7 +129,7 @@ fn client(path: &str, target: &Target) -> WebhookClientConfig {
         Target::Service { namespace } => WebhookClientConfig {
             service: Some(ServiceReference {
                 name: SERVICE.to_owned(),
-                namespace: namespace.clone(),
+                namespace: namespace.to_string(),
                 path: Some(path.to_owned()),
                 port: None,
             }),

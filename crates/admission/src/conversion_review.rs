@@ -62,7 +62,7 @@ const REVIEW_GROUP: &str = "apiextensions.k8s.io";
 /// respond to.
 pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, Malformed> {
     let review: Review = serde_json::from_slice(body)
-        .map_err(|error| Malformed(format!("the body is no ConversionReview: {error}")))?;
+        .map_err(|error| Malformed(format!("the body is not a ConversionReview: {error}")))?;
     let api_version = review.api_version.unwrap_or_default();
     let kind = review.kind.unwrap_or_default();
     let known = api_version
@@ -93,7 +93,7 @@ pub fn conversion_review(body: &[u8]) -> Result<Vec<u8>, Malformed> {
 fn convert<'a>(objects: &[&'a RawValue], desired: &str) -> Result<Vec<Sparse<'a>>, String> {
     let Some(target) = Version::of_api_version(desired) else {
         return Err(format!(
-            "desiredAPIVersion `{desired}` is not known; it must be {} or {}",
+            "desiredAPIVersion `{desired}` is not supported; expected {} or {}",
             Version::V1Alpha1,
             Version::V1Alpha2
         ));
@@ -182,8 +182,8 @@ mod tests {
         };
         assert_eq!(
             message("serving.kserve.io/v1", "v1alpha1"),
-            "desiredAPIVersion `serving.kserve.io/v1` is not known; it must be serving.kserve.io/v1alpha1 or \
-             serving.kserve.io/v1alpha2"
+            "desiredAPIVersion `serving.kserve.io/v1` is not supported; expected \
+             serving.kserve.io/v1alpha1 or serving.kserve.io/v1alpha2"
         );
         assert_eq!(
             message("serving.kserve.io/v1alpha2", "v1beta1"),

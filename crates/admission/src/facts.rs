@@ -2,13 +2,14 @@
 
 use longboat_api::names::{DEFAULT_PRESET_PREFIX, DEFAULT_SYSTEM_NAMESPACE};
 use longboat_compose::{Platform, platform::PlatformError};
+use longboat_key::Namespace;
 
 /// The environment of a request. The caller fills it in: the controller from its caches, local mode and `longboat validate`
 /// from their inputs.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Namespace of the platform.
-    pub system_namespace: String,
+    pub system_namespace: Namespace,
     /// Prefix of the names of presets.
     pub preset_prefix: String,
     /// Whether the deletion of the platform's presets is refused.
@@ -32,7 +33,7 @@ pub struct ModelCache {
     /// Its name.
     pub name: String,
     /// Its namespace; `None` for a `LocalModelCache`, which serves the whole cluster.
-    pub namespace: Option<String>,
+    pub namespace: Option<Namespace>,
     /// `spec.sourceModelUri`.
     pub source_model_uri: String,
     /// `spec.nodeGroups`.
@@ -45,7 +46,7 @@ impl Default for Facts {
     /// Default names and settings. Presets may not be deleted.
     fn default() -> Self {
         Self {
-            system_namespace: DEFAULT_SYSTEM_NAMESPACE.to_owned(),
+            system_namespace: Namespace(DEFAULT_SYSTEM_NAMESPACE).to_shared(),
             preset_prefix: DEFAULT_PRESET_PREFIX.to_owned(),
             prevent_preset_deletion: true,
             platform: Ok(Platform::default()),

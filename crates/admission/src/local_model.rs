@@ -65,7 +65,7 @@ fn mark(service: &mut Value, cache: &ModelCache, claim: &str) {
     if let Some(labels) = map(metadata, "labels") {
         labels.insert(labels::LOCAL_MODEL.to_owned(), json!(cache.name));
         match &cache.namespace {
-            Some(namespace) => labels.insert(labels::LOCAL_MODEL_NAMESPACE.to_owned(), json!(namespace)),
+            Some(namespace) => labels.insert(labels::LOCAL_MODEL_NAMESPACE.to_owned(), json!(**namespace)),
             None => labels.remove(labels::LOCAL_MODEL_NAMESPACE),
         };
     }

@@ -34,7 +34,7 @@ impl MergedSpecs {
     pub fn rejection(&self, spec: &LLMInferenceServiceSpec) -> Option<Rejection> {
         let spec = match serde_json::to_value(spec) {
             Ok(spec) => spec,
-            Err(error) => return Some(of_message(format!("the merged spec cannot be printed: {error}"))),
+            Err(error) => return Some(of_message(format!("cannot print the merged spec: {error}"))),
         };
         let mut object = json!({"metadata": {}, "spec": spec});
         self.schema.prune_and_default(&mut object);

@@ -40,7 +40,7 @@ pub(crate) fn check(object: &Value, report: &mut Report) {
             kind: CauseKind::Required,
             field: "spec.router.scheduler.pool.spec.extensionRef".to_owned(),
             value: Value::Null,
-            detail: "a pool needs the Service of its picker".to_owned(),
+            detail: "a pool needs a Service of its picker".to_owned(),
         });
     }
 }

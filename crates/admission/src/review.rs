@@ -80,7 +80,7 @@ const REVIEW_GROUP: &str = "admission.k8s.io";
 /// respond to.
 pub fn review(hook: Hook, body: &[u8], facts: &Facts) -> Result<Vec<u8>, Malformed> {
     let review: Review = serde_json::from_slice(body)
-        .map_err(|error| Malformed(format!("the body is no AdmissionReview: {error}")))?;
+        .map_err(|error| Malformed(format!("the body is not an AdmissionReview: {error}")))?;
     let api_version = review.api_version.unwrap_or_default();
     let kind = review.kind.unwrap_or_default();
     let known = api_version

@@ -7,6 +7,7 @@ use longboat_api::{
     validation::{self, Report, Rules},
 };
 use longboat_compose::{Platform, sample};
+use longboat_key::{Name, Namespace};
 use serde_json::Value;
 
 use crate::{Answer, Denial, Facts, Request, Subject, hub, older, read::read};
@@ -78,9 +79,10 @@ fn config(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
 /// Refuses to delete presets of the platform. Only the name matters, so this also works for presets that cannot be decoded.
 fn deletion(old: &Value, facts: &Facts) -> Result<Answer, Denial> {
     let place = |field: &str| old["metadata"][field].as_str().unwrap_or_default();
-    let (namespace, prefix) = (&facts.system_namespace, &facts.preset_prefix);
+    let (namespace, name) = (Namespace(place("namespace")), Name(place("name")));
+    let (system, prefix) = (facts.system_namespace.as_deref(), &facts.preset_prefix);
     let prevent = facts.prevent_preset_deletion;
-    validation::validate_config_deletion(place("name"), place("namespace"), namespace, prefix, prevent)
+    validation::validate_config_deletion(namespace, name, system, prefix, prevent)
         .map(|report| Answer { denial: None, warnings: report.warnings })
         .map_err(Denial::forbidden)
 }
@@ -92,12 +94,15 @@ fn check_templates(config: &Value, facts: &Facts, report: &mut Report) -> Result
     let platform = match &facts.platform {
         Ok(platform) => platform,
         Err(error) => {
-            report.warnings.push(format!("templates were checked against default settings: {error}"));
+            report.warnings.push(format!(
+                "templates were checked against the default settings, because the platform settings are \
+                 invalid: {error}"
+            ));
             default = Platform::default();
             &default
         }
     };
-    sample::check(config, platform, &facts.system_namespace)
+    sample::check(config, platform, facts.system_namespace.as_deref())
         .map_err(|error| Denial::forbidden(error.to_string()))
 }
 

@@ -12,8 +12,6 @@ pub const DEFAULT_SYSTEM_NAMESPACE: &str = "kserve";
 pub const DEFAULT_PRESET_PREFIX: &str = "kserve-";
 /// The init container that downloads models.
 pub const STORAGE_INITIALIZER: &str = "storage-initializer";
-/// Variable by which that container gets the port at which it tells how far it is.
-pub const DOWNLOAD_PROGRESS_PORT: &str = "LONGBOAT_FETCH_PORT";
 /// Source of events about services.
 pub const SERVICE_EVENT_SOURCE: &str = "LLMInferenceServiceController";
 /// Source of events about configs.

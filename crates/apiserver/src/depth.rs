@@ -14,7 +14,8 @@ const SHOWN: usize = 8;
 /// The error for an object that is nested too deeply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{path} is nested too deeply: at most {DEEPEST} levels of maps and lists are stored, managedFields included"
+    "{path} is nested too deeply: expected at most {DEEPEST} levels of maps and lists, including \
+     managedFields"
 )]
 pub struct TooDeep {
     /// The path to the place, truncated for a message.
@@ -213,7 +214,7 @@ mod tests {
         let object = json!({"kind": "Thing, {[", "spec": {"b\"[": [1, [2], nested(DEEPEST)]}});
         let told = check_text(object.to_string().as_bytes()).unwrap_err().to_string();
         assert!(
-            told.starts_with("spec.b\\\"[[2].a.a.a.a.a … is nested too deeply: at most 100 levels"),
+            told.starts_with("spec.b\\\"[[2].a.a.a.a.a … is nested too deeply: expected at most 100 levels"),
             "{told}"
         );
         assert!(check(&object).unwrap_err().path.starts_with("spec.b\"[[2].a"));

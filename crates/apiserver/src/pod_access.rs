@@ -160,6 +160,6 @@ pub trait PodAccess: Send + Sync + 'static {
 }
 
 fn no_commands() -> BoxFuture<'static, Result<Execution, PodAccessError>> {
-    let refusal = "whoever runs the pods here runs no commands in them".to_owned();
+    let refusal = "this server cannot run commands in pods".to_owned();
     Box::pin(std::future::ready(Err(PodAccessError::BadRequest(refusal))))
 }

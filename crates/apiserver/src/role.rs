@@ -54,7 +54,7 @@ pub enum Error {
     #[error("cannot write {}", .0.display())]
     PortFile(PathBuf, #[source] io::Error),
     /// The certificate.
-    #[error("cannot make a certificate")]
+    #[error("cannot create a certificate")]
     Tls(#[from] TlsError),
     /// Serving.
     #[error("serving failed")]
@@ -101,7 +101,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
     if args.token.is_none()
         && let Some(token) = &token
     {
-        tracing::info!(%token, "Clients send this bearer token.");
+        tracing::info!(%token, "Clients must send this bearer token.");
     }
     if let Some(file) = &args.port_file {
         std::fs::write(file, address.port().to_string())

@@ -7,6 +7,7 @@ use std::{hint::black_box, io::Write as _, time::Instant};
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_compose::{Composer, ConfigSet, Inputs, Layer, NoConfigMaps, Platform, PresetNames, presets};
+use longboat_key::Namespace;
 
 /// The allocator of the binary.
 #[global_allocator]
@@ -67,8 +68,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Cargo adds flags, which are not numbers and are skipped.
     let runs = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(RUNS).max(1);
     let names = PresetNames::default();
-    let mut configs =
-        presets::builtin(&names, "kserve")?.iter().map(Layer::new).collect::<Result<ConfigSet, _>>()?;
+    let mut configs = presets::builtin(&names, Namespace("kserve"))?
+        .iter()
+        .map(Layer::new)
+        .collect::<Result<ConfigSet, _>>()?;
     for text in BASES {
         let config: LLMInferenceServiceConfig = serde_saphyr::from_str(text)?;
         configs.insert(Layer::new(&config)?);
@@ -81,7 +84,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             configs: &configs,
             config_maps: &NoConfigMaps,
             platform: &platform,
-            system_namespace: "kserve",
+            system_namespace: Namespace("kserve"),
             preset_names: &names,
         };
         let composer = Composer::default();

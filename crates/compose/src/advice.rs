@@ -70,8 +70,8 @@ impl Composer {
                 warnings.push(Warning {
                     reason: CONFIG_WITHOUT_EFFECT,
                     message: format!(
-                        "{config} in spec.baseRefs[{at}] has no effect: every field it sets is set higher up, or the same \
-                         without it"
+                        "{config} in spec.baseRefs[{at}] has no effect: higher layers override every field \
+                         that it sets, or set the same value"
                     ),
                 });
             }
@@ -121,7 +121,7 @@ fn removed_containers(effective: &Effective, warnings: &mut Vec<Warning>) {
                     warnings.push(Warning {
                         reason: PRESET_CONTAINER_REMOVED,
                         message: format!(
-                            "container {name} of preset {} is gone from {field}: {remover} removes it",
+                            "{remover} removes container {name} of preset {} from {field}",
                             layer.name()
                         ),
                     });
@@ -150,8 +150,8 @@ fn not_seen(effective: &Effective, warnings: &mut Vec<Warning>) {
             warnings.push(Warning {
                 reason: FIELD_NOT_SEEN,
                 message: format!(
-                    "spec{} of LLMInferenceServiceConfig {}/{} does not reach the server's arguments: templates see only \
-                     what the service sets itself; set it there",
+                    "spec{} of LLMInferenceServiceConfig {}/{} does not change the arguments of the model \
+                     server, because templates see only fields of the service: set it in the service",
                     pointer.replace('/', "."),
                     layer.namespace(),
                     layer.name()
@@ -177,11 +177,7 @@ fn remover(effective: &Effective, layer: &Arc<Layer>, pod: &str) -> String {
 /// Warns about lists that a layer replaces as a whole. Users expect that such a list keeps the elements of lower layers, like
 /// a list that merges by key.
 fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
-    let specs = effective.layers.iter().map(|layer| {
-        let origin =
-            Origin::Config { namespace: layer.namespace().to_owned(), name: layer.name().to_owned() };
-        (origin, layer.spec())
-    });
+    let specs = effective.layers.iter().map(|layer| (layer.origin(), layer.spec()));
     let specs: Vec<(Origin, &Value)> = specs.chain([(Origin::Service, effective.own())]).collect();
     // Computing provenance is expensive, so it is done only if such a list may be replaced. Presets do not replace each
     // other's lists.
@@ -214,7 +210,8 @@ fn overridden_lists(effective: &Effective, warnings: &mut Vec<Warning>) {
                 warnings.push(Warning {
                     reason: FIELD_OVERRIDDEN,
                     message: format!(
-                        "spec.{list} of {loser} is replaced as a whole by {winner}: this list is not merged element by element"
+                        "{winner} replaces the whole list spec.{list} of {loser}: this list is not merged \
+                         element by element"
                     ),
                 });
             }

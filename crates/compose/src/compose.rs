@@ -10,6 +10,7 @@ use longboat_api::{
         AppliedConfig, ConfigSource as Source, LLMInferenceService, LLMInferenceServiceSpec, WorkloadSpec,
     },
 };
+use longboat_key::{Name, Namespace};
 use longboat_template::{Template, reflect::Value as Data};
 use parking_lot::Mutex;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -42,7 +43,7 @@ pub struct Inputs<'a> {
     /// The platform settings.
     pub platform: &'a Platform,
     /// The controller's namespace, which has the presets.
-    pub system_namespace: &'a str,
+    pub system_namespace: Namespace<&'a str>,
     /// How the names of presets are formed.
     pub preset_names: &'a PresetNames,
 }
@@ -83,13 +84,14 @@ impl Composer {
     /// See [`ComposeError`].
     pub fn compose(&self, inputs: &Inputs<'_>) -> Result<Effective, ComposeError> {
         let service = inputs.service;
-        let name = service.metadata.name.as_deref().unwrap_or_default();
-        let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+        let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
         let mut own = own_layer(service)?;
 
         let base_refs: Vec<&str> = service.spec.base_refs.iter().map(|r| r.name.as_str()).collect();
-        let bases =
-            base_refs.iter().map(|name| find(inputs, namespace, name)).collect::<Result<Vec<_>, _>>()?;
+        let bases = base_refs
+            .iter()
+            .map(|name| find(inputs, namespace, Name(name)))
+            .collect::<Result<Vec<_>, _>>()?;
         // The spec with the base refs merged onto it determines which features are enabled, and the model's name.
         let chosen = if bases.is_empty() {
             select::presets(View::Json(&own))
@@ -107,29 +109,30 @@ impl Composer {
         let pinned = inputs.preset_names.pin(pins);
         let presets = chosen
             .iter()
-            .map(|suffix| find(inputs, namespace, &inputs.preset_names.resolve(suffix, Some(&pinned))))
+            .map(|suffix| inputs.preset_names.resolve(suffix, Some(&pinned)))
+            .map(|name| find(inputs, namespace, Name(&name)))
             .collect::<Result<Vec<_>, _>>()?;
         let applied = presets
             .iter()
             .map(|layer| (layer, Source::Preset))
             .chain(bases.iter().map(|layer| (layer, Source::UserRef)))
             .map(|(layer, source)| AppliedConfig {
-                name: layer.name().to_owned(),
-                namespace: layer.namespace().to_owned(),
+                name: layer.name().to_string(),
+                namespace: layer.namespace().to_string(),
                 source,
             })
             .collect();
 
         let layers: Vec<_> = presets.into_iter().chain(bases).collect();
         let stack = self.stack(&layers)?;
-        let pool = pool_name(&own, &stack.merged, name);
+        let pool = pool_name(&own, &stack.merged, &name);
         let global = inputs.platform.template_globals(inputs.system_namespace, namespace, &pool);
         let data = template_data(service, own, global);
-        let mut spec = merged(&stack, &data, inputs, name)?;
+        let mut spec = merged(&stack, &data, inputs, &name)?;
 
         let mut warnings = Vec::new();
         dra::inject(&mut spec, service);
-        rewrite::route(&mut spec, name);
+        rewrite::route(&mut spec, &name);
         let scheduler_config_map = rewrite::scheduler_config(
             &mut spec,
             namespace,
@@ -215,15 +218,19 @@ fn merge_layers<'a>(mut specs: impl Iterator<Item = &'a Value>) -> Result<Option
         .map_err(ComposeError::Merge)
 }
 
-fn find(inputs: &Inputs<'_>, namespace: &str, name: &str) -> Result<Arc<Layer>, ComposeError> {
+fn find(
+    inputs: &Inputs<'_>,
+    namespace: Namespace<&str>,
+    name: Name<&str>,
+) -> Result<Arc<Layer>, ComposeError> {
     inputs
         .configs
         .get(namespace, name)
         .or_else(|| inputs.configs.get(inputs.system_namespace, name))
         .ok_or_else(|| ComposeError::ConfigNotFound {
-            name: name.to_owned(),
-            namespace: namespace.to_owned(),
-            system_namespace: inputs.system_namespace.to_owned(),
+            name: name.to_string(),
+            namespace: namespace.to_string(),
+            system_namespace: inputs.system_namespace.to_string(),
         })
 }
 

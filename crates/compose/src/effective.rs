@@ -6,6 +6,7 @@ use longboat_api::{
     reasons::event,
     v1alpha2::{AppliedConfig, LLMInferenceServiceSpec},
 };
+use longboat_key::Key;
 use serde_json::Value;
 
 use crate::{
@@ -28,7 +29,7 @@ pub struct Effective {
     /// The adapters to serve, by name.
     pub adapters: Vec<Adapter>,
     /// The ConfigMap that held the scheduler's config, if one did.
-    pub scheduler_config_map: Option<ConfigMapName>,
+    pub scheduler_config_map: Option<Key>,
     /// Warnings for the user. Each becomes an event too.
     pub warnings: Vec<Warning>,
     pub(crate) layers: Vec<Arc<Layer>>,
@@ -57,15 +58,6 @@ impl Effective {
     pub fn template_inputs(&self, text: &str) -> Vec<TemplateInput> {
         inputs::of(text, &self.data)
     }
-}
-
-/// A ConfigMap by name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ConfigMapName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
 }
 
 /// A warning about a composition that succeeded.

@@ -6,16 +6,16 @@ use std::{
 };
 
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
+use longboat_key::{Key, Name, Namespace};
 use longboat_template::Template;
 use serde_json::Value;
 
-use crate::{codec, compose::fill_containers, error::ComposeError, leaf, schema};
+use crate::{codec, compose::fill_containers, error::ComposeError, leaf, provenance::Origin, schema};
 
 /// A config with a normalised spec and parsed templates. Create the layer when the config changes, not for each composition.
 #[derive(Debug)]
 pub struct Layer {
-    name: String,
-    namespace: String,
+    key: Key,
     spec: Value,
     templates: Templates,
     templated_keys: bool,
@@ -31,18 +31,17 @@ impl Layer {
     ///
     /// [`ComposeError::Layer`] for values that do not fit their types.
     pub fn new(config: &LLMInferenceServiceConfig) -> Result<Self, ComposeError> {
-        let name = config.metadata.name.clone().unwrap_or_default();
-        let namespace = config.metadata.namespace.clone().unwrap_or_default();
+        let key = Key::of(config);
         let broken = |message: String| ComposeError::Layer {
-            layer: format!("LLMInferenceServiceConfig {namespace}/{name}"),
+            layer: format!("LLMInferenceServiceConfig {}/{}", key.namespace, key.name),
             message,
         };
         let spec = serde_json::to_value(&config.spec).map_err(|e| broken(e.to_string()))?;
-        Self::from_spec(&name, &namespace, spec).map_err(broken)
+        Self::from_spec(key.clone(), spec).map_err(broken)
     }
 
     /// Prepares a spec in JSON.
-    pub(crate) fn from_spec(name: &str, namespace: &str, spec: Value) -> Result<Self, String> {
+    pub(crate) fn from_spec(key: Key, spec: Value) -> Result<Self, String> {
         let mut spec = codec::normalise(schema::SPEC, spec)?;
         fill_containers(&mut spec);
         let mut templates = Templates::default();
@@ -51,23 +50,22 @@ impl Layer {
                 templates.insert(text.into(), Arc::new(template));
             }
         });
-        Ok(Self {
-            templated_keys: leaf::has_templated_key(&spec),
-            name: name.to_owned(),
-            namespace: namespace.to_owned(),
-            spec,
-            templates,
-        })
+        Ok(Self { templated_keys: leaf::has_templated_key(&spec), key, spec, templates })
     }
 
     /// The config's name.
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn name(&self) -> Name<&str> {
+        self.key.name.as_deref()
     }
 
     /// The config's namespace.
-    pub fn namespace(&self) -> &str {
-        &self.namespace
+    pub fn namespace(&self) -> Namespace<&str> {
+        self.key.namespace.as_deref()
+    }
+
+    /// The origin of the values that this layer sets.
+    pub fn origin(&self) -> Origin {
+        Origin::Config(self.key.clone())
     }
 
     /// The normalised spec, ready to merge.
@@ -88,30 +86,30 @@ impl Layer {
 /// Provides configs.
 pub trait ConfigSource {
     /// Returns the config `namespace/name`.
-    fn get(&self, namespace: &str, name: &str) -> Option<Arc<Layer>>;
+    fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<Layer>>;
 }
 
 /// A set of configs in memory.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigSet {
-    layers: BTreeMap<(String, String), Arc<Layer>>,
+    layers: BTreeMap<Key, Arc<Layer>>,
 }
 
 impl ConfigSet {
     /// Adds a config, or replaces the one with the same name.
     pub fn insert(&mut self, layer: Layer) {
-        self.layers.insert((layer.namespace.clone(), layer.name.clone()), Arc::new(layer));
+        self.layers.insert(layer.key.clone(), Arc::new(layer));
     }
 
     /// Removes a config.
-    pub fn remove(&mut self, namespace: &str, name: &str) {
-        self.layers.remove(&(namespace.to_owned(), name.to_owned()));
+    pub fn remove(&mut self, namespace: Namespace<&str>, name: Name<&str>) {
+        self.layers.remove(&Key::new(namespace, name));
     }
 }
 
 impl ConfigSource for ConfigSet {
-    fn get(&self, namespace: &str, name: &str) -> Option<Arc<Layer>> {
-        self.layers.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<Layer>> {
+        self.layers.get(&Key::new(namespace, name)).cloned()
     }
 }
 
@@ -126,7 +124,7 @@ impl FromIterator<Layer> for ConfigSet {
 /// Provides the ConfigMaps to which schedulers refer.
 pub trait ConfigMapSource {
     /// Returns the data of the ConfigMap `namespace/name`.
-    fn get(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, String>>;
+    fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>>;
 }
 
 /// Provides no ConfigMaps.
@@ -134,13 +132,13 @@ pub trait ConfigMapSource {
 pub struct NoConfigMaps;
 
 impl ConfigMapSource for NoConfigMaps {
-    fn get(&self, _: &str, _: &str) -> Option<&BTreeMap<String, String>> {
+    fn get(&self, _: Namespace<&str>, _: Name<&str>) -> Option<&BTreeMap<String, String>> {
         None
     }
 }
 
-impl ConfigMapSource for BTreeMap<(String, String), BTreeMap<String, String>> {
-    fn get(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, String>> {
-        Self::get(self, &(namespace.to_owned(), name.to_owned()))
+impl ConfigMapSource for BTreeMap<Key, BTreeMap<String, String>> {
+    fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>> {
+        Self::get(self, &Key::new(namespace, name))
     }
 }

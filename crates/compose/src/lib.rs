@@ -40,7 +40,7 @@ mod skeleton;
 
 pub use advice::{CONFIG_WITHOUT_EFFECT, FIELD_NOT_SEEN, FIELD_OVERRIDDEN, PRESET_CONTAINER_REMOVED};
 pub use compose::{Composer, Inputs, compose};
-pub use effective::{ConfigMapName, Effective, Warning};
+pub use effective::{Effective, Warning};
 pub use error::{ComposeError, Retry};
 pub use inputs::{TemplateInput, template_is_sound};
 pub use layer::{ConfigMapSource, ConfigSet, ConfigSource, Layer, NoConfigMaps};

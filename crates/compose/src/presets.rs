@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
+use longboat_key::Namespace;
 use serde_json::Value;
 
 use crate::{compose::typed, de::Verbatim, merge::View, pin::PresetNames, select};
@@ -35,7 +36,7 @@ static FILES: [(&str, &str); 11] = [
 
 /// A preset that does not parse, which is a mistake in this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("preset {name} does not parse: {message}")]
+#[error("cannot parse preset {name}: {message}")]
 pub struct BrokenPreset {
     /// The preset.
     pub name: &'static str,
@@ -53,7 +54,10 @@ pub fn why(suffix: &str) -> &'static str {
 /// # Errors
 ///
 /// [`BrokenPreset`]. A test of this crate ensures that this does not happen.
-pub fn builtin(names: &PresetNames, namespace: &str) -> Result<Vec<LLMInferenceServiceConfig>, BrokenPreset> {
+pub fn builtin(
+    names: &PresetNames,
+    namespace: Namespace<&str>,
+) -> Result<Vec<LLMInferenceServiceConfig>, BrokenPreset> {
     FILES
         .iter()
         .map(|&(suffix, text)| {
@@ -63,7 +67,7 @@ pub fn builtin(names: &PresetNames, namespace: &str) -> Result<Vec<LLMInferenceS
             Ok(LLMInferenceServiceConfig {
                 metadata: ObjectMeta {
                     name: Some(names.full(suffix)),
-                    namespace: Some(namespace.to_owned()),
+                    namespace: Some(namespace.to_string()),
                     ..ObjectMeta::default()
                 },
                 spec: *typed(View::Json(spec), &Verbatim).map_err(|e| broken(e.to_string()))?,
@@ -79,7 +83,7 @@ pub fn builtin(names: &PresetNames, namespace: &str) -> Result<Vec<LLMInferenceS
 /// # Errors
 ///
 /// [`BrokenPreset`]. A test of this crate ensures that this does not happen.
-pub fn documents(names: &PresetNames, namespace: &str) -> Result<Vec<Value>, BrokenPreset> {
+pub fn documents(names: &PresetNames, namespace: Namespace<&str>) -> Result<Vec<Value>, BrokenPreset> {
     FILES
         .iter()
         .map(|&(suffix, text)| {
@@ -88,7 +92,7 @@ pub fn documents(names: &PresetNames, namespace: &str) -> Result<Vec<Value>, Bro
             let metadata = document.get_mut("metadata").and_then(Value::as_object_mut);
             let metadata = metadata.ok_or_else(|| broken("no metadata".to_owned()))?;
             metadata.insert("name".to_owned(), names.full(suffix).into());
-            metadata.insert("namespace".to_owned(), namespace.into());
+            metadata.insert("namespace".to_owned(), namespace.as_str().into());
             Ok(document)
         })
         .collect()

@@ -7,6 +7,7 @@ use std::{
 };
 
 use longboat_api::v1alpha2::LLMInferenceServiceSpec;
+use longboat_key::Key;
 use longboat_template::reflect::{Struct, Ty, Value as Data};
 use serde_json::Value;
 
@@ -52,12 +53,7 @@ pub struct Replaced {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A config.
-    Config {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
+    Config(Key),
     /// The service itself.
     Service,
     /// Composition: names, selectors, ports and references that are derived from other values.
@@ -67,7 +63,9 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Config { namespace, name } => write!(f, "LLMInferenceServiceConfig {namespace}/{name}"),
+            Self::Config(Key { namespace, name }) => {
+                write!(f, "LLMInferenceServiceConfig {namespace}/{name}")
+            }
             Self::Service => f.write_str("the service"),
             Self::Derived => f.write_str("composing"),
         }
@@ -96,8 +94,7 @@ impl Provenance {
     pub(crate) fn compute(layers: &[Arc<Layer>], data: &Value, spec: &LLMInferenceServiceSpec) -> Self {
         let mut history = History::default();
         for layer in layers {
-            history.origin =
-                Origin::Config { namespace: layer.namespace().to_owned(), name: layer.name().to_owned() };
+            history.origin = layer.origin();
             history.visit(schema::SPEC, layer.spec());
         }
         history.origin = Origin::Service;

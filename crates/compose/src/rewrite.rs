@@ -10,14 +10,10 @@ use longboat_api::{
     names::suffix,
     v1alpha2::{LLMInferenceServiceSpec, RouterSpec},
 };
+use longboat_key::{Key, Name, Namespace};
 use serde_json::Value;
 
-use crate::{
-    effective::{ConfigMapName, Warning},
-    error::ComposeError,
-    layer::ConfigMapSource,
-    select,
-};
+use crate::{effective::Warning, error::ComposeError, layer::ConfigMapSource, select};
 
 /// The API group of InferencePools.
 const POOL_GROUP: &str = "inference.networking.k8s.io";
@@ -103,18 +99,18 @@ fn managed_pool_backends<'r>(
 /// Replaces a reference to a scheduler config by the config.
 pub(crate) fn scheduler_config(
     spec: &mut LLMInferenceServiceSpec,
-    namespace: &str,
-    system_namespace: &str,
+    namespace: Namespace<&str>,
+    system_namespace: Namespace<&str>,
     config_maps: &dyn ConfigMapSource,
     warnings: &mut Vec<Warning>,
-) -> Result<Option<ConfigMapName>, ComposeError> {
+) -> Result<Option<Key>, ComposeError> {
     let Some(config) =
         spec.router.as_mut().and_then(|r| r.scheduler.as_mut()).and_then(|s| s.config.as_mut())
     else {
         return Ok(None);
     };
     let Some(reference) = &config.ref_ else { return Ok(None) };
-    let name = reference.name.as_str();
+    let name = Name(reference.name.as_str());
     let key = if reference.key.is_empty() { DEFAULT_CONFIG_KEY } else { &reference.key };
     let found = match config_maps.get(namespace, name) {
         Some(data) => Some((namespace, data)),
@@ -122,8 +118,8 @@ pub(crate) fn scheduler_config(
             Some(data) => Some((system_namespace, data)),
             None => {
                 return Err(ComposeError::SchedulerConfigMissing {
-                    namespace: system_namespace.to_owned(),
-                    name: name.to_owned(),
+                    namespace: system_namespace.to_string(),
+                    name: name.to_string(),
                 });
             }
         },
@@ -131,21 +127,21 @@ pub(crate) fn scheduler_config(
     };
     let Some((found_in, data)) = found else {
         return Err(ComposeError::SchedulerConfigMissing {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
+            namespace: namespace.to_string(),
+            name: name.to_string(),
         });
     };
     let Some(text) = data.get(key) else {
         return Err(ComposeError::SchedulerConfigKey {
-            namespace: found_in.to_owned(),
-            name: name.to_owned(),
+            namespace: found_in.to_string(),
+            name: name.to_string(),
             key: key.to_owned(),
         });
     };
-    let resolved = Some(ConfigMapName { namespace: found_in.to_owned(), name: name.to_owned() });
+    let resolved = Some(Key::new(found_in, name));
     let inline = serde_saphyr::from_str::<Value>(text).unwrap_or_else(|_| Value::String(text.clone()));
     if select::plugins_of(&inline).iter().any(|plugin| plugin == select::LATENCY_PLUGIN) {
-        warnings.push(Warning::latency_predictor_config_ref(name));
+        warnings.push(Warning::latency_predictor_config_ref(&name));
     }
     config.inline = Some(inline);
     config.ref_ = None;

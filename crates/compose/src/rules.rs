@@ -4,24 +4,29 @@ use serde_json::Value;
 
 /// The start and end of a path, and a description of its rule.
 const RULES: [(&str, &str, &str); 10] = [
-    ("router.scheduler.pool.spec.selector.matchLabels", "", "the pool's own pods: no layer gives a selector"),
+    (
+        "router.scheduler.pool.spec.selector.matchLabels",
+        "",
+        "the pods of the service: no layer sets a \
+                                                             selector",
+    ),
     (
         "router.scheduler.template.serviceAccountName",
         "",
-        "the managed scheduler's account: no layer names one",
+        "the ServiceAccount of the scheduler: no layer sets one",
     ),
     ("router.route.http.spec.parentRefs", "", "the Gateways of spec.router.gateway.refs"),
-    ("router.route.http.spec.rules", ".name", "the back end that fits spec.router.scheduler"),
-    ("router.route.http.spec.rules", ".kind", "the back end that fits spec.router.scheduler"),
-    ("router.route.http.spec.rules", ".group", "the back end that fits spec.router.scheduler"),
+    ("router.route.http.spec.rules", ".name", "the back end according to spec.router.scheduler"),
+    ("router.route.http.spec.rules", ".kind", "the back end according to spec.router.scheduler"),
+    ("router.route.http.spec.rules", ".group", "the back end according to spec.router.scheduler"),
     ("router.scheduler.config.inline", "", "the ConfigMap that spec.router.scheduler.config.ref names"),
-    ("router.scheduler.pool.spec.endpointPickerRef.port", "", "the picker's port: none is given"),
-    ("model.name", "", "the service's name: none is given"),
+    ("router.scheduler.pool.spec.endpointPickerRef.port", "", "the port of the picker: no layer sets one"),
+    ("model.name", "", "the name of the service: no layer sets one"),
     ("", "", "a rewrite after merging"),
 ];
 
 /// The rule for an object or list that is empty because a null removed its content.
-pub(crate) const EMPTIED: &str = "a null takes away what a layer sets in it";
+pub(crate) const EMPTIED: &str = "a null removes the fields that a layer sets in it";
 
 /// The value of a leaf in its layer.
 #[derive(Clone, Copy, Debug, PartialEq)]

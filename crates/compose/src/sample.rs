@@ -1,11 +1,12 @@
 //! Checks whether the templates of a config work for an example service.
 
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use crate::{Platform, codec, error::ComposeError, leaf::ACTION, render, schema};
 
 const NAME: &str = "test-llm-preset";
-const NAMESPACE: &str = "test-llm-preset-test";
+const NAMESPACE: Namespace<&str> = Namespace("test-llm-preset-test");
 const POOL: &str = "test-llm-preset-inference-pool";
 
 /// Renders a config in JSON for the example service, as the reference does when a config is written.
@@ -13,7 +14,11 @@ const POOL: &str = "test-llm-preset-inference-pool";
 /// # Errors
 ///
 /// [`ComposeError::TemplateSyntax`], [`ComposeError::TemplateExecution`] or [`ComposeError::Rendered`], with Go's messages.
-pub fn check(config: &Value, platform: &Platform, system_namespace: &str) -> Result<(), ComposeError> {
+pub fn check(
+    config: &Value,
+    platform: &Platform,
+    system_namespace: Namespace<&str>,
+) -> Result<(), ComposeError> {
     if !has_action(config) {
         return Ok(());
     }
@@ -39,7 +44,7 @@ fn service() -> Value {
     json!({
         "metadata": {
             "name": NAME,
-            "namespace": NAMESPACE,
+            "namespace": *NAMESPACE,
             "labels": {
                 "app.kubernetes.io/name": NAME,
                 "app.kubernetes.io/instance": NAME,

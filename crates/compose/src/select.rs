@@ -70,22 +70,22 @@ pub(crate) fn presets(spec: View<'_, '_>) -> Vec<&'static str> {
 /// Describes the condition under which the preset with this suffix is selected.
 pub(crate) fn reason(suffix: &str) -> &'static str {
     match suffix {
-        preset::SCHEDULER => "spec.router.scheduler is set, without a pool of its own",
-        preset::TOKENIZER => "the scheduler has a tokenizer, or a plugin that needs one",
+        preset::SCHEDULER => "spec.router.scheduler is set without a pool of its own",
+        preset::TOKENIZER => "the scheduler has a tokenizer or a plugin that needs one",
         preset::SCHEDULER_LATENCY_PREDICTOR => {
             "the scheduler's configuration has the plugin predicted-latency-producer"
         }
-        preset::ROUTER_ROUTE => "spec.router.route is set, without routes of its own",
+        preset::ROUTER_ROUTE => "spec.router.route is set without routes of its own",
         preset::TRACING => "spec.tracing is set",
         preset::TEMPLATE => "a model server on one node: neither spec.worker nor spec.prefill is set",
-        preset::WORKER_DATA_PARALLEL => "spec.worker is set, and spec.parallelism is by data",
-        preset::PREFILL_TEMPLATE => "spec.prefill is set, without a worker",
-        preset::PREFILL_WORKER_DATA_PARALLEL => "spec.prefill.worker is set, and its parallelism is by data",
-        preset::DECODE_TEMPLATE => "spec.prefill is set: this one decodes, without spec.worker",
+        preset::WORKER_DATA_PARALLEL => "spec.worker is set, with data parallelism",
+        preset::PREFILL_TEMPLATE => "spec.prefill is set without a worker",
+        preset::PREFILL_WORKER_DATA_PARALLEL => "spec.prefill.worker is set, with data parallelism",
+        preset::DECODE_TEMPLATE => "spec.prefill is set, without spec.worker: these pods decode",
         preset::DECODE_WORKER_DATA_PARALLEL => {
-            "spec.prefill is set: this one decodes, with spec.worker and parallelism by data"
+            "spec.prefill is set, with spec.worker and data parallelism: these pods decode"
         }
-        _ => "spec.worker is set, and spec.parallelism is by pipeline",
+        _ => "spec.worker is set, with pipeline parallelism",
     }
 }
 

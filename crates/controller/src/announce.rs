@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use longboat_plan::{Key, ObjectKey};
+use longboat_key::Key;
+use longboat_plan::ObjectKey;
 use longboat_store::Sent;
 
 use crate::{
@@ -33,7 +34,7 @@ pub(crate) fn reported<K: Watched>(context: &Context, answer: &K, sent: Sent) {
     }
     let key = Key::of(answer);
     let [before, now] = &change.summaries;
-    config::enqueue_used(context, &key.namespace, before.as_deref(), now.as_deref());
+    config::enqueue_used(context, key.namespace.as_deref(), before.as_deref(), now.as_deref());
     let mut dependents = context.index.record(aliases(&key, &change));
     dependents.retain(|service| *service != key);
     context.enqueue_dependents(dependents);
@@ -83,5 +84,5 @@ fn aliases<K>(key: &Key, change: &Change<'_, K>) -> BTreeSet<ObjectKey> {
         return BTreeSet::new();
     }
     let peers = [before, now].into_iter().flatten();
-    peers.flat_map(|peer| observe::aliases(&key.namespace, peer)).collect()
+    peers.flat_map(|peer| observe::aliases(key.namespace.as_deref(), peer)).collect()
 }

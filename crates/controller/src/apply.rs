@@ -15,23 +15,17 @@ use longboat_api::{
     labels::COMPONENT,
     reasons::{condition, event},
 };
+use longboat_key::Key;
 use longboat_plan::{
-    Applied, CertificateRequest, Child, Children, Key, ObjectRef, Phase, Planned, Problem, Snapshot, Wave,
-    kinds,
+    Applied, CertificateRequest, Child, Children, ObjectRef, Phase, Planned, Problem, Snapshot, Wave, kinds,
 };
 use longboat_store::Sent;
 use longboat_tls::{LeafRequest, self_signed};
+use longboat_watch::{has_code, text_of};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::{
-    announce::announce,
-    context::Context,
-    error::{has_code, text_of},
-    events::Subject,
-    settled,
-    watch::Watched,
-};
+use crate::{announce::announce, context::Context, events::Subject, settled, watch::Watched};
 
 /// How often a write is tried in a row when others write the same object. After that, the next reconcile makes a new plan.
 const ATTEMPTS: usize = 4;
@@ -236,7 +230,7 @@ impl Writer<'_> {
             };
             if !may_be_written {
                 // Not written; the live object still counts for the status.
-                let live = K::cache(&self.context.caches).get(&key_of(&reference));
+                let live = K::cache(&self.context.caches).get(&reference.key);
                 written.children.extend(live.map(|live| live.as_ref().clone()));
                 continue;
             }
@@ -271,14 +265,15 @@ impl Writer<'_> {
         reference: &ObjectRef,
         mut desired: K,
     ) -> Result<K, Refused> {
-        let namespace = (!reference.namespace.is_empty()).then_some(reference.namespace.as_str());
-        let api = K::api(&self.context.client, namespace);
+        let Key { namespace, name } = &reference.key;
+        let within = (!namespace.is_empty()).then_some(namespace.as_deref());
+        let api = K::api(&self.context.client, within);
         let cache = K::cache(&self.context.caches);
         let sent = cache.sending();
         // The object on which the plan is based, not the newest one: the plan could revert a change that came later.
-        let Some(live) = K::observed(self.seen).get(&reference.namespace, &reference.name) else {
-            if let Some(present) = cache.get(&key_of(reference)) {
-                return Err(self.outdated(reference, present.as_ref(), sent, "is there already"));
+        let Some(live) = K::observed(self.seen).get(namespace.as_deref(), name.as_deref()) else {
+            if let Some(present) = cache.get(&reference.key) {
+                return Err(self.outdated(reference, present.as_ref(), sent, "already exists"));
             }
             return match api.create(&PostParams::default(), &desired).await {
                 Ok(created) => Ok(self.created(reference, &desired, created, sent)),
@@ -286,7 +281,7 @@ impl Writer<'_> {
                 // object either.
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
-                    Err(self.outdated(reference, &present, sent, "is there already"))
+                    Err(self.outdated(reference, &present, sent, "already exists"))
                 }
                 Err(error) => Err(refused("create", reference, &error)),
             };
@@ -294,7 +289,9 @@ impl Writer<'_> {
         let mut live = live.clone();
         for _ in 0..ATTEMPTS {
             if live.metadata().deletion_timestamp.is_some() {
-                let message = format!("{reference} is being deleted; it is made again when it is gone");
+                let message = format!(
+                    "{reference} is being deleted; the controller creates it again after the deletion"
+                );
                 return Err(Refused { message, transient: true });
             }
             if !desired.differs(&live)
@@ -313,25 +310,26 @@ impl Writer<'_> {
             }
             let asked = settled::fingerprint(&desired);
             desired.carry_over(&live);
-            match api.replace(&reference.name, &PostParams::default(), &desired).await {
+            match api.replace(&reference.key.name, &PostParams::default(), &desired).await {
                 Ok(updated) => return Ok(self.updated(reference, asked, &desired, &live, updated, sent)),
                 Err(error) if has_code(&error, 409) => {
                     let present = self.read(&api, reference, &error).await?;
                     if settled::fingerprint(&present) != settled::fingerprint(&live) {
-                        return Err(self.outdated(reference, &present, sent, "was changed meanwhile"));
+                        return Err(self.outdated(reference, &present, sent, "has changed in the meantime"));
                     }
                     live = present;
                 }
                 Err(error) if has_code(&error, 404) => {
                     cache.remove(live.metadata());
-                    let message = format!("{reference} was deleted meanwhile; it is made again");
+                    let message =
+                        format!("{reference} was deleted in the meantime; the controller creates it again");
                     return Err(Refused { message, transient: true });
                 }
                 Err(error) => return Err(refused("update", reference, &error)),
             }
         }
         Err(Refused {
-            message: format!("failed to update {reference}: others keep changing it"),
+            message: format!("failed to update {reference}: other clients keep changing it"),
             transient: true,
         })
     }
@@ -346,7 +344,10 @@ impl Writer<'_> {
         why: &str,
     ) -> Refused {
         self.accept(present, sent);
-        Refused { message: format!("{reference} {why}; it is looked at again"), transient: true }
+        Refused {
+            message: format!("{reference} {why}; the controller reconciles the service again"),
+            transient: true,
+        }
     }
 
     async fn create<K: Child + Watched + Serialize>(
@@ -378,14 +379,16 @@ impl Writer<'_> {
         let preconditions =
             Preconditions { uid: metadata.uid.clone(), resource_version: metadata.resource_version.clone() };
         let propagation = if K::INHERITS { DeleteParams::orphan() } else { DeleteParams::background() };
-        match api.delete(&reference.name, &propagation.preconditions(preconditions)).await {
+        match api.delete(&reference.key.name, &propagation.preconditions(preconditions)).await {
             Ok(_) => {}
             Err(error) if has_code(&error, 404) => return Ok(None),
             Err(error) if has_code(&error, 409) => return self.read(api, reference, &error).await.map(Some),
             Err(error) => return Err(refused("delete", reference, &error)),
         }
         K::cache(&self.context.caches).remove(live.metadata());
-        tracing::info!(service = %self.subject.key, child = %reference, "Deleted a child that cannot be changed, to make it anew.");
+        tracing::info!(service = %self.subject.key, child = %reference, "Deleted a child whose immutable \
+                                                                         fields changed, to create it \
+                                                                         again.");
         self.context.events.normal(self.subject, event::DELETED, format!("{} {reference}", event::DELETED));
         Ok(None)
     }
@@ -397,14 +400,15 @@ impl Writer<'_> {
         reference: &ObjectRef,
         cause: &kube::Error,
     ) -> Result<K, Refused> {
-        let found = api.get_opt(&reference.name).await.map_err(|error| refused("get", reference, &error))?;
+        let found =
+            api.get_opt(&reference.key.name).await.map_err(|error| refused("get", reference, &error))?;
         let Some(found) = found else {
             return Err(Refused { message: text_of(cause), transient: true });
         };
         let owners = found.metadata().owner_references.iter().flatten();
         let ours =
-            owners.into_iter().any(|owner| owner.controller == Some(true) && owner.uid == self.subject.uid);
-        if !reference.namespace.is_empty() && !ours {
+            owners.into_iter().any(|owner| owner.controller == Some(true) && *owner.uid == *self.subject.uid);
+        if !reference.key.namespace.is_empty() && !ours {
             let message = format!(
                 "failed to update {reference}: it is not controlled by v1alpha2.LLMInferenceService {}",
                 self.subject.key
@@ -471,10 +475,6 @@ impl Writer<'_> {
         self.context.events.normal(self.subject, reason, format!("{reason} {reference}"));
         object
     }
-}
-
-fn key_of(reference: &ObjectRef) -> Key {
-    Key::new(&reference.namespace, &reference.name)
 }
 
 fn refused(verb: &str, reference: &ObjectRef, error: &kube::Error) -> Refused {

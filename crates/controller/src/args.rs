@@ -2,6 +2,7 @@
 
 use clap::ArgAction;
 use longboat_api::names;
+use longboat_key::Namespace;
 
 use crate::migration::Migration;
 
@@ -10,16 +11,16 @@ use crate::migration::Migration;
 pub struct Args {
     /// Namespace of the platform, with the presets, `inferenceservice-config` and the default Gateway.
     #[arg(long, env = "POD_NAMESPACE", default_value = names::DEFAULT_SYSTEM_NAMESPACE, value_name = "NAMESPACE")]
-    pub system_namespace: String,
+    pub system_namespace: Namespace,
 
     /// Watch only this namespace and the namespace of the platform; repeatable. Default: all namespaces.
     #[arg(long = "namespace", value_name = "NAMESPACE")]
-    pub namespaces: Vec<String>,
+    pub namespaces: Vec<Namespace>,
 
     /// Use Secrets only in this namespace; repeatable. Services of other namespaces are not served. Default: all watched
     /// namespaces.
     #[arg(long = "secret-namespace", value_name = "NAMESPACE", conflicts_with = "namespaces")]
-    pub secret_namespaces: Vec<String>,
+    pub secret_namespaces: Vec<Namespace>,
 
     /// Prefix of the preset names.
     #[arg(
@@ -68,7 +69,7 @@ pub struct Args {
 impl Default for Args {
     fn default() -> Self {
         Self {
-            system_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
+            system_namespace: Namespace(names::DEFAULT_SYSTEM_NAMESPACE).to_shared(),
             namespaces: Vec::new(),
             secret_namespaces: Vec::new(),
             preset_prefix: names::DEFAULT_PRESET_PREFIX.to_owned(),

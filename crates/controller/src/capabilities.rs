@@ -11,14 +11,14 @@ use futures::{FutureExt, StreamExt, future::BoxFuture};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::runtime::watcher::{self, Event};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
+use longboat_key::Namespace;
 use longboat_plan::{Kind, kinds, types};
-use longboat_watch::{Received, Selection};
+use longboat_watch::{Received, Selection, has_code};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     context::Context,
-    error::has_code,
     reader,
     run::Startup,
     watch::{Capability, FirstList, Served, Watched, forget_others, list, scopes, watch},
@@ -45,7 +45,7 @@ struct Optional {
 }
 
 /// Fills the cache of a kind from one namespace or from all.
-type List = for<'a> fn(&'a Context, Option<&'a str>) -> BoxFuture<'a, Result<(), kube::Error>>;
+type List = for<'a> fn(&'a Context, Option<Namespace<&'a str>>) -> BoxFuture<'a, Result<(), kube::Error>>;
 
 /// The kinds that clusters may lack. Our own come first.
 fn optional_kinds() -> Vec<Optional> {
@@ -161,7 +161,7 @@ async fn kinds_of(context: &Context, api: &str) -> Option<Vec<String>> {
         Ok(list) => Some(list.resources.into_iter().map(|resource| resource.kind).collect()),
         Err(error) if has_code(&error, 404) => Some(Vec::new()),
         Err(error) => {
-            tracing::debug!(%error, "Whether the cluster serves {api} is not known.");
+            tracing::debug!(%error, "Cannot find out whether the cluster serves {api}.");
             None
         }
     }
@@ -284,8 +284,8 @@ async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
     let namespaces = context.args.namespaces.iter().chain([&context.args.system_namespace]);
     let mut refused = Vec::new();
     for namespace in namespaces.collect::<BTreeSet<_>>() {
-        if (optional.list)(context, Some(namespace)).await.is_err() {
-            refused.push(namespace.as_str());
+        if (optional.list)(context, Some(namespace.as_deref())).await.is_err() {
+            refused.push(&**namespace);
         }
     }
     let where_from = if context.args.namespaces.is_empty() {
@@ -295,7 +295,7 @@ async fn list_in_part(context: &Context, optional: Optional) -> Option<String> {
     } else {
         format!(" of {}", refused.join(" and "))
     };
-    Some(format!("{}{where_from} may not be listed, and count as absent", (optional.plural)()))
+    Some(format!("no right to list {}{where_from}; they are treated as absent", (optional.plural)()))
 }
 
 /// Reads the version of the API server, on which some features depend. If it stays unknown, an advisory condition is missing.
@@ -306,6 +306,6 @@ pub(crate) async fn version(context: &Context) {
             let version = number(&info.major).zip(number(&info.minor));
             context.update_capabilities(|all| all.kubernetes = version);
         }
-        Err(error) => tracing::debug!(%error, "The version of the API server is not known."),
+        Err(error) => tracing::debug!(%error, "Cannot read the version of the API server."),
     }
 }

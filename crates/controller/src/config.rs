@@ -11,17 +11,12 @@ use longboat_api::{
     reasons::{condition, event},
     v1alpha2::{LLMInferenceServiceConfig, LLMInferenceServiceConfigStatus, ServiceReference},
 };
-use longboat_plan::{Key, Peer, UsedConfigs};
+use longboat_key::{Key, Name, Namespace, Uid};
+use longboat_plan::{Peer, UsedConfigs};
+use longboat_watch::has_code;
 use serde_json::json;
 
-use crate::{
-    announce,
-    context::Context,
-    error::{ReconcileError, has_code},
-    events::Subject,
-    finalizer,
-    watch::Watched,
-};
+use crate::{announce, context::Context, error::ReconcileError, events::Subject, finalizer, watch::Watched};
 
 /// Keeps the finalizer and the status of one config up to date.
 pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), ReconcileError> {
@@ -46,7 +41,7 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), Reconc
     if deleting {
         let subject = Subject {
             key: key.clone(),
-            uid: config.metadata.uid.clone().unwrap_or_default(),
+            uid: Uid::of(&config.metadata).to_shared(),
             kind: "LLMInferenceServiceConfig",
             source: names::CONFIG_EVENT_SOURCE,
         };
@@ -58,7 +53,12 @@ pub(crate) async fn reconcile(context: &Context, key: &Key) -> Result<(), Reconc
 
 /// Enqueues the configs that a service of that namespace starts or stops to use with a change. If the service was created,
 /// `before` is `None`; if it was deleted, `now` is.
-pub(crate) fn enqueue_used(context: &Context, namespace: &str, before: Option<&Peer>, now: Option<&Peer>) {
+pub(crate) fn enqueue_used(
+    context: &Context,
+    namespace: Namespace<&str>,
+    before: Option<&Peer>,
+    now: Option<&Peer>,
+) {
     let configs = |peer: Option<&Peer>| peer.map(|peer| (peer.configs.clone(), peer.would_use.clone()));
     if configs(before) == configs(now) {
         return;
@@ -79,18 +79,20 @@ pub(crate) fn enqueue_used(context: &Context, namespace: &str, before: Option<&P
 }
 
 /// The configs that a service of that namespace uses.
-fn used_by(context: &Context, namespace: &str, peer: &Peer) -> BTreeSet<Key> {
+fn used_by(context: &Context, namespace: Namespace<&str>, peer: &Peer) -> BTreeSet<Key> {
     match &peer.configs {
-        UsedConfigs::Applied(all) => all.iter().map(|(namespace, name)| Key::new(namespace, name)).collect(),
+        UsedConfigs::Applied(all) => {
+            all.iter().map(|(namespace, name)| Key::new(namespace.as_deref(), name.as_deref())).collect()
+        }
         UsedConfigs::Mentioned(names) => {
-            let places = [namespace, &context.args.system_namespace];
-            names.iter().flat_map(|name| places.map(|namespace| Key::new(namespace, name))).collect()
+            let places = [namespace, context.args.system_namespace.as_deref()];
+            names.iter().flat_map(|name| places.map(|namespace| Key::new(namespace, Name(name)))).collect()
         }
     }
 }
 
 /// Whether the config is among [`used_by`].
-fn uses(context: &Context, namespace: &str, peer: &Peer, config: &Key) -> bool {
+fn uses(context: &Context, namespace: Namespace<&str>, peer: &Peer, config: &Key) -> bool {
     let is_named = |name: &str| *config.name == *name;
     match &peer.configs {
         UsedConfigs::Applied(all) => {
@@ -104,23 +106,23 @@ fn uses(context: &Context, namespace: &str, peer: &Peer, config: &Key) -> bool {
 
 /// Whether a service that is not composed would use a config: one that it mentions, or a preset. Until composition it is
 /// unknown which presets the service needs, so all of them count.
-fn would_use(context: &Context, namespace: &str, peer: &Peer, config: &Key) -> bool {
+fn would_use(context: &Context, namespace: Namespace<&str>, peer: &Peer, config: &Key) -> bool {
     let Some(names) = &peer.would_use else { return false };
     is_in_reach(context, namespace, config)
         && (names.iter().any(|name| **name == *config.name) || is_well_known(context, &config.name))
 }
 
 /// Whether services of a namespace can refer to a config.
-fn is_in_reach(context: &Context, namespace: &str, config: &Key) -> bool {
-    [namespace, &context.args.system_namespace].contains(&&*config.namespace)
+fn is_in_reach(context: &Context, namespace: Namespace<&str>, config: &Key) -> bool {
+    [namespace, context.args.system_namespace.as_deref()].contains(&config.namespace.as_deref())
 }
 
 /// Returns up to `most` services that use a config, sorted by namespace and name. If the config is `deleting`, services that
 /// would use it count too. A service counts until it no longer exists.
 fn users_of(context: &Context, config: &Key, most: usize, deleting: bool) -> Vec<ServiceReference> {
-    let anywhere = *config.namespace == context.args.system_namespace;
-    let namespace = (!anywhere).then_some(&*config.namespace);
-    let is_user = |within: &str, peer: &Peer| {
+    let anywhere = config.namespace == context.args.system_namespace;
+    let namespace = (!anywhere).then_some(config.namespace.as_deref());
+    let is_user = |within: Namespace<&str>, peer: &Peer| {
         uses(context, within, peer, config) || (deleting && would_use(context, within, peer, config))
     };
     let found = context.caches.inference_services.select(namespace, most, is_user);
@@ -175,7 +177,7 @@ async fn publish(
 }
 
 fn is_preset(context: &Context, key: &Key) -> bool {
-    *key.namespace == context.args.system_namespace && is_well_known(context, &key.name)
+    key.namespace == context.args.system_namespace && is_well_known(context, &key.name)
 }
 
 /// Whether a config of that name is a preset.
@@ -193,7 +195,7 @@ async fn write(
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
         ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
-    let api = LLMInferenceServiceConfig::api(&context.client, Some(&key.namespace));
+    let api = LLMInferenceServiceConfig::api(&context.client, Some(key.namespace.as_deref()));
     let asked = context.caches.configs.sending();
     match api.patch_status(&key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => {

@@ -8,7 +8,8 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
 use longboat_compose::{Composer, Effective, Layer, Platform, PresetNames, platform::PlatformError};
-use longboat_plan::{Capabilities, Key, Kind, Peer, kinds, types};
+use longboat_key::{Key, Name};
+use longboat_plan::{Capabilities, Kind, Peer, kinds, types};
 use longboat_store::{Index, Layout};
 use parking_lot::RwLock;
 
@@ -159,8 +160,8 @@ impl Context {
 
     /// Parses the platform settings from the cache. Returns whether they changed.
     pub(crate) fn load_platform(&self) -> bool {
-        let namespace = &self.args.system_namespace;
-        let key = Key::new(namespace, names::PLATFORM_CONFIG_MAP);
+        let namespace = self.args.system_namespace.as_deref();
+        let key = Key::new(namespace, Name(names::PLATFORM_CONFIG_MAP));
         let parsed = match self.caches.config_maps.get(&key) {
             None => Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP }),
             Some(found) => {
@@ -259,7 +260,7 @@ impl Context {
         let layer = config.and_then(|config| match Layer::new(config) {
             Ok(layer) => Some(Arc::new(layer)),
             Err(error) => {
-                tracing::warn!(config = %key, %error, "The config cannot be used.");
+                tracing::warn!(config = %key, %error, "The config is invalid.");
                 None
             }
         });

@@ -46,7 +46,8 @@ pub struct Election {
 pub enum ElectionError {
     /// If a lease expires before its holder gives up, it has two holders for a while.
     #[error(
-        "--leader-elect-lease-duration={lease:?} has to be a second or more, and longer than --leader-elect-renew-deadline={deadline:?}"
+        "--leader-elect-lease-duration={lease:?}: expected at least 1s, and more than \
+         --leader-elect-renew-deadline={deadline:?}"
     )]
     Lease {
         /// The lease.
@@ -56,8 +57,8 @@ pub enum ElectionError {
     },
     /// One failed attempt would end the leader.
     #[error(
-        "--leader-elect-renew-deadline={deadline:?} has to be longer than --leader-elect-retry-period={retry:?}, which has to be \
-         positive"
+        "--leader-elect-renew-deadline={deadline:?}: expected more than \
+         --leader-elect-retry-period={retry:?}, which must be above 0s"
     )]
     Retry {
         /// The deadline.

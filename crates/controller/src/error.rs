@@ -1,5 +1,7 @@
 //! Why the controller stops, and why a reconcile is tried again.
 
+use longboat_watch::has_code;
+
 /// Why the controller stops.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -40,7 +42,7 @@ pub enum Error {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReconcileError {
     /// Somebody else changed an object at the same time. The watch reports its new state soon.
-    #[error("{what} was changed by somebody else")]
+    #[error("another client changed {what}")]
     Conflict {
         /// The object.
         what: String,
@@ -62,18 +64,5 @@ impl ReconcileError {
     pub(crate) fn request(what: impl Into<String>, source: kube::Error) -> Self {
         let what = what.into();
         if has_code(&source, 409) { Self::Conflict { what } } else { Self::Request { what, source } }
-    }
-}
-
-/// Whether the API server responded with that code.
-pub(crate) fn has_code(error: &kube::Error, code: u16) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == code)
-}
-
-/// The message of the API server, or why it could not be reached.
-pub(crate) fn text_of(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
     }
 }

@@ -22,9 +22,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use longboat_plan::Key;
-
-use crate::error::{has_code, text_of};
+use longboat_key::{Key, Uid};
+use longboat_watch::{has_code, text_of};
 
 /// The most events that wait to be written: those of a thousand services at once. Further events are dropped. Events only
 /// inform people, and nothing depends on them.
@@ -46,7 +45,7 @@ const LONGEST_NAME: usize = 200;
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) key: Key,
-    pub(crate) uid: String,
+    pub(crate) uid: Uid,
     pub(crate) kind: &'static str,
     /// The name of the reporting controller.
     pub(crate) source: &'static str,
@@ -113,7 +112,8 @@ impl EventSink {
 
     fn send(&self, note: Note) {
         if let Err(mpsc::error::TrySendError::Full(note)) = self.sender.try_send(note) {
-            tracing::debug!(object = %note.subject.key, reason = note.reason, "An event is dropped: too many wait.");
+            tracing::debug!(object = %note.subject.key, reason = note.reason, "Dropped an event: the queue \
+                                                                               is full.");
         }
     }
 }
@@ -158,7 +158,7 @@ async fn write(client: &Client, note: &Note, counts: &mut HashMap<String, i32>) 
             Err(error) => error,
         };
         if !may_pass(&error) || attempt == ATTEMPTS {
-            tracing::debug!(event = %name, error = %text_of(&error), "An event cannot be written.");
+            tracing::debug!(event = %name, error = %text_of(&error), "Cannot write an event.");
             break;
         }
         sleep(pause).await;
@@ -228,7 +228,7 @@ fn event_of(note: &Note, name: &str) -> Event {
             kind: Some(subject.kind.to_owned()),
             name: Some(subject.key.name.to_string()),
             namespace: Some(subject.key.namespace.to_string()),
-            uid: Some(subject.uid.clone()),
+            uid: Some(subject.uid.as_deref().into()),
             ..ObjectReference::default()
         },
         type_: Some(note.type_.to_owned()),

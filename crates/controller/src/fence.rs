@@ -16,7 +16,7 @@ pub(crate) struct Fence {
 
 /// A write was blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not sent: this process does not hold the lease")]
+#[error("request not sent: this replica does not hold the lease")]
 pub(crate) struct Closed;
 
 // === impl Fence ===

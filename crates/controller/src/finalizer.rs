@@ -3,13 +3,10 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use longboat_plan::Key;
+use longboat_key::Key;
+use longboat_watch::has_code;
 
-use crate::{
-    context::Context,
-    error::{ReconcileError, has_code},
-    watch::Watched,
-};
+use crate::{context::Context, error::ReconcileError, watch::Watched};
 
 /// Whether an object has a finalizer.
 pub(crate) fn has<K: Watched>(object: &K, finalizer: &str) -> bool {
@@ -51,7 +48,7 @@ async fn write<K: Watched>(
         "uid": metadata.uid,
         "finalizers": finalizers,
     }});
-    let api = K::api(&context.client, Some(&key.namespace));
+    let api = K::api(&context.client, Some(key.namespace.as_deref()));
     let cache = K::cache(&context.caches);
     let sent = cache.sending();
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {

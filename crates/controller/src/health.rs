@@ -31,7 +31,7 @@ pub enum Listen {
 
 /// A flag that is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected HOST:PORT, :PORT, or 0 for nowhere")]
+#[error("expected HOST:PORT, :PORT, or 0 to turn it off")]
 pub struct NoAddress;
 
 // === impl Listen ===
@@ -107,7 +107,7 @@ fn stuck<K: Clone + Eq + Hash + fmt::Display>(queue: &Queue<K>) -> Option<String
     if running < LONGEST_PASS {
         return None;
     }
-    tracing::error!(object = %key, minutes = running.as_secs() / 60, "A reconcile does not end.");
+    tracing::error!(object = %key, minutes = running.as_secs() / 60, "A reconcile takes too long.");
     Some(format!("[-]reconciling: a reconcile has been running for {} minutes\n", running.as_secs() / 60))
 }
 
@@ -131,7 +131,7 @@ fn answer(
             (true, report) => (StatusCode::OK, report),
             (false, report) => (StatusCode::SERVICE_UNAVAILABLE, report),
         },
-        _ => (StatusCode::NOT_FOUND, "there are /healthz and /readyz\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "not found; use /healthz or /readyz\n".to_owned()),
     };
     let mut response = Response::new(Full::from(text));
     *response.status_mut() = status;

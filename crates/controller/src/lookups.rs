@@ -6,7 +6,8 @@ use std::{
 };
 
 use longboat_compose::{ConfigMapSource, ConfigSource, Layer};
-use longboat_plan::{Key, Kind, ObjectKey, Snapshot};
+use longboat_key::{Key, Name, Namespace};
+use longboat_plan::{Kind, ObjectKey, Snapshot};
 use parking_lot::Mutex;
 
 use crate::context::Context;
@@ -31,20 +32,20 @@ impl<'a> Lookups<'a> {
         self.seen.into_inner()
     }
 
-    fn record(&self, kind: Kind, namespace: &str, name: &str) {
+    fn record(&self, kind: Kind, namespace: Namespace<&str>, name: Name<&str>) {
         self.seen.lock().insert(Key::new(namespace, name).of_kind(kind));
     }
 }
 
 impl ConfigSource for Lookups<'_> {
-    fn get(&self, namespace: &str, name: &str) -> Option<Arc<Layer>> {
+    fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<Layer>> {
         self.record(Kind::Config, namespace, name);
         self.context.layer(&Key::new(namespace, name))
     }
 }
 
 impl ConfigMapSource for Lookups<'_> {
-    fn get(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, String>> {
+    fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>> {
         self.record(Kind::ConfigMap, namespace, name);
         self.snapshot.config_maps.get(namespace, name)?.data.as_ref()
     }

@@ -7,7 +7,7 @@ use longboat_api::v1alpha2::LLMInferenceServiceSpec;
 use longboat_compose::outcome::Rejection;
 use parking_lot::Mutex;
 
-use longboat_plan::Key;
+use longboat_key::Key;
 
 use crate::hash;
 

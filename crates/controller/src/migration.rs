@@ -16,14 +16,12 @@ use kube::{
 };
 use longboat_admission::Subject;
 use longboat_api::v1alpha2::GROUP;
+use longboat_watch::{has_code, text_of};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::{
-    context::Context,
-    error::{has_code, text_of},
-};
+use crate::context::Context;
 
 /// Objects per page of a list. Only their metadata is read.
 const PAGE: u32 = 500;
@@ -98,7 +96,7 @@ struct Status {
 enum Failure {
     #[error("cannot {verb} {what}: {}", text_of(source))]
     Request { verb: &'static str, what: String, source: Box<kube::Error> },
-    #[error("{count} objects cannot be written: {shown}")]
+    #[error("cannot write {count} objects: {shown}")]
     Objects { count: usize, shown: String },
 }
 
@@ -138,7 +136,9 @@ pub(crate) async fn run(context: &Context) {
         return;
     }
     if !context.args.namespaces.is_empty() {
-        tracing::debug!("Confined to namespaces: stored objects are migrated by whoever may see CRDs.");
+        tracing::debug!(
+            "This controller watches only some namespaces, so it does not migrate stored objects."
+        );
         return;
     }
     // The kinds are migrated concurrently: one object that cannot be written must not delay the other kind.
@@ -157,10 +157,10 @@ async fn until_done(client: &Client, settings: &Migration, resource: &str) {
         if late {
             tracing::error!(
                 resource, %failure, hint,
-                "Stored objects are not migrated: old versions of the API cannot be dropped."
+                "Cannot migrate the stored objects, so old API versions cannot be removed."
             );
         } else {
-            tracing::warn!(resource, %failure, hint, "Stored objects cannot be migrated yet; it is tried again.");
+            tracing::warn!(resource, %failure, hint, "Cannot migrate the stored objects yet; will retry.");
         }
         let wait = if late { timeout } else { settings.wait(failures, rand::random()) };
         tokio::time::sleep(wait).await;
@@ -184,7 +184,7 @@ async fn migrate(client: &Client, resource: &str) -> Result<(), Failure> {
     if stored.iter().all(|version| version == storage) {
         return Ok(());
     }
-    tracing::info!(resource, from = ?stored, to = storage, "Migrates stored objects.");
+    tracing::info!(resource, from = ?stored, to = storage, "Migrating stored objects.");
     let kind = GroupVersionKind::gvk(GROUP, storage, &definition.spec.names.kind);
     let kind = ApiResource::from_gvk_with_plural(&kind, resource);
     let count = rewrite_all(client, &kind).await?;
@@ -199,7 +199,13 @@ async fn migrate(client: &Client, resource: &str) -> Result<(), Failure> {
     api.patch_status(&name, &PatchParams::default(), &Patch::Merge(trimmed))
         .await
         .map_err(|error| Failure::request("write the status of CRD", &name, error))?;
-    tracing::info!(resource, objects = count, version = storage, "All objects are stored in one version.");
+    tracing::info!(
+        resource,
+        objects = count,
+        version = storage,
+        "All objects are stored in the storage \
+                                                                  version."
+    );
     Ok(())
 }
 
@@ -256,11 +262,13 @@ impl Failure {
     fn hint(&self) -> &'static str {
         match self {
             Self::Request { source, .. } if has_code(source, 401) || has_code(source, 403) => {
-                "give the controller the rights of deploy/rbac, or start it with --storage-migration=false"
+                "give the controller the RBAC rules of deploy/rbac, or start it with \
+                 --storage-migration=false"
             }
-            Self::Request { .. } => "nothing, if it is over soon",
+            Self::Request { .. } => "nothing to do if a later attempt succeeds",
             Self::Objects { .. } => {
-                "correct these objects, as the messages say, or delete them: they can be changed in no other way either"
+                "correct these objects as the messages say, or delete them; until then, all other changes \
+                 of them fail too"
             }
         }
     }

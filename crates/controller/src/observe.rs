@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use longboat_compose::Platform;
-use longboat_plan::{Key, Kind, ObjectKey, Peer, Snapshot, kinds, names, types};
+use longboat_key::{Key, Name, Namespace};
+use longboat_plan::{Kind, ObjectKey, Peer, Snapshot, kinds, names, types};
 
 use crate::{context::Context, watch::Watched};
 
@@ -16,18 +17,18 @@ pub(crate) fn snapshot(
     now: Timestamp,
 ) -> Snapshot {
     let mut snapshot = empty(context, platform, now);
-    add(context, &service.namespace, &mut snapshot);
+    add(context, service.namespace.as_deref(), &mut snapshot);
     // ClusterRoleBindings are cluster-scoped, and each service has one. The snapshot has only the service's own.
-    let binding = names::scheduler_auth_binding(&service.namespace, &service.name);
+    let binding = names::scheduler_auth_binding(service.namespace.as_deref(), service.name.as_deref());
     let bindings = &context.caches.cluster_role_bindings;
-    bindings.share_one(&Key::new("", binding), &mut snapshot.cluster_role_bindings);
+    bindings.share_one(&Key::new(Namespace(""), Name(&binding)), &mut snapshot.cluster_role_bindings);
     snapshot
 }
 
 /// The snapshot for reconciles of services of any of these namespaces.
 pub(crate) fn several<'a>(
     context: &Context,
-    namespaces: impl IntoIterator<Item = &'a str>,
+    namespaces: impl IntoIterator<Item = Namespace<&'a str>>,
     platform: Arc<Platform>,
     now: Timestamp,
 ) -> Snapshot {
@@ -40,15 +41,15 @@ pub(crate) fn several<'a>(
 }
 
 fn empty(context: &Context, platform: Arc<Platform>, now: Timestamp) -> Snapshot {
-    let mut snapshot = Snapshot::empty(now, platform, context.args.system_namespace.as_str());
+    let mut snapshot = Snapshot::empty(now, platform, context.args.system_namespace.clone());
     snapshot.capabilities = context.capabilities();
     snapshot.cluster_domain.clone_from(&context.args.cluster_domain);
     snapshot
 }
 
-fn add(context: &Context, namespace: &str, snapshot: &mut Snapshot) {
+fn add(context: &Context, namespace: Namespace<&str>, snapshot: &mut Snapshot) {
     let caches = &context.caches;
-    let system = context.args.system_namespace.as_str();
+    let system = context.args.system_namespace.as_deref();
     macro_rules! each {
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
             $(if !types::$kind::OF_CLUSTER {
@@ -62,14 +63,17 @@ fn add(context: &Context, namespace: &str, snapshot: &mut Snapshot) {
     snapshot.gateway_classes = caches.gateway_classes.share_all().into();
     caches.config_maps.share(system, &mut snapshot.config_maps);
     let gateway_namespaces =
-        snapshot.gateways.iter().filter_map(|gateway| gateway.metadata.namespace.as_deref());
+        snapshot.gateways.iter().filter_map(|gateway| gateway.metadata.namespace.as_deref().map(Namespace));
     for one in gateway_namespaces.collect::<BTreeSet<_>>() {
         caches.services.share(one, &mut snapshot.services);
     }
 }
 
 /// The keys of the indexes under which other services find a service: its group and its models.
-pub(crate) fn aliases(namespace: &str, peer: &Peer) -> impl Iterator<Item = ObjectKey> {
-    let models = peer.models.iter().map(move |model| Key::new(namespace, model).of_kind(Kind::ModelName));
-    models.chain(peer.group.iter().map(move |group| Key::new(namespace, group).of_kind(Kind::RoutingGroup)))
+pub(crate) fn aliases(namespace: Namespace<&str>, peer: &Peer) -> impl Iterator<Item = ObjectKey> {
+    let models =
+        peer.models.iter().map(move |model| Key::new(namespace, Name(model)).of_kind(Kind::ModelName));
+    models.chain(
+        peer.group.iter().map(move |group| Key::new(namespace, Name(group)).of_kind(Kind::RoutingGroup)),
+    )
 }

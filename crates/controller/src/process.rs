@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use kube::Client;
+use longboat_key::{Key, Name};
 use longboat_lease::Candidate;
 use longboat_telemetry::{traces::Otlp, zap::Zap};
 use tokio::{net::TcpListener, task::JoinSet};
@@ -93,7 +94,7 @@ impl Process {
         }
         args.election.check()?;
         longboat_tls::install_default_provider();
-        let (tls, namespace) = (args.webhook.tls()?, &args.controller.system_namespace);
+        let (tls, namespace) = (args.webhook.tls()?, args.controller.system_namespace.as_deref());
         let monitoring = Monitoring::bind(&args.metrics, &tls, namespace).await?;
         let webhooks = Webhooks::bind(args.webhook).await?;
         let probes = args.health.bind("probes").await?;
@@ -149,14 +150,14 @@ impl Process {
         let writer = tokio::spawn(events::write_all(everybody.clone(), notes));
         let (reconciler, candidate) = if self.election.enabled {
             let fence = Fence::closed();
-            let namespace = &self.args.system_namespace;
+            let lease = Key::new(self.args.system_namespace.as_deref(), Name(LEASE));
             let told = {
                 let fence = fence.clone();
                 move |until| fence.set(until)
             };
             // The lease is not written through the fence, which opens only after that.
             let timing = self.election.timing();
-            let candidate = Candidate::new(everybody.clone(), namespace, LEASE, "", timing, told);
+            let candidate = Candidate::new(everybody.clone(), lease, "", timing, told);
             (counted(Some(fence)), Some(candidate))
         } else {
             (everybody.clone(), None)

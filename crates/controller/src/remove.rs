@@ -2,14 +2,10 @@
 
 use kube::api::{DeleteParams, Preconditions};
 use longboat_api::reasons::event;
-use longboat_plan::{ChildKind, Key, ObjectRef, types};
+use longboat_plan::{ChildKind, ObjectRef, types};
+use longboat_watch::has_code;
 
-use crate::{
-    context::Context,
-    error::{ReconcileError, has_code},
-    events::Subject,
-    watch::Watched,
-};
+use crate::{context::Context, error::ReconcileError, events::Subject, watch::Watched};
 
 /// Deletes one child, if it is still the object that was planned against.
 pub(crate) async fn one(
@@ -32,12 +28,12 @@ async fn delete<K: Watched>(
     subject: &Subject,
     object: &ObjectRef,
 ) -> Result<(), ReconcileError> {
-    let key = Key::new(&object.namespace, &object.name);
-    let Some(live) = K::cache(&context.caches).get(&key) else { return Ok(()) };
-    let namespace = (!object.namespace.is_empty()).then_some(object.namespace.as_str());
+    let key = &object.key;
+    let Some(live) = K::cache(&context.caches).get(key) else { return Ok(()) };
+    let namespace = (!key.namespace.is_empty()).then_some(key.namespace.as_deref());
     let preconditions = Preconditions { uid: live.metadata().uid.clone(), resource_version: None };
     let params = DeleteParams::background().preconditions(preconditions);
-    match K::api(&context.client, namespace).delete(&object.name, &params).await {
+    match K::api(&context.client, namespace).delete(&key.name, &params).await {
         Ok(_) => {
             // The watch reports the deletion later. Until then the object must not count as live.
             K::cache(&context.caches).remove(live.metadata());

@@ -7,8 +7,9 @@ use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use longboat_key::Key;
 use longboat_lease::Candidate;
-use longboat_plan::{Key, kinds, types};
+use longboat_plan::{kinds, types};
 
 use crate::{
     args::Args,
@@ -303,13 +304,13 @@ async fn work<F: Future<Output = Result<(), ReconcileError>>>(
 fn report(key: &Key, error: &ReconcileError) {
     match error {
         ReconcileError::Conflict { .. } => {
-            tracing::debug!(object = %key, %error, "The reconcile is tried again.");
+            tracing::debug!(object = %key, %error, "Retrying the reconcile.");
         }
         ReconcileError::Request { source, .. } => {
-            tracing::warn!(object = %key, %error, cause = %source, "The reconcile failed and is tried again.");
+            tracing::warn!(object = %key, %error, cause = %source, "The reconcile failed; will retry.");
         }
         ReconcileError::Unfinished(_) => {
-            tracing::warn!(object = %key, %error, "The reconcile failed and is tried again.");
+            tracing::warn!(object = %key, %error, "The reconcile failed; will retry.");
         }
     }
 }

@@ -10,8 +10,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{conditions::types, reasons::condition};
-use longboat_plan::{Key, Kind, Phase, Problem, Snapshot};
+use longboat_key::{Key, Namespace};
+use longboat_plan::{Kind, Phase, Problem, Snapshot};
 use longboat_store::{Index, Version};
+use longboat_watch::{has_code, text_of};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -19,7 +21,7 @@ use tokio::time::Instant;
 use crate::{
     args::Args,
     context::Context,
-    error::{ReconcileError, has_code, text_of},
+    error::ReconcileError,
     watch::{Rules, Watched},
 };
 
@@ -86,7 +88,7 @@ pub(crate) async fn add(context: &Context, missed: &[Key], snapshot: &mut Snapsh
 ///
 /// # Errors
 /// If it may not.
-pub(crate) fn check(context: &Context, namespace: &str) -> Result<(), Unread> {
+pub(crate) fn check(context: &Context, namespace: Namespace<&str>) -> Result<(), Unread> {
     match denial(&context.args, namespace) {
         Some(reason) => Err(Unread::Denied(problem(reason))),
         None => Ok(()),
@@ -94,9 +96,9 @@ pub(crate) fn check(context: &Context, namespace: &str) -> Result<(), Unread> {
 }
 
 /// Returns why no service of a namespace can be served if the controller may not use Secrets there.
-fn denial(args: &Args, namespace: &str) -> Option<String> {
-    let is_open =
-        args.secret_namespaces.is_empty() || args.secret_namespaces.iter().any(|one| one == namespace);
+fn denial(args: &Args, namespace: Namespace<&str>) -> Option<String> {
+    let is_open = args.secret_namespaces.is_empty()
+        || args.secret_namespaces.iter().any(|one| one.as_deref() == namespace);
     (!is_open).then(|| {
         format!(
             "the controller may not use Secrets in namespace \"{namespace}\", and services keep their certificate in one: add the \
@@ -120,7 +122,7 @@ async fn content_of(context: &Context, key: &Key) -> Result<Option<Arc<Secret>>,
     if let Some(known) = context.secret_contents.get(key, &Version::of(&metadata)) {
         return Ok(Some(known));
     }
-    let api = Secret::api(&context.client, Some(&key.namespace));
+    let api = Secret::api(&context.client, Some(key.namespace.as_deref()));
     let found = api.get_opt(&key.name).await.map_err(|error| {
         if has_code(&error, 403) {
             Unread::Denied(problem(format!("failed to read Secret {key}: {}", text_of(&error))))
@@ -210,6 +212,8 @@ impl SecretContents {
 mod tests {
     use std::collections::BTreeSet;
 
+    use longboat_key::{Key, Name};
+
     use super::*;
 
     fn secret(version: &str) -> Arc<Secret> {
@@ -225,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_content_counts_until_the_secret_is_known_to_have_changed() {
-        let (contents, key) = (SecretContents::default(), Key::new("ns", "a"));
+        let (contents, key) = (SecretContents::default(), Key::new(Namespace("ns"), Name("a")));
         let present = |version: &str| Version::of(&secret(version).metadata);
         contents.set(key.clone(), secret("5"));
         assert!(contents.get(&key, &present("4")).is_some(), "the watch is behind the answer");
@@ -236,7 +240,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_content_is_forgotten_once_no_service_depends_on_it() {
         let (contents, index) = (SecretContents::default(), Index::default());
-        let (key, service) = (Key::new("ns", "a"), Key::new("ns", "llm"));
+        let (key, service) = (Key::new(Namespace("ns"), Name("a")), Key::new(Namespace("ns"), Name("llm")));
         let is_known = || contents.get(&key, &Version::of(&secret("5").metadata)).is_some();
         contents.set(key.clone(), secret("5"));
         contents.sweep(&index);

@@ -13,7 +13,8 @@ use longboat_compose::{
     outcome::{AppliedConfigs, Outcome as Composition},
     platform::PlatformError,
 };
-use longboat_plan::{self as plan, Children, Key, ObjectKey, Plan, Problem, Snapshot};
+use longboat_key::{Key, Uid};
+use longboat_plan::{self as plan, Children, ObjectKey, Plan, Problem, Snapshot};
 use longboat_store::Moment;
 use tracing::Instrument;
 
@@ -69,7 +70,7 @@ fn is_reported(service: &LLMInferenceService, text: &str) -> bool {
 fn subject_of(service: &LLMInferenceService) -> Subject {
     Subject {
         key: Key::of(service),
-        uid: service.metadata.uid.clone().unwrap_or_default(),
+        uid: Uid::of(&service.metadata).to_shared(),
         kind: "LLMInferenceService",
         source: names::SERVICE_EVENT_SOURCE,
     }
@@ -181,7 +182,7 @@ async fn update(
         None => Ok(None),
     };
     let due = due.map_err(|error| not_planned(&error))?;
-    seen.extend(after.reads(&subject.uid));
+    seen.extend(after.reads(subject.uid.as_deref()));
     record_dependencies(context, &subject.key, seen, observed);
     // A conflict is over in a moment: reporting it would make conditions flap.
     if !matches!(verdict, Err(ReconcileError::Conflict { .. })) {
@@ -203,7 +204,7 @@ async fn plan_with_secrets(
 ) -> Result<Plan, Unread> {
     // Stopping a service needs no Secret.
     if !annotations::is_stopped(service.metadata.annotations.as_ref()) {
-        secrets::check(context, &key.namespace)?;
+        secrets::check(context, key.namespace.as_deref())?;
     }
     loop {
         let planned = plan::children(service, spec, snapshot).map_err(|error| not_planned(&error))?;
@@ -269,7 +270,7 @@ fn compose(
             configs: &lookups,
             config_maps: &lookups,
             platform: &snapshot.platform,
-            system_namespace: &snapshot.system_namespace,
+            system_namespace: snapshot.system_namespace.as_deref(),
             preset_names: &context.preset_names,
         };
         let effective = context.composer.compose(&inputs);

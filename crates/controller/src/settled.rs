@@ -9,7 +9,8 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use longboat_plan::{Key, ObjectRef};
+use longboat_key::Key;
+use longboat_plan::ObjectRef;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;

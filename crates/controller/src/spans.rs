@@ -3,7 +3,7 @@
 use longboat_telemetry::traces::SPANS;
 use tracing::{Span, field::Empty};
 
-use longboat_plan::Key;
+use longboat_key::Key;
 
 use crate::{
     error::ReconcileError,

@@ -6,15 +6,10 @@ use longboat_api::{
     reasons::event,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus},
 };
+use longboat_watch::{has_code, text_of};
 use serde_json::json;
 
-use crate::{
-    announce,
-    context::Context,
-    error::{ReconcileError, has_code, text_of},
-    events::Subject,
-    watch::Watched,
-};
+use crate::{announce, context::Context, error::ReconcileError, events::Subject, watch::Watched};
 
 /// Writes the status unless it is stored already. Records an event when the service becomes ready or stops being ready.
 pub(crate) async fn publish(
@@ -31,7 +26,7 @@ pub(crate) async fn publish(
     let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|error| {
         ReconcileError::Unfinished(format!("the status cannot be written as a patch: {error}"))
     })?;
-    let api = LLMInferenceService::api(&context.client, Some(&subject.key.namespace));
+    let api = LLMInferenceService::api(&context.client, Some(subject.key.namespace.as_deref()));
     let asked = context.caches.inference_services.sending();
     match api.patch_status(&subject.key.name, &PatchParams::default(), &Patch::Json::<()>(patch)).await {
         Ok(updated) => announce::reported(context, &updated, asked),

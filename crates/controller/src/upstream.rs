@@ -22,8 +22,8 @@ impl Upstream {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let given = [
-            (self.kube_api_qps.is_some(), "--kube-api-qps", "requests are not limited here"),
-            (self.kube_api_burst.is_some(), "--kube-api-burst", "requests are not limited here"),
+            (self.kube_api_qps.is_some(), "--kube-api-qps", "Longboat does not limit its requests"),
+            (self.kube_api_burst.is_some(), "--kube-api-burst", "Longboat does not limit its requests"),
         ];
         let given = given.into_iter().filter(|(is_given, ..)| *is_given);
         given.map(|(_, flag, instead)| format!("{flag} has no effect: {instead}")).collect()

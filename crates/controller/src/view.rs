@@ -6,16 +6,17 @@ use jiff::Timestamp;
 use kube::Client;
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_compose::{PresetNames, platform::PlatformError};
+use longboat_key::Namespace;
 use longboat_plan::{
     Kind, Snapshot, kinds,
     types::{self, ClusterRoleBinding},
 };
+use longboat_watch::has_code;
 
 use crate::{
     args::Args,
     capabilities,
     context::Context,
-    error::has_code,
     events,
     metrics::Metrics,
     observe, reader,
@@ -43,7 +44,7 @@ pub struct View {
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
     /// The cluster does not serve our own kinds.
-    #[error("the cluster does not serve {what}: `longboat install` brings it")]
+    #[error("the cluster does not serve {what}: run `longboat install`")]
     NotInstalled {
         /// The plural name of the kind.
         what: String,
@@ -69,11 +70,11 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
     // The limit to namespaces comes from the user of the command, and does not restrict the controller that runs in the
     // cluster.
     context.update_capabilities(|all| all.cluster_scope = true);
-    let mut namespaces: BTreeSet<String> = context.args.namespaces.iter().cloned().collect();
-    let mut scopes: Vec<Option<&str>> = vec![None];
+    let mut namespaces: BTreeSet<Namespace> = context.args.namespaces.iter().cloned().collect();
+    let mut scopes: Vec<Option<Namespace<&str>>> = vec![None];
     if !namespaces.is_empty() {
         namespaces.insert(context.args.system_namespace.clone());
-        scopes = namespaces.iter().map(|namespace| Some(namespace.as_str())).collect();
+        scopes = namespaces.iter().map(|namespace| Some(namespace.as_deref())).collect();
     }
     let mut hidden = Vec::new();
     for scope in scopes {
@@ -101,10 +102,10 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
         Err(error) => (Arc::default(), Some(error)),
     };
     let services = context.caches.inference_services.all().collect::<Vec<_>>();
-    let inhabited: BTreeSet<&str> = services
+    let inhabited: BTreeSet<Namespace<&str>> = services
         .iter()
-        .filter_map(|service| service.metadata.namespace.as_deref())
-        .chain(namespaces.iter().map(String::as_str))
+        .filter_map(|service| service.metadata.namespace.as_deref().map(Namespace))
+        .chain(namespaces.iter().map(Namespace::as_deref))
         .collect();
     let snapshot = observe::several(&context, inhabited, platform, Timestamp::now());
     Ok(View {
@@ -120,7 +121,7 @@ pub async fn view(args: Args, client: Client) -> Result<View, ViewError> {
 /// Lists a kind that every cluster serves.
 async fn built_in<K: Watched>(
     context: &Context,
-    scope: Option<&str>,
+    scope: Option<Namespace<&str>>,
     hidden: &mut Vec<String>,
 ) -> Result<(), ViewError> {
     match <K as Watched>::KIND {
@@ -132,7 +133,7 @@ async fn built_in<K: Watched>(
     }
 }
 
-async fn needed<K: Watched>(context: &Context, scope: Option<&str>) -> Result<(), ViewError> {
+async fn needed<K: Watched>(context: &Context, scope: Option<Namespace<&str>>) -> Result<(), ViewError> {
     list::<K>(context, scope).await.map_err(|source| {
         let what = what::<K>(scope);
         if reader::is_missing(&source) {
@@ -146,7 +147,7 @@ async fn needed<K: Watched>(context: &Context, scope: Option<&str>) -> Result<()
 /// Lists a kind that only improves the result, so a refusal is not an error.
 async fn wanted<K: Watched>(
     context: &Context,
-    scope: Option<&str>,
+    scope: Option<Namespace<&str>>,
     hidden: &mut Vec<String>,
 ) -> Result<(), ViewError> {
     note::<K>(list::<K>(context, scope).await, scope, hidden)
@@ -155,21 +156,21 @@ async fn wanted<K: Watched>(
 /// Notes a list that was refused, so that the others go on.
 fn note<K: Watched>(
     listed: Result<(), kube::Error>,
-    scope: Option<&str>,
+    scope: Option<Namespace<&str>>,
     hidden: &mut Vec<String>,
 ) -> Result<(), ViewError> {
     match listed {
         Ok(()) => Ok(()),
         Err(error) if reader::is_missing(&error) => Ok(()),
         Err(error) if has_code(&error, 403) => {
-            hidden.push(format!("{} may not be listed, and count as absent", what::<K>(scope)));
+            hidden.push(format!("no right to list {}; they are treated as absent", what::<K>(scope)));
             Ok(())
         }
         Err(source) => Err(ViewError::Request { what: what::<K>(scope), source: source.into() }),
     }
 }
 
-fn what<K: Watched>(scope: Option<&str>) -> String {
+fn what<K: Watched>(scope: Option<Namespace<&str>>) -> String {
     let kind = K::plural(&());
     scope.map_or_else(|| kind.to_string(), |scope| format!("{kind} of namespace {scope}"))
 }

@@ -31,7 +31,7 @@ impl Problem {
     pub(crate) fn busy() -> Self {
         Self {
             status: StatusCode::SERVICE_UNAVAILABLE,
-            sentence: "too many requests of this page run; try again".into(),
+            sentence: "too many requests of this page are running; try again".into(),
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn send(
 pub(crate) fn prepared(body: &[u8], model: &str) -> Result<String, Problem> {
     let mut chat: Value = serde_json::from_slice(body).map_err(|error| Problem::wrong(error.to_string()))?;
     let Some(fields) = chat.as_object_mut() else {
-        return Err(Problem::wrong("expected an object, as the OpenAI API takes it"));
+        return Err(Problem::wrong("expected a JSON object, as in the OpenAI API"));
     };
     fields.entry("model").or_insert_with(|| Value::from(model));
     fields.insert("stream".into(), true.into());

@@ -1,19 +1,9 @@
 //! The interface to the other parts of Longboat that have data for the page.
 
-use std::fmt;
-
 use futures::{future::BoxFuture, stream::BoxStream};
+use longboat_key::{Key, Name, Namespace};
 use serde::Serialize;
 use serde_json::Value;
-
-/// The namespace and the name of a service.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServiceName {
-    /// The namespace.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-}
 
 /// An entry in the list of services.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -46,37 +36,28 @@ pub struct Address {
     pub model: String,
 }
 
-/// What the commands of the binary know about a cluster or a local world. Errors are sentences for a person.
+/// What the commands of the binary know about a cluster or a local cluster. Errors are sentences for a person.
 pub trait Cluster: Send + Sync + 'static {
     /// Streams the current state, and the state after each change.
-    fn pictures(&self, service: Option<ServiceName>) -> BoxStream<'static, Picture>;
+    fn pictures(&self, service: Option<Key>) -> BoxStream<'static, Picture>;
 
     /// Returns the result of `longboat explain` for a service, or for one of its fields.
-    fn explain(
-        &self,
-        service: ServiceName,
-        path: Option<String>,
-    ) -> BoxFuture<'static, Result<Value, String>>;
+    fn explain(&self, service: Key, path: Option<String>) -> BoxFuture<'static, Result<Value, String>>;
 
     /// Returns the result of `longboat diff` for manifests.
     fn diff(&self, manifests: String) -> BoxFuture<'static, Result<Value, String>>;
 
     /// Returns the findings of `longboat doctor` about a service.
-    fn findings(&self, service: ServiceName) -> BoxFuture<'static, Result<Value, String>>;
+    fn findings(&self, service: Key) -> BoxFuture<'static, Result<Value, String>>;
 
     /// Returns the address of a service.
-    fn address(&self, service: ServiceName) -> BoxFuture<'static, Result<Address, String>>;
+    fn address(&self, service: Key) -> BoxFuture<'static, Result<Address, String>>;
 }
 
-// === impl ServiceName ===
-
-impl ServiceName {
-    /// Parses `namespace/name`. Both must be valid Kubernetes names, because they become part of request paths.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (namespace, name) = text.split_once('/')?;
-        (is_name(namespace) && is_name(name))
-            .then(|| Self { namespace: namespace.to_owned(), name: name.to_owned() })
-    }
+/// Parses `namespace/name`. Both must be valid Kubernetes names, because they become part of request paths.
+pub(crate) fn parse_key(text: &str) -> Option<Key> {
+    let (namespace, name) = text.split_once('/')?;
+    (is_name(namespace) && is_name(name)).then(|| Key::new(Namespace(namespace), Name(name)))
 }
 
 /// Whether a text is a valid object name: lower-case letters, digits, `-` and `.`, at most 253 bytes.
@@ -91,21 +72,15 @@ pub(crate) fn is_name(text: &str) -> bool {
         && bytes.last().is_some_and(is_outer)
 }
 
-impl fmt::Display for ServiceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn only_names_of_objects_go_into_paths() {
-        assert_eq!(ServiceName::parse("ns/a-1.b").unwrap().to_string(), "ns/a-1.b");
+        assert_eq!(parse_key("ns/a-1.b").unwrap().to_string(), "ns/a-1.b");
         for wrong in ["", "a", "/a", "a/", "a/b/c", "../a", "a/..", "a/b?c", "A/b", "a/b%2f", "-a/b"] {
-            assert_eq!(ServiceName::parse(wrong), None, "{wrong}");
+            assert_eq!(parse_key(wrong), None, "{wrong}");
         }
         assert!(!is_name(&"a".repeat(254)));
     }

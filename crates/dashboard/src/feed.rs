@@ -18,7 +18,9 @@ use tokio::{
     time::{Instant, MissedTickBehavior},
 };
 
-use crate::{Head, Picture, ServiceName, replicas, server::Page};
+use longboat_key::Key;
+
+use crate::{Head, Picture, replicas, server::Page};
 
 /// The interval of requests to a replica.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -30,11 +32,7 @@ const FRAME: Duration = Duration::from_millis(200);
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Sends events until the page closes, or until the server ends.
-pub(crate) fn answer(
-    page: Arc<Page>,
-    service: Option<ServiceName>,
-    permit: OwnedSemaphorePermit,
-) -> Response {
+pub(crate) fn answer(page: Arc<Page>, service: Option<Key>, permit: OwnedSemaphorePermit) -> Response {
     // The capacity is one: the next event is computed when the page has received the last one.
     let (events, frames) = mpsc::channel(1);
     tokio::spawn(async move {
@@ -55,7 +53,7 @@ fn received(frames: mpsc::Receiver<Bytes>) -> impl Stream<Item = Result<Bytes, I
     })
 }
 
-async fn send(page: &Page, service: Option<ServiceName>, events: &mpsc::Sender<Bytes>) {
+async fn send(page: &Page, service: Option<Key>, events: &mpsc::Sender<Bytes>) {
     let pictures = page.cluster.pictures(service.clone());
     let pictures = changes(pictures, events);
     match service {
@@ -115,7 +113,7 @@ impl Sent {
 }
 
 /// Sends the metrics of a service's replicas.
-async fn samples(page: &Page, service: &ServiceName, events: &mpsc::Sender<Bytes>) {
+async fn samples(page: &Page, service: &Key, events: &mpsc::Sender<Bytes>) {
     let mut ticks = tokio::time::interval_at(Instant::now(), PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut pods = Vec::new();

@@ -9,16 +9,16 @@ mod assets;
 mod chat;
 mod cluster;
 mod feed;
+pub mod fuzzing;
 mod guard;
 mod metrics;
 mod objects;
 pub mod picker;
-pub mod probe;
 pub mod reach;
 mod replicas;
 mod server;
 mod tokens;
 
-pub use cluster::{Address, Cluster, Head, Picture, ServiceName};
+pub use cluster::{Address, Cluster, Head, Picture};
 pub use reach::Reach;
 pub use server::{BindError, Server};

@@ -11,7 +11,9 @@ use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_controller::reader;
 use serde_json::{Value, json};
 
-use crate::{ServiceName, answer::Problem};
+use longboat_key::{Key, Name, Namespace};
+
+use crate::answer::Problem;
 
 /// The most events of a namespace to read, and to show.
 const READ: u32 = 1000;
@@ -21,12 +23,12 @@ const LINES: i64 = 300;
 const BYTES: i64 = 256 << 10;
 
 /// Returns the newest events of a service and of the objects whose names start with its name, newest first.
-pub(crate) async fn events(client: &Client, service: &ServiceName) -> Result<Value, Problem> {
+pub(crate) async fn events(client: &Client, service: &Key) -> Result<Value, Problem> {
     let api = Api::<Event>::namespaced(client.clone(), &service.namespace);
     let listed = api.list(&ListParams::default().limit(READ)).await.map_err(|error| failed(&error))?;
     let is_about = |event: &Event| {
         let name = event.involved_object.name.as_deref().unwrap_or_default();
-        let rest = name.strip_prefix(&service.name);
+        let rest = name.strip_prefix(&*service.name);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
     let mut events: Vec<_> = listed.items.into_iter().filter(is_about).map(shown).collect();
@@ -56,8 +58,8 @@ fn shown(event: Event) -> Value {
 /// Returns the end of a container's log.
 pub(crate) async fn logs(
     client: &Client,
-    namespace: &str,
-    pod: &str,
+    namespace: Namespace<&str>,
+    pod: Name<&str>,
     container: &str,
 ) -> Result<String, Problem> {
     let parameters = LogParams {
@@ -66,12 +68,12 @@ pub(crate) async fn logs(
         limit_bytes: Some(BYTES),
         ..LogParams::default()
     };
-    let api = Api::<Pod>::namespaced(client.clone(), namespace);
-    api.logs(pod, &parameters).await.map_err(|error| failed(&error))
+    let api = Api::<Pod>::namespaced(client.clone(), &namespace);
+    api.logs(&pod, &parameters).await.map_err(|error| failed(&error))
 }
 
 /// Returns a service in the form for editing: without the fields that the API server maintains.
-pub(crate) async fn manifest(client: &Client, service: &ServiceName) -> Result<String, Problem> {
+pub(crate) async fn manifest(client: &Client, service: &Key) -> Result<String, Problem> {
     let api = Api::<LLMInferenceService>::namespaced(client.clone(), &service.namespace);
     let found = api.get(&service.name).await.map_err(|error| failed(&error))?;
     let mut object = serde_json::to_value(found).map_err(|error| Problem::failed(error.to_string()))?;
@@ -93,7 +95,7 @@ pub(crate) async fn manifest(client: &Client, service: &ServiceName) -> Result<S
 }
 
 /// Replaces a service. If somebody has changed the object since it was read, its `resourceVersion` causes a conflict.
-pub(crate) async fn replace(client: &Client, service: &ServiceName, manifest: &str) -> Result<(), Problem> {
+pub(crate) async fn replace(client: &Client, service: &Key, manifest: &str) -> Result<(), Problem> {
     let new = edited(service, manifest)?;
     let kind = ApiResource::erase::<LLMInferenceService>(&());
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), &service.namespace, &kind);
@@ -102,7 +104,7 @@ pub(crate) async fn replace(client: &Client, service: &ServiceName, manifest: &s
 }
 
 /// Returns the object of an edited manifest. It must be the service that was read.
-pub(crate) fn edited(service: &ServiceName, manifest: &str) -> Result<DynamicObject, Problem> {
+pub(crate) fn edited(service: &Key, manifest: &str) -> Result<DynamicObject, Problem> {
     let documents =
         longboat_manifest::parse("manifest", manifest).map_err(|error| Problem::wrong(error.to_string()))?;
     let object = match <[_; 1]>::try_from(documents) {
@@ -112,14 +114,14 @@ pub(crate) fn edited(service: &ServiceName, manifest: &str) -> Result<DynamicObj
         }
     };
     let is_same = object["metadata"]["name"] == *service.name
-        && object["metadata"]["namespace"].as_str().unwrap_or(&service.namespace) == service.namespace
+        && object["metadata"]["namespace"].as_str().unwrap_or(&service.namespace) == &*service.namespace
         && object["kind"] == "LLMInferenceService";
     if !is_same {
-        return Err(Problem::wrong(format!("the manifest is not of the LLMInferenceService {service}")));
+        return Err(Problem::wrong(format!("the manifest is not LLMInferenceService {service}")));
     }
     if !object["metadata"]["resourceVersion"].is_string() {
         return Err(Problem::wrong(
-            "metadata.resourceVersion is missing: read the service again, and edit that",
+            "metadata.resourceVersion is missing: read the service again, and edit the new version",
         ));
     }
     // The object is untyped: if the Rust type lacks a field, the field must reach the API server, which validates it.

@@ -5,11 +5,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use longboat_api::labels;
 use longboat_controller::reader;
+use longboat_key::{Key, Namespace};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::{
-    Reach, ServiceName,
+    Reach,
     reach::{Port, declared},
 };
 
@@ -26,12 +27,12 @@ const DECISIONS: usize = 50;
 /// If the cluster cannot list the pods. The error is a sentence.
 pub async fn pods(
     client: &Client,
-    namespace: Option<&str>,
-    service: Option<&ServiceName>,
+    namespace: Option<Namespace<&str>>,
+    service: Option<&Key>,
 ) -> Result<Vec<Pod>, String> {
-    let namespace = service.map(|service| service.namespace.as_str()).or(namespace);
+    let namespace = service.map(|service| service.namespace.as_deref()).or(namespace);
     let api = match namespace {
-        Some(namespace) => Api::<Pod>::namespaced(client.clone(), namespace),
+        Some(namespace) => Api::<Pod>::namespaced(client.clone(), &namespace),
         None => Api::all(client.clone()),
     };
     let mut selector = format!("{}={}", labels::COMPONENT, labels::component::SCHEDULER);
@@ -67,17 +68,17 @@ pub async fn decisions(
     match status.as_u16() {
         200 => {
             let mut answer: Value = serde_json::from_str(&text)
-                .map_err(|error| format!("the picker's answer cannot be read: {error}"))?;
+                .map_err(|error| format!("cannot read the response of the picker: {error}"))?;
             match answer["decisions"].take() {
                 Value::Array(decisions) => Ok(decisions),
-                _ => Err("the picker's answer holds no decisions: is it an older one?".into()),
+                _ => Err("the response of the picker has no decisions; the picker may be too old".into()),
             }
         }
         401 | 403 => Err(format!(
-            "the picker lets nobody read its decisions who comes through the API server ({status}); one of another version \
-             does so with `--metrics-endpoint-auth=false`"
+            "the picker refuses to show its decisions through the API server ({status}); start it with \
+             `--metrics-endpoint-auth=false` to allow this"
         )),
-        404 => Err("the picker keeps no decisions: start it with `--decisions=256`".into()),
+        404 => Err("the picker records no decisions: start it with `--decisions=256`".into()),
         code => Err(format!("the picker answered {code}: {}", first_line(&text))),
     }
 }

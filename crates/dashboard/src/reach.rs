@@ -39,7 +39,7 @@ pub struct Port {
 // === impl Reach ===
 
 impl Reach {
-    /// Creates the access to pods of a local world. It does not verify certificates, which are new at each start, and
+    /// Creates the access to pods of a local cluster. It does not verify certificates, which are new at each start, and
     /// ignores proxy settings of the environment.
     pub fn direct() -> reqwest::Result<Self> {
         let client = reqwest::Client::builder()
@@ -161,7 +161,7 @@ async fn text<B>(body: B) -> Result<String, String>
 where
     B: http_body::Body<Error: std::fmt::Display>,
 {
-    let whole = body.collect().await.map_err(|error| format!("the answer cannot be read: {error}"))?;
+    let whole = body.collect().await.map_err(|error| format!("cannot read the response: {error}"))?;
     Ok(String::from_utf8_lossy(&whole.to_bytes()).into_owned())
 }
 

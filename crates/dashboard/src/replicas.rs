@@ -5,10 +5,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use longboat_api::labels;
 use longboat_controller::reader;
+use longboat_key::Key;
 use serde::Serialize;
 
 use crate::{
-    Reach, ServiceName,
+    Reach,
     metrics::{self, Sample},
     reach::{Port, declared},
 };
@@ -36,7 +37,7 @@ pub(crate) struct Replica {
 }
 
 /// Returns the pods of a service that serve its model.
-pub(crate) async fn pods(client: &Client, service: &ServiceName) -> Result<Vec<Pod>, String> {
+pub(crate) async fn pods(client: &Client, service: &Key) -> Result<Vec<Pod>, String> {
     let api = Api::<Pod>::namespaced(client.clone(), &service.namespace);
     let selector = format!("{}={},{}={}", labels::PART_OF, labels::PART_OF_VALUE, labels::NAME, service.name);
     let listed = reader::list(&api, &ListParams::default().labels(&selector)).await;

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use http::{StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
+use longboat_key::{Key, Name, Namespace};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{
@@ -27,7 +28,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Cluster, Reach, ServiceName, answer::Problem, assets, chat, cluster::is_name, feed, guard::Guard,
+    Cluster, Reach,
+    answer::Problem,
+    assets, chat,
+    cluster::{is_name, parse_key},
+    feed,
+    guard::Guard,
     objects, picker,
 };
 
@@ -153,9 +159,12 @@ async fn guarded(State(page): State<Arc<Page>>, request: Request, next: Next) ->
         Ok(()) => next.run(request).await,
         Err(status) => {
             let sentence = match status {
-                StatusCode::UNAUTHORIZED => "open the address that `longboat` printed: it holds a token",
-                StatusCode::FORBIDDEN => "this comes from a page of another origin",
-                _ => "this name is not served here",
+                StatusCode::UNAUTHORIZED => {
+                    "open the address that `longboat` printed: it contains the \
+                                             access token"
+                }
+                StatusCode::FORBIDDEN => "this request comes from a page of another origin",
+                _ => "the dashboard does not serve this host name",
             };
             Problem { status, sentence: sentence.into() }.into_response()
         }
@@ -191,15 +200,13 @@ type Answer = Result<Json<Value>, Problem>;
 
 impl Asked {
     /// Returns the service, if the request names one.
-    fn named(&self) -> Result<Option<ServiceName>, Problem> {
+    fn named(&self) -> Result<Option<Key>, Problem> {
         let name = self.service.as_deref().filter(|name| !name.is_empty());
-        name.map(|name| {
-            ServiceName::parse(name).ok_or_else(|| Problem::wrong("service: expected `namespace/name`"))
-        })
-        .transpose()
+        name.map(|name| parse_key(name).ok_or_else(|| Problem::wrong("service: expected `namespace/name`")))
+            .transpose()
     }
 
-    fn service(&self) -> Result<ServiceName, Problem> {
+    fn service(&self) -> Result<Key, Problem> {
         self.named()?.ok_or_else(|| Problem::wrong("service: expected `namespace/name`"))
     }
 }
@@ -235,7 +242,7 @@ async fn logs(State(page): State<Arc<Page>>, Query(asked): Question) -> Result<S
         text.filter(|text| is_name(text)).ok_or_else(|| Problem::wrong(format!("{what}: expected a name")))
     };
     let (namespace, pod) = (name(asked.namespace, "namespace")?, name(asked.pod, "pod")?);
-    objects::logs(&page.client, &namespace, &pod, &name(asked.container, "container")?).await
+    objects::logs(&page.client, Namespace(&namespace), Name(&pod), &name(asked.container, "container")?).await
 }
 
 async fn findings(State(page): State<Arc<Page>>, Query(asked): Question) -> Answer {

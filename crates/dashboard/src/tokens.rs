@@ -61,8 +61,8 @@ impl Tokens {
         let answered = answered.map_err(|error| {
             let said = reader::sentence(&error);
             format!(
-                "the picker wants a token of its account `{account}`, which needs the right to `create` \
-                     `serviceaccounts/token`: {said}"
+                "the picker requires a token of ServiceAccount `{account}`, which needs the right to \
+                 `create` `serviceaccounts/token`: {said}"
             )
         })?;
         let token = answered.status.ok_or("the API server issued no token")?.token;

@@ -50,8 +50,8 @@ function Services({ services, open }) {
         </a>
       </li>`)}
     </ul>
-    ${found.length > DRAWN && html`<p class="quiet">${found.length - DRAWN} more: narrow the filter.</p>`}
-    ${all.length === 0 && html`<p class="quiet">There is no LLMInferenceService yet.</p>`}
+    ${found.length > DRAWN && html`<p class="quiet">${found.length - DRAWN} more; narrow the filter to see them.</p>`}
+    ${all.length === 0 && html`<p class="quiet">There are no LLMInferenceServices yet.</p>`}
   </nav>`;
 }
 

@@ -24,7 +24,7 @@ export function Record({ record, namespace }) {
       <dt>Decided in</dt><dd>${record.micros} µs, among ${record.candidates} endpoints</dd>
       ${record.destination && html`<dt>Went to</dt><dd><code>${record.destination.join(", ")}</code></dd>`}
       ${record.error && html`<dt>Refused</dt><dd class="bad">${record.error}</dd>`}
-      ${prefix && html`<dt>Cached there</dt><dd>${prefix.matched} of ${prefix.total} blocks of the prompt (${percent(prefix.ratio)})</dd>`}
+      ${prefix && html`<dt>Cached at this replica</dt><dd>${prefix.matched} of ${prefix.total} blocks of the prompt (${percent(prefix.ratio)})</dd>`}
       ${response && html`<dt>Response</dt><dd>
         first byte after ${response.firstByteMillis ?? "–"} ms, complete after ${response.millis} ms${
         response.completionTokens !== undefined
@@ -32,7 +32,7 @@ export function Record({ record, namespace }) {
           : ""}</dd>`}
     </dl>
     ${record.profiles.map((profile) => html`
-      <h2>Profile ${profile.name}${profile.primary ? "" : html` <span class="quiet">in addition: it does not choose where the request goes</span>`}</h2>
+      <h2>Profile ${profile.name}${profile.primary ? "" : html` <span class="quiet">additional profile, which does not choose the destination of the request</span>`}</h2>
       ${profile.filters.length > 0 && html`<ul class="plain">
         ${profile.filters.map((filter) => html`<li>
           <code>${filter.plugin}</code> left ${filter.left}${filter.dropped.length > 0 ? `; dropped ${filter.dropped.join(", ")}` : ""}
@@ -61,13 +61,13 @@ export function Decisions({ service, query }) {
   const { answer, problem } = useAsked("decisions", id ? { service, id } : { service }, 2);
   const [open, setOpen] = useState(null);
   if (problem && !answer) return html`<p class="trouble">${problem}</p>`;
-  if (!answer) return html`<p class="quiet">Looking…</p>`;
+  if (!answer) return html`<p class="quiet">Loading…</p>`;
   const { decisions, trouble } = answer;
   const key = (record) => `${record.time} ${record.id}`;
   return html`
     ${id && html`<p>Only request <code>${id}</code>. <a href="#/${service}/decisions">Show all</a></p>`}
     ${trouble.map((sentence) => html`<p class="trouble">${sentence}</p>`)}
-    ${decisions.length === 0 && trouble.length === 0 && html`<p class="quiet">No request was decided yet: ask one in the playground.</p>`}
+    ${decisions.length === 0 && trouble.length === 0 && html`<p class="quiet">No decisions yet. Send a request in the playground.</p>`}
     <ul class="decisions">
       ${decisions.map((record) => {
         const shown = id !== null || open === key(record);

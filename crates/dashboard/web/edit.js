@@ -35,7 +35,7 @@ export function Edit({ service }) {
   });
   const apply = () => act(async (manifest) => {
     await send("PUT", "manifest", { service }, manifest);
-    setDone("Applied: the tree shows what comes of it.");
+    setDone("Applied. The tree shows the progress.");
     setRead(read + 1);
   });
   const changed = () => {
@@ -46,7 +46,7 @@ export function Edit({ service }) {
     <label for="manifest">Manifest of ${service}</label>
     <textarea id="manifest" class="code" rows="22" spellcheck=${false} ref=${editor} onInput=${changed}></textarea>
     <div class="buttons">
-      <button onClick=${compare}>Show what changes</button>
+      <button onClick=${compare}>Show changes</button>
       <button onClick=${apply} disabled=${!difference || difference.refused}>Apply</button>
       <button onClick=${() => setRead(read + 1)}>Read again</button>
     </div>
@@ -56,5 +56,5 @@ export function Edit({ service }) {
       ${difference && difference.findings.map((finding) => html`<p class="trouble">${finding}</p>`)}
       ${difference && html`<pre tabindex="0" class="said" aria-label="What changes">${difference.text || "Nothing changes."}</pre>`}
     </div>
-    <p class="quiet">Apply replaces the service with the rights of the kubeconfig, and refuses where somebody changed it meanwhile.</p>`;
+    <p class="quiet">Apply replaces the service, with the rights of the kubeconfig. It fails if somebody else has changed the service in the meantime.</p>`;
 }

@@ -33,7 +33,7 @@ export function Fields({ service }) {
   }));
   return html`
     <form class="ask" onSubmit=${submit}>
-      <label for="path">A field of the service, or of an object made from it (deployment.spec.replicas)</label>
+      <label for="path">A field of the service, or of an object that the controller creates for it (deployment.spec.replicas)</label>
       <div class="buttons">
         <input id="path" value=${path} onInput=${(event) => setPath(event.target.value)} placeholder="spec.replicas" />
         <button type="submit">Explain</button>

@@ -50,7 +50,7 @@ export function Logs({ tree, known }) {
       clearInterval(timer);
     };
   }, [open && key(open)]);
-  if (!known) return html`<p class="quiet">Looking…</p>`;
+  if (!known) return html`<p class="quiet">Loading…</p>`;
   if (!open) return html`<p class="quiet">No container has started yet.</p>`;
   return html`
     <label for="container">Container</label>
@@ -58,5 +58,5 @@ export function Logs({ tree, known }) {
       ${all.map((one) => html`<option key=${key(one)} value=${key(one)}>${one.pod}: ${one.container}</option>`)}
     </select>
     ${problem && html`<p class="trouble">${problem}</p>`}
-    <pre tabindex="0" class="log" aria-label="The end of the log">${log || "(nothing yet)"}</pre>`;
+    <pre tabindex="0" class="log" aria-label="The end of the log">${log || "(empty)"}</pre>`;
 }

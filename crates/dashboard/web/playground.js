@@ -39,7 +39,7 @@ export function Playground({ service }) {
       await events(response, (_, data) => {
         if (data === "[DONE]") return;
         const chunk = JSON.parse(data);
-        if (chunk.error) throw new Error(chunk.error.message || "the service failed in the middle of its answer");
+        if (chunk.error) throw new Error(chunk.error.message || "the service failed in the middle of its response");
         const delta = chunk.choices && chunk.choices[0] && chunk.choices[0].delta;
         const piece = delta && (delta.content || delta.reasoning_content);
         if (piece) {
@@ -75,7 +75,7 @@ export function Playground({ service }) {
       </li>`)}
     </ol>
     <form class="ask" onSubmit=${submit}>
-      <label for="ask">Message (Enter sends, Shift-Enter begins a line)</label>
+      <label for="ask">Message (Enter sends, Shift-Enter starts a new line)</label>
       <textarea id="ask" rows="3" ref=${ask} onKeyDown=${typed}></textarea>
       <div class="buttons">
         <button type="submit" disabled=${busy}>Send</button>

@@ -57,7 +57,7 @@ const GRAPHS = [
 ];
 
 export function Replicas({ service, replicas }) {
-  if (!replicas) return html`<p class="quiet">Asking the replicas…</p>`;
+  if (!replicas) return html`<p class="quiet">Reading the metrics of the replicas…</p>`;
   const points = history.get(service) || new Map();
   const last = (pod) => (points.get(pod) || [])[(points.get(pod) || []).length - 1];
   // All graphs show the same time span.
@@ -65,7 +65,7 @@ export function Replicas({ service, replicas }) {
   const shown = (value) => (value === null || value === undefined ? "–" : String(Math.round(value * 10) / 10));
   return html`
     ${replicas.trouble && html`<p class="trouble">${replicas.trouble}</p>`}
-    ${replicas.replicas.length === 0 && html`<p class="quiet">There is no replica.</p>`}
+    ${replicas.replicas.length === 0 && html`<p class="quiet">There are no replicas.</p>`}
     <div class="charts">
       ${GRAPHS.map(([field, title, unit]) => html`<${Chart} key=${field} title=${title} unit=${unit} span=${span}
         series=${replicas.replicas.slice(0, DRAWN).map(({ pod }) => ({
@@ -83,5 +83,5 @@ export function Replicas({ service, replicas }) {
           : GRAPHS.map(([field]) => html`<td class="number">${shown(last(pod) && last(pod)[field])}</td>`)}
       </tr>`)}</tbody>
     </table></div>
-    <p class="quiet">Asked every two seconds while this page is in front; the graphs hold the last five minutes.</p>`;
+    <p class="quiet">Updated every two seconds while this page is visible. The graphs show the last five minutes.</p>`;
 }

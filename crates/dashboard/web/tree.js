@@ -49,7 +49,7 @@ export function useAsked(path, parameters, seconds, version) {
 function Findings({ service, tree }) {
   const version = tree.lines.map((line) => `${line.subject} ${line.mark}`).join("\n");
   const { answer, problem } = useAsked("findings", { service }, 0, version);
-  if (problem) return html`<p class="trouble">The doctor cannot look: ${problem}</p>`;
+  if (problem) return html`<p class="trouble">Cannot run the doctor: ${problem}</p>`;
   if (!answer) return tree.lines.every((line) => line.mark === "good") ? null : html`<p class="quiet">The doctor is looking for the cause…</p>`;
   if (answer.findings.length === 0) return null;
   return html`<h2>Why</h2>
@@ -70,8 +70,8 @@ function rank({ type, status }) {
 
 export function Tree({ service, tree, known }) {
   const { answer, problem } = useAsked("events", { service }, 5);
-  if (!known) return html`<p class="quiet">Looking…</p>`;
-  if (!tree) return html`<p class="trouble">There is no LLMInferenceService ${service}.</p>`;
+  if (!known) return html`<p class="quiet">Loading…</p>`;
+  if (!tree) return html`<p class="trouble">LLMInferenceService ${service} not found.</p>`;
   const all = (tree.object.status && tree.object.status.conditions) || [];
   // Bad conditions come first.
   const conditions = [...all].sort((one, other) => rank(one) - rank(other));

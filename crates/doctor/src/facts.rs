@@ -22,7 +22,7 @@ use longboat_plan::Snapshot;
 /// All facts to examine.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Whether this is a local world, in which `longboat up` is the controller, the webhooks and the API server.
+    /// Whether this is a local cluster, in which `longboat up` is the controller, the webhooks and the API server.
     pub local: bool,
     /// How the names of presets are formed.
     pub preset_names: PresetNames,

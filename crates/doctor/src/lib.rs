@@ -1,6 +1,6 @@
 //! Finds out why something does not work. It does at once what users otherwise do with a dozen `kubectl` commands.
 //!
-//! [`gather`](gather::gather) reads a cluster or a local world and writes nothing. [`examine`] is pure: it checks the
+//! [`gather`](gather::gather) reads a cluster or a local cluster, and writes nothing. [`examine`] is pure: it checks the
 //! installation (`check`) and follows each service that does not work to the first cause (`chain`). Each check has its own
 //! file, and one line in the list of checks.
 

@@ -72,7 +72,7 @@ impl Embedder {
             ("--kv-events-config", args.kv_events.is_some()),
         ] {
             if is_set {
-                let what = format!("`{flag}` together with a model that makes embeddings");
+                let what = format!("`{flag}` with an embedding model");
                 return Err(LoadError::Unsupported { path: weights.path().to_owned(), what });
             }
         }
@@ -94,7 +94,7 @@ impl Embedder {
             architecture = config.architecture,
             weights_mib = transformer.bytes() >> 20,
             context,
-            "Loaded the model, which makes embeddings. It is computed on the CPU.",
+            "Loaded the embedding model; it runs on the CPU.",
         );
         let card = card(args, context);
         let name = card.names.first().map_or("", String::as_str);
@@ -201,7 +201,7 @@ impl Model for Embedder {
     }
 
     fn layout(&self, _: &Layout<'_>) -> Result<String, Refusal> {
-        Err(Refusal::bad_request("This model makes embeddings and answers no conversations."))
+        Err(Refusal::bad_request("This model computes embeddings and does not generate text."))
     }
 
     fn vectors(&self) -> Option<&Vectors> {
@@ -227,8 +227,8 @@ impl Model for Embedder {
             let vectors =
                 vectors.await.map_err(|_| Refusal::overloaded("The engine has dropped the request."))?;
             vectors.map_err(|error| {
-                tracing::error!(%error, "A pass through the model failed.");
-                Refusal::failed("A pass through the model failed.")
+                tracing::error!(%error, "A forward pass failed.");
+                Refusal::failed("A forward pass failed.")
             })
         }
         .boxed()

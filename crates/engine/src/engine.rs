@@ -101,7 +101,7 @@ impl Engine {
             weights_mib = transformer.bytes() >> 20,
             cache_mib = (blocks * block_bytes) >> 20,
             context,
-            "Loaded the model. It is computed on the CPU.",
+            "Loaded the model; it runs on the CPU.",
         );
         let vocabulary = config.vocabulary;
         let adapters = args
@@ -301,8 +301,8 @@ impl Engine {
             (Some(_), Some(_)) => {
                 return Err(Refusal::field(
                     "tool_choice",
-                    "tool_choice: a call has the form that its tool sets, so a call cannot be forced together with \
-                     response_format or structured_outputs.",
+                    "tool_choice: the tool determines the form of a call, so a forced call cannot be \
+                     combined with response_format or structured_outputs.",
                 ));
             }
         };
@@ -319,7 +319,8 @@ impl Engine {
         let room = Arc::clone(&self.room).try_acquire_many_owned(kib);
         let room = room.map_err(|_| {
             Refusal::overloaded(format!(
-                "The forms of all requests take {FORMS_KIB} KiB; try again later, or with a smaller form."
+                "The structured outputs of all requests use {FORMS_KIB} KiB; try again later, or use a \
+                 smaller schema."
             ))
         })?;
         Ok(Some(Shared { form, _room: Arc::new(room) }))
@@ -457,11 +458,11 @@ pub(crate) fn lay_out(
 ) -> Result<String, Refusal> {
     let Some(template) = template else {
         return Err(Refusal::bad_request(
-            "This model has no chat template: ask it at /v1/completions, or use an instruct model.",
+            "This model has no chat template: use /v1/completions, or an instruct model.",
         ));
     };
     if !layout.tools.is_empty() && !template.knows_tools {
-        return Err(Refusal::field("tools", "The chat template of this model has no place for tools."));
+        return Err(Refusal::field("tools", "The chat template of this model does not support tools."));
     }
     let render = || template.render(tokenizer, layout);
     let rendered = match Handle::try_current().map(|handle| handle.runtime_flavor()) {

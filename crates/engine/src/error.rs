@@ -9,7 +9,7 @@ use crate::lora::AdapterError;
 pub enum LoadError {
     /// The folder contains no weights in a supported format.
     #[error(
-        "`{}` holds no model: expected one `*.gguf` file, or `config.json` with `*.safetensors` files", path.display()
+        "`{}` has no model: expected one `*.gguf` file, or `config.json` with `*.safetensors` files", path.display()
     )]
     NoWeights {
         /// The folder.
@@ -41,7 +41,7 @@ pub enum LoadError {
         what: String,
     },
     /// The computing threads cannot be started.
-    #[error("cannot start the threads that compute")]
+    #[error("cannot start the compute threads")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     /// An adapter cannot be loaded.
     #[error("LoRA adapter `{name}`: {reason}")]
@@ -63,8 +63,8 @@ pub enum LoadError {
     },
     /// The machine has too little memory.
     #[error(
-        "the model needs {needed} MiB (weights {weights} MiB, KV cache {cache} MiB), {available} MiB are available: \
-         choose a smaller model, or lower `--kv-cache-memory-bytes`"
+        "the model needs {needed} MiB (weights {weights} MiB, KV cache {cache} MiB), but only {available} \
+         MiB are available: use a smaller model, or lower `--kv-cache-memory-bytes`"
     )]
     Memory {
         /// The needed memory, in MiB.

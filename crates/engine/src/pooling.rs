@@ -68,7 +68,7 @@ impl Made {
                     let within = module["path"].as_str().unwrap_or_default();
                     // The path must be a plain name, so that no file outside of the folder is read.
                     if within.is_empty() || within.contains(['/', '\\']) || within.starts_with('.') {
-                        return Err(malformed("the path of the pooling module is no name of a folder"));
+                        return Err(malformed("the path of the pooling module is not a folder name"));
                     }
                     let settings = folder.join(within).join("config.json");
                     pooling = Some(mode(&settings, &files::json(&settings)?)?);

@@ -60,8 +60,8 @@ impl Model for Renderer {
     }
 
     fn start(self: Arc<Self>, _: Job) -> BoxFuture<'static, Result<Started, Refusal>> {
-        let refusal =
-            "This server renders prompts and answers none: ask a server that was started with `vllm serve`.";
+        let refusal = "This server only renders prompts: send this request to a server that was started with `vllm \
+             serve`.";
         async move { Err(Refusal::not_found(refusal)) }.boxed()
     }
 

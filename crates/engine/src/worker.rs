@@ -89,7 +89,7 @@ impl Worker {
         let weights = match self.compute(&steps) {
             Ok(weights) => weights,
             Err(error) => {
-                tracing::error!(%error, "A pass through the model failed; the answers in it are cut.");
+                tracing::error!(%error, "A forward pass failed, so its answers are cut off.");
                 for index in (0..self.batch.running().len()).rev() {
                     drop(self.batch.remove(index));
                 }

@@ -158,7 +158,7 @@ assert cut.finish_reason in ("length", "stop") and not cut.message.content and c
 odd = function("get_code", "code", {"type": "string", "pattern": "[0-9]+"})
 refused(openai.BadRequestError, "tool_choice: get_code: #/properties/code: `pattern` is not supported by this engine",
         lambda: chat(tools=[TOOL, odd], tool_choice="required"))
-refused(openai.BadRequestError, "a call cannot be forced together with response_format",
+refused(openai.BadRequestError, "a forced call cannot be combined with response_format",
         lambda: chat(tools=[TOOL], tool_choice="required", response_format={"type": "json_object"}))
 refused(openai.BadRequestError, "`pattern` is not supported by this engine",
         lambda: chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {

@@ -254,7 +254,7 @@ async fn requests_for_vectors_that_cannot_be_made_are_refused_by_name() {
         [
             "`DIR/1_Pooling/config.json`: `pooling_mode_max_tokens` is not supported by this engine",
             "`DIR/1_Pooling/config.json`: no `pooling_mode_…` is true",
-            "`DIR/modules.json`: the path of the pooling module is no name of a folder",
+            "`DIR/modules.json`: the path of the pooling module is not a folder name",
             "`DIR/modules.json`: the module `sentence_transformers.models.Dense` is not supported by this engine",
         ]
     );

@@ -162,7 +162,7 @@ async fn a_prompt_computed_elsewhere_is_answered_as_if_it_had_been_computed_here
         // Blocks can be fetched only once.
         let (status, again) = decode.ask(prompt, params).await;
         let message = again["error"]["message"].as_str().unwrap();
-        assert!(status == 500 && message.contains("the prompt is not kept here"), "{again}");
+        assert!(status == 500 && message.contains("does not have the KV cache of the prompt"), "{again}");
     }
     assert!(decode.metric("vllm:external_prefix_cache_hits_total").await <= float(hits));
     assert!(decode.metric("vllm:external_prefix_cache_hits_total").await > float(hits) / 2.0);
@@ -240,7 +240,7 @@ async fn engines_that_do_not_fit_each_other_say_why() {
         (Engine::start(&changed, 6, "kv_both", &[], &[]), "the models' weights differ"),
         (
             Engine::start(&model, 7, "kv_both", &[], &[("LONGBOAT_KV_TOKEN", "another secret altogether")]),
-            "does not know the secret",
+            "has another secret",
         ),
     ];
     prefill.ready().await;
@@ -255,7 +255,7 @@ async fn engines_that_do_not_fit_each_other_say_why() {
     let mut elsewhere = prefill.prefill(prompt).await;
     elsewhere["kv_transfer_params"]["remote_host"] = "192.0.2.1".into();
     let (_, answer) = fits.ask(prompt, elsewhere).await;
-    assert!(answer.to_string().contains("`192.0.2.1` is no loopback address"), "{answer}");
+    assert!(answer.to_string().contains("`192.0.2.1` is not a loopback address"), "{answer}");
 }
 
 #[tokio::test]

@@ -3,16 +3,13 @@
 use std::{
     collections::BTreeMap,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
-use longboat_scheduler::flow::{self, Arrival, ConcurrencyMode, Detector, Eviction, Lease, Queue, Ticket};
+use longboat_scheduler::flow::{self, Arrival, ConcurrencyMode, Detector, Eviction, Lease, Ticket};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, oneshot},
@@ -23,7 +20,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     answer::{Code, Refusal},
     core::Core,
+    gate::{Gate, Next, Refused},
 };
+
+pub(crate) use crate::gate::Permit;
 
 /// How often the dispatcher checks the saturation while requests wait.
 const TICK: Duration = Duration::from_millis(1);
@@ -32,11 +32,8 @@ const TICK: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Admission {
     settings: flow::Settings,
-    queue: Arc<Mutex<Queue<Sender>>>,
-    /// Requests that were admitted and are not in flight yet.
-    admitted: Arc<AtomicU64>,
+    gate: Arc<Gate<Sender>>,
     arrived: Notify,
-    closed: AtomicBool,
     /// The requests that may be evicted. `None` if eviction is off.
     eviction: Option<Mutex<Eviction<oneshot::Sender<()>>>>,
     /// Priorities by the name of their objective.
@@ -52,27 +49,10 @@ pub(crate) enum Admitted {
     Later(Queued),
 }
 
-/// Counts a request as admitted until the permit is dropped.
-#[derive(Debug)]
-pub(crate) struct Permit(Arc<AtomicU64>);
-
-impl Permit {
-    fn new(count: &Arc<AtomicU64>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// A place in the queue. Dropping it gives the place up.
 #[derive(Debug)]
 pub(crate) struct Queued {
-    queue: Arc<Mutex<Queue<Sender>>>,
+    gate: Arc<Gate<Sender>>,
     ticket: Ticket,
     verdict: oneshot::Receiver<Result<Permit, Refusal>>,
 }
@@ -87,8 +67,7 @@ impl Queued {
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        // `_gone` keeps the sender until the end of the scope, so it is dropped after the lock is released.
-        let _gone = self.queue.lock().cancel(self.ticket);
+        self.gate.cancel(self.ticket);
     }
 }
 
@@ -123,11 +102,9 @@ impl Admission {
         let evicts = settings.enabled && settings.eviction;
         Self {
             eviction: evicts.then(|| Mutex::new(Eviction::new(settling))),
-            queue: Arc::new(Mutex::new(Queue::new(settings.clone()))),
+            gate: Arc::new(Gate::new(settings.clone())),
             settings,
-            admitted: Arc::default(),
             arrived: Notify::new(),
-            closed: AtomicBool::new(false),
             objectives: ArcSwap::default(),
         }
     }
@@ -139,7 +116,7 @@ impl Admission {
 
     /// Replaces the objectives.
     pub(crate) fn set_objectives(&self, objectives: BTreeMap<String, i32>) {
-        self.queue.lock().provision(objectives.values().copied());
+        self.gate.with(|queue| queue.provision(objectives.values().copied()));
         self.objectives.store(Arc::new(objectives));
     }
 
@@ -150,22 +127,15 @@ impl Admission {
                 let message = "system saturated, sheddable request dropped";
                 return Err(Refusal::dropped(Code::ResourceExhausted, SATURATED, message));
             }
-            return Ok(Admitted::Now(Permit::new(&self.admitted)));
+            return Ok(Admitted::Now(self.gate.pass()));
         }
         let (sender, verdict) = oneshot::channel();
-        let pushed = {
-            let mut queue = self.queue.lock();
-            // This check is made under the lock, so no request is added after `close` has emptied the queue.
-            if self.closed.load(Ordering::Acquire) {
-                return Err(shutting_down());
-            }
-            queue.push(arrival, sender, core.now_ms())
-        };
-        let ticket = pushed.map_err(|full| {
-            let message = format!("request rejected from queue: {full}");
-            dropped(core, SATURATED, message)
+        let pushed = self.gate.push(arrival, sender, core.now_ms());
+        let ticket = pushed.map_err(|refused| match refused {
+            Refused::Closed => shutting_down(),
+            Refused::Full => dropped(core, SATURATED, format!("request rejected from queue: {}", flow::Full)),
         })?;
-        let mut queued = Queued { queue: Arc::clone(&self.queue), ticket, verdict };
+        let mut queued = Queued { gate: Arc::clone(&self.gate), ticket, verdict };
         // If the pool has room, the request goes on at once and does not wait for the dispatcher.
         self.turn(core);
         if let Ok(verdict) = queued.verdict.try_recv() {
@@ -178,7 +148,7 @@ impl Admission {
     /// Runs the dispatcher until shutdown.
     pub(crate) async fn run(&self, core: &Core, stop: CancellationToken) {
         loop {
-            let waiting = !self.queue.lock().is_empty();
+            let waiting = !self.gate.is_empty();
             let next = async {
                 if waiting { tokio::time::sleep(TICK).await } else { self.arrived.notified().await }
             };
@@ -192,25 +162,22 @@ impl Admission {
     /// Dispatches the requests that the pool has room for, and drops those that waited too long.
     pub(crate) fn turn(&self, core: &Core) {
         loop {
-            let expired = self.queue.lock().expired(core.now_ms());
-            let Some(sender) = expired else { break };
+            let Some(sender) = self.gate.expired(core.now_ms()) else { break };
             let message = "request timed out in queue: request evicted from queue: request TTL expired";
             let _ = sender.send(Err(dropped(core, "rejected-ttl-expired", message)));
         }
         loop {
             let started = Instant::now();
-            let next = {
-                let mut queue = self.queue.lock();
-                if queue.is_empty() {
-                    return;
+            let next = self.gate.next(|| self.saturation(core), core.now_ms());
+            let (sender, permit) = match next {
+                Next::Nobody => return,
+                Next::NoRoom => {
+                    core.metrics.flow.cycle(started.elapsed());
+                    return self.evict(core);
                 }
-                // Each admission counts before the next one is decided.
-                queue
-                    .pop(self.saturation(core), core.now_ms())
-                    .map(|sender| (sender, Permit::new(&self.admitted)))
+                Next::Goes(sender, permit) => (sender, permit),
             };
             core.metrics.flow.cycle(started.elapsed());
-            let Some((sender, permit)) = next else { return self.evict(core) };
             // If the client is gone, the send fails and drops the permit.
             let _ = sender.send(Ok(permit));
         }
@@ -221,7 +188,7 @@ impl Admission {
     fn evict(&self, core: &Core) {
         let Some(eviction) = &self.eviction else { return };
         let (saturation, now) = (self.saturation(core), core.now_ms());
-        let blocked = self.queue.lock().blocked(saturation);
+        let blocked = self.gate.with(|queue| queue.blocked(saturation));
         let (late, victims, pending) = {
             let mut eviction = eviction.lock();
             let late = eviction.late(now);
@@ -262,12 +229,9 @@ impl Admission {
 
     /// Drops all waiting requests and refuses new ones. Called at shutdown.
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
-        loop {
-            let next = self.queue.lock().take_any();
-            let Some(sender) = next else { return };
+        self.gate.close(|sender| {
             let _ = sender.send(Err(shutting_down()));
-        }
+        });
     }
 
     /// Whether the fairness policy uses the service that each flow has received.
@@ -277,17 +241,17 @@ impl Admission {
 
     /// Records that a request of this flow was answered. `tokens` counts the tokens of its prompt and of its response.
     pub(crate) fn served(&self, core: &Core, flow: &str, tokens: (u64, u64)) {
-        self.queue.lock().served(flow, tokens, core.now_ms());
+        self.gate.with(|queue| queue.served(flow, tokens, core.now_ms()));
     }
 
     /// Returns the used share of each limit.
     pub(crate) fn shares(&self) -> flow::Shares {
-        self.queue.lock().shares()
+        self.gate.with(|queue| queue.shares())
     }
 
     /// Returns the service that each flow has received. Empty if no fairness policy counts it.
     pub(crate) fn service(&self, core: &Core) -> Vec<(Arc<str>, flow::Served)> {
-        self.queue.lock().service(core.now_ms())
+        self.gate.with(|queue| queue.service(core.now_ms()))
     }
 
     /// Returns the number of endpoints without recent metrics. Returns `None` if the saturation is not computed from metrics.
@@ -316,10 +280,12 @@ impl Admission {
                 members.iter().map(|member| full(member.snapshot(now, Some(limit)))).sum::<f64>() / count
             }
             Detector::Concurrency { requests, tokens, mode } => {
+                // The lock stays while the admitted ones are counted: a request that becomes in flight in between would count in
+                // neither, and one too many would go on (`tests/interleavings.rs`).
                 let state = core.state.read();
                 let loads = members.iter().map(|member| state.in_flight(member.endpoint.slot));
                 let (sum, sum_tokens) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
-                let by_requests = share(sum + self.admitted.load(Ordering::Relaxed), count * float(requests));
+                let by_requests = share(sum + self.gate.admitted(), count * float(requests));
                 let by_tokens = share(sum_tokens, count * float(tokens));
                 match mode {
                     ConcurrencyMode::Requests => by_requests,

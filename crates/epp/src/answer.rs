@@ -82,7 +82,7 @@ impl Refusal {
 
     /// The refusal when there is no memory for another body. Bodies are held only briefly, so the client may retry soon.
     pub(crate) fn full(limit: usize) -> Self {
-        let message = format!("the bodies of all requests in flight take more than {limit} bytes");
+        let message = format!("the bodies of all requests in flight exceed the limit of {limit} bytes");
         Self { retry_after: Some(1), ..Self::new(Code::ServiceUnavailable, message) }
     }
 

@@ -12,7 +12,7 @@ use longboat_scheduler::quantity;
 /// The flags of the picker. Pass arguments through [`normalized`] before clap sees them. The last value of a repeated flag
 /// counts, because presets put flags into `command` and users repeat them in `args`.
 #[derive(Debug, Clone, clap::Args)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, next_line_help = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
     /// Port of the ext_proc server.
@@ -174,13 +174,13 @@ pub enum ArgsError {
     #[error("unexpected argument \"{0}\"")]
     Positional(String),
     /// The flags give both a pool and a selector, or neither.
-    #[error("give either --pool-name or --endpoint-selector with --endpoint-target-ports")]
+    #[error("set either --pool-name, or --endpoint-selector with --endpoint-target-ports")]
     Source,
     /// Ports are missing, zero or too many.
     #[error("--endpoint-target-ports takes 1 to 8 ports")]
     TargetPorts,
     /// The configuration is given both as a file and as text.
-    #[error("--config-file and --config-text exclude each other")]
+    #[error("--config-file and --config-text cannot be used together")]
     Config,
     /// A value that cannot be used.
     #[error("--{flag}: {message}")]
@@ -290,10 +290,13 @@ impl Args {
     pub(crate) fn warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
         if self.tls_min_version == "VersionTLS13" {
-            warnings.push("--tls-min-version has no effect: TLS 1.2 and 1.3 are spoken");
+            warnings.push("--tls-min-version has no effect: the picker always accepts TLS 1.2 and 1.3");
         }
         if !self.tls_cipher_suites.is_empty() {
-            warnings.push("--tls-cipher-suites has no effect: the suites are those of rustls");
+            warnings.push(
+                "--tls-cipher-suites has no effect: the picker always uses the default cipher suites of \
+                 rustls",
+            );
         }
         warnings
     }

@@ -25,6 +25,9 @@ use crate::{
     tokens::TokenSource,
 };
 
+/// The most memory for KV cache events that have not come whole, over all connections.
+const EVENT_BYTES: usize = 128 << 20;
+
 /// The settings for handling requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -56,6 +59,8 @@ pub(crate) struct Core {
     pub(crate) metrics: PickerMetrics,
     /// The memory that request and response bodies use.
     pub(crate) bodies: Arc<Budget>,
+    /// The memory for KV cache events that have not come whole.
+    pub(crate) event_bytes: Arc<Budget>,
     /// Requests that wait for room in the pool.
     pub(crate) admission: Admission,
     /// The rules that replace the requested model by another.
@@ -76,11 +81,8 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(mut scheduler: Scheduler, settings: Settings, pool_name: &str) -> Self {
-        let mut metrics = PickerMetrics::new(pool_name);
+        let metrics = PickerMetrics::new(pool_name, &scheduler);
         let state = scheduler.state();
-        if !state.holdings().is_empty() {
-            metrics.count_blocks();
-        }
         scheduler.time_plugins(|role| metrics.plugins.watch(role));
         Self {
             state: RwLock::new(state),
@@ -88,6 +90,7 @@ impl Core {
             scheduler,
             pool: Pool::new(),
             bodies: Budget::new(settings.max_bodies),
+            event_bytes: Budget::new(EVENT_BYTES),
             admission: Admission::new(settings.flow.clone(), settings.settling),
             rewrites: ArcSwap::default(),
             tokens: None,
@@ -126,6 +129,8 @@ impl Core {
             for slot in freed {
                 state.forget(*slot);
             }
+            drop(state);
+            self.metrics.keep_endpoints(&self.pool.members());
         }
     }
 

@@ -12,7 +12,7 @@ use crate::args::ArgsError;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The tokenizer's address cannot be used.
-    #[error("the address of the tokenizer, \"{url}\", cannot be used: {message}")]
+    #[error("the tokenizer address \"{url}\" is invalid: {message}")]
     Tokenizer {
         /// The address.
         url: String,
@@ -51,7 +51,7 @@ pub enum Error {
     #[error("interval of metrics-data-source: {0}")]
     Interval(String),
     /// There is neither a cluster nor a discovery file.
-    #[error("endpoints can come from a cluster or from a file-discovery plugin, and there is neither")]
+    #[error("no source of endpoints: connect to a cluster, or configure a file-discovery plugin")]
     NoSource,
     /// The client of the API server cannot be created.
     #[error("cannot connect to the cluster")]
@@ -69,6 +69,6 @@ pub enum Error {
     #[error("cannot set up TLS")]
     Tls(#[source] TlsError),
     /// The ext_proc server failed.
-    #[error("the ext_proc port failed")]
+    #[error("the ext_proc server failed")]
     Serve(#[source] ServeError),
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube::Client;
+use longboat_key::{Key, Name};
 use longboat_lease::{Candidate, Timing};
 use tokio_util::sync::CancellationToken;
 
@@ -11,15 +12,15 @@ use crate::core::Core;
 /// Creates a candidate for the lease of a pool.
 pub(crate) fn candidate(
     client: Client,
-    namespace: &str,
-    pool: &str,
+    pool: &Key,
     pod: &str,
     timing: Timing,
     core: &Arc<Core>,
 ) -> Candidate {
     let core = Arc::clone(core);
-    let name = format!("epp-{namespace}-{pool}.llm-d.ai");
-    Candidate::new(client, namespace, name, pod, timing, move |until| core.lead(until.is_some()))
+    let name = format!("epp-{}-{}.llm-d.ai", pool.namespace, pool.name);
+    let lease = Key::new(pool.namespace.as_deref(), Name(&name));
+    Candidate::new(client, lease, pod, timing, move |until| core.lead(until.is_some()))
 }
 
 /// Takes part in the election until `stop`, then releases the lease at once. A picker that loses the lease keeps running as a
@@ -28,7 +29,8 @@ pub(crate) async fn run(mut candidate: Candidate, stop: CancellationToken) {
     while candidate.acquire(&stop).await {
         tokio::select! {
             () = stop.cancelled() => break,
-            lost = candidate.keep() => tracing::warn!(%lost, "Lost the lease; stands by."),
+            lost = candidate.keep() => tracing::warn!(%lost, "Lost the lease; this replica is now on \
+                                                              standby."),
         }
     }
     candidate.release().await;
@@ -39,6 +41,7 @@ mod tests {
     use std::{convert::Infallible, time::Duration};
 
     use kube::client::Body;
+    use longboat_key::Namespace;
 
     use super::*;
     use crate::tests::support;
@@ -79,7 +82,8 @@ mod tests {
             retry: Duration::from_millis(50),
             ..Timing::default()
         };
-        let candidate = candidate(server_that_dies(), "ns", "pool", "pod", timing, &core);
+        let pool = Key::new(Namespace("ns"), Name("pool"));
+        let candidate = candidate(server_that_dies(), &pool, "pod", timing, &core);
         let running = tokio::spawn(run(candidate, stop.clone()));
         // A candidate that waits for the missing answer forever makes this loop endless.
         while !core.is_serving() {

@@ -15,6 +15,9 @@ mod decisions;
 mod discovery;
 mod error;
 mod exchange;
+#[doc(hidden)]
+pub mod fuzzing;
+mod gate;
 mod health;
 mod kv_events;
 mod latency;
@@ -22,13 +25,13 @@ mod lease;
 mod metrics;
 mod monitoring;
 mod pool;
-#[doc(hidden)]
-pub mod probe;
 mod readers;
 mod rewrites;
 mod scrape;
 mod service;
+mod spares;
 mod subset;
+mod sync;
 mod tokens;
 
 pub use args::{Args, ArgsError, normalized};

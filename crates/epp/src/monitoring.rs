@@ -34,15 +34,17 @@ pub(crate) fn metrics_page(core: &Core) -> String {
         let stale = core.admission.stale_endpoints(core);
         core.metrics.flow_numbers(&core.admission.shares(), stale, served.as_deref());
     }
-    let blocks = {
+    // A pick that saw an endpoint just before it left may have brought a series back.
+    core.metrics.keep_endpoints(&members);
+    {
         let state = core.state.read();
-        core.metrics.in_flight(&members, |slot| state.in_flight(slot));
+        core.metrics.in_flight(&members, &state);
         if let Some(metrics) = &core.metrics.kv_cache {
             metrics.set(state.holdings().iter().map(|holdings| holdings.counts()));
         }
-        state.prefix_blocks()
-    };
-    core.metrics.page(&members, blocks, &core.bodies)
+        core.metrics.prefixes.sizes(state.prefix_blocks());
+    }
+    core.metrics.page(&members, &core.bodies)
 }
 
 impl Monitoring {
@@ -125,9 +127,11 @@ impl Monitoring {
     /// Recent decisions, the newest first.
     fn decisions(&self, query: Option<&str>) -> Response<Full<Bytes>> {
         match Query::parse(query.unwrap_or_default()) {
-            _ if !self.core.decisions.are_kept() => {
-                plain(StatusCode::NOT_FOUND, "no decisions are kept: start the picker with --decisions=256\n")
-            }
+            _ if !self.core.decisions.are_kept() => plain(
+                StatusCode::NOT_FOUND,
+                "the picker records no decisions: start it with \
+                                              --decisions=256\n",
+            ),
             Ok(query) => json(self.core.decisions.answer(&query)),
             Err(message) => plain(StatusCode::BAD_REQUEST, message),
         }

@@ -97,6 +97,6 @@ impl Readers {
 }
 
 fn unavailable(error: &kube::Error) -> StatusCode {
-    tracing::warn!(%error, "Cannot ask who may read metrics.");
+    tracing::warn!(%error, "Cannot check whether a client may read the metrics.");
     StatusCode::INTERNAL_SERVER_ERROR
 }

@@ -8,7 +8,8 @@ use std::{
 };
 
 use kube::Client;
-use longboat_extproc::ServerOptions;
+use longboat_extproc::{Limits, ServerOptions, serve_others};
+use longboat_key::{Key, Name, Namespace};
 use longboat_lease::Timing;
 use longboat_scheduler::{
     Options, Scheduler,
@@ -17,7 +18,6 @@ use longboat_scheduler::{
 };
 use longboat_tls::{KeyPair, LeafRequest, Reloading};
 use tokio::{net::TcpListener, task::JoinSet};
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -144,7 +144,8 @@ impl Server {
         let holdings = core.state.read().holdings();
         if !holdings.is_empty() && !asks {
             tracing::warn!(
-                "No token-producer names a tokenizer (vllm.url): precise prefixes count for prompts of token ids only."
+                "No token-producer has a tokenizer address (vllm.url), so the precise prefix cache works \
+                 only for prompts of token IDs."
             );
         }
         let mut events = Vec::new();
@@ -154,7 +155,8 @@ impl Server {
                 Ok(listening) => events.push(listening),
                 Err(error) if wanted.required => return Err(error),
                 Err(error) => {
-                    tracing::info!(%error, "Engines cannot connect here to publish KV cache events.");
+                    tracing::info!(%error, "Cannot accept connections of engines that publish KV cache \
+                                            events.");
                 }
             }
         }
@@ -206,14 +208,9 @@ impl Server {
             (None, Some(client)) => {
                 if args.ha_enable_leader_election {
                     core.lead(false);
-                    let candidate = lease::candidate(
-                        client.clone(),
-                        args.namespace(),
-                        &args.pool_name,
-                        &args.holder(),
-                        Timing::default(),
-                        &core,
-                    );
+                    let pool = Key::new(Namespace(args.namespace()), Name(&args.pool_name));
+                    let candidate =
+                        lease::candidate(client.clone(), &pool, &args.holder(), Timing::default(), &core);
                     tasks.spawn(lease::run(candidate, shutdown.child_token()));
                 }
                 let scope = Scope { namespace: args.namespace().to_owned(), pool: args.pool_name.clone() };
@@ -236,7 +233,10 @@ impl Server {
         for holdings in core.state.read().holdings() {
             if let Some(source) = holdings.settings().events.endpoints.clone() {
                 let models = Arc::new(kv_events::Models::new(&layer.source.scheme, &scrape_tls(&layer)?));
-                tasks.spawn(kv_events::follow(holdings, source, models, Arc::clone(&core), stop.clone()));
+                let pace = kv_events::Pace::default();
+                let followed =
+                    kv_events::follow(holdings, source, models, pace, Arc::clone(&core), stop.clone());
+                tasks.spawn(followed);
             }
         }
         if let Some(predictor) = &core.predictor {
@@ -398,11 +398,9 @@ fn serve_health(
 ) -> impl Future<Output = ()> + use<> {
     let service = HealthService::server(core, args.ha_enable_leader_election);
     async move {
-        let serving = tonic::transport::Server::builder()
-            .add_service(service)
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.cancelled());
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "The health port failed.");
+        let services = tonic::service::Routes::new(service);
+        if let Err(error) = serve_others(listener, services, Limits::default(), stop).await {
+            tracing::error!(%error, "The health server failed.");
         }
     }
 }

@@ -13,7 +13,7 @@ pub enum ClientError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The connection broke, or the stream was reset.
-    #[error("the stream to the processor at {target} broke")]
+    #[error("the stream to the processor at {target} failed")]
     Broken {
         /// Host and port.
         target: String,

@@ -13,11 +13,11 @@
 
 mod client;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod headers;
 mod message;
 mod metadata;
-#[doc(hidden)]
-pub mod probe;
 mod server;
 mod wire;
 
@@ -26,7 +26,9 @@ pub use error::{ClientError, ServeError};
 pub use headers::{Header, HeaderChanges, Headers};
 pub use message::{Action, Event, ImmediateResponse, Incoming, MAX_BODY_CHUNK, Reply};
 pub use metadata::Metadata;
-pub use server::{Exchange as ProcessorExchange, Outbox, Processor, ServerOptions, Transport, serve};
+pub use server::{
+    Exchange as ProcessorExchange, Limits, Outbox, Processor, ServerOptions, Transport, serve, serve_others,
+};
 
 /// Names of the endpoint picker protocol: headers and metadata keys.
 pub mod names {

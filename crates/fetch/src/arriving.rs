@@ -88,7 +88,7 @@ impl Arriving {
         let mut from = File::open(from)?;
         let size = from.metadata()?.len();
         if self.size.get().is_some_and(|expected| *expected != size) {
-            return Err(io::Error::other("its size is another one"));
+            return Err(io::Error::other("its size has changed"));
         }
         io::copy(&mut from, &mut &self.file)?;
         self.written.lock().ranges.insert(0, size);
@@ -139,7 +139,7 @@ impl Arriving {
             };
             let Some(digest) = self.digest.get().copied().flatten() else { return Ok(None) };
             let Some(size) = self.size.get().copied().or(ended.then_some(prefix)) else { return Ok(None) };
-            let hasher = hasher.get_or_insert_with(|| Hasher::new(digest.algorithm, size));
+            let hasher = hasher.get_or_insert_with(|| Hasher::like(&digest, size));
             buffer.resize(usize::try_from(size).unwrap_or(READ).min(READ), 0);
             while at < prefix {
                 let want = usize::try_from(prefix - at).unwrap_or(usize::MAX).min(buffer.len());

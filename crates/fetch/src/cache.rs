@@ -6,13 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use longboat_download::CACHE_VARIABLE;
+
 use crate::{
     FetchError,
     digest::{Algorithm, Digest},
     journal::Journal,
     names::OWN_FOLDER,
     redact::redacted,
-    settings::{CACHE_VARIABLE, Settings},
+    settings::Settings,
     target::Target,
 };
 

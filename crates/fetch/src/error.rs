@@ -93,7 +93,7 @@ pub enum FetchError {
         why: String,
     },
     /// The content differs from the one that the source announced.
-    #[error("`{file}` is not what the source announced: {why}")]
+    #[error("`{file}` differs from what the source announced: {why}")]
     Content {
         /// The file.
         file: String,
@@ -107,6 +107,21 @@ pub enum FetchError {
         folder: PathBuf,
         /// Bytes that must still arrive.
         needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// The server did not announce the size of a file, and the volume is almost full.
+    #[error(
+        "`{file}` has no announced size, and did not end after {written} bytes: stopped because only {free} bytes are free in `{}`",
+        folder.display()
+    )]
+    Endless {
+        /// The file.
+        file: String,
+        /// Bytes that have arrived.
+        written: u64,
+        /// The target.
+        folder: PathBuf,
         /// Bytes that are free.
         free: u64,
     },
@@ -140,7 +155,8 @@ pub enum FetchError {
     },
     /// The network must not be used, and there is no complete copy on this machine.
     #[error(
-        "the network must not be used (`--offline` or HF_HUB_OFFLINE), and `{resource}` is not completely on this machine"
+        "offline mode (`--offline` or HF_HUB_OFFLINE) forbids the network, and `{resource}` is not \
+         completely on this machine"
     )]
     Offline {
         /// The repository.

@@ -9,7 +9,6 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::{Condvar, Mutex};
 use tokio::{
-    sync::Semaphore,
     task::spawn_blocking,
     time::{Instant, sleep},
 };
@@ -17,10 +16,12 @@ use tokio::{
 use crate::{
     FetchError,
     arriving::{Arriving, Follower, Written},
+    connections::Connections,
     digest::Digest,
     http::Failure,
     journal::{Done, Record},
     ledger::{Ledger, verified},
+    names,
     progress::Counters,
     ranges::Ranges,
     retry::{Patience, pause},
@@ -29,8 +30,8 @@ use crate::{
     transfer::{Transfer, blocking},
 };
 
-/// Larger files are fetched in parts of this size, in bytes.
-const PART: u64 = 32 << 20;
+/// Larger files are fetched in parts, in bytes.
+pub(crate) const LARGE: u64 = 32 << 20;
 /// Received bytes are collected into blocks of this size, in bytes. Each block is written and recorded as one.
 const BLOCK: usize = 512 << 10;
 
@@ -40,7 +41,7 @@ pub(crate) struct Fetching {
     target: Arc<Target>,
     ledger: Arc<Ledger>,
     counters: Arc<Counters>,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
     patience: Patience,
     revision: Option<Arc<str>>,
     file: Remote,
@@ -64,7 +65,7 @@ impl Fetching {
         file: Remote,
         revision: Option<Arc<str>>,
         patience: Patience,
-        connections: Arc<Semaphore>,
+        connections: Arc<Connections>,
     ) -> Self {
         Self {
             source: transfer.source.clone(),
@@ -112,7 +113,7 @@ impl Fetching {
             // If the copy fails, the file is fetched over the network.
             let copied = blocking(move || {
                 Ok(arriving.copy(&path).inspect_err(|error| {
-                    tracing::debug!(path = %path.display(), %error, "A local copy could not be used.");
+                    tracing::debug!(path = %path.display(), %error, "Cannot use a local copy.");
                 }))
             });
             let _ = copied.await.map_err(Ended::Failed)?;
@@ -121,8 +122,10 @@ impl Fetching {
         arriving.end();
         let digest = follower.finish().await;
         if let Err(ended) = result {
-            if matches!(ended, Ended::Over { .. }) {
-                self.counters.lost(arriving.written.lock().ranges.total());
+            let is_resumable = arriving.is_recorded.get() == Some(&true)
+                && !matches!(ended, Ended::Over { .. } | Ended::Failed(FetchError::Endless { .. }));
+            if !is_resumable {
+                self.discard(&arriving);
             }
             return Err(ended);
         }
@@ -132,10 +135,19 @@ impl Fetching {
             && expected != found
             && !arriving.is_sha1(expected).map_err(|error| self.failed("read", error))?
         {
-            self.counters.lost(arriving.written.lock().ranges.total());
+            self.discard(&arriving);
             return Err(Ended::Over { why: format!("its digest is {found}, not {expected}"), ranged: true });
         }
         self.complete(arriving, digest).await.map_err(Ended::Failed)
+    }
+
+    /// Removes bytes that became useless, so that another attempt has their space.
+    fn discard(&self, arriving: &Arriving) {
+        self.counters.lost(arriving.written.lock().ranges.total());
+        let name = self.ledger.partial_name(arriving.number);
+        if let Err(error) = self.target.remove_private(&name) {
+            tracing::debug!(name, %error, "Cannot remove an unfinished file.");
+        }
     }
 
     fn failed(&self, action: &'static str, error: io::Error) -> Ended {
@@ -193,7 +205,9 @@ impl Fetching {
         let parts = {
             let written = arriving.written.lock();
             match arriving.size.get() {
-                Some(size) if self.file.ranged => written.ranges.missing(*size, PART),
+                Some(size) if self.file.ranged && *size > LARGE => {
+                    written.ranges.missing(*size, self.connections.part)
+                }
                 Some(size) => written.ranges.missing(*size, u64::MAX),
                 None => vec![(written.ranges.prefix(), u64::MAX)],
             }
@@ -205,7 +219,10 @@ impl Fetching {
                     .first()
                     .is_some_and(|part| Some(&part.1) != arriving.size.get() && part.1 != u64::MAX))
         {
-            return Err(Ended::Over { why: "the server sends no parts of files".into(), ranged: false });
+            return Err(Ended::Over {
+                why: "the server does not support range requests".into(),
+                ranged: false,
+            });
         }
         let at_once = self.source.parallel().connections;
         stream::iter(parts)
@@ -221,7 +238,7 @@ impl Fetching {
         let (mut failures, mut last, mut since) = (0, start, Instant::now());
         let mut broke_off: Option<String> = None;
         loop {
-            let permit = self.connections.acquire().await;
+            let permit = self.connections.next().await;
             let result = self.stream(arriving, &mut at, end).await;
             drop(permit);
             let failure = match result {
@@ -249,7 +266,7 @@ impl Fetching {
                 host = failure.host,
                 at,
                 wait = ?wait,
-                "Reading broke off and goes on: {}.",
+                "The download was interrupted and resumes: {}.",
                 failure.why
             );
             broke_off = Some(failure.why);
@@ -265,12 +282,21 @@ impl Fetching {
         let opened = self.source.open(&self.file, &want).await.map_err(Stopped::Failure)?;
         let over = |why: &str, ranged| Err(Stopped::Ended(Ended::Over { why: why.into(), ranged }));
         if opened.start != *at {
-            return over("the server ignored that a part was asked for", false);
+            let why = if want.identity.is_none() {
+                "cannot request the rest of the file, because the server sends no ETag"
+            } else {
+                "the server ignored the range of the request"
+            };
+            return over(why, false);
         }
-        if let Some(size) = opened.size
-            && *arriving.size.get_or_init(|| size) != size
-        {
-            return over("its size is not the one that was announced", true);
+        if let Some(size) = opened.size {
+            let is_new = arriving.size.get().is_none();
+            if *arriving.size.get_or_init(|| size) != size {
+                return over("its size differs from the announced size", true);
+            }
+            if is_new {
+                self.check_space(arriving, size).map_err(|error| Stopped::Ended(Ended::Failed(error)))?;
+            }
         }
         if let (None, Some(size)) = (self.file.size, arriving.size.get()) {
             // The listing did not contain the size, so it is not counted yet.
@@ -299,7 +325,7 @@ impl Fetching {
                 Ok(Some(chunk)) => {
                     let room = end.map_or(u64::MAX, |end| end - *at - block.len() as u64);
                     if chunk.len() as u64 > room && want.end.is_none() {
-                        return over("more bytes came than were announced", true);
+                        return over("the server sent more bytes than it announced", true);
                     }
                     let mut rest = &chunk[..usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len())];
                     while !rest.is_empty() {
@@ -328,11 +354,39 @@ impl Fetching {
                 tracing::info!(
                     file = &*self.file.path,
                     bytes = *at,
-                    "The server did not announce a size: whether the file is whole cannot be told."
+                    "The server did not announce a size, so a missing end of the file cannot be detected."
                 );
                 let _ = arriving.size.set(*at);
                 Ok(())
             }
+        }
+    }
+
+    /// Fails if the volume has too little space for a file whose size the listing did not contain.
+    fn check_space(&self, arriving: &Arriving, size: u64) -> Result<(), FetchError> {
+        let unpacked = if self.file.placement == Placement::File { 0 } else { size };
+        let needed = size.saturating_sub(arriving.written.lock().ranges.total()).saturating_add(unpacked);
+        match self.target.free() {
+            Some(free) if free < needed => {
+                Err(FetchError::Space { folder: self.target.path().to_owned(), needed, free })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails if a file of unknown size has filled the volume almost completely: it may have no end.
+    fn check_end(&self, arriving: &Arriving) -> Result<(), FetchError> {
+        if arriving.size.get().is_some() {
+            return Ok(());
+        }
+        match self.target.free() {
+            Some(free) if free < self.target.reserve() => Err(FetchError::Endless {
+                file: names::shown(&self.file.path),
+                written: arriving.written.lock().ranges.total(),
+                folder: self.target.path().to_owned(),
+                free,
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -343,15 +397,17 @@ impl Fetching {
         at: &mut u64,
         mut block: Vec<u8>,
     ) -> Result<Vec<u8>, Stopped> {
-        let (arriving, start, length) = (arriving.clone(), *at, block.len() as u64);
+        let (start, length) = (*at, block.len() as u64);
+        let writing = arriving.clone();
         let written = spawn_blocking(move || -> io::Result<Vec<u8>> {
-            arriving.write(start, &block)?;
+            writing.write(start, &block)?;
             block.clear();
             Ok(block)
         });
         let written = written.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
         let block = written.map_err(|error| Stopped::Ended(self.failed("write", error)))?;
         *at += length;
+        self.check_end(arriving).map_err(|error| Stopped::Ended(Ended::Failed(error)))?;
         Ok(block)
     }
 
@@ -387,7 +443,7 @@ impl Fetching {
                 Ok(None)
             };
             let finished = finish().map_err(FetchError::file("write", target.path().join(&*file.path)))?;
-            counters.files_done.fetch_add(1, Relaxed);
+            counters.checked(digest.as_ref());
             tracing::debug!(file = &*file.path, "This file is complete.");
             Ok(finished)
         })

@@ -12,6 +12,7 @@ use crate::{
     error::Protocol,
     hosts::Hosts,
     redact::redacted,
+    redirect,
     retry::{Cause, Patience, pause},
 };
 
@@ -115,7 +116,7 @@ impl Request {
     /// Adds a secret header. A value that is not allowed in a header is refused without being shown.
     pub(crate) fn secret(&mut self, name: header::HeaderName, value: &str) -> Result<(), Failure> {
         let mut value = HeaderValue::from_str(value)
-            .map_err(|_| Failure::last("a credential has characters that no header can have"))?;
+            .map_err(|_| Failure::last("a credential has characters that are not allowed in a header"))?;
         value.set_sensitive(true);
         self.secrets.insert(name, value);
         Ok(())
@@ -163,12 +164,14 @@ impl Failure {
         let mut source = error.source();
         while let Some(inner) = source {
             innermost = inner.to_string();
-            let tls = inner.downcast_ref::<io::Error>().and_then(io::Error::get_ref).map_or_else(
-                || inner.downcast_ref::<rustls::Error>(),
-                |inner| inner.downcast_ref::<rustls::Error>(),
-            );
-            if let Some(rustls::Error::InvalidCertificate(_)) = tls {
-                cause = Cause::Final;
+            match tls_error(inner) {
+                Some(rustls::Error::InvalidCertificate(_)) => cause = Cause::Final,
+                Some(rustls::Error::InvalidMessage(_)) => {
+                    "the server does not speak TLS, so it may need http instead of https"
+                        .clone_into(&mut innermost);
+                    break;
+                }
+                _ => {}
             }
             source = inner.source();
         }
@@ -293,11 +296,7 @@ impl Client {
             if !follow {
                 return Ok(answer);
             }
-            if request.url.scheme() == "https" && next.scheme() != "https" {
-                return Err(Failure::last(
-                    "the server redirects from https to an address without encryption",
-                ));
-            }
+            redirect::check(&first, &request.url, &next).map_err(Failure::last)?;
             if answer.status() == StatusCode::SEE_OTHER {
                 request.method = Method::GET;
                 request.body = None;
@@ -335,10 +334,18 @@ pub(crate) async fn patiently<T, F: Future<Output = Result<T, Failure>>>(
         tracing::warn!(
             host = failure.host,
             wait = ?wait,
-            "A request failed and is tried again: {}.",
+            "A request failed; will retry: {}.",
             failure.why
         );
         sleep(wait).await;
+    }
+}
+
+/// Returns the error of TLS in an error. It may be in several I/O errors, whose own sources skip what they contain.
+fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    match error.downcast_ref::<io::Error>() {
+        Some(outer) => tls_error(outer.get_ref()?),
+        None => error.downcast_ref(),
     }
 }
 
@@ -383,7 +390,9 @@ impl Answer {
         }
         let Some(location) = self.header("location") else { return Ok(None) };
         let url = self.url().join(location).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        url.map(Some).ok_or_else(|| Failure::last("the server redirects to an address that cannot be read"))
+        url.map(Some).ok_or_else(|| {
+            Failure::last("the server redirects to an address that is neither http:// nor https://")
+        })
     }
 
     /// Returns the next piece of the body. Returns `None` at its end.

@@ -11,7 +11,7 @@
 mod archive;
 mod arriving;
 mod cache;
-mod crc;
+mod connections;
 mod digest;
 mod encode;
 mod error;
@@ -28,6 +28,7 @@ mod offer;
 mod progress;
 mod ranges;
 mod redact;
+mod redirect;
 mod retry;
 mod settings;
 mod source;
@@ -43,14 +44,15 @@ use std::{
     time::Instant,
 };
 
+use longboat_download::{CACHE_VARIABLE, MODE_VARIABLE, PROGRESS_VARIABLE};
+
 pub use self::{
     cache::{Cache, CachedModel},
     error::{FetchError, Protocol},
     offer::{Offer, offer, on_this_machine},
-    progress::{PROGRESS_CONDITION, Progress, Watcher},
+    progress::Watcher,
     redact::redacted,
-    settings::{CACHE_VARIABLE, PATIENCE_VARIABLE, PROGRESS_VARIABLE, Settings},
-    tell::PORT_VARIABLE,
+    settings::Settings,
 };
 use self::{
     ledger::Ledger,
@@ -62,22 +64,20 @@ use self::{
 /// Parsers of untrusted data, for the fuzz targets.
 #[doc(hidden)]
 pub mod parsers {
+    pub use longboat_download::Progress;
+
     pub use crate::{
         archive::{Problem, TarKind, TarReader, ZipEntry, zip_directory},
         filter::{Filter, matches},
         http::content_range,
         journal::{Done, Journal},
         names::check,
-        progress::Progress,
         source::{
             Challenge, HubAddress, Layers, Manifest, Model, Page, Tree, gcs_objects, oci_address, s3_address,
+            s3_parts,
         },
     };
 }
-
-/// Set by the node: `skip` if the engine is the simulator, `cache` if it is a real engine, and `offline` if a real engine must
-/// not use the network.
-pub const MODE_VARIABLE: &str = "LONGBOAT_FETCH";
 
 const USAGE: &str = "Usage: storage-initializer SOURCE DEST [SOURCE DEST ...]";
 
@@ -127,7 +127,8 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
     if args.mode.as_deref() == Some("skip") {
         for [source, _] in pairs {
             let source = redacted(source);
-            tracing::info!(%source, "No weights were fetched: the engine is a simulator and reads none.");
+            tracing::info!(%source, "Downloaded no weights, because the engine is a simulator and reads \
+                                     none.");
         }
         return Ok(());
     }
@@ -137,7 +138,7 @@ pub async fn run_with(args: Args, settings: &Settings, watcher: Option<Watcher>)
     if settings.is_on("CONFIDENTIAL_ENABLED") {
         return Err(FetchError::Setting {
             name: "CONFIDENTIAL_ENABLED".into(),
-            why: "encrypted models cannot be decrypted here; keep the platform's own storage initializer for them"
+            why: "encrypted models are not supported; use the platform's own storage initializer for them"
                 .into(),
         });
     }
@@ -201,7 +202,7 @@ async fn bring(
         let destination = PathBuf::from(destination);
         blocking(move || local::link(&path, &destination, &filter)).await?;
     } else if source.starts_with("/mnt/models") {
-        tracing::info!("{source} is where models are mounted: nothing is to be done.");
+        tracing::info!("Nothing to do: {source} is the folder of mounted models.");
     } else if let Some(cache) = cache {
         let folder = cache.folder(source, &filter.key())?;
         remote(source, &folder, settings, counters).await?;

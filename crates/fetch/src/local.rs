@@ -22,6 +22,10 @@ pub(crate) fn path_of(source: &str) -> Result<Option<PathBuf>, FetchError> {
         return Err(FetchError::NoClaimPath { uri: source.to_owned() });
     }
     if let Some(path) = source.strip_prefix("file://") {
+        if path.is_empty() {
+            let why = "expected file://PATH".into();
+            return Err(FetchError::Address { uri: source.to_owned(), why });
+        }
         let path = PathBuf::from(path);
         return if path.exists() { Ok(Some(path)) } else { Err(FetchError::NoLocalPath { path }) };
     }
@@ -38,6 +42,7 @@ pub(crate) fn path_of(source: &str) -> Result<Option<PathBuf>, FetchError> {
 pub(crate) fn link(source: &Path, destination: &Path, filter: &Filter) -> Result<(), FetchError> {
     let source = std::path::absolute(source).map_err(FetchError::file("find", source))?;
     let entries = if source.is_dir() {
+        check_outside(&source, destination)?;
         let names = || -> io::Result<Vec<PathBuf>> {
             fs::read_dir(&source)?.map(|entry| Ok(entry?.path())).collect()
         };
@@ -63,6 +68,17 @@ pub(crate) fn link(source: &Path, destination: &Path, filter: &Filter) -> Result
     }
 }
 
+/// Fails if the destination is below the source: it would get a link to itself, in which programs get lost.
+fn check_outside(source: &Path, destination: &Path) -> Result<(), FetchError> {
+    let whole = |path: &Path| path.canonicalize().map_err(FetchError::file("find", path));
+    let (source, destination) = (whole(source)?, whole(destination)?);
+    if destination != source && destination.starts_with(&source) {
+        let why = format!("its destination `{}` is inside of it", destination.display());
+        return Err(FetchError::Address { uri: source.display().to_string(), why });
+    }
+    Ok(())
+}
+
 fn link_one(entry: &Path, link: &Path) -> Result<(), FetchError> {
     match symlink(entry, link) {
         Ok(()) => {
@@ -70,7 +86,7 @@ fn link_one(entry: &Path, link: &Path) -> Result<(), FetchError> {
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            tracing::info!("{} is there already and stays.", link.display());
+            tracing::info!("{} already exists and is not changed.", link.display());
             Ok(())
         }
         Err(error) => Err(FetchError::file("link", link)(error)),
@@ -122,6 +138,11 @@ mod tests {
         assert_eq!(fs::read_link(destination.join("deep")).unwrap(), source.join("deep"));
         assert_eq!(fs::read_to_string(destination.join("odd[1]*")).unwrap(), "odd[1]*");
         assert!(!destination.join(".hidden").exists());
+        let inside = source.join("deep/mnt");
+        fs::create_dir_all(&inside).unwrap();
+        let error = link(&source, &inside, &Filter::default()).unwrap_err().to_string();
+        assert!(error.contains("is inside of it") && fs::read_dir(&inside).unwrap().count() == 0, "{error}");
+        assert!(path_of("file://").unwrap_err().to_string().contains("file://PATH"));
         let none = Filter::new(Some("*.bin"), None);
         assert!(matches!(link(&source, &destination, &none), Err(FetchError::Empty { .. })));
     }

@@ -35,7 +35,7 @@ pub fn check(path: &str) -> Result<(), FetchError> {
         }
     }
     if path.split('/').next() == Some(OWN_FOLDER) {
-        return refuse("the folder `.longboat` holds the state of the download");
+        return refuse("the folder `.longboat` is reserved for the state of the download");
     }
     Ok(())
 }
@@ -54,12 +54,15 @@ pub(crate) fn check_all<T>(files: &[T], names: impl Fn(&T) -> (&str, &str)) -> R
         let ((shared, one), (other_path, other)) = (names(&files[pair[0]]), names(&files[pair[1]]));
         if shared == other_path {
             let why = if one == other {
-                "two files of the source have it".to_owned()
+                "two files of the source have this name".to_owned()
             } else {
                 // The names are given in the source's order.
                 let [first, second] = if pair[0] < pair[1] { [one, other] } else { [other, one] };
                 let (first, second) = (shown(first), shown(second));
-                format!("`{first}` and `{second}` of the source both have it; rename one of them there")
+                format!(
+                    "`{first}` and `{second}` of the source have the same name here; rename one of them at \
+                     the source"
+                )
             };
             return Err(FetchError::Name { name: shown(shared), why });
         }
@@ -70,7 +73,7 @@ pub(crate) fn check_all<T>(files: &[T], names: impl Fn(&T) -> (&str, &str)) -> R
             if sorted.binary_search_by(|index| path(index).cmp(&whole[..at])).is_ok() {
                 return Err(FetchError::Name {
                     name: shown(whole),
-                    why: format!("`{}` is a file of the source as well", shown(&whole[..at])),
+                    why: format!("`{}` is also a file of the source", shown(&whole[..at])),
                 });
             }
         }

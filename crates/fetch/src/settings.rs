@@ -2,16 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use longboat_download::PATIENCE_VARIABLE;
 use serde_json::Value;
 
 use crate::{FetchError, filter::Filter, retry::Patience};
-
-/// Seconds without a byte of progress after which a download fails.
-pub const PATIENCE_VARIABLE: &str = "LONGBOAT_FETCH_PATIENCE";
-/// The path of a file that contains the latest progress, as JSON.
-pub const PROGRESS_VARIABLE: &str = "LONGBOAT_FETCH_PROGRESS";
-/// The folder that keeps remote models between runs.
-pub const CACHE_VARIABLE: &str = "LONGBOAT_CACHE";
 
 /// Only set internally: no source may be used.
 const OFFLINE_VARIABLE: &str = "LONGBOAT_FETCH_OFFLINE";
@@ -100,7 +94,7 @@ impl Settings {
         let seconds = text.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds < 1e9);
         seconds.map(Duration::from_secs_f64).ok_or_else(|| FetchError::Setting {
             name: name.into(),
-            why: format!("`{text}` is no number of seconds above 0"),
+            why: format!("`{text}`: expected a number of seconds above 0"),
         })
     }
 
@@ -109,7 +103,7 @@ impl Settings {
         let Some(text) = self.get(name) else { return Ok(default) };
         text.trim().parse().ok().filter(|count| *count > 0).ok_or_else(|| FetchError::Setting {
             name: name.into(),
-            why: format!("`{text}` is no number above 0"),
+            why: format!("`{text}`: expected a number above 0"),
         })
     }
 
@@ -169,7 +163,7 @@ impl Settings {
                 Some(_) => {
                     return Err(FetchError::Setting {
                         name: "STORAGE_CONFIG".into(),
-                        why: format!("`{key}` is neither a text nor true or false"),
+                        why: format!("`{key}`: expected a string, true or false"),
                     });
                 }
             };
@@ -183,10 +177,10 @@ impl Settings {
         let Some(text) = self.get(name) else { return Ok(serde_json::Map::new()) };
         match serde_json::from_str(text) {
             Ok(Value::Object(object)) => Ok(object),
-            Ok(_) => Err(FetchError::Setting { name: name.into(), why: "it is no JSON object".into() }),
+            Ok(_) => Err(FetchError::Setting { name: name.into(), why: "it is not a JSON object".into() }),
             Err(error) => Err(FetchError::Setting {
                 name: name.into(),
-                why: format!("it is no JSON: line {}, column {}", error.line(), error.column()),
+                why: format!("it is not valid JSON: line {}, column {}", error.line(), error.column()),
             }),
         }
     }

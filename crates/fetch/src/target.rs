@@ -33,6 +33,9 @@ pub(crate) struct Stat {
     pub(crate) modified: i64,
 }
 
+/// The most bytes that a file of unknown size leaves free.
+const MOST_RESERVED: u64 = 1 << 30;
+
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
@@ -50,7 +53,7 @@ impl Target {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let lock = File::from(rustix::fs::openat(&own, "lock", flags, FILE_MODE)?);
             if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-                tracing::info!(folder = %path.display(), "Another download works in this folder: waiting for it.");
+                tracing::info!(folder = %path.display(), "Waiting for another download in this folder.");
                 rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
             }
             Ok((folder, own, lock))
@@ -67,6 +70,13 @@ impl Target {
     pub(crate) fn free(&self) -> Option<u64> {
         let stat = rustix::fs::fstatvfs(&self.folder).ok()?;
         Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// Bytes that a file of unknown size must leave free, because other programs need space on the volume too.
+    pub(crate) fn reserve(&self) -> u64 {
+        let total =
+            rustix::fs::fstatvfs(&self.folder).map(|stat| stat.f_blocks.saturating_mul(stat.f_frsize));
+        total.map_or(0, |total| (total / 10).min(MOST_RESERVED))
     }
 
     /// Returns size and time of a regular file. Returns `None` for anything else. Links are not followed.
@@ -198,7 +208,8 @@ fn open_folder(above: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
         rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP => {
             let name = names::shown(name);
             io::Error::other(format!(
-                "`{name}` there is a link or a file; expected a folder, since links are not followed, so remove it"
+                "`{name}` in this folder is a link or a file; expected a folder. Remove it: links are not \
+                 followed"
             ))
         }
         error => error.into(),

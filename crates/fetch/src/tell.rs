@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use longboat_download::PORT_VARIABLE;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -15,9 +16,6 @@ use tokio::{
 };
 
 use crate::{FetchError, progress::Counters, settings::Settings};
-
-/// The port on which a download serves its progress, on every address of the pod. If unset, the download does not listen.
-pub const PORT_VARIABLE: &str = "LONGBOAT_FETCH_PORT";
 
 /// The time limit of a connection. Connections are served one after the other.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -33,7 +31,7 @@ pub(crate) fn port(settings: &Settings) -> Result<Option<u16>, FetchError> {
         Ok(port @ 1..) => Ok(Some(port)),
         _ => Err(FetchError::Setting {
             name: PORT_VARIABLE.into(),
-            why: format!("`{text}` is no port: expected 1 to 65535"),
+            why: format!("`{text}`: expected a port from 1 to 65535"),
         }),
     }
 }
@@ -44,7 +42,7 @@ pub(crate) async fn at(port: u16, counters: &Counters) {
     let listener = match listen(port).await {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::warn!(port, %error, "The progress of this download cannot be asked for.");
+            tracing::warn!(port, %error, "Cannot serve the progress of this download.");
             return std::future::pending().await;
         }
     };
@@ -88,8 +86,9 @@ async fn answer(mut stream: TcpStream, counters: &Counters) -> io::Result<()> {
 mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
+    use longboat_download::Progress;
+
     use super::*;
-    use crate::Progress;
 
     async fn ask(port: u16, request: &[u8]) -> io::Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;

@@ -9,10 +9,11 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use crate::{
     FetchError, archive,
+    connections::Connections,
     digest::{Digest, Hasher},
     file::Fetching,
     filter::Filter,
@@ -110,12 +111,13 @@ impl Transfer {
         self.check_space(&wanted)?;
 
         let parallel = self.source.parallel();
-        let connections = Arc::new(Semaphore::new(parallel.connections));
+        let sizes = wanted.missing().map(|file| file.size.unwrap_or(0));
+        let connections = Arc::new(Connections::new(parallel.connections, sizes));
         let patience =
             Patience { attempts: parallel.attempts.unwrap_or(self.patience.attempts), ..self.patience };
         // There may be very many files, so only those in progress are cloned.
         let missing: Vec<usize> = (0..wanted.files.len()).filter(|index| !wanted.here[*index]).collect();
-        let fetched: Vec<(Remote, String)> = stream::iter(missing)
+        let fetching = stream::iter(missing)
             .map(|index| {
                 let file = wanted.files[index].clone();
                 let fetching = Fetching::new(&self, file, revision.clone(), patience, connections.clone());
@@ -123,8 +125,12 @@ impl Transfer {
             })
             .buffer_unordered(parallel.files)
             .try_filter_map(|archive| async { Ok(archive) })
-            .try_collect()
-            .await?;
+            .try_collect();
+        let fetched: Vec<(Remote, String)> = tokio::select! {
+            fetched = fetching => fetched?,
+            never = connections.widen(&self.counters) => match never {},
+        };
+        self.counters.tell_checks();
 
         let transfer = self.clone();
         let Wanted { mut files, .. } = wanted;
@@ -363,7 +369,7 @@ impl Transfer {
             if files.contains(member.path.as_str()) {
                 return Err(FetchError::Name {
                     name: names::shown(&member.path),
-                    why: "an archive and the source itself have a file of this name".into(),
+                    why: "both an archive and the source have a file with this name".into(),
                 });
             }
             let moved = self.place(&at, member, &fetched, revision);
@@ -419,10 +425,7 @@ impl Transfer {
             let is_ours = stat.is_some_and(|stat| (stat.size, stat.modified) == (done.size, done.modified));
             let remove = || -> io::Result<()> {
                 if is_ours {
-                    tracing::info!(
-                        file = &*done.path,
-                        "The source does not have this file any more: removing it."
-                    );
+                    tracing::info!(file = &*done.path, "Removing a file that the source no longer has.");
                     self.target.remove(&done.path)?;
                 }
                 self.ledger.append(&Record::Gone(&done.path))
@@ -456,7 +459,8 @@ impl Transfer {
             return Err(failed());
         }
         tracing::warn!(
-            "{} did not say what it has; everything that was brought before is complete, and its digests are right.",
+            "{} did not list its files; using the files of an earlier download, which are complete and \
+             have the right digests.",
             self.uri
         );
         Ok(())
@@ -471,7 +475,7 @@ impl Transfer {
 
 /// Computes the digest of a file that should have this size.
 fn hash(file: &mut File, like: &Digest, size: u64) -> io::Result<Digest> {
-    let mut hasher = Hasher::new(like.algorithm, size);
+    let mut hasher = Hasher::like(like, size);
     let mut buffer = vec![0; 256 << 10];
     loop {
         match file.read(&mut buffer)? {

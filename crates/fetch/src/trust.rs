@@ -23,7 +23,7 @@ pub(crate) fn usual(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError
 /// nothing is verified.
 pub(crate) fn s3(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError> {
     if settings.is_off("S3_VERIFY_SSL") {
-        tracing::warn!("S3_VERIFY_SSL is off: nobody checks who the S3 server is.");
+        tracing::warn!("S3_VERIFY_SSL is off, so the certificate of the S3 server is not checked.");
         return Ok(longboat_tls::insecure_client_config(&[]));
     }
     let bundle = settings.get("AWS_CA_BUNDLE").map(std::path::PathBuf::from).or_else(|| settings.ca_bundle());

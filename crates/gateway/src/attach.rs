@@ -7,10 +7,11 @@ use longboat_api::foreign::{
     httproute::HTTPRoute,
     reference::ParentReference,
 };
+use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     CONTROLLER_NAME, Observed,
-    observed::{Name, selects},
+    observed::{is_of, selects},
     ports::Ports,
 };
 
@@ -39,7 +40,7 @@ pub(crate) fn is_ours(observed: &Observed, gateway: &Gateway) -> bool {
 /// Returns why a listener cannot be served, with the reason of the Gateway API.
 pub(crate) fn unusable(listener: &Listener, ports: &Ports) -> Option<(&'static str, String)> {
     if listener.protocol != PROTOCOL {
-        let message = format!("protocol {} is not served here: use {PROTOCOL}", listener.protocol);
+        let message = format!("this gateway does not serve protocol {}: use {PROTOCOL}", listener.protocol);
         return Some(("UnsupportedProtocol", message));
     }
     ports.problem(listener.port).map(|message| ("PortUnavailable", message))
@@ -56,12 +57,10 @@ pub(crate) fn attach(
     if group != "gateway.networking.k8s.io" || parent.kind.as_deref().unwrap_or("Gateway") != "Gateway" {
         return Attachment::Foreign;
     }
-    let own = Name::of(&route.metadata);
-    let name = Name {
-        namespace: parent.namespace.clone().unwrap_or_else(|| own.namespace.clone()),
-        name: parent.name.clone(),
-    };
-    let Some(gateway) = observed.gateways.iter().find(|gateway| name.is(&gateway.metadata)) else {
+    let own = Key::of(route);
+    let within = parent.namespace.as_deref().map_or(own.namespace.as_deref(), Namespace);
+    let name = Key::new(within, Name(&parent.name));
+    let Some(gateway) = observed.gateways.iter().find(|gateway| is_of(&gateway.metadata, &name)) else {
         return Attachment::Foreign;
     };
     if !is_ours(observed, gateway) {
@@ -77,14 +76,14 @@ pub(crate) fn attach(
     if wanted.is_empty() {
         return Attachment::Refused(
             "NoMatchingParent",
-            format!("gateway {name} has no listener that this parentRef names"),
+            format!("gateway {name} has no listener with the sectionName or port of this parentRef"),
         );
     }
     let usable: Vec<_> = wanted.into_iter().filter(|listener| unusable(listener, ports).is_none()).collect();
     if usable.is_empty() {
         return Attachment::Refused(
             "NoMatchingParent",
-            format!("no listener of gateway {name} that this parentRef names is served"),
+            format!("the gateway serves no listener of {name} that matches this parentRef"),
         );
     }
     let allowed: Vec<_> =
@@ -100,13 +99,13 @@ pub(crate) fn attach(
         })
         .collect();
     if attached.is_empty() {
-        let message = format!("no host name of this route is one of gateway {name}");
+        let message = format!("no hostname of this route matches a listener of gateway {name}");
         return Attachment::Refused("NoMatchingListenerHostname", message);
     }
     Attachment::Attached(attached)
 }
 
-fn allows(observed: &Observed, gateway: &Name, listener: &Listener, route: &Name) -> bool {
+fn allows(observed: &Observed, gateway: &Key, listener: &Listener, route: &Key) -> bool {
     let Some(allowed) = &listener.allowed_routes else {
         return route.namespace == gateway.namespace;
     };
@@ -122,7 +121,7 @@ fn allows(observed: &Observed, gateway: &Name, listener: &Listener, route: &Name
             "Selector" => observed
                 .namespaces
                 .iter()
-                .find(|namespace| namespace.metadata.name.as_ref() == Some(&route.namespace))
+                .find(|namespace| *Name::of(&namespace.metadata) == *route.namespace)
                 .is_some_and(|namespace| {
                     let selector = namespaces.selector.unwrap_or_default();
                     let labels = namespace.metadata.labels.as_ref();

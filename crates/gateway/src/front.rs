@@ -6,7 +6,7 @@ use http::uri::{Authority, Uri};
 use longboat_api::{conditions::ConditionStatus, v1alpha2::LLMInferenceService};
 use serde_json::{Value, json};
 
-use crate::observed::Name;
+use longboat_key::Key;
 
 /// The prefix of model names that are unique in a cluster. Each model also has a short name.
 const PUBLISHER: &str = "publishers/";
@@ -14,7 +14,7 @@ const PUBLISHER: &str = "publishers/";
 /// A service as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Served {
-    pub(crate) name: Name,
+    pub(crate) name: Key,
     pub(crate) ready: bool,
     /// Seconds since 1970.
     pub(crate) created: i64,
@@ -45,7 +45,7 @@ impl Served {
         // Short names come first, because people type them.
         models.sort_by_key(|model| model.starts_with(PUBLISHER));
         Self {
-            name: Name::of(&service.metadata),
+            name: Key::of(service),
             ready: status
                 .conditions
                 .iter()
@@ -114,7 +114,7 @@ impl Directory {
     pub(crate) fn names(&self) -> String {
         let models = self.models();
         if models.is_empty() {
-            return "no model is served here yet".into();
+            return "no model is served yet".into();
         }
         let names: Vec<_> = models.keys().map(|name| format!("`{name}`")).collect();
         format!("there is {}", names.join(", "))
@@ -138,8 +138,8 @@ impl Directory {
             .iter()
             .map(|service| {
                 json!({
-                    "namespace": service.name.namespace,
-                    "name": service.name.name,
+                    "namespace": *service.name.namespace,
+                    "name": *service.name.name,
                     "ready": service.ready,
                     "url": service.url.as_ref().map(ToString::to_string),
                     "models": service.models,
@@ -164,11 +164,11 @@ impl Directory {
             }
         }
         if self.services.is_empty() {
-            lines.push("  nothing yet: apply an LLMInferenceService".into());
+            lines.push("  none yet: apply an LLMInferenceService".into());
         }
         lines.push(String::new());
         lines.push(format!(
-            "All models are at {base}/v1 too: the request's `model` says which service is asked."
+            "All models are also served at {base}/v1, which routes each request by its field `model`."
         ));
         lines.push(String::new());
         lines.join("\n")
@@ -181,6 +181,8 @@ fn entry(name: &str, service: &Served) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use longboat_key::Name;
+
     use super::*;
 
     fn service(namespace: &str, name: &str, models: &[&str], ready: bool) -> LLMInferenceService {
@@ -205,7 +207,7 @@ mod tests {
             service("ns", "b", &["publishers/ns/models/m", "m", "adapter"], true),
         ];
         let directory = Directory::new(&all);
-        assert_eq!(directory.service("m").unwrap().name.name, "b");
+        assert_eq!(directory.service("m").unwrap().name.name.as_deref(), Name("b"));
         assert_eq!(directory.service("adapter").unwrap().place().unwrap().1, "/ns/b");
         assert_eq!(directory.service("other"), None);
         assert_eq!(directory.names(), "there is `adapter`, `m`, `publishers/ns/models/m`");

@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
-use k8s_openapi::api::{
-    core::v1::{Namespace, Pod, Service},
-    discovery::v1::EndpointSlice,
+use k8s_openapi::{
+    api::{
+        core::v1::{self, Pod, Service},
+        discovery::v1::EndpointSlice,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{
     foreign::{
@@ -12,6 +15,7 @@ use longboat_api::{
     },
     v1alpha2::LLMInferenceService,
 };
+use longboat_key::{Key, Name, Namespace};
 
 /// The label of pods that only run prefill for other pods.
 const ROLE: (&str, &str) = ("llm-d.ai/role", "prefill");
@@ -28,7 +32,7 @@ pub struct Observed {
     /// InferencePools of the v1 group.
     pub pools: Vec<Arc<InferencePool>>,
     /// Namespaces, for listeners that select routes by namespace label.
-    pub namespaces: Vec<Arc<Namespace>>,
+    pub namespaces: Vec<Arc<v1::Namespace>>,
     /// Services.
     pub services: Vec<Arc<Service>>,
     /// The EndpointSlices of the Services.
@@ -39,40 +43,17 @@ pub struct Observed {
     pub inference: Vec<Arc<LLMInferenceService>>,
 }
 
-/// A namespaced name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Name {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-}
-
-// === impl Name ===
-
-impl Name {
-    pub(crate) fn of(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Self {
-        Self {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-        }
-    }
-
-    pub(crate) fn is(&self, metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> bool {
-        metadata.name.as_deref() == Some(&self.name) && metadata.namespace.as_deref() == Some(&self.namespace)
-    }
-}
-
-impl std::fmt::Display for Name {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
+/// Whether an object with this metadata has that key.
+pub(crate) fn is_of(metadata: &ObjectMeta, key: &Key) -> bool {
+    Namespace::of(metadata) == key.namespace.as_deref() && Name::of(metadata) == key.name.as_deref()
 }
 
 // === impl Observed ===
 
 impl Observed {
     /// Returns the ready addresses behind a port of a Service, or `None` if the Service or the port does not exist.
-    pub(crate) fn service_endpoints(&self, name: &Name, port: i32) -> Option<Vec<SocketAddr>> {
-        let service = self.services.iter().find(|service| name.is(&service.metadata))?;
+    pub(crate) fn service_endpoints(&self, name: &Key, port: i32) -> Option<Vec<SocketAddr>> {
+        let service = self.services.iter().find(|service| is_of(&service.metadata, name))?;
         let ports = service.spec.as_ref()?.ports.as_deref()?;
         let service_port = ports.iter().find(|candidate| candidate.port == port)?;
         let mut endpoints = Vec::new();
@@ -130,9 +111,10 @@ impl Observed {
     }
 }
 
-fn owned_by(slice: &EndpointSlice, service: &Name) -> bool {
+fn owned_by(slice: &EndpointSlice, service: &Key) -> bool {
     let label = slice.metadata.labels.as_ref().and_then(|labels| labels.get("kubernetes.io/service-name"));
-    slice.metadata.namespace.as_deref() == Some(&service.namespace) && label == Some(&service.name)
+    Namespace::of(&slice.metadata) == service.namespace.as_deref()
+        && label.is_some_and(|label| **label == *service.name)
 }
 
 /// Whether labels satisfy an exact-match selector. An empty selector selects nothing, so that a pool without a selector does

@@ -67,7 +67,7 @@ impl Ports {
         let open: Vec<_> = self.open.iter().map(ToString::to_string).collect();
         Some(match self.closed.get(&number) {
             Some(reason) => format!("cannot listen on {}:{port}: {reason}", self.address),
-            None => format!("port {port} is not served on this machine, but {}", open.join(", ")),
+            None => format!("this machine does not serve port {port}, only {}", open.join(", ")),
         })
     }
 }
@@ -105,7 +105,7 @@ impl Listeners {
                 continue;
             }
             if self.open.len() == LIMIT {
-                self.closed.insert(port, format!("{LIMIT} further ports are served already"));
+                self.closed.insert(port, format!("the gateway already serves {LIMIT} more ports"));
                 continue;
             }
             match TcpListener::bind((self.address, port)).await {

@@ -10,11 +10,11 @@ use longboat_api::foreign::{
     httproute::{HTTPRoute, HTTPRouteStatus, RouteParentStatus},
     inferencepool::{InferencePool, InferencePoolStatus, PoolParentReference, PoolParentStatus},
 };
+use longboat_key::{Key, Name, Namespace};
 
 use crate::{
     CONTROLLER_NAME, Observed,
     attach::{Attachment, attach, is_ours, unusable},
-    observed::Name,
     ports::Ports,
     route::{POOL_GROUP, picker_missing, unresolved, unsupported},
 };
@@ -93,7 +93,7 @@ impl Reporter<'_> {
     fn gateway(&self, gateway: &Gateway) -> GatewayStatus {
         let old = gateway.status.clone().unwrap_or_default();
         let generation = gateway.metadata.generation;
-        let own = Name::of(&gateway.metadata);
+        let own = Key::of(gateway);
         let listeners: Vec<_> = gateway
             .spec
             .listeners
@@ -132,7 +132,7 @@ impl Reporter<'_> {
             ("Accepted", self.served(listener.port))
         } else {
             let why: Vec<_> = problems.into_iter().flatten().map(|(_, message)| message).collect();
-            ("ListenersNotValid", format!("no listener can be served: {}", why.join("; ")))
+            ("ListenersNotValid", format!("the gateway can serve no listener: {}", why.join("; ")))
         };
         let programmed = if usable { "Programmed" } else { "Invalid" };
         let conditions = [
@@ -158,12 +158,13 @@ impl Reporter<'_> {
         format!("served on {}:{port}", self.ports.address)
     }
 
-    fn attached(&self, gateway: &Name, listener: &str) -> i32 {
+    fn attached(&self, gateway: &Key, listener: &str) -> i32 {
         let count = self.observed.routes.iter().filter(|route| {
-            let namespace = Name::of(&route.metadata).namespace;
+            let namespace = Namespace::of(&route.metadata);
             route.spec.parent_refs.iter().any(|parent| {
-                parent.name == gateway.name
-                    && *parent.namespace.as_ref().unwrap_or(&namespace) == gateway.namespace
+                parent.name == *gateway.name
+                    && parent.namespace.as_deref().map_or(namespace, Namespace)
+                        == gateway.namespace.as_deref()
                     && matches!(
                         attach(self.observed, self.ports, route, parent),
                         Attachment::Attached(listeners) if listeners.iter().any(|(name, _)| name == listener)
@@ -185,9 +186,11 @@ impl Reporter<'_> {
             let (accepted, reason, message) = match attach(self.observed, self.ports, route, parent) {
                 Attachment::Foreign => continue,
                 Attachment::Refused(reason, message) => (false, reason, message),
-                Attachment::Attached(_) if !unsupported.is_empty() => {
-                    (false, "UnsupportedValue", format!("not supported here: {}", unsupported.join(", ")))
-                }
+                Attachment::Attached(_) if !unsupported.is_empty() => (
+                    false,
+                    "UnsupportedValue",
+                    format!("this gateway does not support {}", unsupported.join(", ")),
+                ),
                 Attachment::Attached(_) => (true, "Accepted", String::new()),
             };
             let before =
@@ -220,8 +223,8 @@ impl Reporter<'_> {
             let parent_ref = PoolParentReference {
                 group: Some("gateway.networking.k8s.io".into()),
                 kind: "Gateway".into(),
-                name: gateway.name,
-                namespace: gateway.namespace,
+                name: gateway.name.as_deref().into(),
+                namespace: gateway.namespace.as_deref().into(),
             };
             let before =
                 old.iter().find(|old| old.controller_name == CONTROLLER_NAME && old.parent_ref == parent_ref);
@@ -242,7 +245,7 @@ impl Reporter<'_> {
         parents
     }
 
-    fn gateways_of(&self, pool: &InferencePool) -> BTreeSet<Name> {
+    fn gateways_of(&self, pool: &InferencePool) -> BTreeSet<Key> {
         let leads_here = |route: &HTTPRoute| {
             route.metadata.namespace == pool.metadata.namespace
                 && route.spec.rules.iter().flat_map(|rule| &rule.backend_refs).any(|reference| {
@@ -257,9 +260,9 @@ impl Reporter<'_> {
             .filter(|(route, parent)| {
                 matches!(attach(self.observed, self.ports, route, parent), Attachment::Attached(_))
             })
-            .map(|(route, parent)| Name {
-                namespace: parent.namespace.clone().unwrap_or_else(|| Name::of(&route.metadata).namespace),
-                name: parent.name.clone(),
+            .map(|(route, parent)| {
+                let own = Namespace::of(&route.metadata);
+                Key::new(parent.namespace.as_deref().map_or(own, Namespace), Name(&parent.name))
             })
             .collect()
     }

@@ -87,7 +87,7 @@ pub(crate) async fn run(
             tables.store(Arc::new(Tables::new(&observed, &ports)));
             let now = Time(jiff_now());
             if let Err(error) = report(&client, status::updates(&observed, &ports, &now)).await {
-                tracing::warn!(%error, "A gateway status could not be written; it will be tried again.");
+                tracing::warn!(%error, "Cannot write the status of a Gateway; will retry.");
                 tokio::time::sleep(RETRY).await;
                 let _ = changed.try_send(());
             }
@@ -126,7 +126,7 @@ where
                 let _ = changed.try_send(());
             }
             Err(error) => {
-                tracing::debug!(%error, kind = std::any::type_name::<K>(), "A watch broke and starts again.");
+                tracing::debug!(%error, kind = std::any::type_name::<K>(), "Restarting a watch that failed.");
             }
         })
         .boxed();

@@ -1,6 +1,7 @@
 //! The controller's Deployment, its Services and its PodDisruptionBudget.
 
 use longboat_admission::configurations::{CONTROL_PLANE, service};
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use crate::{
@@ -140,7 +141,7 @@ fn arguments(values: &Values) -> Vec<String> {
 
 /// The Service in front of the webhooks.
 pub(crate) fn webhook_service(namespace: &str) -> Result<Value, serde_json::Error> {
-    let mut object = serde_json::to_value(service(namespace))?;
+    let mut object = serde_json::to_value(service(Namespace(namespace)))?;
     label(&mut object);
     Ok(object)
 }

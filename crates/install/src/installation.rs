@@ -6,6 +6,7 @@ use longboat_compose::{
     PresetNames,
     presets::{self, BrokenPreset},
 };
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use crate::{
@@ -34,16 +35,16 @@ pub enum InstallError {
     #[error(transparent)]
     Values(#[from] ValuesError),
     /// The rights do not parse, which is a mistake in this build.
-    #[error("deploy/rbac does not parse: {0}")]
+    #[error("cannot parse deploy/rbac: {0}")]
     Rights(#[from] serde_saphyr::Error),
     /// A preset does not parse, which is a mistake in this build.
     #[error(transparent)]
     Preset(#[from] BrokenPreset),
     /// An object cannot be serialized as JSON, which is a mistake in this build.
-    #[error("an object of the installation cannot be written: {0}")]
+    #[error("cannot build an object of the installation: {0}")]
     Object(#[from] serde_json::Error),
     /// An object cannot be serialized as YAML, which is a mistake in this build.
-    #[error("an object of the installation cannot be printed: {0}")]
+    #[error("cannot print an object of the installation: {0}")]
     Print(serde_saphyr::ser::Error),
 }
 
@@ -92,7 +93,7 @@ impl Installation {
         let mut presets = Vec::new();
         if values.create_presets {
             let names = PresetNames { prefix: values.preset_prefix.clone(), versioned: true };
-            presets.extend(presets::documents(&names, namespace)?.into_iter().map(labelled));
+            presets.extend(presets::documents(&names, Namespace(namespace))?.into_iter().map(labelled));
         }
         Ok(Self { definitions, controller: objects, presets })
     }
@@ -118,7 +119,7 @@ fn definitions(namespace: &str, values: &Values) -> Vec<Value> {
 
 fn webhooks(namespace: &str, values: &Values) -> Result<Vec<Value>, serde_json::Error> {
     let target = if values.webhook_url.is_empty() {
-        Target::Service { namespace: namespace.to_owned() }
+        Target::Service { namespace: Namespace(namespace).to_shared() }
     } else {
         Target::Url { base: values.webhook_url.clone() }
     };

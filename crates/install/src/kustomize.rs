@@ -39,16 +39,20 @@ pub(crate) fn base(namespace: &str) -> Result<Vec<File>, InstallError> {
     }
     files.push(kustomization(
         "kustomize/base",
-        "Everything but the presets, which pass the webhooks: `deploy/presets` follows.",
+        "Everything except the presets, which go through the webhooks: apply `deploy/presets` afterwards.",
         &json!({
             "resources": resources,
             "labels": [{"pairs": {LABEL: LABEL_VALUE}}],
         }),
     )?);
-    files.push(kustomization("rbac", "The rights, for `deploy/kustomize/base`.", &rights::kustomization())?);
+    files.push(kustomization(
+        "rbac",
+        "The RBAC rules, for `deploy/kustomize/base`.",
+        &rights::kustomization(),
+    )?);
     files.push(kustomization(
         "crds",
-        "The definitions of our own kinds; those of others are installed with what serves them.",
+        "The CRDs of Longboat's own kinds. Other CRDs come with the software that serves them.",
         &json!({"resources": [
             "serving.kserve.io_llminferenceserviceconfigs.yaml",
             "serving.kserve.io_llminferenceservices.yaml",

@@ -1,8 +1,9 @@
-//! The values of an installation, which users can choose.
+//! The values of an installation, which users can set.
 
 use std::collections::BTreeMap;
 
 use longboat_compose::platform;
+use longboat_key::Namespace;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Values {
-    /// The image of this build, which plays every role.
+    /// The image of this build. All roles use this image.
     pub image: String,
     /// When nodes pull the image: `Always`, `IfNotPresent` or `Never`.
     pub image_pull_policy: PullPolicy,
@@ -20,11 +21,11 @@ pub struct Values {
     pub replicas: u32,
     /// Requests and limits of the controller's container.
     pub resources: Map<String, Value>,
-    /// The namespaces whose services the controller serves, with rights only in these. Empty for all namespaces, with rights
-    /// in all.
+    /// The namespaces that the controller watches. Its rights are limited to them. If empty, the controller watches all
+    /// namespaces and has rights in all of them.
     pub watch_namespaces: Vec<String>,
-    /// The namespaces whose Secrets the controller may use; services in other namespaces are not served. Empty for all. With
-    /// `watchNamespaces`, the controller uses no other Secrets anyway.
+    /// The namespaces whose Secrets the controller may use. It does not serve services in other namespaces. If empty, the
+    /// controller may use the Secrets of all namespaces. Must be empty if `watchNamespaces` is set.
     pub secret_namespaces: Vec<String>,
     /// Whether cert-manager issues the certificate of the webhooks. Otherwise the controller creates its own CA.
     pub cert_manager: bool,
@@ -32,7 +33,7 @@ pub struct Values {
     pub metrics: Metrics,
     /// Prefix of the names of presets.
     pub preset_prefix: String,
-    /// Which messages are logged: `error`, `warn`, `info`, `debug`, or by module.
+    /// The log level: `error`, `warn`, `info` or `debug`, or levels by module.
     pub log_level: String,
     /// Labels of the nodes that the controller may run on.
     pub node_selector: BTreeMap<String, String>,
@@ -40,18 +41,19 @@ pub struct Values {
     pub tolerations: Vec<Value>,
     /// More arguments of the controller.
     pub extra_args: Vec<String>,
-    /// The URL of the webhooks for API servers, if not that of their Service, for a controller outside of the cluster:
-    /// `https://HOST:PORT`.
+    /// The URL at which API servers call the webhooks, `https://HOST:PORT`, for a controller outside of the cluster. If
+    /// empty, API servers call the Service of the webhooks.
     pub webhook_url: String,
     /// Whether the namespace is part of the installation.
     pub create_namespace: bool,
-    /// Whether the presets are part of the installation. A cluster that switches from another controller keeps its presets.
+    /// Whether the presets are part of the installation. If false, a cluster that comes from another controller keeps its
+    /// own presets.
     pub create_presets: bool,
     /// The settings of the platform, ConfigMap `inferenceservice-config`.
     pub platform: PlatformValues,
 }
 
-/// When nodes pull an image.
+/// The pull policy of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PullPolicy {
     /// For each new container.
@@ -67,9 +69,9 @@ pub enum PullPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Metrics {
-    /// Whether they are served.
+    /// Whether the controller serves metrics.
     pub enabled: bool,
-    /// Whether they are served over HTTPS, and only to clients that may `get` `/metrics`. Otherwise every client that reaches
+    /// Whether metrics are served over HTTPS, only to clients that may `get` `/metrics`. If false, every client that reaches
     /// the port can read them.
     pub secure: bool,
 }
@@ -78,9 +80,9 @@ pub struct Metrics {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PlatformValues {
-    /// Whether the ConfigMap is part of the installation. An existing ConfigMap stays as it is.
+    /// Whether the ConfigMap is part of the installation. An existing ConfigMap is not changed.
     pub create: bool,
-    /// The keys of the ConfigMap. Each has an object that is written as JSON.
+    /// The keys of the ConfigMap. The value of each key is written as a JSON object.
     pub settings: BTreeMap<String, Map<String, Value>>,
 }
 
@@ -98,7 +100,7 @@ pub enum ValuesError {
     /// `--set` has no path or no value.
     #[error("`--set {given}`: expected PATH=VALUE, such as replicas=3 or metrics.secure=false")]
     Assignment {
-        /// What was given.
+        /// The value of the flag.
         given: String,
     },
     /// A value has the wrong type, or a field does not exist.
@@ -165,7 +167,7 @@ impl Values {
         if all.get("namespace").is_some() {
             return Err(ValuesError::Type {
                 path: "namespace".to_owned(),
-                message: "the namespace is no value: give it with --namespace".to_owned(),
+                message: "the namespace is not a value: use --namespace".to_owned(),
             });
         }
         let values: Self = serde_path_to_error::deserialize(all).map_err(|error| ValuesError::Type {
@@ -176,7 +178,7 @@ impl Values {
         Ok(values)
     }
 
-    /// Whether these layers set the image. The default image only works if somebody has published it.
+    /// Whether these layers set the image. The default image works only if it has been published.
     pub fn choose_an_image(files: &[(String, String)], assignments: &[String]) -> bool {
         let in_file = |(_, text): &(String, String)| {
             serde_saphyr::from_str::<Value>(text).is_ok_and(|layer| layer["image"].is_string())
@@ -206,7 +208,8 @@ impl Values {
             return wrong(
                 "secretNamespaces[0]",
                 namespace,
-                "nothing where watchNamespaces are given: they bound the right to Secrets already",
+                "an empty list if watchNamespaces is set, because watchNamespaces already limits the right \
+                 to read Secrets",
             );
         }
         for (index, name) in self.image_pull_secrets.iter().enumerate() {
@@ -227,17 +230,23 @@ impl Values {
         }
         let host = self.webhook_url.strip_prefix("https://");
         if !self.webhook_url.is_empty() && host.is_none_or(|host| host.is_empty() || host.contains('/')) {
-            return wrong("webhookUrl", &self.webhook_url, "https://HOST:PORT without a path, or nothing");
+            return wrong(
+                "webhookUrl",
+                &self.webhook_url,
+                "https://HOST:PORT without a path, or an empty \
+                                                           string",
+            );
         }
         if self.metrics.enabled && self.metrics.secure && !self.watch_namespaces.is_empty() {
             return wrong(
                 "metrics.secure",
                 "true",
-                "false where watchNamespaces are given: whose token it is, only rights in the whole cluster tell",
+                "false if watchNamespaces is set, because the check of tokens needs rights in the whole \
+                 cluster",
             );
         }
         let data = crate::platform::data(self);
-        longboat_compose::Platform::parse(&data, "kserve")
+        longboat_compose::Platform::parse(&data, Namespace("kserve"))
             .map_err(|error| ValuesError::Platform { message: error.to_string() })?;
         Ok(())
     }
@@ -278,7 +287,7 @@ impl Default for Metrics {
 }
 
 impl Default for PlatformValues {
-    /// The reference's settings, without those that only its other kinds need.
+    /// The settings of KServe, without those that only other kinds of KServe need.
     fn default() -> Self {
         let settings = [
             (
@@ -408,11 +417,11 @@ mod tests {
             ),
             (
                 "{watchNamespaces: [a], secretNamespaces: [a], metrics: {secure: false}}",
-                "values: `secretNamespaces[0]` is `a`: expected nothing where watchNamespaces are given",
+                "values: `secretNamespaces[0]` is `a`: expected an empty list if watchNamespaces is set",
             ),
             ("webhookUrl: http://a", "values: `webhookUrl` is `http://a`: expected https://HOST:PORT"),
             ("image: ''", "values: `image` is ``: expected an image"),
-            ("namespace: a", "values: `namespace`: the namespace is no value: give it with --namespace"),
+            ("namespace: a", "values: `namespace`: the namespace is not a value: use --namespace"),
             ("platform: {settings: {ingress: {ingressGateway: ''}}}", "values: `platform.settings`: "),
             ("[1]", "values.yaml: expected a mapping of values"),
             ("imagePullPolicy: Sometimes", "values: `imagePullPolicy`: unknown variant `Sometimes`"),

@@ -17,10 +17,11 @@ mod follower;
 mod index;
 mod keys;
 pub mod msgpack;
+mod parts;
 pub mod zmtp;
 
 pub use event::{Batch, BatchError, Event, ExtraKey, Stored};
 pub use expected::Expected;
 pub use follower::{Follower, Step};
-pub use index::{Index, Limits, Outcome};
+pub use index::{Index, Limits, Outcome, Removals};
 pub use keys::{BlockKey, Chain};

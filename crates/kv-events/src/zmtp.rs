@@ -6,6 +6,8 @@
 
 /// The length of the greeting: signature, version, mechanism, role and filler.
 const GREETING: usize = 64;
+/// The memory for input that a connection keeps between messages.
+const SPARE: usize = 64 << 10;
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
@@ -71,7 +73,7 @@ pub enum ZmtpError {
     #[error("the peer asks for the security mechanism `{0}`; only NULL is supported")]
     Mechanism(String),
     /// The peer's socket has an incompatible type.
-    #[error("the peer's socket is of type `{peer}`, which does not talk to {own}")]
+    #[error("the peer's socket has type `{peer}`, which cannot connect to a {own} socket")]
     Incompatible {
         /// The peer's type.
         peer: String,
@@ -138,6 +140,11 @@ impl Connection {
         Self { socket, bounds, state: State::Greeting, input: Vec::new(), frames: Vec::new(), output }
     }
 
+    /// The memory of the message that has not come whole, in bytes.
+    pub fn buffered(&self) -> usize {
+        self.input.capacity() + self.frames.iter().map(Vec::capacity).sum::<usize>()
+    }
+
     /// Whether the handshake is complete, so that messages can be sent.
     pub fn is_ready(&self) -> bool {
         self.state == State::Ready
@@ -194,6 +201,10 @@ impl Connection {
         }
         let used = input.len() - rest.len();
         input.drain(..used);
+        // A long message must not keep its memory after it was read.
+        if input.capacity() > SPARE && input.len() < SPARE {
+            input.shrink_to(SPARE);
+        }
         self.input = input;
         Ok(received)
     }
@@ -367,6 +378,22 @@ mod tests {
         assert_eq!(start().receive(&greeting), Err(ZmtpError::Mechanism("CURVE".into())));
         greeting[10] = 2;
         assert_eq!(start().receive(&greeting), Err(ZmtpError::Version(2)));
+    }
+
+    #[test]
+    fn a_long_message_counts_while_it_comes_and_gives_its_memory_back() {
+        let (mut sub, mut publisher) = (
+            Connection::new(Socket::Sub, Bounds::default()),
+            Connection::new(Socket::Pub, Bounds::default()),
+        );
+        exchange(&mut sub, &mut publisher, 1000);
+        publisher.send(&[b"kv@".to_vec(), vec![7; 1 << 20]]);
+        let bytes = std::mem::take(&mut publisher.output);
+        let (most, rest) = bytes.split_at(bytes.len() - 1);
+        sub.receive(most).unwrap();
+        assert!(sub.buffered() >= 1 << 20, "{}", sub.buffered());
+        assert_eq!(sub.receive(rest).unwrap().len(), 1);
+        assert!(sub.buffered() <= SPARE, "{}", sub.buffered());
     }
 
     #[test]

@@ -9,7 +9,8 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::{Api, Client, api::PostParams, runtime::watcher::Event};
-use longboat_watch::Selection;
+use longboat_key::Key;
+use longboat_watch::{Selection, has_code, text_of};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -27,8 +28,7 @@ const JITTER: f64 = 0.2;
 pub struct Candidate {
     client: Client,
     api: Api<Lease>,
-    namespace: String,
-    name: String,
+    lease: Key,
     identity: String,
     timing: Timing,
     /// Called with the time until which this replica leads, and with `None` once it no longer leads.
@@ -48,13 +48,12 @@ pub struct Lost(String);
 // === impl Candidate ===
 
 impl Candidate {
-    /// Creates a candidate for the lease of this name. `holder` names this replica for users who look at the lease (by
-    /// default the host name); a suffix in the lease makes the name unique. `told` is called first of all after each renewal,
-    /// and with `None` when the lease is lost or released: then everything must stop that only the leader may do.
+    /// Creates a candidate for this lease. `holder` names this replica for users who look at the lease (by default the host
+    /// name); a suffix in the lease makes the name unique. `told` is called first of all after each renewal, and with `None`
+    /// when the lease is lost or released: then everything must stop that only the leader may do.
     pub fn new(
         client: Client,
-        namespace: &str,
-        name: impl Into<String>,
+        lease: Key,
         holder: &str,
         timing: Timing,
         told: impl Fn(Option<Instant>) + Send + Sync + 'static,
@@ -62,10 +61,9 @@ impl Candidate {
         let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let holder = if holder.is_empty() { host().trim().to_owned() } else { holder.to_owned() };
         Self {
-            api: Api::namespaced(client.clone(), namespace),
+            api: Api::namespaced(client.clone(), &lease.namespace),
             client,
-            namespace: namespace.to_owned(),
-            name: name.into(),
+            lease,
             identity: format!("{holder}_{}", uuid::Uuid::new_v4()),
             timing,
             told: Box::new(told),
@@ -83,8 +81,8 @@ impl Candidate {
     /// Waits until this replica leads. Returns false if `stop` is cancelled first. A watch reports when the lease becomes
     /// free. Without the right to watch, the lease is read once per retry period.
     pub async fn acquire(&mut self, stop: &CancellationToken) -> bool {
-        let leases = Selection::of::<Lease>().within(Some(&self.namespace));
-        let this = leases.fields(format!("metadata.name={}", self.name));
+        let leases = Selection::of::<Lease>().within(Some(self.lease.namespace.as_deref()));
+        let this = leases.fields(format!("metadata.name={}", self.lease.name));
         let mut changes = longboat_watch::decoded::<Lease>(&self.client, &this);
         let mut known_holder = None;
         while !stop.is_cancelled() {
@@ -93,10 +91,10 @@ impl Candidate {
             match timeout(self.timing.deadline, self.turn()).await {
                 Ok(Ok(true)) => {
                     tracing::info!(
-                        lease = self.name,
-                        namespace = self.namespace,
+                        lease = &*self.lease.name,
+                        namespace = &*self.lease.namespace,
                         identity = self.identity,
-                        "Holds the lease and leads."
+                        "Acquired the lease; this replica is the leader."
                     );
                     return true;
                 }
@@ -104,16 +102,19 @@ impl Candidate {
                     let holder = self.holder();
                     if holder != known_holder {
                         tracing::info!(
-                            lease = self.name,
-                            namespace = self.namespace,
+                            lease = &*self.lease.name,
+                            namespace = &*self.lease.namespace,
                             holder,
-                            "Another replica leads; waits for its lease."
+                            "Another replica is the leader; waiting for its lease."
                         );
                         known_holder = holder;
                     }
                 }
                 Ok(Err(error)) => self.complain(&error),
-                Err(_) => tracing::warn!(lease = self.name, "The API server does not say in time who leads."),
+                Err(_) => tracing::warn!(
+                    lease = &*self.lease.name,
+                    "The API server did not return the lease in time."
+                ),
             }
             let again = self.next_look();
             loop {
@@ -145,7 +146,7 @@ impl Candidate {
     pub async fn keep(&mut self) -> Lost {
         let mut pause = self.timing.retry;
         loop {
-            let Some(renewed) = self.renewed else { return Lost("it was never held".into()) };
+            let Some(renewed) = self.renewed else { return Lost("this replica never held it".into()) };
             let end = self.timing.ends(renewed);
             sleep_until(end.min(Instant::now() + pause)).await;
             // One request without an answer must not use up the whole renewal deadline.
@@ -167,7 +168,7 @@ impl Candidate {
                 Err(_) => {
                     (self.told)(None);
                     let seconds = self.timing.deadline.as_secs_f64();
-                    return Lost(format!("it could not be renewed for {seconds} s"));
+                    return Lost(format!("it was not renewed for {seconds} s"));
                 }
             };
         }
@@ -181,13 +182,17 @@ impl Candidate {
         }
         match timeout(FAREWELL, self.give_back()).await {
             Ok(Ok(())) => {
-                tracing::info!(lease = self.name, namespace = self.namespace, "Gave the lease back.");
+                tracing::info!(
+                    lease = &*self.lease.name,
+                    namespace = &*self.lease.namespace,
+                    "Released the lease."
+                );
             }
             Ok(Err(error)) => self.complain(&error),
             Err(_) => {
                 tracing::warn!(
-                    lease = self.name,
-                    "Cannot give the lease back in time; it runs out by itself."
+                    lease = &*self.lease.name,
+                    "Cannot release the lease in time; it will expire."
                 );
             }
         }
@@ -197,7 +202,7 @@ impl Candidate {
         loop {
             let mut lease = match self.held.take() {
                 Some(lease) => lease,
-                None => match self.api.get_opt(&self.name).await? {
+                None => match self.api.get_opt(&self.lease.name).await? {
                     Some(lease) => lease,
                     None => return Ok(()),
                 },
@@ -207,7 +212,7 @@ impl Candidate {
                 return Ok(());
             }
             lease.spec = Some(released(&spec, Timestamp::now()));
-            match self.api.replace(&self.name, &PostParams::default(), &lease).await {
+            match self.api.replace(&self.lease.name, &PostParams::default(), &lease).await {
                 Err(error) if has_code(&error, 409) => {}
                 other => return other.map(drop),
             }
@@ -218,7 +223,7 @@ impl Candidate {
     async fn turn(&mut self) -> Result<bool, kube::Error> {
         let found = match self.held.take() {
             Some(held) => Some(held),
-            None => self.api.get_opt(&self.name).await?,
+            None => self.api.get_opt(&self.lease.name).await?,
         };
         let asked = Instant::now();
         let written = if let Some(mut lease) = found {
@@ -227,10 +232,13 @@ impl Candidate {
                 return Ok(false);
             }
             lease.spec = Some(self.timing.claim(Some(&spec), &self.identity, Timestamp::now()));
-            self.api.replace(&self.name, &PostParams::default(), &lease).await?
+            self.api.replace(&self.lease.name, &PostParams::default(), &lease).await?
         } else {
             let lease = Lease {
-                metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+                metadata: ObjectMeta {
+                    name: Some(self.lease.name.as_deref().into()),
+                    ..ObjectMeta::default()
+                },
                 spec: Some(self.timing.claim(None, &self.identity, Timestamp::now())),
             };
             self.api.create(&PostParams::default(), &lease).await?
@@ -265,20 +273,8 @@ impl Candidate {
     fn complain(&self, error: &kube::Error) {
         // A conflict is normal: another candidate wrote first.
         if !has_code(error, 409) {
-            let (namespace, error) = (&self.namespace, text_of(error));
-            tracing::warn!(lease = self.name, namespace, error, "Cannot read or write the lease.");
+            let (namespace, error) = (&*self.lease.namespace, text_of(error));
+            tracing::warn!(lease = &*self.lease.name, namespace, error, "Cannot read or write the lease.");
         }
-    }
-}
-
-fn has_code(error: &kube::Error, code: u16) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == code)
-}
-
-/// The message of the API server, or why it could not be reached.
-fn text_of(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
     }
 }

@@ -1,16 +1,16 @@
-//! Loopback addresses of a local world. Several worlds on one machine must use different addresses.
+//! Loopback addresses of a local cluster. Several clusters on one machine must use different addresses.
 
 use std::net::{Ipv4Addr, TcpListener};
 
 use longboat_node::AddressRange;
 
-/// The most worlds on one machine.
+/// The most clusters on one machine.
 const BLOCKS: u8 = 32;
 
 /// A socket on this port of a block's last address marks the block as taken. The kernel closes it with the process.
 const CLAIM_PORT: u16 = 47064;
 
-/// A block of addresses that no other world uses while this value lives.
+/// A block of addresses that no other cluster uses while this value lives.
 #[derive(Debug)]
 pub(crate) struct Block {
     index: u8,

@@ -9,6 +9,7 @@ use longboat_apiserver::{
     status::ApiError,
 };
 use longboat_controller::{Args, webhook::LiveFacts};
+use longboat_key::Namespace;
 
 /// Admission of LLMInferenceServices and LLMInferenceServiceConfigs.
 pub(crate) struct OwnKinds {
@@ -18,7 +19,7 @@ pub(crate) struct OwnKinds {
 // === impl OwnKinds ===
 
 impl OwnKinds {
-    /// Creates the hook. It reads the settings of this world at the time of each request.
+    /// Creates the hook. It reads the settings of this cluster at the time of each request.
     pub(crate) fn new(client: Client) -> Self {
         Self { facts: LiveFacts::new(client, Args::default()) }
     }
@@ -33,7 +34,7 @@ impl OwnKinds {
         async move {
             let Some((subject, asked)) = asked(&request) else { return AdmissionAnswer::default() };
             let hook = Hook { action, subject, version: asked.version };
-            match facts.read(hook, request.namespace.as_deref()).await {
+            match facts.read(hook, request.namespace.as_deref().map(Namespace)).await {
                 Ok(facts) => decide(subject, &asked, &facts),
                 Err(error) => refused(ApiError::internal(format!("reading the settings: {error}"))),
             }

@@ -61,7 +61,8 @@ pub enum ApplyError {
         answer: Box<kube::Error>,
     },
     /// The server has no such kind.
-    #[error("{}{object}: this world serves no kind `{kind}` in `{api_version}`", place(origin.as_deref()))]
+    #[error(
+        "{}{object}: the local API server does not serve kind `{kind}` in `{api_version}`", place(origin.as_deref()))]
     UnknownKind {
         /// File, line and column.
         origin: Option<String>,

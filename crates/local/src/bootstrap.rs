@@ -1,4 +1,4 @@
-//! Installs what a world has before the first manifest: CRDs, the system namespace, platform settings, the default gateway
+//! Installs what a cluster has before the first manifest: CRDs, the system namespace, platform settings, the default gateway
 //! and the presets.
 
 use kube::Client;
@@ -7,12 +7,13 @@ use longboat_compose::{
     PresetNames,
     presets::{self, BrokenPreset},
 };
+use longboat_key::Namespace;
 use longboat_manifest::{self as manifest, ManifestError};
 use serde_json::Value;
 
 use crate::apply::{self, ApplyError};
 
-/// Group of the predecessor of InferencePool. An upgraded cluster has both kinds. A new world only needs the successor, so
+/// Group of the predecessor of InferencePool. An upgraded cluster has both kinds. A new cluster only needs the successor, so
 /// that `inferencepool` is unambiguous for kubectl.
 const OLD_POOL_GROUP: &str = "inference.networking.x-k8s.io";
 
@@ -54,7 +55,7 @@ pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapE
         }
         document.object
     });
-    let presets = presets::builtin(&PresetNames::default(), DEFAULT_SYSTEM_NAMESPACE)?;
+    let presets = presets::builtin(&PresetNames::default(), Namespace(DEFAULT_SYSTEM_NAMESPACE))?;
     let presets = presets.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     for object in platform.chain(presets) {
         apply::one(client, None, object).await?;

@@ -1,4 +1,4 @@
-//! The kubeconfig that points kubectl at a local world.
+//! The kubeconfig that points kubectl at a local cluster.
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};

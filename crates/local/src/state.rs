@@ -1,4 +1,4 @@
-//! The state folder of a local world, and the lock that prevents a second world in it.
+//! The state folder of a local cluster, and the lock that prevents a second cluster in it.
 
 use std::{
     fs::{File, OpenOptions, Permissions},
@@ -12,14 +12,14 @@ use rustix::fs::{FlockOperation, flock};
 /// The state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// Another world is using it.
-    #[error("`{}` is in use by another `longboat up`", path.display())]
+    /// Another cluster is using it.
+    #[error("folder `{}` is in use by another `longboat up`", path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
     },
     /// It cannot be created or opened.
-    #[error("cannot use `{}` for state", path.display())]
+    #[error("cannot use folder `{}` for state", path.display())]
     Io {
         /// The folder or file.
         path: PathBuf,
@@ -29,7 +29,8 @@ pub enum StateError {
     },
     /// It belongs to another user of this machine.
     #[error(
-        "`{}` belongs to another user (uid {owner}), who could read the credentials in it: name a folder of your own",
+        "folder `{}` belongs to another user (uid {owner}), who could read the credentials in it: use a \
+         folder of your own",
         path.display()
     )]
     Foreign {
@@ -99,7 +100,8 @@ fn keep_others_out(path: &Path) -> Result<(), StateError> {
     let mode = metadata.mode() & 0o7777;
     if mode & 0o077 != 0 {
         std::fs::set_permissions(path, Permissions::from_mode(mode & !0o077 | 0o700)).map_err(failed)?;
-        tracing::info!(path = %path.display(), "Closed the state folder to other users: it holds credentials.");
+        tracing::info!(path = %path.display(), "Removed the rights of other users on the state folder, \
+                                                because it has credentials.");
     }
     Ok(())
 }

@@ -29,7 +29,8 @@ fn answer(request: &AdmissionRequest) -> AdmissionAnswer {
     match (request.resource.as_str(), request.subresource.as_deref(), request.operation) {
         ("daemonsets" | "cronjobs", None, "CREATE") => AdmissionAnswer {
             warnings: vec![format!(
-                "a {} is not run on this machine: use a Deployment, a StatefulSet or a Job, or run it on a cluster",
+                "kind {} does not run on this machine: use a Deployment, a StatefulSet or a Job, or run it \
+                 on a cluster",
                 request.kind
             )],
             ..AdmissionAnswer::default()
@@ -38,7 +39,8 @@ fn answer(request: &AdmissionRequest) -> AdmissionAnswer {
             refused: Some(ApiError::new(
                 403,
                 "Forbidden",
-                "debug containers are not run on this machine, where pods are processes: use `kubectl exec`",
+                "debug containers do not run on this machine, because pods are processes: use `kubectl \
+                 exec`",
             )),
             ..AdmissionAnswer::default()
         },

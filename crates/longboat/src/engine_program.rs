@@ -21,7 +21,8 @@ pub(crate) fn find() -> Option<PathBuf> {
 /// Returns the message for a missing program.
 pub(crate) fn missing() -> String {
     format!(
-        "the program `{NAME}` is neither beside `longboat` nor in PATH: `cargo build --bin {NAME}` builds it"
+        "program `{NAME}` not found in the folder of `longboat` or in PATH: build it with `cargo build \
+         --bin {NAME}`"
     )
 }
 

@@ -35,17 +35,15 @@ pub(crate) async fn vllm(arguments: Vec<String>, shutdown: CancellationToken) ->
         }
         Some(("launch", rest)) => {
             let component = rest.first().map_or("nothing", String::as_str);
-            bail!(
-                "the simulator stands in for `vllm launch render MODEL` only, not for `vllm launch {component}`"
-            )
+            bail!("the simulator supports `vllm launch render MODEL`, not `vllm launch {component}`")
         }
         Some(("--version" | "-v", _)) => {
             crate::printer::line(longboat_sim::VERSION);
             Ok(())
         }
-        Some((other, _)) => bail!(
-            "the simulator stands in for `vllm serve` and `vllm launch render` only, not for `vllm {other}`"
-        ),
+        Some((other, _)) => {
+            bail!("the simulator supports `vllm serve` and `vllm launch render`, not `vllm {other}`")
+        }
         None => bail!("expected `vllm serve MODEL`"),
     }
 }
@@ -70,7 +68,11 @@ pub(crate) async fn sidecar(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     args.address = pod_address()
-        .map(|address| address.parse().with_context(|| format!("LONGBOAT_POD_IP: `{address}`")))
+        .map(|address| {
+            address.parse().with_context(|| {
+                format!("environment variable LONGBOAT_POD_IP is `{address}`: expected an IP address")
+            })
+        })
         .transpose()?;
     Ok(longboat_sidecar::run(args, shutdown).await?)
 }

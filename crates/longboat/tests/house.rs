@@ -12,16 +12,18 @@ use serde_json::Value;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Crates with pure functions only.
-const PURE: [&str; 12] = [
+const PURE: [&str; 14] = [
     "longboat-admission",
     "longboat-api",
     "longboat-install",
+    "longboat-key",
     "longboat-kv-events",
     "longboat-patch",
     "longboat-schema",
     "longboat-store",
     "longboat-template",
     "longboat-compose",
+    "longboat-download",
     "longboat-plan",
     "longboat-quantity",
     "longboat-scheduler",

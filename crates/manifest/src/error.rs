@@ -17,7 +17,7 @@ pub enum ManifestError {
         source: io::Error,
     },
     /// An input is larger than the limits.
-    #[error("{source_name}: {what}, at most {most} are read from one input")]
+    #[error("{source_name}: {what}, expected at most {most} in one input")]
     TooMuch {
         /// File, or `-`.
         source_name: String,
@@ -47,7 +47,7 @@ pub enum ManifestError {
         message: String,
     },
     /// The inputs have no objects.
-    #[error("no object in {0}")]
+    #[error("no Kubernetes object in {0}")]
     Empty(String),
 }
 
@@ -70,9 +70,9 @@ impl ManifestError {
     pub fn problem(&self) -> String {
         match self {
             Self::Read { source, .. } => format!("cannot be read: {source}"),
-            Self::TooMuch { what, most, .. } => format!("{what}, at most {most} are read from one input"),
+            Self::TooMuch { what, most, .. } => format!("{what}, expected at most {most} in one input"),
             Self::Syntax { message, .. } | Self::NotAnObject { message, .. } => message.clone(),
-            Self::Empty(inputs) => format!("no object in {inputs}"),
+            Self::Empty(inputs) => format!("no Kubernetes object in {inputs}"),
         }
     }
 }

@@ -102,7 +102,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
         }
         let number = Number::from_f64(value);
         number.map(|number| Value::Number(number).into()).ok_or_else(|| {
-            E::custom(format!("{value} has no place in a Kubernetes object: quote it if text is meant"))
+            E::custom(format!("{value} is not allowed in a Kubernetes object: quote it if you mean text"))
         })
     }
 

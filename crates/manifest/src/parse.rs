@@ -105,8 +105,8 @@ fn check_text(document: &Document, field: &str) -> Result<(), ManifestError> {
         source_name: document.source.to_string(),
         position: document.locate(&format!("metadata.{field}")).value,
         message: format!(
-            "expected a text in `metadata.{field}`, found {found}: YAML reads unquoted y, n, yes, no, on, off, true, false and \
-             numbers so, put the name in quotes"
+            "expected a string in `metadata.{field}`, found {found}: YAML does not read unquoted y, n, \
+             yes, no, on, off, true, false and numbers as strings, so put the name in quotes"
         ),
     })
 }
@@ -213,17 +213,19 @@ fn in_our_words(message: String) -> String {
     if let Some(key) =
         message.strip_prefix("duplicate mapping key: ").and_then(|rest| rest.split(", set ").next())
     {
-        return format!("duplicate key `{key}`: it is given above already, keep one of the two");
+        return format!("duplicate key `{key}`: remove one of the two");
     }
     if message.starts_with("alias replay limit exceeded") {
         return format!(
-            "aliases (`*name`) add more than {MAX_ALIASED} nodes to this document: write out what is meant"
+            "aliases (`*name`) add more than {MAX_ALIASED} nodes to this document: write the content \
+             without aliases"
         );
     }
     // The parser names its limits by identifiers in its code.
     if message.starts_with("budget breached") || message.starts_with("recursion limit") {
         return format!(
-            "this document is too large: at most {MAX_NODES} keys and values, in at most {MAX_DEPTH} levels, are read"
+            "this document is too large: expected at most {MAX_NODES} keys and values, in at most \
+             {MAX_DEPTH} levels"
         );
     }
     message

@@ -77,7 +77,7 @@ fn read_from(name: &str, path: &Path, input: &mut dyn Read) -> Reading {
         Err(error) => problem(ManifestError::Syntax {
             source_name: name.to_owned(),
             position: place_in(&error.as_bytes()[..error.utf8_error().valid_up_to()]),
-            message: "this is no UTF-8 text".to_owned(),
+            message: "this is not UTF-8 text".to_owned(),
         }),
     }
 }

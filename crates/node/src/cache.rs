@@ -55,7 +55,7 @@ where
                 let event = match event {
                     Ok(event) => event,
                     Err(error) => {
-                        tracing::debug!(%error, kind = %K::kind(&()), "watch interrupted");
+                        tracing::debug!(%error, kind = %K::kind(&()), "The watch is interrupted.");
                         continue;
                     }
                 };

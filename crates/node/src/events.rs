@@ -98,7 +98,7 @@ impl Recorder {
         let saying =
             Saying { about, component, severity, reason, message: message.into(), at: Timestamp::now() };
         if self.queue.try_send(saying).is_err() {
-            tracing::debug!(reason, "an event was dropped");
+            tracing::debug!(reason, "Dropped an event.");
         }
     }
 }
@@ -156,7 +156,7 @@ async fn write(client: Client, node: String, mut queue: mpsc::Receiver<Saying>) 
                 }
                 written.insert(key, (name, 1));
             }
-            Err(error) => tracing::debug!(%error, "an event was not written"),
+            Err(error) => tracing::debug!(%error, "Cannot write an event."),
         }
     }
 }

@@ -166,12 +166,12 @@ impl NodeHandle {
         let at = Instant::now() + deadline;
         self.shutdown.send_replace(Some(at));
         if tokio::time::timeout_at(at + SETTLING, &mut self.kubelet).await.is_err() {
-            tracing::warn!("some pods did not end in time; they are killed");
+            tracing::warn!("Killing pods that did not end in time.");
             self.kubelet.abort();
         }
         self.tasks.shutdown().await;
         if !self.reaper.finish(REAPING).await {
-            tracing::warn!("the reaper is still busy");
+            tracing::warn!("The reaper still cleans up processes.");
         }
     }
 }
@@ -214,8 +214,8 @@ fn check_path(dir: &Path) -> Result<(), NodeError> {
         Ok(())
     } else {
         Err(NodeError::Options(format!(
-            "the state directory {} must be an absolute path of letters, digits and /._-+@, because mount paths in scripts \
-             are rewritten to it",
+            "state directory {}: expected an absolute path of letters, digits and /._-+@, because it \
+             replaces mount paths in scripts",
             dir.display()
         )))
     }
@@ -227,5 +227,5 @@ fn host_and_port(url: &str) -> Result<(String, String), NodeError> {
         let default = if uri.scheme_str()? == "https" { 443 } else { 80 };
         Some((uri.host()?.to_owned(), uri.port_u16().unwrap_or(default).to_string()))
     });
-    parts.ok_or_else(|| NodeError::Options(format!("{url:?} is not the URL of an API server")))
+    parts.ok_or_else(|| NodeError::Options(format!("`{url}` is not the URL of an API server")))
 }

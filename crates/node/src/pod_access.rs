@@ -145,7 +145,7 @@ impl PodAccess for Registry {
             let (container, _) = entry.log(&pod, options.container.as_deref())?;
             let target = entry.running.lock().get(container).cloned().ok_or_else(|| {
                 PodAccessError::BadRequest(format!(
-                    "container {container} of pod {} is not running: no command can be run in it",
+                    "cannot run a command in container {container} of pod {}: the container is not running",
                     pod.name
                 ))
             })?;
@@ -188,7 +188,7 @@ impl PodAccess for Registry {
     ) -> BoxFuture<'static, Result<Execution, PodAccessError>> {
         if options.stdin {
             let message = format!(
-                "the containers of pod {} read no input: attach without -i, or use `kubectl exec -i`",
+                "the containers of pod {} do not read input: attach without -i, or use `kubectl exec -i`",
                 pod.name
             );
             return async { Err(PodAccessError::BadRequest(message)) }.boxed();

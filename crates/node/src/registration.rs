@@ -123,7 +123,7 @@ fn status(before: Option<&NodeStatus>) -> NodeStatus {
             last_heartbeat_time: Some(since),
         }
     };
-    let unmeasured = "the pressure of this machine is not measured";
+    let unmeasured = "Longboat does not measure the pressure of this machine";
     NodeStatus {
         addresses: Some(vec![address("InternalIP", HOST_IP), address("Hostname", "localhost")]),
         allocatable: Some(resources.clone()),

@@ -16,6 +16,7 @@ use longboat_api::{
     names::suffix,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
 };
+use longboat_key::{Key, Name, Namespace};
 use longboat_plan::Snapshot;
 
 /// The key of the certificates in a CA bundle.
@@ -27,8 +28,7 @@ pub(crate) fn what_is_missing(
     spec: &LLMInferenceServiceSpec,
     snapshot: &mut Snapshot,
 ) -> Vec<String> {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let name = service.metadata.name.as_deref().unwrap_or_default();
+    let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let mut assumed = Vec::new();
     accounts(namespace, name, spec, snapshot, &mut assumed);
     bundle(namespace, snapshot, &mut assumed);
@@ -39,13 +39,13 @@ pub(crate) fn what_is_missing(
     assumed
 }
 
-fn metadata(namespace: &str, name: &str) -> ObjectMeta {
-    ObjectMeta { namespace: Some(namespace.to_owned()), name: Some(name.to_owned()), ..ObjectMeta::default() }
+fn metadata(namespace: Namespace<&str>, name: Name<&str>) -> ObjectMeta {
+    ObjectMeta { namespace: Some(namespace.into()), name: Some(name.into()), ..ObjectMeta::default() }
 }
 
 fn accounts(
-    namespace: &str,
-    service: &str,
+    namespace: Namespace<&str>,
+    service: Name<&str>,
     spec: &LLMInferenceServiceSpec,
     snapshot: &mut Snapshot,
     assumed: &mut Vec<String>,
@@ -55,49 +55,56 @@ fn accounts(
     let pods = halves
         .flat_map(|half| [half.template.as_ref(), half.worker.as_ref()])
         .chain([scheduler.and_then(|scheduler| scheduler.template.as_ref())]);
-    let managed = child_name(service, suffix::EPP_SERVICE_ACCOUNT);
+    let managed = child_name(&service, suffix::EPP_SERVICE_ACCOUNT);
     let named = pods.flatten().filter_map(|pod| pod.service_account_name.as_deref());
     for name in named.filter(|name| !name.is_empty() && *name != managed).collect::<BTreeSet<_>>() {
-        if snapshot.service_accounts.get(namespace, name).is_none() {
-            let account = ServiceAccount { metadata: metadata(namespace, name), ..ServiceAccount::default() };
+        if snapshot.service_accounts.get(namespace, Name(name)).is_none() {
+            let account =
+                ServiceAccount { metadata: metadata(namespace, Name(name)), ..ServiceAccount::default() };
             snapshot.service_accounts.insert(Arc::new(account));
             assumed.push(format!("ServiceAccount {namespace}/{name} exists, without credentials"));
         }
     }
 }
 
-fn bundle(namespace: &str, snapshot: &mut Snapshot, assumed: &mut Vec<String>) {
+fn bundle(namespace: Namespace<&str>, snapshot: &mut Snapshot, assumed: &mut Vec<String>) {
     let name = snapshot.platform.storage.ca_bundle_config_map.clone();
     let system = snapshot.system_namespace.clone();
-    if name.is_empty() || namespace == system || snapshot.config_maps.get(&system, &name).is_some() {
+    if name.is_empty()
+        || namespace == system.as_deref()
+        || snapshot.config_maps.get(system.as_deref(), Name(&name)).is_some()
+    {
         return;
     }
     let data = [(BUNDLE_KEY.to_owned(), "<the platform's certificates>".to_owned())];
-    let bundle =
-        ConfigMap { metadata: metadata(&system, &name), data: Some(data.into()), ..ConfigMap::default() };
+    let bundle = ConfigMap {
+        metadata: metadata(system.as_deref(), Name(&name)),
+        data: Some(data.into()),
+        ..ConfigMap::default()
+    };
     snapshot.config_maps.insert(Arc::new(bundle));
     assumed.push(format!("ConfigMap {system}/{name} exists, with certificates"));
 }
 
 fn routes(
-    namespace: &str,
+    namespace: Namespace<&str>,
     spec: &LLMInferenceServiceSpec,
     snapshot: &mut Snapshot,
     assumed: &mut Vec<String>,
 ) {
     let route = spec.router.as_ref().and_then(|router| router.route.as_ref());
     for reference in route.iter().flat_map(|route| route.refs()) {
-        if snapshot.http_routes.get(namespace, &reference.name).is_some() {
+        if snapshot.http_routes.get(namespace, Name(&reference.name)).is_some() {
             continue;
         }
         let ingress = &snapshot.platform.ingress;
         let parent = ParentReference {
-            name: ingress.gateway_name.clone(),
-            namespace: Some(ingress.gateway_namespace.clone()),
+            name: ingress.gateway.name.as_deref().into(),
+            namespace: Some(ingress.gateway.namespace.as_deref().into()),
             ..ParentReference::default()
         };
         let route = HTTPRoute {
-            metadata: metadata(namespace, &reference.name),
+            metadata: metadata(namespace, Name(&reference.name)),
             spec: HTTPRouteSpec { parent_refs: vec![parent], ..HTTPRouteSpec::default() },
             status: None,
         };
@@ -107,17 +114,15 @@ fn routes(
 }
 
 fn gateways(
-    namespace: &str,
+    namespace: Namespace<&str>,
     spec: &LLMInferenceServiceSpec,
     snapshot: &mut Snapshot,
     assumed: &mut Vec<String>,
 ) {
-    let mut wanted: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut wanted: BTreeSet<Key> = BTreeSet::new();
     let mut want = |within: Option<&str>, name: &str| {
-        wanted.insert((
-            within.filter(|within| !within.is_empty()).unwrap_or(namespace).to_owned(),
-            name.to_owned(),
-        ));
+        let within = within.filter(|within| !within.is_empty()).map_or(namespace, Namespace);
+        wanted.insert(Key::new(within, Name(name)));
     };
     let Some(router) = &spec.router else { return };
     for reference in router.gateway.iter().flat_map(|gateway| &gateway.refs) {
@@ -129,13 +134,14 @@ fn gateways(
         want(parent.namespace.as_deref(), &parent.name);
     }
     for reference in route.iter().flat_map(|route| route.refs()) {
-        let found = snapshot.http_routes.get(namespace, &reference.name);
+        let found = snapshot.http_routes.get(namespace, Name(&reference.name));
         for parent in found.iter().flat_map(|route| &route.spec.parent_refs) {
             want(parent.namespace.as_deref(), &parent.name);
         }
     }
-    for (within, name) in wanted {
-        if snapshot.gateways.get(&within, &name).is_some() {
+    for key in wanted {
+        let (within, name) = (key.namespace.as_deref(), key.name.as_deref());
+        if snapshot.gateways.get(within, name).is_some() {
             continue;
         }
         let listener =
@@ -146,10 +152,6 @@ fn gateways(
             ..GatewaySpec::default()
         };
         assumed.push(format!("Gateway {within}/{name} exists"));
-        snapshot.gateways.insert(Arc::new(Gateway {
-            metadata: metadata(&within, &name),
-            spec,
-            status: None,
-        }));
+        snapshot.gateways.insert(Arc::new(Gateway { metadata: metadata(within, name), spec, status: None }));
     }
 }

@@ -74,7 +74,8 @@ pub(crate) fn writes<S>(children: &Children<S>, snapshot: &Snapshot) -> Vec<Writ
 fn write<K: Child + Serialize>(planned: &[K], snapshot: &Snapshot, all: &mut Vec<Write>) {
     for object in planned {
         let reference = object.reference();
-        let found = K::observed(snapshot).get(&reference.namespace, &reference.name);
+        let found =
+            K::observed(snapshot).get(reference.key.namespace.as_deref(), reference.key.name.as_deref());
         let live = found.map(one);
         let after = match (found, &live) {
             // The controller makes the same decision before a write.

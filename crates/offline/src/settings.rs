@@ -2,6 +2,7 @@
 
 use longboat_api::names;
 use longboat_compose::PresetNames;
+use longboat_key::Namespace;
 use longboat_manifest::Document;
 use longboat_plan::Capabilities;
 
@@ -15,9 +16,9 @@ pub(crate) const DEFAULT_PLATFORM: &str = include_str!("../../local/src/objects/
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The namespace of objects without one.
-    pub namespace: String,
+    pub namespace: Namespace,
     /// The namespace of presets and platform settings.
-    pub system_namespace: String,
+    pub system_namespace: Namespace,
     /// How the names of presets are formed.
     pub preset_names: PresetNames,
     /// The available presets.
@@ -44,8 +45,8 @@ pub enum Presets {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            namespace: DEFAULT_NAMESPACE.to_owned(),
-            system_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
+            namespace: Namespace(DEFAULT_NAMESPACE).to_shared(),
+            system_namespace: Namespace(names::DEFAULT_SYSTEM_NAMESPACE).to_shared(),
             preset_names: PresetNames::default(),
             presets: Presets::default(),
             platform: None,

@@ -11,6 +11,7 @@ use longboat_api::{
 };
 use longboat_apiserver::{examine, kinds::Resource};
 use longboat_compose::Platform;
+use longboat_key::Namespace;
 use longboat_manifest::Document;
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ pub(crate) struct Stored {
     /// The manifest, with the positions of its fields.
     pub(crate) document: Document,
     /// Its namespace; empty for a cluster-scoped kind.
-    pub(crate) namespace: String,
+    pub(crate) namespace: Namespace,
     /// The object as a client would read it in the storage version.
     pub(crate) object: Value,
 }
@@ -48,7 +49,7 @@ pub(crate) struct Judged {
 pub(crate) struct Cluster {
     pub(crate) kinds: Kinds,
     pub(crate) facts: Facts,
-    namespace: String,
+    namespace: Namespace,
 }
 
 // === impl Stored ===
@@ -81,11 +82,11 @@ impl Cluster {
     }
 
     /// Processes one manifest. An object of a namespaced kind without a namespace gets `namespace`.
-    pub(crate) fn judge(&self, document: &Document, namespace: Option<&str>) -> Judged {
+    pub(crate) fn judge(&self, document: &Document, namespace: Option<Namespace<&str>>) -> Judged {
         let resource = match self.kinds.find(document) {
             Known::Yes(resource) => resource,
             Known::Misspelt(problem, hint) => {
-                let name = ObjectName::of(document, document.namespace());
+                let name = ObjectName::of(document, Namespace(document.namespace()));
                 let mut finding = Finding::at(document, &name, "kind", Source::Schema);
                 "NoMatch".clone_into(&mut finding.reason);
                 finding.code = Some(404);
@@ -101,9 +102,9 @@ impl Cluster {
         };
         let own = document.namespace();
         let namespace = match (resource.namespaced, own.is_empty()) {
-            (false, _) => "",
-            (true, false) => own,
-            (true, true) => namespace.unwrap_or(&self.namespace),
+            (false, _) => Namespace(""),
+            (true, false) => Namespace(own),
+            (true, true) => namespace.unwrap_or(self.namespace.as_deref()),
         };
         let name = ObjectName::of(document, namespace);
         let examination = Examination { document, name: &name, resource: &resource, facts: &self.facts };
@@ -111,7 +112,7 @@ impl Cluster {
         let refused = findings.iter().any(|finding| finding.severity == Severity::Error);
         let stored = accepted.filter(|_| !refused).map(|object| Stored {
             document: document.clone(),
-            namespace: namespace.to_owned(),
+            namespace: namespace.to_shared(),
             object: self.in_stored_version(&resource, document, object),
         });
         Judged { checked: Some((resource.group.clone(), name)), findings, stored }
@@ -129,18 +130,17 @@ impl Cluster {
     /// Accepts an object of an unknown kind as it is.
     fn not_known(&self, document: &Document) -> Judged {
         let namespace = match document.namespace() {
-            "" => &self.namespace,
-            own => own,
+            "" => self.namespace.as_deref(),
+            own => Namespace(own),
         };
-        let name = ObjectName::of(document, document.namespace());
+        let name = ObjectName::of(document, Namespace(document.namespace()));
         let mut finding = Finding::at(document, &name, "", Source::Schema);
         finding.severity = Severity::Note;
         "NotChecked".clone_into(&mut finding.reason);
-        finding.message =
-            format!("{} in {} is not known here: it was not checked", name.kind, name.api_version);
+        finding.message = format!("unknown kind {} in {}; not checked", name.kind, name.api_version);
         let stored = Stored {
             document: document.clone(),
-            namespace: namespace.to_owned(),
+            namespace: namespace.to_shared(),
             object: document.object.clone(),
         };
         Judged { checked: None, findings: vec![finding], stored: Some(stored) }
@@ -172,10 +172,10 @@ impl Cluster {
 }
 
 /// Returns the object with its namespace.
-fn placed(document: &Document, namespace: &str) -> Value {
+fn placed(document: &Document, namespace: Namespace<&str>) -> Value {
     let mut object = document.object.clone();
     if document.namespace().is_empty() && !namespace.is_empty() && object["metadata"].is_object() {
-        object["metadata"]["namespace"] = Value::from(namespace);
+        object["metadata"]["namespace"] = Value::from(namespace.as_str());
     }
     object
 }

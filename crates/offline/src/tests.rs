@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use longboat_api::v1alpha2::LLMInferenceServiceConfig;
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use crate::{
@@ -138,7 +139,7 @@ fn layers_that_do_nothing_or_lose_a_list_are_told() {
     assert!(
         warnings[1]
             .contains("spec.template.containers[name=main].args of LLMInferenceServiceConfig kserve/team")
-            && warnings[1].contains("replaced as a whole by the service"),
+            && warnings[1].contains("the service replaces the whole list"),
         "{warnings:#?}"
     );
 }
@@ -298,7 +299,8 @@ fn a_config_that_would_be_applied_tells_of_the_services_of_the_cluster_that_it_c
     let settings = Settings::default();
     let given = Scene::new(&documents, &settings).unwrap();
     let own = documents.iter().filter(|document| document.kind() == "LLMInferenceServiceConfig");
-    let mut configs = longboat_compose::presets::builtin(&settings.preset_names, "kserve").unwrap();
+    let mut configs =
+        longboat_compose::presets::builtin(&settings.preset_names, Namespace("kserve")).unwrap();
     configs.extend(own.map(|document| {
         let mut config: LLMInferenceServiceConfig = serde_json::from_value(document.object.clone()).unwrap();
         config.metadata.namespace.get_or_insert_with(|| "default".to_owned());
@@ -340,7 +342,7 @@ fn a_field_that_is_not_there_is_told_from_one_that_nothing_sets() {
     };
     assert_eq!(
         ask("spec.parallelism.tensor"),
-        "nothing sets `spec.parallelism.tensor` of default/chat: no layer, and composing does not either"
+        "`spec.parallelism.tensor` of default/chat is not set: no layer sets it, and composing does not add it"
     );
     assert_eq!(
         ask("spec.replcas"),

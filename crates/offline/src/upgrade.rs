@@ -84,7 +84,10 @@ impl Upgrade {
             // Writing to a String cannot fail.
             text.push_str(&diff::to_text(std::slice::from_ref(&change.difference)));
             if !change.pins.is_empty() {
-                text.push_str("  to keep it, set in the service or in a config of its baseRefs\n");
+                text.push_str(
+                    "  to keep the current values, set these fields in the service or in a config of its \
+                     baseRefs:\n",
+                );
                 for pin in &change.pins {
                     let _ = writeln!(text, "    {} = {}", pin.path, short(&pin.value));
                 }
@@ -100,8 +103,9 @@ impl Upgrade {
         );
         if rolling > 1 {
             text.push_str(
-                "They roll at the same time: the controller does not wait for one service before it goes on to the next.\n\
-                 For an order of your own, keep some as they are, and let them go one after the other.\n",
+                "They roll at the same time: the controller does not wait for one service before it \
+                 updates the next.\nTo choose the order, keep the current values of some services, and \
+                 remove them one service after the other.\n",
             );
         }
         text

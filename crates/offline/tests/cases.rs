@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use longboat_key::Namespace;
 use longboat_offline::{
     Settings,
     explain::{self, Explanation},
@@ -120,7 +121,7 @@ fn every_preset_and_topology_becomes_what_its_case_says() {
     }
     assert!(different.is_empty(), "{}", different.join("\n"));
     let all: std::collections::BTreeSet<String> =
-        longboat_compose::presets::builtin(&longboat_compose::PresetNames::default(), "kserve")
+        longboat_compose::presets::builtin(&longboat_compose::PresetNames::default(), Namespace("kserve"))
             .unwrap()
             .into_iter()
             .filter_map(|preset| preset.metadata.name)

@@ -58,7 +58,7 @@ fn pods(documents: &[Document], settings: &Settings) -> Vec<(String, Value)> {
             "/spec/leaderWorkerTemplate/workerTemplate/spec",
         ] {
             if let Some(pod) = object.value.pointer(pointer).filter(|pod| pod["containers"].is_array()) {
-                pods.push((object.reference.name.clone(), pod.clone()));
+                pods.push((object.reference.key.name.to_string(), pod.clone()));
             }
         }
     }

@@ -16,6 +16,7 @@ use longboat_api::{foreign::gateway::Gateway, v1alpha2::LLMInferenceService};
 use longboat_compose::{
     Composer, ConfigSet, Inputs, Layer, NoConfigMaps, PresetNames, platform::Platform, presets,
 };
+use longboat_key::Namespace;
 use longboat_plan::{Snapshot, children};
 use serde_json::json;
 
@@ -24,7 +25,7 @@ use serde_json::json;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const ROUNDS: usize = 2_000;
-const SYSTEM_NAMESPACE: &str = "kserve";
+const SYSTEM_NAMESPACE: Namespace<&str> = Namespace("kserve");
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let service: LLMInferenceService = serde_json::from_value(json!({
@@ -36,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
     }))?;
     let gateway: Gateway = serde_json::from_value(json!({
-        "metadata": {"name": "kserve-ingress-gateway", "namespace": SYSTEM_NAMESPACE},
+        "metadata": {"name": "kserve-ingress-gateway", "namespace": *SYSTEM_NAMESPACE},
         "spec": {"gatewayClassName": "x", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
     }))?;
     let data = [
@@ -49,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let data: BTreeMap<String, String> =
         data.into_iter().map(|(key, text)| (key.to_owned(), text.to_owned())).collect();
     let platform = Arc::new(Platform::parse(&data, SYSTEM_NAMESPACE)?);
-    let mut snapshot = Snapshot::empty(Timestamp::UNIX_EPOCH, platform.clone(), SYSTEM_NAMESPACE);
+    let mut snapshot = Snapshot::empty(Timestamp::UNIX_EPOCH, platform.clone(), SYSTEM_NAMESPACE.to_shared());
     snapshot.gateways.insert(Arc::new(gateway));
 
     let names = PresetNames::default();

@@ -2,7 +2,7 @@
 
 use std::{fmt, marker::PhantomData};
 
-use longboat_store::Key;
+use longboat_key::Key;
 
 use crate::{
     key::{Kind, ObjectKey},
@@ -96,10 +96,8 @@ crate::kinds!(children children);
 pub struct ObjectRef {
     /// The kind of the child.
     pub kind: ChildKind,
-    /// Its namespace; empty for cluster-scoped kinds.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
+    /// Its namespace and name.
+    pub key: Key,
 }
 
 // === impl Children ===
@@ -121,12 +119,12 @@ impl<S> Children<S> {
 impl ObjectRef {
     /// The key of this object.
     pub fn key(&self) -> ObjectKey {
-        Key::new(&self.namespace, &self.name).of_kind(self.kind.kind())
+        self.key.clone().of_kind(self.kind.kind())
     }
 }
 
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind.go_type(), self.namespace, self.name)
+        write!(f, "{} {}/{}", self.kind.go_type(), self.key.namespace, self.key.name)
     }
 }

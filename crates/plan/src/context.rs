@@ -4,6 +4,7 @@ use longboat_api::{
     annotations,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, SchedulerSpec},
 };
+use longboat_key::{Name, Namespace, Uid};
 
 use longboat_compose::Adapter;
 
@@ -13,9 +14,9 @@ use crate::{problem::PlanError, snapshot::Snapshot};
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) service: &'a LLMInferenceService,
-    pub(crate) name: &'a str,
-    pub(crate) namespace: &'a str,
-    pub(crate) uid: &'a str,
+    pub(crate) name: Name<&'a str>,
+    pub(crate) namespace: Namespace<&'a str>,
+    pub(crate) uid: Uid<&'a str>,
     /// The composed spec. If the service is stopped and its spec cannot be composed, the spec of the service itself.
     pub(crate) spec: &'a LLMInferenceServiceSpec,
     pub(crate) snapshot: &'a Snapshot,
@@ -32,9 +33,13 @@ impl<'a> Context<'a> {
         let metadata = &service.metadata;
         Ok(Self {
             service,
-            name: metadata.name.as_deref().ok_or(PlanError::NotStored("name"))?,
-            namespace: metadata.namespace.as_deref().ok_or(PlanError::NotStored("namespace"))?,
-            uid: metadata.uid.as_deref().ok_or(PlanError::NotStored("uid"))?,
+            name: metadata.name.as_deref().map(Name).ok_or(PlanError::NotStored("name"))?,
+            namespace: metadata
+                .namespace
+                .as_deref()
+                .map(Namespace)
+                .ok_or(PlanError::NotStored("namespace"))?,
+            uid: metadata.uid.as_deref().map(Uid).ok_or(PlanError::NotStored("uid"))?,
             spec,
             snapshot,
         })
@@ -50,7 +55,7 @@ impl<'a> Context<'a> {
 
     /// The name clients ask for.
     pub(crate) fn model_name(&self) -> &'a str {
-        self.spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(self.name)
+        self.spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(self.name.as_str())
     }
 
     /// The name under which gateways know a model of this service. It contains the namespace, so it is unique in the cluster.

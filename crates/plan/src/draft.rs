@@ -22,8 +22,9 @@ impl Draft {
     pub(crate) fn add<K: Child>(&mut self, context: &Context, child: K) -> Result<(), String> {
         let reference = child.reference();
         // A cluster-scoped child has no owner that could be compared.
-        if !reference.namespace.is_empty() {
-            let live = K::observed(context.snapshot).get(&reference.namespace, &reference.name);
+        if !reference.key.namespace.is_empty() {
+            let live = K::observed(context.snapshot)
+                .get(reference.key.namespace.as_deref(), reference.key.name.as_deref());
             owner::check(context, &reference, live)?;
         }
         K::of_mut(&mut self.children).push(child);

@@ -34,4 +34,4 @@ impl fmt::Display for Kind {
 }
 
 /// One object of one kind.
-pub type ObjectKey = longboat_store::ObjectKey<Kind>;
+pub type ObjectKey = longboat_key::ObjectKey<Kind>;

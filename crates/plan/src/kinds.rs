@@ -2,6 +2,7 @@
 //! `compare/`, and one file that creates it.
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use longboat_key::Key;
 
 use crate::{
     children::{ChildKind, Children, ObjectRef},
@@ -130,12 +131,7 @@ pub trait Child: Compare + Metadata<Ty = ObjectMeta> + Clone + PartialEq {
 
     /// This object by kind and name.
     fn reference(&self) -> ObjectRef {
-        let metadata = self.metadata();
-        ObjectRef {
-            kind: Self::CHILD_KIND,
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-        }
+        ObjectRef { kind: Self::CHILD_KIND, key: Key::of_metadata(self.metadata()) }
     }
 }
 

@@ -44,7 +44,7 @@ pub use compare::{Compare, same_value};
 pub use event::{EventType, PlannedEvent};
 pub use key::{Kind, ObjectKey};
 pub use kinds::{Child, types};
-pub use longboat_store::{Key, Objects};
+pub use longboat_store::Objects;
 pub use observed::Observed;
 pub use peer::{Peer, Peers, UsedConfigs, add_peers};
 pub use plan::{Finalization, Plan, children, finalization};

@@ -1,93 +1,94 @@
 //! The names of children.
 
 use longboat_api::{child_name, names::suffix};
+use longboat_key::{Name, Namespace};
 
 /// The Deployment of the model server.
-pub fn workload(service: &str) -> String {
-    child_name(service, suffix::MAIN)
+pub fn workload(service: Name<&str>) -> String {
+    child_name(&service, suffix::MAIN)
 }
 
 /// The Deployment of the prefill server.
-pub fn prefill(service: &str) -> String {
-    child_name(service, suffix::PREFILL)
+pub fn prefill(service: Name<&str>) -> String {
+    child_name(&service, suffix::PREFILL)
 }
 
 /// The LeaderWorkerSet of the model server, and its managed account.
-pub fn workload_group(service: &str) -> String {
-    child_name(service, suffix::MULTI_NODE)
+pub fn workload_group(service: Name<&str>) -> String {
+    child_name(&service, suffix::MULTI_NODE)
 }
 
 /// The LeaderWorkerSet of the prefill server, and its managed account.
-pub fn prefill_group(service: &str) -> String {
-    child_name(service, suffix::MULTI_NODE_PREFILL)
+pub fn prefill_group(service: Name<&str>) -> String {
+    child_name(&service, suffix::MULTI_NODE_PREFILL)
 }
 
 /// The ResourceClaimTemplate for the devices of pods.
-pub fn device_claims(service: &str) -> String {
-    child_name(service, suffix::MANAGED_DRA)
+pub fn device_claims(service: Name<&str>) -> String {
+    child_name(&service, suffix::MANAGED_DRA)
 }
 
 /// The Deployment of the tokenizer, and its Service.
-pub fn tokenizer(service: &str) -> String {
-    child_name(service, suffix::TOKENIZER)
+pub fn tokenizer(service: Name<&str>) -> String {
+    child_name(&service, suffix::TOKENIZER)
 }
 
 /// The HorizontalPodAutoscaler of the model server, or of the prefill server.
-pub fn autoscaler(service: &str, prefill: bool) -> String {
-    child_name(service, if prefill { "-kserve-prefill-hpa" } else { "-kserve-hpa" })
+pub fn autoscaler(service: Name<&str>, prefill: bool) -> String {
+    child_name(&service, if prefill { "-kserve-prefill-hpa" } else { "-kserve-hpa" })
 }
 
 /// The ScaledObject of the model server, or of the prefill server.
-pub fn scaled_object(service: &str, prefill: bool) -> String {
-    child_name(service, if prefill { "-kserve-prefill-keda" } else { "-kserve-keda" })
+pub fn scaled_object(service: Name<&str>, prefill: bool) -> String {
+    child_name(&service, if prefill { "-kserve-prefill-keda" } else { "-kserve-keda" })
 }
 
 /// The Service in front of the pods that serve.
-pub fn workload_service(service: &str) -> String {
-    child_name(service, suffix::WORKLOAD_SERVICE)
+pub fn workload_service(service: Name<&str>) -> String {
+    child_name(&service, suffix::WORKLOAD_SERVICE)
 }
 
 /// The secret with the certificate of model server and scheduler.
-pub fn tls_secret(service: &str) -> String {
-    child_name(service, suffix::CERTIFICATES)
+pub fn tls_secret(service: Name<&str>) -> String {
+    child_name(&service, suffix::CERTIFICATES)
 }
 
 /// The managed HTTPRoute.
-pub fn route(service: &str) -> String {
-    child_name(service, suffix::ROUTE)
+pub fn route(service: Name<&str>) -> String {
+    child_name(&service, suffix::ROUTE)
 }
 
 /// The Deployment of the endpoint picker.
-pub fn scheduler(service: &str) -> String {
-    child_name(service, suffix::SCHEDULER)
+pub fn scheduler(service: Name<&str>) -> String {
+    child_name(&service, suffix::SCHEDULER)
 }
 
 /// The managed InferencePool, of either group.
-pub fn pool(service: &str) -> String {
-    child_name(service, suffix::INFERENCE_POOL)
+pub fn pool(service: Name<&str>) -> String {
+    child_name(&service, suffix::INFERENCE_POOL)
 }
 
 /// The Service of the endpoint picker, unless the pool names another.
-pub fn scheduler_service(service: &str) -> String {
-    child_name(service, suffix::EPP_SERVICE)
+pub fn scheduler_service(service: Name<&str>) -> String {
+    child_name(&service, suffix::EPP_SERVICE)
 }
 
 /// The managed service account of the endpoint picker.
-pub fn scheduler_account(service: &str) -> String {
-    child_name(service, suffix::EPP_SERVICE_ACCOUNT)
+pub fn scheduler_account(service: Name<&str>) -> String {
+    child_name(&service, suffix::EPP_SERVICE_ACCOUNT)
 }
 
 /// The role of the endpoint picker.
-pub fn scheduler_role(service: &str) -> String {
-    child_name(service, "-epp-role")
+pub fn scheduler_role(service: Name<&str>) -> String {
+    child_name(&service, "-epp-role")
 }
 
 /// The RoleBinding of the endpoint picker.
-pub fn scheduler_role_binding(service: &str) -> String {
-    child_name(service, "-epp-rb")
+pub fn scheduler_role_binding(service: Name<&str>) -> String {
+    child_name(&service, "-epp-rb")
 }
 
 /// The ClusterRoleBinding that lets the endpoint picker check tokens.
-pub fn scheduler_auth_binding(namespace: &str, service: &str) -> String {
-    child_name(namespace, &format!("-{service}-epp-auth-rb"))
+pub fn scheduler_auth_binding(namespace: Namespace<&str>, service: Name<&str>) -> String {
+    child_name(&namespace, &format!("-{service}-epp-auth-rb"))
 }

@@ -6,9 +6,9 @@ use std::{
 };
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use longboat_key::{Key, Name, Namespace, Uid};
+use longboat_store::Objects;
 use parking_lot::Mutex;
-
-use longboat_store::{Key, Objects};
 
 use crate::{
     key::{Kind, ObjectKey},
@@ -35,7 +35,7 @@ pub(crate) struct Reads(Mutex<BTreeSet<ObjectKey>>);
 
 impl<K> Observed<K> {
     /// Returns the object of that name and records the lookup. Returns `None` if the snapshot does not have it.
-    pub fn get(&self, namespace: &str, name: &str) -> Option<&K> {
+    pub fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&K> {
         self.asked.lock().insert(Key::new(namespace, name));
         self.objects.get(namespace, name)
     }
@@ -43,7 +43,8 @@ impl<K> Observed<K> {
     /// The names that were looked up and not found.
     pub fn missed(&self) -> Vec<Key> {
         let asked = self.asked.lock();
-        let is_missing = |key: &&Key| self.objects.stored(&key.namespace, &key.name).is_none();
+        let is_missing =
+            |key: &&Key| self.objects.stored(key.namespace.as_deref(), key.name.as_deref()).is_none();
         asked.iter().filter(is_missing).cloned().collect()
     }
 }
@@ -56,10 +57,10 @@ impl<K: Metadata<Ty = ObjectMeta>> Observed<K> {
 
     /// Adds the keys that were looked up, except objects that the owner with that uid controls: a change of a child enqueues
     /// its owner anyway.
-    pub(crate) fn add_reads(&self, kind: Kind, uid: &str, reads: &mut BTreeSet<ObjectKey>) {
+    pub(crate) fn add_reads(&self, kind: Kind, uid: Uid<&str>, reads: &mut BTreeSet<ObjectKey>) {
         let asked = self.asked.lock();
         let is_child = |key: &&Key| {
-            let found = self.objects.get(&key.namespace, &key.name);
+            let found = self.objects.get(key.namespace.as_deref(), key.name.as_deref());
             found.is_some_and(|found| owner::controls(uid, found.metadata()))
         };
         reads.extend(asked.iter().filter(|key| !is_child(key)).map(|key| key.clone().of_kind(kind)));
@@ -102,7 +103,7 @@ impl<K> DerefMut for Observed<K> {
 // === impl Reads ===
 
 impl Reads {
-    pub(crate) fn record(&self, kind: Kind, namespace: &str, name: &str) {
+    pub(crate) fn record(&self, kind: Kind, namespace: Namespace<&str>, name: Name<&str>) {
         self.0.lock().insert(Key::new(namespace, name).of_kind(kind));
     }
 

@@ -4,6 +4,7 @@ use k8s_openapi::{
     Metadata,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
+use longboat_key::Uid;
 
 use crate::{children::ObjectRef, context::Context, labels::Map};
 
@@ -11,13 +12,13 @@ use crate::{children::ObjectRef, context::Context, labels::Map};
 pub(crate) fn child(context: &Context, name: String, labels: Map) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
-        namespace: Some(context.namespace.to_owned()),
+        namespace: Some(context.namespace.into()),
         labels: Some(labels),
         owner_references: Some(vec![OwnerReference {
             api_version: longboat_api::v1alpha2::API_VERSION.into(),
             kind: "LLMInferenceService".into(),
-            name: context.name.to_owned(),
-            uid: context.uid.to_owned(),
+            name: context.name.into(),
+            uid: context.uid.into(),
             controller: Some(true),
             block_owner_deletion: Some(true),
         }]),
@@ -26,8 +27,12 @@ pub(crate) fn child(context: &Context, name: String, labels: Map) -> ObjectMeta 
 }
 
 /// Whether the controller of an object is the service with that uid.
-pub(crate) fn controls(uid: &str, metadata: &ObjectMeta) -> bool {
-    metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true) && owner.uid == uid)
+pub(crate) fn controls(uid: Uid<&str>, metadata: &ObjectMeta) -> bool {
+    metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| owner.controller == Some(true) && owner.uid == uid.as_str())
 }
 
 /// Fails if the live object exists and this service is not its controller.

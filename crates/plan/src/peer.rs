@@ -7,6 +7,7 @@ use longboat_api::{
     conditions::{self, Row, types},
     v1alpha2::{LLMInferenceService, ScaledReference},
 };
+use longboat_key::{Name, Namespace};
 
 use crate::router::group::{backend_of, models_of, name_of, weight};
 
@@ -35,11 +36,16 @@ pub struct Peer {
     pub(crate) backend: Backend,
 }
 
+/// Namespace and name of a config. They are not shared with other services, which takes less memory than a [`Key`].
+///
+/// [`Key`]: longboat_key::Key
+type AppliedConfig = (Namespace<Box<str>>, Name<Box<str>>);
+
 /// The configs that a service uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsedConfigs {
     /// Namespaces and names of the configs that the status lists as applied.
-    Applied(Box<[(Box<str>, Box<str>)]>),
+    Applied(Box<[AppliedConfig]>),
     /// Nothing was applied yet: the names that the spec mentions, of configs in the service's namespace or the system
     /// namespace.
     Mentioned(Box<[Box<str>]>),
@@ -61,9 +67,7 @@ pub type Peers = longboat_store::Summaries<Peer>;
 pub fn add_peers<'a>(peers: &mut Peers, services: impl IntoIterator<Item = &'a LLMInferenceService>) {
     for service in services {
         let metadata = &service.metadata;
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let name = metadata.name.as_deref().unwrap_or_default();
-        peers.insert(namespace, name, Arc::new(Peer::of(service)));
+        peers.insert(Namespace::of(metadata), Name::of(metadata), Arc::new(Peer::of(service)));
     }
 }
 
@@ -73,10 +77,9 @@ impl Peer {
     /// Summarises a service.
     pub fn of(service: &LLMInferenceService) -> Self {
         let metadata = &service.metadata;
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
         Self {
             group: name_of(&service.spec).map(Into::into),
-            models: models_of(service, namespace).into_iter().map(Into::into).collect(),
+            models: models_of(service, Namespace::of(metadata)).into_iter().map(Into::into).collect(),
             configs: UsedConfigs::of(service),
             would_use: would_use(service),
             weight: weight(&service.spec),
@@ -123,8 +126,9 @@ impl UsedConfigs {
     /// The applied configs decide. Until the status lists some, the configs that the spec mentions count.
     fn of(service: &LLMInferenceService) -> Self {
         let applied = service.status.iter().flat_map(|status| &status.applied_configs);
-        let applied: Box<[_]> =
-            applied.map(|config| (config.namespace.as_str().into(), config.name.as_str().into())).collect();
+        let applied: Box<[_]> = applied
+            .map(|config| (Namespace(config.namespace.as_str().into()), Name(config.name.as_str().into())))
+            .collect();
         if !applied.is_empty() {
             return Self::Applied(applied);
         }
@@ -166,6 +170,9 @@ mod tests {
         });
         let after = Peer::of(&service("a", &spec, &status));
         assert_eq!(texts(&after.models), ["publishers/other", "told"]);
-        assert_eq!(after.configs, UsedConfigs::Applied([("kserve".into(), "preset".into())].into()));
+        assert_eq!(
+            after.configs,
+            UsedConfigs::Applied([(Namespace("kserve".into()), Name("preset".into()))].into())
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
-use longboat_store::Key;
+use longboat_key::Key;
 
 use crate::{
     children::{Children, ObjectRef, Planned},
@@ -88,7 +88,7 @@ pub struct Finalization {
 pub fn finalization(service: &LLMInferenceService, snapshot: &Snapshot) -> Result<Finalization, PlanError> {
     let context = Context::new(service, &service.spec, snapshot)?;
     let mut remove = kinds::superfluous(&context, &Children::<Planned>::default(), None);
-    remove.retain(|object| object.namespace.is_empty());
+    remove.retain(|object| object.key.namespace.is_empty());
     let senders = router::group::senders(&context);
     check_readable(snapshot)?;
     Ok(Finalization { remove, senders, reads: snapshot.reads(context.uid) })

@@ -35,10 +35,12 @@ pub struct Problem {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// Children take the service's name and uid, which only a stored service has.
-    #[error("the service has no {0}: only stored services can be planned")]
+    #[error(
+        "the service has no {0}: the controller can only reconcile services that the API server has stored"
+    )]
     NotStored(&'static str),
     /// An object exists and cannot be decoded, so it is not known what is absent.
-    #[error("{object} cannot be read, so nothing is changed: {reason}")]
+    #[error("cannot read {object}, so nothing is changed: {reason}")]
     Unreadable {
         /// The object.
         object: ObjectKey,

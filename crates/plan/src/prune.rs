@@ -1,6 +1,7 @@
 //! Which live children are no longer wanted.
 
 use longboat_api::labels::{COMPONENT, NAME, PART_OF, PART_OF_VALUE, component};
+use longboat_key::{Name, Namespace};
 
 use crate::{
     children::{ChildKind, Children, ObjectRef},
@@ -25,14 +26,16 @@ pub(crate) fn superfluous_of<K: Child, S>(
     let cluster_scoped = K::CHILD_KIND == ChildKind::ClusterRoleBinding;
     let observed = K::observed(context.snapshot);
     let named = cluster_scoped
-        .then(|| observed.get("", &names::scheduler_auth_binding(context.namespace, context.name)))
+        .then(|| {
+            observed.get(Namespace(""), Name(&names::scheduler_auth_binding(context.namespace, context.name)))
+        })
         .flatten();
     let controlled = (!cluster_scoped).then(|| observed.controlled(context.namespace, context.uid));
     for live in named.into_iter().chain(controlled.into_iter().flatten()) {
         let metadata = live.metadata();
         let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
         let ours = if cluster_scoped {
-            label(NAME) == Some(context.name)
+            label(NAME) == Some(context.name.as_str())
         } else {
             owner::controls(context.uid, metadata)
         };

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use k8s_openapi::jiff::Timestamp;
 use longboat_api::labels::GATEWAY_NAME;
 use longboat_compose::platform::Platform;
+use longboat_key::{Name, Namespace, Uid};
 use longboat_store::Objects;
 
 use crate::{
@@ -34,7 +35,7 @@ macro_rules! snapshot {
             /// The parsed `inferenceservice-config`.
             pub platform: Arc<Platform>,
             /// The namespace in which the platform is installed: presets, `inferenceservice-config`, the default Gateway.
-            pub system_namespace: String,
+            pub system_namespace: Namespace,
             /// The DNS domain of the cluster, `cluster.local` unless set otherwise.
             pub cluster_domain: String,
             /// The services of the namespace, to find those that share traffic or the name of a model.
@@ -46,12 +47,12 @@ macro_rules! snapshot {
 
         impl Snapshot {
             /// Creates a snapshot of an empty cluster that serves every optional API.
-            pub fn empty(now: Timestamp, platform: Arc<Platform>, system_namespace: impl Into<String>) -> Self {
+            pub fn empty(now: Timestamp, platform: Arc<Platform>, system_namespace: Namespace) -> Self {
                 Self {
                     now,
                     capabilities: Capabilities::ALL,
                     platform,
-                    system_namespace: system_namespace.into(),
+                    system_namespace,
                     cluster_domain: "cluster.local".into(),
                     peers: Peers::default(),
                     reads: Reads::default(),
@@ -61,7 +62,7 @@ macro_rules! snapshot {
 
             /// The keys that planning looked up since this snapshot was taken, found or not, except objects that the service
             /// with that uid controls.
-            pub fn reads(&self, uid: &str) -> BTreeSet<ObjectKey> {
+            pub fn reads(&self, uid: Uid<&str>) -> BTreeSet<ObjectKey> {
                 let mut reads = self.reads.keys();
                 $(self.$field.add_reads(Kind::$kind, uid, &mut reads);)*
                 reads
@@ -121,11 +122,11 @@ impl Snapshot {
     /// The services of a namespace that join a group, by name.
     pub(crate) fn members<'a>(
         &'a self,
-        namespace: &str,
-        group: &str,
-    ) -> impl Iterator<Item = (&'a Arc<str>, &'a Peer)> {
+        namespace: Namespace<&str>,
+        group: Name<&str>,
+    ) -> impl Iterator<Item = (&'a Name, &'a Peer)> {
         self.reads.record(Kind::RoutingGroup, namespace, group);
-        let group = group.to_owned();
+        let group = String::from(group);
         let all = self.peers.in_namespace(namespace);
         all.filter(move |(_, _, peer)| peer.group.as_deref() == Some(&*group))
             .map(|(_, name, peer)| (name, peer))
@@ -136,32 +137,36 @@ impl Snapshot {
     /// shared one model name, every change of one service would enqueue all of them.
     pub(crate) fn server_of<'a, 'm>(
         &'a self,
-        namespace: &str,
+        namespace: Namespace<&str>,
         models: &BTreeSet<&'m str>,
-        counts: impl Fn(&str, &Peer) -> bool,
-    ) -> Option<(&'a Arc<str>, &'m str)> {
+        counts: impl Fn(Name<&str>, &Peer) -> bool,
+    ) -> Option<(&'a Name, &'m str)> {
         let serves =
             |peer: &Peer, model: &str| peer.models.binary_search_by(|one| (**one).cmp(model)).is_ok();
         let found = self
             .peers
             .in_namespace(namespace)
-            .filter(|(_, name, peer)| counts(name, peer))
+            .filter(|(_, name, peer)| counts(name.as_deref(), peer))
             .find_map(|(_, name, peer)| Some((name, *models.iter().find(|model| serves(peer, model))?)));
         if found.is_none() {
             for model in models {
-                self.reads.record(Kind::ModelName, namespace, model);
+                self.reads.record(Kind::ModelName, namespace, Name(model));
             }
         }
         found
     }
 
     /// The Service that a gateway implementation created for a Gateway, found by its label or by its name.
-    pub(crate) fn service_behind(&self, namespace: &str, gateway: &str) -> Option<&types::Service> {
+    pub(crate) fn service_behind(
+        &self,
+        namespace: Namespace<&str>,
+        gateway: Name<&str>,
+    ) -> Option<&types::Service> {
         self.reads.record(Kind::GatewayService, namespace, gateway);
         // The Services with the label are stored decoded.
         let labelled = self.services.decoded_in_namespace(namespace).find(|service| {
             let labels = service.metadata.labels.as_ref();
-            labels.and_then(|all| all.get(GATEWAY_NAME)).is_some_and(|value| value == gateway)
+            labels.and_then(|all| all.get(GATEWAY_NAME)).is_some_and(|value| *value == *gateway)
         });
         labelled.or_else(|| Objects::get(&self.services, namespace, gateway))
     }

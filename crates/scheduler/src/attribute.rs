@@ -21,12 +21,11 @@ pub(crate) fn read(
     }
     match producer {
         None if name.contains('/') => {
-            Err(parameters.invalid(format!("{field} \"{name}\" has a slash: name its producer too")))
+            Err(parameters.invalid(format!("{field} \"{name}\" has a slash: set its producer too")))
         }
         None | Some(EXTRACTOR) => Ok(Attribute(name)),
-        Some(other) => Err(parameters.invalid(format!(
-            "producer \"{other}\" is not supported: only the customMetrics of {EXTRACTOR} are attributes here"
-        ))),
+        Some(other) => Err(parameters
+            .invalid(format!("producer \"{other}\" is not supported: use the customMetrics of {EXTRACTOR}"))),
     }
 }
 

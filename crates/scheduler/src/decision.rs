@@ -6,6 +6,7 @@ use crate::{
     context::Candidate,
     endpoint::{Metrics, Slot},
     handlers::disagg::{ENCODE_HEADER, PREFILL_HEADER},
+    inflight::Flow,
     media::{EncoderLookup, Sent},
     prefix::Matches,
     scheduler::PREFILL,
@@ -98,6 +99,19 @@ pub(crate) struct Remember {
     pub(crate) now: u64,
 }
 
+/// How much of a prompt an endpoint has cached, as a prefix producer knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrefixHit {
+    /// The index of the producer among [`Scheduler::prefix_producers`](crate::Scheduler::prefix_producers).
+    pub producer: usize,
+    /// Cached blocks.
+    pub matched: u32,
+    /// Blocks of the prompt.
+    pub total: u32,
+    /// Cached bytes.
+    pub bytes: u32,
+}
+
 /// A pick that can be committed.
 #[derive(Debug, Clone)]
 pub struct Decision {
@@ -115,6 +129,8 @@ pub struct Decision {
     pub response_headers: Vec<(String, String)>,
     /// The lookups of the producers of encoder caches, if the request has media.
     pub encoder_lookups: Vec<EncoderLookup>,
+    /// The flow that the load counts for. The caller sets it before the commit; the load of each flow is known then.
+    pub flow: Option<Arc<Flow>>,
     pub(crate) remember: Vec<Remember>,
     pub(crate) sent: Sent,
     pub(crate) prefixes: Vec<Matches>,
@@ -157,11 +173,15 @@ impl Decision {
         Some((matches.matched(target), matches.total()))
     }
 
-    /// Returns the bytes of the prompt that the primary target held, at four bytes per token.
-    pub fn prefix_hit_bytes(&self) -> u32 {
-        let found = Matches::cached(&self.prefixes).zip(self.primary_run().targets.first());
-        found.map_or(0, |(matches, target)| {
-            matches.matched(*target).saturating_mul(matches.block_tokens()).saturating_mul(4)
+    /// Returns what each prefix producer knows about the primary target. Producers that plan, and do not know, are left out.
+    pub fn prefix_hits(&self) -> impl Iterator<Item = PrefixHit> {
+        let target = self.primary_run().targets.first().copied();
+        let known = self.prefixes.iter().enumerate().filter(|(_, matches)| matches.tells());
+        known.zip(std::iter::repeat(target)).filter_map(|((producer, matches), target)| {
+            let matched = matches.matched(target?);
+            // A token has about four bytes.
+            let bytes = matched.saturating_mul(matches.block_tokens()).saturating_mul(4);
+            Some(PrefixHit { producer, matched, total: matches.total(), bytes })
         })
     }
 }

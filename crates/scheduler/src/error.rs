@@ -1,5 +1,7 @@
 //! Errors of a configuration, and the reasons why no endpoint was picked.
 
+use crate::config::nearest::hint_or_all;
+
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -7,7 +9,7 @@ pub enum ConfigError {
     #[error("the endpoint picker configuration: {0}")]
     Shape(String),
     /// The text is not YAML.
-    #[error("the endpoint picker configuration cannot be read: {0}")]
+    #[error("cannot read the endpoint picker configuration: {0}")]
     Syntax(String),
     /// The document is not an `EndpointPickerConfig`.
     #[error(
@@ -21,12 +23,10 @@ pub enum ConfigError {
         kind: String,
     },
     /// An unknown feature gate.
-    #[error(
-        "featureGates: unknown feature gate \"{0}\"; known are flowControl and haPopulateNonLeaderDatastore"
-    )]
+    #[error("featureGates: unknown feature gate {0}")]
     FeatureGate(String),
     /// A field that asks for something that is not supported.
-    #[error("{path}: \"{value}\" is not supported: it would need {needs}; remove the field")]
+    #[error("{path}: \"{value}\" is not supported, because it needs {needs}; remove the field")]
     Unsupported {
         /// The field's path.
         path: &'static str,
@@ -36,7 +36,7 @@ pub enum ConfigError {
         needs: &'static str,
     },
     /// Plugins of unknown types.
-    #[error("{}; known types are {known}", listed(missing))]
+    #[error("{}{}", listed(missing), known_types(missing, known))]
     Types {
         /// The plugins.
         missing: Vec<MissingType>,
@@ -54,7 +54,7 @@ pub enum ConfigError {
         plugin_type: String,
     },
     /// Two plugins have the same name.
-    #[error("plugin name \"{0}\" is used twice")]
+    #[error("plugins: two plugins have the name \"{0}\"; give one of them another name with the field name")]
     DuplicatePlugin(String),
     /// The plugin does not accept its parameters.
     #[error("parameters of plugin \"{name}\": {message}")]
@@ -73,7 +73,7 @@ pub enum ConfigError {
         reference: String,
         /// The expected kind of plugin.
         expected: &'static str,
-        /// A sentence with the declared name that was probably meant. May be empty.
+        /// A sentence with the declared name that was probably meant, or with all declared names.
         hint: String,
     },
     /// A plugin needs data that no declared plugin provides.
@@ -87,7 +87,7 @@ pub enum ConfigError {
         declare: &'static str,
     },
     /// More than one plugin decides which profiles run.
-    #[error("there may be one profile handler, found \"{0}\" and \"{1}\"")]
+    #[error("expected one profile handler, found \"{0}\" and \"{1}\"")]
     ProfileHandlers(String, String),
     /// There is not exactly one profile for a handler that runs a single profile.
     #[error("single-profile-handler needs exactly one scheduling profile, found {0}")]
@@ -96,12 +96,16 @@ pub enum ConfigError {
     #[error("scheduling profile \"{0}\" is declared twice")]
     DuplicateProfile(String),
     /// A profile that a handler runs is missing.
-    #[error("plugin \"{handler}\" runs scheduling profile \"{profile}\", which is not declared")]
+    #[error(
+        "plugin \"{handler}\" runs scheduling profile \"{profile}\", which is not declared in schedulingProfiles{hint}"
+    )]
     MissingProfile {
         /// The handler's name.
         handler: String,
         /// The profile's name.
         profile: String,
+        /// A sentence with the declared names.
+        hint: String,
     },
     /// A profile has two pickers.
     #[error("scheduling profile \"{0}\" has more than one picker")]
@@ -109,14 +113,19 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Creates an error for a reference to an unknown plugin, with a hint at the name that was probably meant.
+    /// Creates an error for a reference to an unknown plugin, with a hint at the name that was probably meant, or with all names.
     pub(crate) fn reference<'a>(
         from: impl Into<String>,
         reference: &str,
         expected: &'static str,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let hint = crate::config::nearest::hint(known, reference);
+        let known: Vec<&str> = known.into_iter().collect();
+        let hint = if known.contains(&reference) {
+            "; the plugin of this name has another type".to_owned()
+        } else {
+            hint_or_all(known, reference)
+        };
         Self::Reference { from: from.into(), reference: reference.to_owned(), expected, hint }
     }
 }
@@ -138,12 +147,18 @@ fn listed(missing: &[MissingType]) -> String {
     let each = missing.iter().map(|MissingType { name, plugin_type, needs, meant }| {
         let known = format!("plugin type \"{plugin_type}\" of plugin \"{name}\"");
         match (needs, meant) {
-            (Some(needs), _) => format!("{known} is not supported: it would need {needs}"),
+            (Some(needs), _) => format!("{known} is not supported, because it needs {needs}"),
             (None, Some(meant)) => format!("unknown {known}; did you mean \"{meant}\"?"),
             (None, None) => format!("unknown {known}"),
         }
     });
     each.collect::<Vec<_>>().join("; ")
+}
+
+/// The known types, where a type is none of them and like none of them.
+fn known_types(missing: &[MissingType], known: &str) -> String {
+    let strange = missing.iter().any(|missing| missing.needs.is_none() && missing.meant.is_none());
+    if strange { format!("; known types are {known}") } else { String::new() }
 }
 
 /// Why no endpoint was picked. The texts are those of the reference, because they reach the client in a 429.

@@ -1,6 +1,6 @@
 //! Requests and tokens in flight per endpoint.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::endpoint::Slot;
 
@@ -10,9 +10,20 @@ pub(crate) struct InFlight {
     by_slot: Vec<Counted>,
 }
 
+/// The flow and the priority of a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    /// The flow, as metrics name it.
+    pub fairness_id: String,
+    /// The priority.
+    pub priority: i64,
+}
+
 #[derive(Debug, Clone, Default)]
 struct Counted {
     load: Load,
+    /// The part of each flow in the load. A flow without load has no entry, so the requests in flight limit the entries.
+    flows: BTreeMap<Arc<Flow>, Load>,
     /// The number of requests per requested time per token. The keys are the bits of positive floats, which sort like the
     /// numbers.
     tpots: BTreeMap<u64, u32>,
@@ -32,6 +43,8 @@ pub(crate) struct Load {
 #[must_use = "what is reserved must be released"]
 pub struct Reservation {
     held: Vec<Held>,
+    /// The flow of the request. `None` if it is not counted by flow.
+    flow: Option<Arc<Flow>>,
     /// The requested time per token at the first target, if there is one.
     tpot: Option<Tpot>,
 }
@@ -52,9 +65,27 @@ struct Held {
     tokens: u64,
 }
 
+impl Load {
+    fn add(&mut self, tokens: u64) {
+        self.requests += 1;
+        self.tokens += tokens;
+    }
+
+    fn subtract(&mut self, other: Self) {
+        self.requests = self.requests.saturating_sub(other.requests);
+        self.tokens = self.tokens.saturating_sub(other.tokens);
+    }
+}
+
 impl InFlight {
     pub(crate) fn get(&self, slot: Slot) -> Load {
         self.by_slot.get(slot.0 as usize).map(|counted| counted.load).unwrap_or_default()
+    }
+
+    /// Returns the part of each flow in an endpoint's load.
+    pub(crate) fn flows(&self, slot: Slot) -> impl Iterator<Item = (&Flow, Load)> {
+        let flows = self.by_slot.get(slot.0 as usize).map(|counted| &counted.flows);
+        flows.into_iter().flatten().map(|(flow, load)| (&**flow, *load))
     }
 
     /// Returns the shortest requested time per token of the requests in flight, in milliseconds.
@@ -69,6 +100,7 @@ impl InFlight {
         &mut self,
         targets: impl Iterator<Item = (Slot, bool, u64)>,
         tpot: Option<(Slot, f64)>,
+        flow: Option<Arc<Flow>>,
     ) -> Reservation {
         let mut held = Vec::new();
         for (slot, prefill, tokens) in targets {
@@ -77,8 +109,10 @@ impl InFlight {
                 self.by_slot.resize(index + 1, Counted::default());
             }
             let counted = &mut self.by_slot[index];
-            counted.load.requests += 1;
-            counted.load.tokens += tokens;
+            counted.load.add(tokens);
+            if let Some(flow) = &flow {
+                counted.flows.entry(Arc::clone(flow)).or_default().add(tokens);
+            }
             held.push(Held { slot, owner: counted.owner, prefill, requests: 1, tokens });
         }
         let tpot = tpot.filter(|(_, tpot)| *tpot > 0.0).and_then(|(slot, tpot)| {
@@ -86,15 +120,16 @@ impl InFlight {
             *counted.tpots.entry(tpot.to_bits()).or_default() += 1;
             Some(Tpot { slot, owner: counted.owner, bits: tpot.to_bits() })
         });
-        Reservation { held, tpot }
+        Reservation { held, flow, tpot }
     }
 
     /// Records that the response has begun, so prefill is over on all targets.
     pub(crate) fn first_chunk(&mut self, reservation: &mut Reservation) {
-        for held in &mut reservation.held {
+        let Reservation { held, flow, .. } = reservation;
+        for held in held {
             let requests = if held.prefill { std::mem::take(&mut held.requests) } else { 0 };
             let tokens = std::mem::take(&mut held.tokens);
-            self.give_back(held, requests, tokens);
+            self.give_back(held, flow.as_ref(), Load { requests, tokens });
         }
     }
 
@@ -110,22 +145,31 @@ impl InFlight {
             }
         }
         for held in reservation.held {
-            self.give_back(&held, held.requests, held.tokens);
+            let load = Load { requests: held.requests, tokens: held.tokens };
+            self.give_back(&held, reservation.flow.as_ref(), load);
         }
     }
 
-    fn give_back(&mut self, held: &Held, requests: u64, tokens: u64) {
+    fn give_back(&mut self, held: &Held, flow: Option<&Arc<Flow>>, load: Load) {
         if let Some(counted) = self.by_slot.get_mut(held.slot.0 as usize)
             && counted.owner == held.owner
         {
-            counted.load.requests = counted.load.requests.saturating_sub(requests);
-            counted.load.tokens = counted.load.tokens.saturating_sub(tokens);
+            counted.load.subtract(load);
+            if let Some(flow) = flow
+                && let Some(part) = counted.flows.get_mut(flow)
+            {
+                part.subtract(load);
+                if *part == Load::default() {
+                    counted.flows.remove(flow);
+                }
+            }
         }
     }
 
     pub(crate) fn forget(&mut self, slot: Slot) {
         if let Some(counted) = self.by_slot.get_mut(slot.0 as usize) {
             counted.load = Load::default();
+            counted.flows.clear();
             counted.tpots.clear();
             counted.owner = counted.owner.wrapping_add(1);
         }

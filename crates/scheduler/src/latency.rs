@@ -30,6 +30,9 @@ pub struct LatencySettings {
     pub(crate) role_label: Option<String>,
     /// The index of the prefix producer that says how much of a prompt is cached.
     pub(crate) prefix: usize,
+    /// The index of the producer of encoder caches that says which of a request's images, audio and videos are encoded.
+    /// `None` if the predictor is not told.
+    pub(crate) encoder_cache: Option<usize>,
 }
 
 /// The features of a request on an endpoint, for the predictor.
@@ -49,6 +52,10 @@ pub struct Features {
     pub role: String,
     /// Uncached prompt tokens that the endpoint works on.
     pub prefill_tokens: u64,
+    /// Images, audio and videos of the request. 0 if the predictor is not told.
+    pub encoder_items: u64,
+    /// The part of them that the endpoint has probably encoded.
+    pub encoder_matched: u64,
 }
 
 /// A prediction for a request on an endpoint.
@@ -122,6 +129,8 @@ impl LatencySettings {
         matches: &Matches,
     ) -> Vec<Features> {
         let input_tokens = request.tokens() as u64;
+        let caches = self.encoder_cache.and_then(|index| state.encoder_caches.get(index));
+        let encoded = caches.map(|caches| caches.look(request.media, candidates));
         let each = candidates.iter().enumerate().map(|(index, snapshot)| {
             let (running, prefill_tokens) = state.in_flight(snapshot.endpoint.slot);
             Features {
@@ -132,6 +141,8 @@ impl LatencySettings {
                 prefix_ratio: share(matches.ratio(index)),
                 role: self.role(snapshot).unwrap_or_default().to_owned(),
                 prefill_tokens,
+                encoder_items: encoded.as_ref().map_or(0, |_| request.media.len() as u64),
+                encoder_matched: encoded.as_ref().map_or(0, |encoded| encoded.count(index)),
             }
         });
         each.collect()

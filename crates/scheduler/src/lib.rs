@@ -50,10 +50,10 @@ mod stopwatch;
 mod topology;
 
 pub use burst::{Burst, BurstSettings};
-pub use decision::{Decision, Disaggregation, FilterTrace, ProfileRun, ScorerTrace, Stages};
+pub use decision::{Decision, Disaggregation, FilterTrace, PrefixHit, ProfileRun, ScorerTrace, Stages};
 pub use endpoint::{Endpoint, LoraAdapters, Metrics, Slot, Slots, Snapshot};
 pub use error::{ConfigError, ScheduleError};
-pub use inflight::Reservation;
+pub use inflight::{Flow, Reservation};
 pub use latency::{Features, LatencySettings, Prediction, Wanted};
 pub use media::{EncoderLookup, Media, Modality};
 pub use pairing::REVISION_LABEL;

@@ -18,6 +18,11 @@ pub(crate) fn read<T: de::DeserializeOwned>(value: &Value) -> Result<T, Misread>
     T::deserialize(At { value, path: &Path::Top })
 }
 
+/// Reads the value of this field of a document.
+pub(crate) fn read_at<T: de::DeserializeOwned>(field: &str, value: &Value) -> Result<T, Misread> {
+    T::deserialize(At { value, path: &Path::Field(&Path::Top, field) })
+}
+
 /// Why a value cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Misread {

@@ -6,7 +6,7 @@ use ahash::AHashMap;
 
 use crate::{
     endpoint::Slot,
-    inflight::InFlight,
+    inflight::{Flow, InFlight},
     media::EncoderCaches,
     precise::Holdings,
     prefixes::{PrefixSource, Prefixes},
@@ -55,9 +55,9 @@ impl State {
         self.in_flight.forget(slot);
     }
 
-    /// The number of remembered prompt prefixes, over all endpoints.
-    pub fn prefix_blocks(&self) -> usize {
-        self.prefixes.iter().map(Prefixes::len).sum()
+    /// The number of prompt prefixes that each prefix producer knows, over all endpoints.
+    pub fn prefix_blocks(&self) -> impl Iterator<Item = usize> {
+        self.prefixes.iter().map(Prefixes::len)
     }
 
     /// The indexes of the precise prefix producers. The caller keeps them up to date.
@@ -73,6 +73,11 @@ impl State {
     pub fn in_flight(&self, slot: Slot) -> (u64, u64) {
         let load = self.in_flight.get(slot);
         (load.requests, load.tokens)
+    }
+
+    /// Returns the part of each flow in what is in flight at an endpoint: requests, and their uncached prompt tokens.
+    pub fn flows_in_flight(&self, slot: Slot) -> impl Iterator<Item = (&Flow, (u64, u64))> {
+        self.in_flight.flows(slot).map(|(flow, load)| (flow, (load.requests, load.tokens)))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 /// A plugin in one of its roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Role {
-    /// `Filter`, `Scorer`, `Picker`, `Admission`; of a producer, `DataProducer` for what it finds and `PreRequest` for what it learns.
+    /// `ProfilePicker`, `Filter`, `Scorer`, `Picker`, `Admission`; of a producer, `DataProducer` for what it finds and `PreRequest` for what it learns.
     pub extension_point: &'static str,
     /// The plugin's type.
     pub plugin_type: String,
@@ -23,6 +23,9 @@ pub struct Role {
 pub trait Stopwatch: Send + Sync {
     /// Calls `work` once.
     fn time(&self, work: &mut dyn FnMut());
+
+    /// Calls `work` once, inside of [`Self::time`]. Its time does not count.
+    fn exclude(&self, work: &mut dyn FnMut());
 }
 
 /// A plugin whose work is measured.
@@ -47,7 +50,16 @@ pub(crate) fn learns(watched: Option<&Watched>, learn: impl FnOnce()) {
     timed(watched.map(|watched| &watched.learns), learn);
 }
 
-fn timed<T>(watch: Option<&Arc<dyn Stopwatch>>, work: impl FnOnce() -> T) -> T {
+/// Does a part of a plugin's work that does not count, because other plugins do it.
+pub(crate) fn excluded<T>(watch: Option<&Arc<dyn Stopwatch>>, work: impl FnOnce() -> T) -> T {
+    let Some(watch) = watch else { return work() };
+    let (mut work, mut made) = (Some(work), None);
+    watch.exclude(&mut || made = work.take().map(|work| work()));
+    made.expect("a stopwatch calls its work once")
+}
+
+/// Does a plugin's work, timed where somebody watches.
+pub(crate) fn timed<T>(watch: Option<&Arc<dyn Stopwatch>>, work: impl FnOnce() -> T) -> T {
     let Some(watch) = watch else { return work() };
     let (mut work, mut made) = (Some(work), None);
     watch.time(&mut || made = work.take().map(|work| work()));

@@ -7,16 +7,6 @@
 
 mod cause;
 mod cel;
-mod cel_bounds;
-mod cel_budget;
-mod cel_condition;
-mod cel_functions;
-mod cel_memo;
-mod cel_optional;
-mod cel_rules;
-mod cel_shape;
-mod cel_types;
-mod cel_value;
 mod client_config;
 mod crd;
 mod default;
@@ -46,8 +36,8 @@ use serde_json::Value;
 
 pub use cause::Cause;
 pub use cel::Program;
-pub use cel_condition::{Variable, check_condition};
-pub use cel_types::check_names as check_expression;
+pub use cel::condition::{Variable, check_condition};
+pub use cel::types::check_names as check_expression;
 pub use client_config::check_client_config;
 pub use crd::{default_crd, names_status, terminating, validate_crd};
 pub use embedded::go_type;

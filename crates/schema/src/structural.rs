@@ -8,7 +8,11 @@ use std::{
 use regex::Regex;
 use serde_json::{Value, value::RawValue};
 
-use super::{cel::Rule, cel_rules::Rules, formats, patterns, properties::Properties};
+use super::{
+    cel::{Rule, rules::Rules},
+    formats, patterns,
+    properties::Properties,
+};
 
 /// The deepest nesting that is compiled. Below it, a schema accepts anything. The reference has no limit, but its limit on
 /// the size of requests keeps schemas far shallower, and the walks here are recursive.

@@ -25,7 +25,7 @@ pub enum ArgsError {
         reason: String,
     },
     /// Neither `--model` nor a positional model was given.
-    #[error("no model: give it as `vllm serve MODEL` or `--model MODEL`")]
+    #[error("no model given: use `vllm serve MODEL` or `--model MODEL`")]
     NoModel,
 }
 

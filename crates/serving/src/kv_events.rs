@@ -65,7 +65,7 @@ impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no address; expected `tcp://*:PORT` or `tcp://IP:PORT`");
+        let wrong = || format!("`{text}` is not an address; expected `tcp://*:PORT` or `tcp://IP:PORT`");
         let address = text.strip_prefix("tcp://").ok_or_else(wrong)?;
         match address.strip_prefix("*:") {
             Some(port) => port.parse().map(Self::Bind).map_err(|_| wrong()),
@@ -318,7 +318,7 @@ mod tests {
         let error = |text: &str| text.parse::<Settings>().unwrap_err();
         assert_eq!(
             error(r#"{"endpoint": "ipc:///x"}"#),
-            "`ipc:///x` is no address; expected `tcp://*:PORT` or `tcp://IP:PORT`"
+            "`ipc:///x` is not an address; expected `tcp://*:PORT` or `tcp://IP:PORT`"
         );
         assert_eq!(error(r#"{"enabled": true}"#), "unknown field `enabled`");
         assert_eq!(error(r#"{"publisher": "x"}"#), r#"publisher: "x" is not "zmq" or "null""#);

@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         let model = self.model;
         let kind: String = part["type"].as_str().unwrap_or("unknown").chars().take(40).collect();
         let message =
-            format!("{place}: {model} is not a multimodal model: it takes no part of type `{kind}`.");
+            format!("{place}: {model} is not a multimodal model and does not accept parts of type `{kind}`.");
         Err(Refusal::field(place, message))
     }
 }

@@ -95,23 +95,23 @@ impl Metrics {
         );
         registry.register(
             "vllm:kv_cache_usage_perc",
-            "Part of the KV cache in use, 0 to 1",
+            "Used share of the KV cache, 0 to 1",
             metrics.cache_usage.clone(),
         );
         registry.register("vllm:cache_config_info", "Size of the KV cache", cache_config);
         registry.register(
             "vllm:prefix_cache_queries",
-            "Prompt tokens looked up",
+            "Prompt tokens looked up in the prefix cache",
             metrics.prefix_queries.clone(),
         );
         registry.register(
             "vllm:prefix_cache_hits",
-            "Prompt tokens found in the cache",
+            "Prompt tokens found in the prefix cache of this engine",
             metrics.prefix_hits.clone(),
         );
         registry.register(
             "vllm:external_prefix_cache_queries",
-            "Prompt tokens asked of other engines",
+            "Prompt tokens looked up in other engines",
             metrics.external_queries.clone(),
         );
         registry.register(
@@ -160,7 +160,7 @@ impl Metrics {
     /// Adds the series of adapters in use.
     #[must_use]
     pub fn with_adapters(mut self) -> Self {
-        let help = "Names of the LoRA adapters that run and that wait; the value is the time";
+        let help = "LoRA adapters of running and of waiting requests, in labels; the value is the time";
         self.registry.register("vllm:lora_requests_info", help, self.adapters.clone());
         self
     }

@@ -45,7 +45,7 @@ impl Purpose {
                 (Self::Auto, named) => named,
                 (found, named) if found == named => found,
                 _ => {
-                    return Err(flag.invalid("another flag says that the model is for something else".into()));
+                    return Err(flag.invalid("another flag sets a different purpose of the model".into()));
                 }
             };
         }

@@ -99,7 +99,7 @@ pub async fn serve(
     };
     let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
     if tokio::time::timeout(listening.patience, connections.shutdown()).await.is_err() {
-        tracing::warn!("Cut the requests that outlasted the shutdown timeout.");
+        tracing::warn!("Aborted the requests that ran longer than the shutdown timeout.");
     }
     Ok(())
 }

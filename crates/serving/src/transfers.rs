@@ -41,31 +41,31 @@ impl Transfers {
             expired: Counter::default(),
         };
         for (name, help, histogram) in [
-            ("vllm:nixl_xfer_time", "Time in which a KV cache came", &transfers.time),
-            ("vllm:nixl_post_time", "Time in which engines agreed on a transfer", &transfers.post_time),
+            ("vllm:nixl_xfer_time", "Duration of the transfer of a KV cache", &transfers.time),
+            ("vllm:nixl_post_time", "Time for two engines to agree on a transfer", &transfers.post_time),
         ] {
             registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
         }
         registry.register(
             "vllm:nixl_bytes_transferred",
-            "Bytes of a KV cache that came",
+            "Bytes received in a transfer",
             transfers.bytes.clone(),
         );
         registry.register(
             "vllm:nixl_num_descriptors",
-            "Blocks of a KV cache that came",
+            "Blocks received in a transfer",
             transfers.descriptors.clone(),
         );
         for (name, help, counter) in [
-            ("vllm:nixl_num_failed_transfers", "KV caches that did not come", &transfers.failed),
+            ("vllm:nixl_num_failed_transfers", "Transfers that failed", &transfers.failed),
             (
                 "vllm:nixl_num_failed_notifications",
-                "KV caches that came, of which the other engine was not told",
+                "Completed transfers whose completion could not be reported to the other engine",
                 &transfers.failed_notifications,
             ),
             (
                 "vllm:nixl_num_kv_expired_reqs",
-                "KV caches that were kept for another engine and given up",
+                "KV caches that were kept for another engine and dropped before that engine fetched them",
                 &transfers.expired,
             ),
         ] {

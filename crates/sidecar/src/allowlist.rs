@@ -15,6 +15,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
     runtime::watcher::{self, Event},
 };
+use longboat_key::Namespace;
 use longboat_watch::{Events, Selection};
 use parking_lot::RwLock;
 use serde_json::Value;
@@ -80,7 +81,7 @@ async fn served(client: &Client, mut pool: Pool) -> Pool {
             tracing::info!(
                 asked = pool.group,
                 group,
-                "The cluster serves InferencePools in the other group only."
+                "The cluster serves InferencePools only in the other API group."
             );
             pool.group = group.into();
             return pool;
@@ -103,7 +104,7 @@ pub(crate) async fn follow(
 ) {
     let Some(pool) = shutdown.run_until_cancelled(served(&client, pool)).await else { return };
     let kind = GroupVersionKind::gvk(&pool.group, version_of(&pool.group), "InferencePool");
-    let all = Selection::of_resource(ApiResource::from_gvk(&kind)).within(Some(&pool.namespace));
+    let all = Selection::of_resource(ApiResource::from_gvk(&kind)).within(Some(Namespace(&pool.namespace)));
     let only = all.fields(format!("metadata.name={}", pool.name));
     let mut pools: Events<DynamicObject> = longboat_watch::decoded(&client, &only);
     let mut follower = Follower {
@@ -189,7 +190,7 @@ impl Follower {
                 futures::stream::pending().boxed()
             }
             Some(selector) => {
-                let pods = Selection::of::<Pod>().within(Some(&self.pool.namespace));
+                let pods = Selection::of::<Pod>().within(Some(Namespace(&self.pool.namespace)));
                 longboat_watch::decoded(&self.client, &pods.labelled(selector))
             }
         };

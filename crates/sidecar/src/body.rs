@@ -24,7 +24,7 @@ pub(crate) enum ReadError<E> {
     #[error("it is longer than {0} bytes")]
     TooLong(usize),
     /// The counter of held bytes has refused more bytes.
-    #[error("there is no room for it")]
+    #[error("the memory limit for bodies is reached")]
     Full,
     /// The sender stopped or closed the connection.
     #[error("it ended early")]

@@ -13,12 +13,12 @@ mod chunks;
 mod connectors;
 mod error;
 mod flow;
+#[doc(hidden)]
+pub mod fuzzing;
 mod headers;
 mod metrics;
 mod object;
 mod pieces;
-#[doc(hidden)]
-pub mod probe;
 mod proxy;
 mod rewrite;
 mod runtime;

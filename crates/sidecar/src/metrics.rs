@@ -43,7 +43,7 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
         let requests = Family::default();
-        registry.register("longboat_sidecar_requests", "Requests by what became of them", requests.clone());
+        registry.register("longboat_sidecar_requests", "Requests by outcome", requests.clone());
         Self { registry, requests }
     }
 

@@ -94,7 +94,7 @@ impl Proxy {
             return answer::healthy();
         }
         if request.method() == Method::CONNECT {
-            let message = "this is no proxy for other hosts";
+            let message = "this sidecar does not forward requests to other hosts";
             return answer::error(StatusCode::METHOD_NOT_ALLOWED, message);
         }
         let api = Api::of(request.uri().path()).filter(|_| request.method() == Method::POST);
@@ -115,7 +115,7 @@ impl Proxy {
             self.metrics.count(Outcome::Refused);
             return answer::error(
                 StatusCode::BAD_REQUEST,
-                "x-data-parallel-host-port names no rank of this pod",
+                "x-data-parallel-host-port is not the address of a rank of this pod",
             );
         };
         let source =
@@ -190,7 +190,7 @@ impl Proxy {
                 None => target::named_host(entry).map(|host| (host, None)),
             };
             if !named.is_some_and(|(host, port)| allowlist.allows(host, port)) {
-                tracing::warn!(entry, "A request names a prefill endpoint that is no pod of the pool.");
+                tracing::warn!(entry, "The prefill endpoint of a request is not a pod of the pool.");
                 return Chosen::Refused(answer::forbidden());
             }
         }
@@ -211,7 +211,7 @@ impl Proxy {
         let target = Target::parse(entry)?;
         let is_allowed = self.allows(&target);
         if !is_allowed {
-            tracing::warn!(entry, "A request names a source of cached blocks that is no pod of the pool.");
+            tracing::warn!(entry, "The source of cached blocks of a request is not a pod of the pool.");
         }
         is_allowed.then_some(target)
     }
@@ -226,7 +226,7 @@ impl Proxy {
         for entry in target::entries(&lines) {
             let target = Target::parse(entry);
             if self.allowlist.is_some() && !target.as_ref().is_some_and(|target| self.allows(target)) {
-                tracing::warn!(entry, "A request names an encoder that is no pod of the pool.");
+                tracing::warn!(entry, "The encoder of a request is not a pod of the pool.");
                 continue;
             }
             encoders.push(target.ok_or_else(|| {

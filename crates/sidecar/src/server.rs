@@ -77,7 +77,9 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
                 let _ = known.wait_for(|known| *known >= Known::Pool).await;
                 let pods = known.wait_for(|known| *known >= Known::Pods);
                 if tokio::time::timeout(PODS, pods).await.is_err() {
-                    tracing::warn!("The pods of the pool are not known: no prefill target is allowed.");
+                    tracing::warn!(
+                        "The pods of the pool are not known yet, so no prefill target is allowed."
+                    );
                 }
             };
             if shutdown.run_until_cancelled(reading).await.is_none() {
@@ -95,7 +97,7 @@ pub async fn run(args: Args, shutdown: CancellationToken) -> Result<(), Error> {
         None => None,
     };
     let ports: Vec<u16> = settings.ranks.iter().map(|rank| rank.port).collect();
-    tracing::info!(?ports, "Passing requests to the engine beside this sidecar.");
+    tracing::info!(?ports, "Forwarding requests to the engine of this pod.");
     let trusted = settings.verifies().then(FollowedRoots::of_environment);
     if let Some(trusted) = trusted.clone() {
         background.spawn(trusted.follow(shutdown.child_token()));
@@ -173,7 +175,7 @@ async fn serve(
     };
     let _open = longboat_accept::until(&shutdown, listener, CONNECTIONS, accepted).await;
     if tokio::time::timeout(DRAIN, connections.shutdown()).await.is_err() {
-        tracing::warn!("Cut the requests that outlasted the shutdown timeout.");
+        tracing::warn!("Aborted the requests that ran longer than the shutdown timeout.");
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) enum Fault {
     #[error("it is longer than {0} bytes, which --max-request-body-mib allows")]
     TooLong(usize),
     /// All bodies together exceed their limit.
-    #[error("the bodies of all requests in flight take more memory than they may, try again in a moment")]
+    #[error("the bodies of all requests in flight exceed the memory limit; try again later")]
     Full,
 }
 
@@ -81,7 +81,7 @@ impl Fault {
             Self::TooLong(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Full => StatusCode::SERVICE_UNAVAILABLE,
         };
-        let message = format!("the request's body cannot be taken: {}", chain(self));
+        let message = format!("cannot read the body of the request: {}", chain(self));
         let mut answer = answer::error(status, &message);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

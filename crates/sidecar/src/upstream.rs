@@ -46,7 +46,7 @@ pub(crate) enum SendError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The engine switched to another protocol.
-    #[error("it answers with 101, and nobody asked for another protocol")]
+    #[error("it answered with 101 Switching Protocols, which the request did not ask for")]
     Switched,
 }
 

@@ -165,7 +165,7 @@ impl Args {
                         "echo" => Mode::Echo,
                         other => {
                             return Err(
-                                flag.invalid(format!("`{other}` is no mode; expected `random` or `echo`"))
+                                flag.invalid(format!("unknown mode `{other}`; expected `random` or `echo`"))
                             );
                         }
                     }
@@ -226,13 +226,17 @@ fn factor(flag: &Flag) -> Result<f64, ArgsError> {
     if (1.0..=1000.0).contains(&value) {
         Ok(value)
     } else {
-        Err(flag.invalid(format!("`{value}` is outside of 1.0 to 1000")))
+        Err(flag.invalid(format!("`{value}`: expected a number from 1.0 to 1000")))
     }
 }
 
 fn width(flag: &Flag) -> Result<usize, ArgsError> {
     let value = flag.positive()?;
-    if value <= MOST_WIDE { Ok(value) } else { Err(flag.invalid(format!("`{value}` is above {MOST_WIDE}"))) }
+    if value <= MOST_WIDE {
+        Ok(value)
+    } else {
+        Err(flag.invalid(format!("`{value}`: expected at most {MOST_WIDE}")))
+    }
 }
 
 fn part(flag: &Flag) -> Result<f64, ArgsError> {
@@ -240,7 +244,7 @@ fn part(flag: &Flag) -> Result<f64, ArgsError> {
     if (0.0..=1.0).contains(&value) {
         Ok(value)
     } else {
-        Err(flag.invalid(format!("`{value}` is outside of 0 to 1")))
+        Err(flag.invalid(format!("`{value}`: expected a number from 0 to 1")))
     }
 }
 

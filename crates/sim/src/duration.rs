@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Parses Go's duration strings (`200ms`, `1.5s`, `1m30s`, `50us`). A bare number counts milliseconds, as in older releases of
 /// the reference.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no duration; expected for instance `200ms`, `1.5s` or `50us`");
+    let wrong = || format!("`{text}` is not a duration; expected for instance `200ms`, `1.5s` or `50us`");
     if let Ok(milliseconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(milliseconds / 1000.0).map_err(|_| wrong());
     }

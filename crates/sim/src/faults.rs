@@ -74,7 +74,7 @@ impl FromStr for Percent {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.parse().ok().filter(|number| *number <= 100);
-        number.map(Self).ok_or_else(|| format!("`{text}` is no number from 0 to 100"))
+        number.map(Self).ok_or_else(|| format!("`{text}`: expected a number from 0 to 100"))
     }
 }
 
@@ -99,7 +99,7 @@ impl FromStr for Kind {
     fn from_str(text: &str) -> Result<Self, String> {
         KINDS.iter().find(|(name, _)| *name == text).map(|(_, kind)| *kind).ok_or_else(|| {
             let names: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
-            format!("`{text}` is no failure; expected {}", names.join(", "))
+            format!("unknown failure `{text}`; expected {}", names.join(", "))
         })
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn mode(flag: &Flag) -> Result<Option<Mode>, ArgsError> {
         "prefill" => Ok(Some(Mode::Prefill)),
         "decode" => Ok(Some(Mode::Decode)),
         "null" => Ok(None),
-        other => Err(flag.invalid(format!("`{other}` is no mode; expected prefill, decode or null"))),
+        other => Err(flag.invalid(format!("unknown mode `{other}`; expected prefill, decode or null"))),
     }
 }
 

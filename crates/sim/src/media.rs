@@ -109,7 +109,7 @@ impl MediaArgs {
             "ec_producer" => Side::Producer,
             "ec_consumer" => Side::Consumer,
             other => {
-                let message = format!("ec_role `{other}` is not known; expected ec_producer or ec_consumer");
+                let message = format!("unknown ec_role `{other}`; expected ec_producer or ec_consumer");
                 return Err(flag.invalid(message));
             }
         };
@@ -124,5 +124,5 @@ fn json<T: for<'de> Deserialize<'de>>(flag: &Flag) -> Result<T, ArgsError> {
 
 fn modality(flag: &Flag, name: &str) -> Result<Modality, ArgsError> {
     let found = Modality::ALL.into_iter().find(|modality| modality.name() == name);
-    found.ok_or_else(|| flag.invalid(format!("`{name}` is not known; expected image, audio or video")))
+    found.ok_or_else(|| flag.invalid(format!("unknown modality `{name}`; expected image, audio or video")))
 }

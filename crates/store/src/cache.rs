@@ -6,12 +6,12 @@ use std::{
 };
 
 use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use longboat_key::{Key, Name, Namespace};
 use parking_lot::RwLock;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    compressed::Dictionary, key::Key, objects::Objects, stored::Stored, summaries::Summaries,
-    version::Version,
+    compressed::Dictionary, objects::Objects, stored::Stored, summaries::Summaries, version::Version,
 };
 
 /// The number of deletions that are remembered for pending responses. After more deletions, it is unknown whether the object
@@ -115,7 +115,7 @@ where
     }
 
     fn stored(&self, key: &Key) -> Option<Stored<K>> {
-        self.content.read().objects.stored(&key.namespace, &key.name).cloned()
+        self.content.read().objects.stored(key.namespace.as_deref(), key.name.as_deref()).cloned()
     }
 
     /// All objects that can be decoded. Each is decoded when the iterator reaches it.
@@ -127,19 +127,19 @@ where
     /// The keys of all objects.
     pub fn keys(&self) -> Vec<Key> {
         let content = self.content.read();
-        content.objects.names().map(|(namespace, name)| Key::shared(namespace, name)).collect()
+        content.objects.names().map(|(namespace, name)| shared(namespace, name)).collect()
     }
 
     /// Returns the keys of up to `most` objects whose summary is wanted, from one namespace or all.
     pub fn select(
         &self,
-        namespace: Option<&str>,
+        namespace: Option<Namespace<&str>>,
         most: usize,
-        is_wanted: impl Fn(&str, &S) -> bool,
+        is_wanted: impl Fn(Namespace<&str>, &S) -> bool,
     ) -> Vec<Key> {
         let content = self.content.read();
-        let wanted = |(within, name, summary): (&Arc<str>, &Arc<str>, &S)| {
-            is_wanted(within, summary).then(|| Key::shared(within, name))
+        let wanted = |(within, name, summary): (&Namespace, &Name, &S)| {
+            is_wanted(within.as_deref(), summary).then(|| shared(within, name))
         };
         match namespace {
             Some(namespace) => {
@@ -150,18 +150,18 @@ where
     }
 
     /// Adds the objects of a namespace to a snapshot.
-    pub fn share(&self, namespace: &str, snapshot: &mut Objects<K>) {
+    pub fn share(&self, namespace: Namespace<&str>, snapshot: &mut Objects<K>) {
         snapshot.adopt(namespace, &self.content.read().objects);
     }
 
     /// Adds the summaries of a namespace to a snapshot.
-    pub fn share_summaries(&self, namespace: &str, snapshot: &mut Summaries<S>) {
+    pub fn share_summaries(&self, namespace: Namespace<&str>, snapshot: &mut Summaries<S>) {
         snapshot.adopt(namespace, &self.content.read().summaries);
     }
 
     /// Adds one object to a snapshot.
     pub fn share_one(&self, key: &Key, snapshot: &mut Objects<K>) {
-        snapshot.adopt_one(&key.namespace, &key.name, &self.content.read().objects);
+        snapshot.adopt_one(key.namespace.as_deref(), key.name.as_deref(), &self.content.read().objects);
     }
 
     /// All objects, for a snapshot.
@@ -199,8 +199,7 @@ where
         sent: Option<Sent>,
     ) -> Option<Change<'a, K, S>> {
         let metadata = object.metadata();
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let name = metadata.name.as_deref().unwrap_or_default();
+        let (namespace, name) = (Namespace::of(metadata), Name::of(metadata));
         // The summary is computed before the lock is taken.
         let summary = (self.layout.summary)(object).map(Arc::new);
         let mut content = self.content.write();
@@ -223,8 +222,7 @@ where
 
     /// Whether the cache has this version of an object, or a newer one.
     pub fn knows(&self, metadata: &ObjectMeta) -> bool {
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let name = metadata.name.as_deref().unwrap_or_default();
+        let (namespace, name) = (Namespace::of(metadata), Name::of(metadata));
         let content = self.content.read();
         let known = content.objects.stored(namespace, name);
         known.is_some_and(|known| !Version::of(metadata).is_newer(&known.version()))
@@ -234,8 +232,7 @@ where
     /// version or a newer one.
     pub fn set_unreadable(&self, metadata: &ObjectMeta, reason: String) -> bool {
         let mut content = self.content.write();
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let name = metadata.name.as_deref().unwrap_or_default();
+        let (namespace, name) = (Namespace::of(metadata), Name::of(metadata));
         let known = content.objects.stored(namespace, name);
         if known.is_some_and(|known| !Version::of(metadata).is_newer(&known.version())) {
             return false;
@@ -250,7 +247,7 @@ where
         let taken = {
             let mut content = self.content.write();
             content.note_removal(gone.clone());
-            let known = content.objects.stored(&key.namespace, &key.name)?;
+            let known = content.objects.stored(key.namespace.as_deref(), key.name.as_deref())?;
             if !known.version().is_same_object(&gone) {
                 return None;
             }
@@ -261,13 +258,17 @@ where
 
     /// Removes all objects (of one namespace, if given) except those that are `present` in a new list. A list does not show
     /// what was created and deleted since the last one, so responses to earlier requests are no longer stored.
-    pub fn retain(&self, namespace: Option<&str>, present: &BTreeSet<Key>) -> Vec<Change<'static, K, S>> {
+    pub fn retain(
+        &self,
+        namespace: Option<Namespace<&str>>,
+        present: &BTreeSet<Key>,
+    ) -> Vec<Change<'static, K, S>> {
         let gone: Vec<Key> = {
             let mut content = self.content.write();
             content.forget_removals();
             let all = content.objects.names();
-            let all = all.filter(|(within, _)| namespace.is_none_or(|one| one == &***within));
-            let keys = all.map(|(namespace, name)| Key::shared(namespace, name));
+            let all = all.filter(|(within, _)| namespace.is_none_or(|one| one == within.as_deref()));
+            let keys = all.map(|(namespace, name)| shared(namespace, name));
             keys.filter(|key| !present.contains(key)).collect()
         };
         let take_out = |key: &Key| self.content.write().take_out(key);
@@ -304,12 +305,21 @@ where
     }
 }
 
+/// Creates a key that shares stored texts.
+fn shared(namespace: &Namespace, name: &Name) -> Key {
+    Key { namespace: namespace.clone(), name: name.clone() }
+}
+
 // === impl Content ===
 
 impl<K, S> Content<K, S> {
     fn take_out(&mut self, key: &Key) -> Option<Taken<K, S>> {
-        let object = self.objects.remove(&key.namespace, &key.name)?;
-        Some(Taken { key: key.clone(), object, summary: self.summaries.remove(&key.namespace, &key.name) })
+        let object = self.objects.remove(key.namespace.as_deref(), key.name.as_deref())?;
+        Some(Taken {
+            key: key.clone(),
+            object,
+            summary: self.summaries.remove(key.namespace.as_deref(), key.name.as_deref()),
+        })
     }
 
     fn note_removal(&mut self, gone: Version) {
@@ -347,6 +357,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+    use longboat_key::{Name, Namespace};
 
     use super::{Cache, Key, Layout, REMEMBERED};
 
@@ -472,13 +483,13 @@ mod tests {
         let broken = object("a", "1", "2").metadata;
         assert!(cache.set_unreadable(&broken, "no map".into()));
         assert!(!cache.set_unreadable(&broken, "no map".into()) && cache.knows(&broken));
-        assert!(cache.get(&Key::new("ns", "a")).is_none());
+        assert!(cache.get(&Key::new(Namespace("ns"), Name("a"))).is_none());
         let mut snapshot = crate::Objects::default();
-        cache.share("ns", &mut snapshot);
-        assert!(snapshot.get("ns", "a").is_none());
-        assert_eq!(snapshot.unreadable(), [(Key::new("ns", "a"), "no map".to_owned())]);
+        cache.share(Namespace("ns"), &mut snapshot);
+        assert!(snapshot.get(Namespace("ns"), Name("a")).is_none());
+        assert_eq!(snapshot.unreadable(), [(Key::new(Namespace("ns"), Name("a")), "no map".to_owned())]);
         assert!(cache.set(&object("a", "1", "3")).is_some());
-        assert!(cache.get(&Key::new("ns", "a")).is_some());
+        assert!(cache.get(&Key::new(Namespace("ns"), Name("a"))).is_some());
     }
 
     #[test]
@@ -486,7 +497,7 @@ mod tests {
         let cache = cache();
         let compressed = |version: &str| ConfigMap { immutable: Some(true), ..object("a", "1", version) };
         cache.set(&compressed("1"));
-        assert_eq!(cache.get(&Key::new("ns", "a")).as_deref(), Some(&compressed("1")));
+        assert_eq!(cache.get(&Key::new(Namespace("ns"), Name("a"))).as_deref(), Some(&compressed("1")));
         assert!(cache.set(&compressed("2")).unwrap().old.is_none());
         let gone = cache.remove(&compressed("2").metadata).unwrap();
         assert_eq!(gone.old.as_deref(), Some(&compressed("2")));

@@ -5,9 +5,8 @@ use std::{
     hash::Hash,
 };
 
+use longboat_key::{Key, ObjectKey};
 use parking_lot::Mutex;
-
-use crate::key::{Key, ObjectKey};
 
 /// The number of changes that are remembered for running reconciles. After more changes, it is unknown what a reconcile has
 /// missed.
@@ -218,13 +217,14 @@ impl<K: Clone + Eq + Hash, V: Default> Numbered<K, V> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Index, RECENT};
-    use crate::key::Key;
+    use longboat_key::{Name, Namespace};
 
-    type ObjectKey = crate::key::ObjectKey<&'static str>;
+    use super::{Index, Key, RECENT};
+
+    type ObjectKey = super::ObjectKey<&'static str>;
 
     fn key(name: &str) -> ObjectKey {
-        Key::new("ns", name).of_kind("Config")
+        Key::new(Namespace("ns"), Name(name)).of_kind("Config")
     }
 
     fn users(index: &Index<&'static str>, object: &ObjectKey) -> Vec<Key> {
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn only_dependencies_of_the_last_reconcile_count() {
         let index = Index::default();
-        let service = Key::new("ns", "llm");
+        let service = Key::new(Namespace("ns"), Name("llm"));
         let (a, b) = (key("a"), key("b"));
         index.set(&service, BTreeSet::from([a.clone(), b.clone()]), index.now());
         assert_eq!(users(&index, &a), std::slice::from_ref(&service));
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_new_service_does_not_inherit_the_dependencies_of_a_removed_one() {
         let index = Index::default();
-        let [old, other, new] = ["old", "other", "new"].map(|name| Key::new("ns", name));
+        let [old, other, new] = ["old", "other", "new"].map(|name| Key::new(Namespace("ns"), Name(name)));
         let [a, b, c] = ["a", "b", "c"].map(key);
         index.set(&old, BTreeSet::from([a.clone(), b.clone()]), index.now());
         index.set(&other, BTreeSet::from([b.clone()]), index.now());
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_change_of_a_dependency_that_is_not_yet_known_is_not_lost() {
         let index = Index::default();
-        let service = Key::new("ns", "llm");
+        let service = Key::new(Namespace("ns"), Name("llm"));
         let depends_on =
             |names: &[&str], began| index.set(&service, names.iter().map(|name| key(name)).collect(), began);
         let began = index.now();
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn more_changes_than_are_remembered_count_as_missed() {
         let index = Index::default();
-        let service = Key::new("ns", "llm");
+        let service = Key::new(Namespace("ns"), Name("llm"));
         let began = index.now();
         index.record((0..RECENT).map(|number| key(&number.to_string())));
         assert!(!index.set(&service, BTreeSet::from([key("a")]), began));

@@ -25,7 +25,6 @@
 mod cache;
 mod compressed;
 mod index;
-mod key;
 mod objects;
 mod stored;
 mod summaries;
@@ -33,7 +32,6 @@ mod version;
 
 pub use cache::{Cache, Change, Layout, Sent};
 pub use index::{Index, Moment};
-pub use key::{Key, ObjectKey};
 pub use objects::Objects;
 pub use stored::Stored;
 pub use summaries::Summaries;

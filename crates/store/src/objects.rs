@@ -7,7 +7,9 @@ use k8s_openapi::{Metadata, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use parking_lot::Mutex;
 use rpds::RedBlackTreeMapSync;
 
-use crate::{key::Key, stored::Stored, version::hash};
+use longboat_key::{Key, Name, Namespace, Uid};
+
+use crate::{stored::Stored, version::hash};
 
 /// The objects of one kind by namespace and name. Cluster-scoped objects have the empty namespace.
 ///
@@ -18,7 +20,7 @@ use crate::{key::Key, stored::Stored, version::hash};
 /// An object that cannot be decoded looks absent. Code that decides based on absent objects checks [`Self::unreadable`]
 /// first.
 pub struct Objects<K> {
-    named: BTreeMap<Arc<str>, Named<K>>,
+    named: BTreeMap<Namespace, Named<K>>,
     /// Decoded objects, by the address of their compressed text.
     opened: FrozenMap<usize, Arc<K>>,
     /// Objects that were read and cannot be decoded, with the reason.
@@ -26,7 +28,7 @@ pub struct Objects<K> {
 }
 
 /// The objects of a namespace by name.
-type Named<K> = RedBlackTreeMapSync<Arc<str>, Entry<K>>;
+type Named<K> = RedBlackTreeMapSync<Name, Entry<K>>;
 
 struct Entry<K> {
     /// A hash of the uid of the object's controller.
@@ -56,37 +58,37 @@ impl<K> fmt::Debug for Objects<K> {
 }
 
 impl<K> Objects<K> {
-    fn of(named: BTreeMap<Arc<str>, Named<K>>) -> Self {
+    fn of(named: BTreeMap<Namespace, Named<K>>) -> Self {
         Self { named, opened: FrozenMap::new(), unreadable: Mutex::default() }
     }
 
     /// Returns the object of that name, or `None` if it does not exist or cannot be decoded.
-    pub fn get(&self, namespace: &str, name: &str) -> Option<&K> {
+    pub fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&K> {
         self.open(namespace, name, self.stored(namespace, name)?)
     }
 
     /// Like [`Self::get`], in its stored form.
-    pub fn stored(&self, namespace: &str, name: &str) -> Option<&Stored<K>> {
-        Some(&self.named.get(namespace)?.get(name)?.stored)
+    pub fn stored(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&Stored<K>> {
+        Some(&self.named.get(namespace.as_str())?.get(name.as_str())?.stored)
     }
 
     /// The objects of a namespace, by name.
-    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &K> {
+    pub fn in_namespace(&self, namespace: Namespace<&str>) -> impl Iterator<Item = &K> {
         self.entries(namespace)
             .filter_map(|(namespace, name, entry)| self.open(namespace, name, &entry.stored))
     }
 
     /// The objects of a namespace whose controller has that uid, by name. Other objects are not decoded, except in a hash
     /// collision, so the caller compares the uid.
-    pub fn controlled(&self, namespace: &str, uid: &str) -> impl Iterator<Item = &K> {
-        let owner = hash(Some(uid));
+    pub fn controlled(&self, namespace: Namespace<&str>, uid: Uid<&str>) -> impl Iterator<Item = &K> {
+        let owner = hash(Some(uid.as_str()));
         // Other uids may have the same hash, so the caller compares the uid itself.
         let entries = self.entries(namespace).filter(move |(_, _, entry)| entry.owner == owner);
         entries.filter_map(|(namespace, name, entry)| self.open(namespace, name, &entry.stored))
     }
 
     /// The objects of a namespace that are stored decoded, by name. Compressed objects are not decoded.
-    pub fn decoded_in_namespace(&self, namespace: &str) -> impl Iterator<Item = &K> {
+    pub fn decoded_in_namespace(&self, namespace: Namespace<&str>) -> impl Iterator<Item = &K> {
         self.entries(namespace).filter_map(|(_, _, entry)| match &entry.stored {
             Stored::Decoded(object) => Some(object.as_ref()),
             Stored::Compressed(_) | Stored::Unreadable(_) => None,
@@ -95,7 +97,7 @@ impl<K> Objects<K> {
 
     /// All objects, by namespace and name.
     pub fn iter(&self) -> impl Iterator<Item = &K> {
-        self.named.keys().flat_map(|namespace| self.in_namespace(namespace))
+        self.named.keys().flat_map(|namespace| self.in_namespace(namespace.as_deref()))
     }
 
     /// Like [`Self::iter`], in their stored form.
@@ -104,7 +106,7 @@ impl<K> Objects<K> {
     }
 
     /// The namespace and name of each object, sorted.
-    pub fn names(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+    pub fn names(&self) -> impl Iterator<Item = (&Namespace, &Name)> {
         self.named.iter().flat_map(|(namespace, named)| named.keys().map(move |name| (namespace, name)))
     }
 
@@ -114,45 +116,53 @@ impl<K> Objects<K> {
     }
 
     /// Takes the objects of a namespace from another collection. They replace the objects of that namespace.
-    pub fn adopt(&mut self, namespace: &str, from: &Self) {
+    pub fn adopt(&mut self, namespace: Namespace<&str>, from: &Self) {
         self.opened.as_mut().clear();
-        if let Some((namespace, named)) = from.named.get_key_value(namespace) {
-            self.named.insert(Arc::clone(namespace), named.clone());
+        if let Some((namespace, named)) = from.named.get_key_value(namespace.as_str()) {
+            self.named.insert(namespace.clone(), named.clone());
         }
     }
 
     /// Takes one object from another collection, if it exists there.
-    pub fn adopt_one(&mut self, namespace: &str, name: &str, from: &Self) {
-        let Some((namespace, named)) = from.named.get_key_value(namespace) else { return };
-        let Some((name, entry)) = named.get_key_value(name) else { return };
+    pub fn adopt_one(&mut self, namespace: Namespace<&str>, name: Name<&str>, from: &Self) {
+        let Some((namespace, named)) = from.named.get_key_value(namespace.as_str()) else { return };
+        let Some((name, entry)) = named.get_key_value(name.as_str()) else { return };
         self.opened.as_mut().clear();
-        let own = self.named.entry(Arc::clone(namespace)).or_default();
-        own.insert_mut(Arc::clone(name), entry.clone());
+        let own = self.named.entry(namespace.clone()).or_default();
+        own.insert_mut(name.clone(), entry.clone());
     }
 
     /// Removes an object. Returns it, if it was there.
-    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Stored<K>> {
+    pub fn remove(&mut self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Stored<K>> {
         self.opened.as_mut().clear();
-        let named = self.named.get_mut(namespace)?;
-        let removed = named.get(name)?.stored.clone();
-        named.remove_mut(name);
+        let named = self.named.get_mut(namespace.as_str())?;
+        let removed = named.get(name.as_str())?.stored.clone();
+        named.remove_mut(name.as_str());
         Some(removed)
     }
 
     /// The entries of a namespace, each with its namespace and name.
-    fn entries(&self, namespace: &str) -> impl Iterator<Item = (&str, &str, &Entry<K>)> {
-        let found = self.named.get_key_value(namespace).into_iter();
+    fn entries(
+        &self,
+        namespace: Namespace<&str>,
+    ) -> impl Iterator<Item = (Namespace<&str>, Name<&str>, &Entry<K>)> {
+        let found = self.named.get_key_value(namespace.as_str()).into_iter();
         found.flat_map(|(namespace, named)| {
-            named.iter().map(move |(name, entry)| (namespace.as_ref(), name.as_ref(), entry))
+            named.iter().map(move |(name, entry)| (namespace.as_deref(), name.as_deref(), entry))
         })
     }
 
     /// The stored name of an existing object, for sharing.
-    fn shared_name(&self, namespace: &str, name: &str) -> Option<&Arc<str>> {
-        self.named.get(namespace)?.get_key_value(name).map(|(name, _)| name)
+    fn shared_name(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&Name> {
+        self.named.get(namespace.as_str())?.get_key_value(name.as_str()).map(|(name, _)| name)
     }
 
-    fn open<'a>(&'a self, namespace: &str, name: &str, stored: &'a Stored<K>) -> Option<&'a K> {
+    fn open<'a>(
+        &'a self,
+        namespace: Namespace<&str>,
+        name: Name<&str>,
+        stored: &'a Stored<K>,
+    ) -> Option<&'a K> {
         let object = match stored {
             Stored::Decoded(object) => return Some(object),
             Stored::Unreadable(why) => {
@@ -174,7 +184,7 @@ impl<K> Objects<K> {
         }
     }
 
-    fn note_unreadable(&self, namespace: &str, name: &str, reason: String) {
+    fn note_unreadable(&self, namespace: Namespace<&str>, name: Name<&str>, reason: String) {
         self.unreadable.lock().insert(Key::new(namespace, name), reason);
     }
 }
@@ -191,19 +201,18 @@ impl<K> Objects<K> {
     /// Adds an object with this metadata, or replaces the one with the same name.
     pub fn store(&mut self, metadata: &ObjectMeta, stored: Stored<K>) {
         self.opened.as_mut().clear();
-        let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let name = metadata.name.as_deref().unwrap_or_default();
+        let (namespace, name) = (Namespace::of(metadata), Name::of(metadata));
         let owners = metadata.owner_references.iter().flatten();
         let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
         let entry = Entry { owner: hash(controller.map(|owner| owner.uid.as_str())), stored };
         let name = match self.shared_name(namespace, name) {
-            Some(known) => Arc::clone(known),
-            None => Arc::from(name),
+            Some(known) => known.clone(),
+            None => name.to_shared(),
         };
-        if let Some(named) = self.named.get_mut(namespace) {
+        if let Some(named) = self.named.get_mut(namespace.as_str()) {
             named.insert_mut(name, entry);
         } else {
-            self.named.insert(Arc::from(namespace), Named::default().insert(name, entry));
+            self.named.insert(namespace.to_shared(), Named::default().insert(name, entry));
         }
     }
 }
@@ -239,7 +248,7 @@ mod tests {
         apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
     };
 
-    use super::{Key, Objects};
+    use super::{Key, Name, Namespace, Objects, Uid};
     use crate::{compressed::Dictionary, stored::Stored};
 
     fn object(namespace: &str, name: &str, version: &str) -> Arc<ConfigMap> {
@@ -253,7 +262,7 @@ mod tests {
     }
 
     fn version<'a>(objects: &'a Objects<ConfigMap>, name: &str) -> Option<&'a str> {
-        objects.get("ns", name)?.metadata.resource_version.as_deref()
+        objects.get(Namespace("ns"), Name(name))?.metadata.resource_version.as_deref()
     }
 
     #[test]
@@ -261,20 +270,20 @@ mod tests {
         let mut cache: Objects<ConfigMap> =
             [object("ns", "a", "1"), object("other", "b", "1")].into_iter().collect();
         let mut snapshot = Objects::default();
-        snapshot.adopt("ns", &cache);
+        snapshot.adopt(Namespace("ns"), &cache);
         cache.insert(object("ns", "a", "2"));
         cache.insert(object("ns", "c", "1"));
         assert_eq!((version(&snapshot, "a"), version(&snapshot, "c")), (Some("1"), None));
         assert_eq!((version(&cache, "a"), version(&cache, "c")), (Some("2"), Some("1")));
-        assert!(snapshot.get("other", "b").is_none());
-        cache.remove("ns", "a");
+        assert!(snapshot.get(Namespace("other"), Name("b")).is_none());
+        cache.remove(Namespace("ns"), Name("a"));
         assert_eq!((version(&snapshot, "a"), version(&cache, "a")), (Some("1"), None));
     }
 
     #[test]
     fn adopting_a_namespace_that_is_not_there_adds_nothing() {
         let mut snapshot: Objects<ConfigMap> = Objects::default();
-        snapshot.adopt("ns", &Objects::default());
+        snapshot.adopt(Namespace("ns"), &Objects::default());
         assert_eq!(snapshot.iter().count(), 0);
     }
 
@@ -286,13 +295,16 @@ mod tests {
         let mut objects: Objects<ConfigMap> = Objects::default();
         objects.store(&object.metadata, compressed(&object));
         let copy = objects.clone();
-        let read = copy.get("ns", "a").unwrap();
+        let read = copy.get(Namespace("ns"), Name("a")).unwrap();
         assert_eq!(read, object.as_ref());
-        assert_eq!(copy.stored("ns", "a").unwrap().metadata().unwrap().as_ref(), &object.metadata);
-        assert!(std::ptr::eq(read, copy.in_namespace("ns").next().unwrap()));
+        assert_eq!(
+            copy.stored(Namespace("ns"), Name("a")).unwrap().metadata().unwrap().as_ref(),
+            &object.metadata
+        );
+        assert!(std::ptr::eq(read, copy.in_namespace(Namespace("ns")).next().unwrap()));
         objects.store(&object.metadata, compressed(&ConfigMap { immutable: Some(true), ..read.clone() }));
-        assert_eq!(objects.get("ns", "a").unwrap().immutable, Some(true));
-        assert_eq!(copy.get("ns", "a").unwrap().immutable, None);
+        assert_eq!(objects.get(Namespace("ns"), Name("a")).unwrap().immutable, Some(true));
+        assert_eq!(copy.get(Namespace("ns"), Name("a")).unwrap().immutable, None);
     }
 
     #[test]
@@ -305,7 +317,7 @@ mod tests {
         for name in ["a", "b"] {
             let metadata = ObjectMeta { name: Some(name.into()), ..object.metadata.clone() };
             objects.store(&metadata, Stored::of_text(&metadata, text, &dictionary, true));
-            assert_eq!(objects.get("ns", name), Some(&object));
+            assert_eq!(objects.get(Namespace("ns"), Name(name)), Some(&object));
         }
     }
 
@@ -320,9 +332,11 @@ mod tests {
         };
         let objects: Objects<ConfigMap> =
             [owned("a", "1"), owned("b", "2"), object("ns", "c", "1"), owned("d", "1")].into_iter().collect();
-        let names = objects.controlled("ns", "1").map(|object| object.metadata.name.as_deref().unwrap());
+        let names = objects
+            .controlled(Namespace("ns"), Uid("1"))
+            .map(|object| object.metadata.name.as_deref().unwrap());
         assert_eq!(names.collect::<Vec<_>>(), ["a", "d"]);
-        assert_eq!(objects.controlled("ns", "3").count(), 0);
+        assert_eq!(objects.controlled(Namespace("ns"), Uid("3")).count(), 0);
     }
 
     #[test]
@@ -332,15 +346,15 @@ mod tests {
         let mut objects: Objects<ConfigMap> = [object("ns", "b", "1")].into_iter().collect();
         objects.store(&metadata, Stored::of_text(&metadata, text, &Dictionary::default(), true));
         assert_eq!(objects.unreadable(), []);
-        assert!(objects.get("ns", "a").is_none());
-        assert_eq!(objects.in_namespace("ns").count(), 1);
+        assert!(objects.get(Namespace("ns"), Name("a")).is_none());
+        assert_eq!(objects.in_namespace(Namespace("ns")).count(), 1);
         let unreadable = objects.unreadable();
         assert_eq!(unreadable.len(), 1);
-        assert_eq!(unreadable[0].0, Key::new("ns", "a"));
+        assert_eq!(unreadable[0].0, Key::new(Namespace("ns"), Name("a")));
         assert!(unreadable[0].1.contains("no map"), "{}", unreadable[0].1);
         objects.store(&metadata, Stored::unreadable(&metadata, "it is too large".into()));
         assert!(objects.clone().unreadable().is_empty());
-        assert!(objects.get("ns", "a").is_none());
+        assert!(objects.get(Namespace("ns"), Name("a")).is_none());
         assert_eq!(objects.unreadable()[0].1, "it is too large");
     }
 }

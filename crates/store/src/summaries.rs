@@ -2,31 +2,32 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use longboat_key::{Name, Namespace};
 use rpds::RedBlackTreeMapSync;
 
 /// A summary of each object of a kind, by namespace and name. Clones share memory, like those of [`Objects`](crate::Objects).
-pub struct Summaries<S>(BTreeMap<Arc<str>, Named<S>>);
+pub struct Summaries<S>(BTreeMap<Namespace, Named<S>>);
 
-type Named<S> = RedBlackTreeMapSync<Arc<str>, Arc<S>>;
+type Named<S> = RedBlackTreeMapSync<Name, Arc<S>>;
 
 // === impl Summaries ===
 
 impl<S> Summaries<S> {
     /// The summary of the object of that name.
-    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<S>> {
-        self.0.get(namespace)?.get(name).cloned()
+    pub fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<S>> {
+        self.0.get(namespace.as_str())?.get(name.as_str()).cloned()
     }
 
     /// The summaries of a namespace by name, each with its namespace and name.
-    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &S)> {
-        let named = self.0.get_key_value(namespace).into_iter();
+    pub fn in_namespace(&self, namespace: Namespace<&str>) -> impl Iterator<Item = (&Namespace, &Name, &S)> {
+        let named = self.0.get_key_value(namespace.as_str()).into_iter();
         named.flat_map(|(namespace, named)| {
             named.iter().map(move |(name, summary)| (namespace, name, summary.as_ref()))
         })
     }
 
     /// All summaries, by namespace and name.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &S)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Namespace, &Name, &S)> {
         let all = self.0.iter();
         all.flat_map(|(namespace, named)| {
             named.iter().map(move |(name, summary)| (namespace, name, summary.as_ref()))
@@ -34,30 +35,37 @@ impl<S> Summaries<S> {
     }
 
     /// Removes a summary. Returns it, if there was one.
-    pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<S>> {
-        let named = self.0.get_mut(namespace)?;
-        let removed = named.get(name).cloned()?;
-        named.remove_mut(name);
+    pub fn remove(&mut self, namespace: Namespace<&str>, name: Name<&str>) -> Option<Arc<S>> {
+        let named = self.0.get_mut(namespace.as_str())?;
+        let removed = named.get(name.as_str()).cloned()?;
+        named.remove_mut(name.as_str());
         Some(removed)
     }
 
     /// Takes the summaries of a namespace from another collection. They replace the summaries of that namespace.
-    pub fn adopt(&mut self, namespace: &str, from: &Self) {
-        if let Some((namespace, named)) = from.0.get_key_value(namespace) {
-            self.0.insert(Arc::clone(namespace), named.clone());
+    pub fn adopt(&mut self, namespace: Namespace<&str>, from: &Self) {
+        if let Some((namespace, named)) = from.0.get_key_value(namespace.as_str()) {
+            self.0.insert(namespace.clone(), named.clone());
         }
     }
 }
 
 impl<S: PartialEq> Summaries<S> {
     /// Adds a summary. Returns the one it replaces.
-    pub fn insert(&mut self, namespace: &str, name: &str, summary: Arc<S>) -> Option<Arc<S>> {
-        let Some(named) = self.0.get_mut(namespace) else {
-            self.0.insert(namespace.into(), Named::default().insert(name.into(), summary));
+    pub fn insert(
+        &mut self,
+        namespace: Namespace<&str>,
+        name: Name<&str>,
+        summary: Arc<S>,
+    ) -> Option<Arc<S>> {
+        let Some(named) = self.0.get_mut(namespace.as_str()) else {
+            self.0.insert(namespace.to_shared(), Named::default().insert(name.to_shared(), summary));
             return None;
         };
-        let known = named.get_key_value(name).map(|(name, summary)| (Arc::clone(name), Arc::clone(summary)));
-        let (name, replaced) = known.map_or_else(|| (name.into(), None), |(name, known)| (name, Some(known)));
+        let known = named.get_key_value(name.as_str());
+        let known = known.map(|(name, summary)| (name.clone(), Arc::clone(summary)));
+        let (name, replaced) =
+            known.map_or_else(|| (name.to_shared(), None), |(name, known)| (name, Some(known)));
         if replaced.as_deref() != Some(&*summary) {
             named.insert_mut(name, summary);
         }
@@ -91,18 +99,20 @@ mod tests {
     #[test]
     fn a_copy_stays_as_it_was() {
         let mut all = Summaries::default();
-        assert!(all.insert("ns", "a", Arc::new(1)).is_none());
+        assert!(all.insert(Namespace("ns"), Name("a"), Arc::new(1)).is_none());
         let mut copy = Summaries::default();
-        copy.adopt("ns", &all);
-        copy.adopt("other", &all);
-        assert_eq!(all.insert("ns", "a", Arc::new(2)).as_deref(), Some(&1));
-        all.insert("ns", "b", Arc::new(3));
+        copy.adopt(Namespace("ns"), &all);
+        copy.adopt(Namespace("other"), &all);
+        assert_eq!(all.insert(Namespace("ns"), Name("a"), Arc::new(2)).as_deref(), Some(&1));
+        all.insert(Namespace("ns"), Name("b"), Arc::new(3));
         let of = |all: &Summaries<i32>| {
             all.iter().map(|(_, name, summary)| (name.to_string(), *summary)).collect::<Vec<_>>()
         };
         assert_eq!(of(&copy), [("a".to_owned(), 1)]);
         assert_eq!(of(&all), [("a".to_owned(), 2), ("b".to_owned(), 3)]);
-        assert!(all.remove("ns", "b").is_some() && all.get("ns", "b").is_none());
-        assert!(all.remove("ns", "b").is_none());
+        assert!(
+            all.remove(Namespace("ns"), Name("b")).is_some() && all.get(Namespace("ns"), Name("b")).is_none()
+        );
+        assert!(all.remove(Namespace("ns"), Name("b")).is_none());
     }
 }

@@ -71,7 +71,7 @@ pub enum TracesError {
         source: std::io::Error,
     },
     /// A client certificate is configured without its key, or a key without its certificate.
-    #[error("{given} is set, so {missing} has to be")]
+    #[error("{given} is set, so {missing} must also be set")]
     Half {
         /// The variable that is set.
         given: String,
@@ -187,10 +187,10 @@ impl Traces {
             tracing::warn!(
                 protocol,
                 endpoint,
-                "Traces are sent over gRPC, whatever OTEL_EXPORTER_OTLP_PROTOCOL says."
+                "Sending traces over gRPC; OTEL_EXPORTER_OTLP_PROTOCOL has no effect."
             );
         }
-        tracing::info!(endpoint, "Traces are sent.");
+        tracing::info!(endpoint, "Sending traces.");
         let stop = CancellationToken::new();
         let sender = Sender { exporter, ended, failing: false };
         let stopped = stop.clone();
@@ -228,11 +228,11 @@ impl Sending {
         stop.cancel();
         if tokio::time::timeout(FAREWELL, &mut task).await.is_err() {
             task.abort();
-            tracing::warn!("The last spans were not sent within {FAREWELL:?}.");
+            tracing::warn!("Could not send the last spans within {FAREWELL:?}.");
         }
         let Counts { sent, dropped } = counts();
         if dropped > 0 {
-            tracing::warn!(dropped, sent, "Spans were dropped.");
+            tracing::warn!(dropped, sent, "Dropped spans.");
         }
     }
 }
@@ -312,13 +312,14 @@ impl Sender {
             Ok(()) => {
                 SENT.fetch_add(count, Ordering::Relaxed);
                 if std::mem::take(&mut self.failing) {
-                    tracing::info!("The collector takes spans again.");
+                    tracing::info!("The collector accepts spans again.");
                 }
             }
             Err(error) => {
                 DROPPED.fetch_add(count, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(%error, "The collector takes no spans; they are dropped until it does.");
+                    tracing::warn!(%error, "The collector does not accept spans; dropping spans until it \
+                                            does.");
                 }
             }
         }

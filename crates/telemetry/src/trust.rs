@@ -65,7 +65,7 @@ mod tests {
         );
         assert_eq!(
             error(&[("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/nowhere/key.pem")]),
-            "OTEL_EXPORTER_OTLP_CLIENT_KEY is set, so OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE has to be"
+            "OTEL_EXPORTER_OTLP_CLIENT_KEY is set, so OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE must also be set"
         );
     }
 }

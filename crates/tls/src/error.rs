@@ -21,7 +21,7 @@ pub enum TlsError {
         what: &'static str,
     },
     /// rustls refuses the combination, e.g. a key that does not belong to the certificate.
-    #[error("certificate and key cannot be used together")]
+    #[error("the private key does not match the certificate")]
     Rustls(#[from] rustls::Error),
     /// `tls.crt` or `tls.key` cannot be read.
     #[error("cannot read `{}`", path.display())]

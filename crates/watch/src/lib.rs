@@ -5,6 +5,7 @@
 //! object only by convention. So this crate delivers objects of every kind as text, and the caller decodes those that it
 //! needs: [`Received`].
 
+mod error;
 mod received;
 mod selection;
 
@@ -19,6 +20,7 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
+pub use error::{has_code, text_of};
 pub use received::{Received, without_managed_fields};
 pub use selection::Selection;
 
@@ -81,7 +83,7 @@ fn decode<K: DeserializeOwned>(event: Event<Received>, kind: &str) -> Option<Eve
         Err(error) => {
             let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);
             let (namespace, name) = (namespace.as_deref(), name.as_deref());
-            tracing::warn!(kind, namespace, name, %error, "An object cannot be read and is left out.");
+            tracing::warn!(kind, namespace, name, %error, "Cannot read an object; ignoring it.");
             None
         }
     };

@@ -6,6 +6,7 @@ use kube::{
     core::DynamicResourceScope,
     runtime::watcher,
 };
+use longboat_key::Namespace;
 use serde::de::DeserializeOwned;
 
 /// The number of objects per page of a list. At startup, a program lists all its kinds at the same time, and their pages
@@ -16,7 +17,7 @@ const PAGE: u32 = 100;
 #[derive(Clone, Debug)]
 pub struct Selection {
     resource: ApiResource,
-    namespace: Option<String>,
+    namespace: Option<Namespace>,
     labels: Option<String>,
     fields: Option<String>,
     metadata_only: bool,
@@ -37,8 +38,8 @@ impl Selection {
 
     /// Selects the objects of this namespace; `None` selects all namespaces.
     #[must_use]
-    pub fn within(self, namespace: Option<&str>) -> Self {
-        Self { namespace: namespace.map(Into::into), ..self }
+    pub fn within(self, namespace: Option<Namespace<&str>>) -> Self {
+        Self { namespace: namespace.map(Namespace::to_shared), ..self }
     }
 
     /// Selects the objects that match this label selector.

@@ -1,6 +1,7 @@
 //! Models that are cached on nodes.
 
 use longboat_compose::Platform;
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use super::create;
@@ -9,7 +10,7 @@ use crate::{Facts, LocalModels, ModelCache, Subject, mutate};
 fn cache(name: &str, namespace: Option<&str>, uri: &str, groups: &[&str]) -> ModelCache {
     ModelCache {
         name: name.to_owned(),
-        namespace: namespace.map(ToOwned::to_owned),
+        namespace: namespace.map(|namespace| Namespace(namespace).to_shared()),
         source_model_uri: uri.to_owned(),
         node_groups: groups.iter().map(|group| (*group).to_owned()).collect(),
     }

@@ -6,6 +6,7 @@ mod reviews;
 use serde_json::{Value, json};
 
 use longboat_compose::{PresetNames, platform::PlatformError, presets};
+use longboat_key::Namespace;
 
 use crate::{Answer, Facts, Mutation, Request, Subject, Version, difference, mutate, validate};
 
@@ -122,7 +123,7 @@ fn without_settings_of_the_platform_services_pass_and_templates_are_checked_anyw
 
 #[test]
 fn every_preset_that_ships_is_accepted() {
-    for preset in presets::builtin(&PresetNames::default(), "kserve").unwrap() {
+    for preset in presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap() {
         let preset = serde_json::to_value(preset).unwrap();
         let answer = validate(Subject::Config, &create(&preset), &Facts::default());
         assert_eq!(answer.denial, None, "{}", preset["metadata"]["name"]);

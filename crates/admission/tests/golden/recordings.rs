@@ -9,6 +9,7 @@ use std::{
 use longboat_admission::{Facts, Subject};
 use longboat_compose::{Platform, go, platform::PlatformError};
 use longboat_golden::{Entry, golden};
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use crate::{
@@ -48,7 +49,7 @@ fn facts(golden: &Entry, about: &str) -> Facts {
     };
     let platform = if file.exists() {
         let data: BTreeMap<String, String> = serde_json::from_value(file.yaml()["data"].clone()).unwrap();
-        Platform::parse(&data, "kserve")
+        Platform::parse(&data, Namespace("kserve"))
     } else {
         Err(PlatformError::Missing { name: "inferenceservice-config" })
     };

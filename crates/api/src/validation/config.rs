@@ -1,5 +1,6 @@
 //! Rules for configs. The rendering of their templates is checked elsewhere, because it needs the composer.
 
+use longboat_key::{Name, Namespace};
 use serde_json::Value;
 
 use super::{Report, scheduler};
@@ -33,9 +34,9 @@ pub fn validate_config_update(
         return Report::default();
     }
     let mut report = validate_config(new);
-    let (name, namespace) = place(new);
+    let (namespace, name) = place(new);
     let spec = |config: &LLMInferenceServiceConfig| serde_json::to_value(&config.spec).unwrap_or_default();
-    if is_well_known(name, prefix) && !is_derivable(&spec(old), &spec(new)) {
+    if is_well_known(&name, prefix) && !is_derivable(&spec(old), &spec(new)) {
         report.warn(format!(
             "modifying well-known config {namespace}/{name} is not recommended. Consider creating a custom config \
              instead"
@@ -47,14 +48,14 @@ pub fn validate_config_update(
 /// Returns why a config may not be deleted, or `None` if it may. Presets of the platform may not be deleted while `prevent`
 /// is set.
 pub fn validate_config_deletion(
-    name: &str,
-    namespace: &str,
-    system_namespace: &str,
+    namespace: Namespace<&str>,
+    name: Name<&str>,
+    system_namespace: Namespace<&str>,
     prefix: &str,
     prevent: bool,
 ) -> Result<Report, String> {
     let mut report = Report::default();
-    if is_well_known(name, prefix) && namespace == system_namespace {
+    if is_well_known(&name, prefix) && namespace == system_namespace {
         let text = format!("well-known config {namespace}/{name} cannot be deleted");
         if prevent {
             return Err(text);
@@ -70,9 +71,8 @@ pub(crate) fn is_well_known(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|suffix| preset::WELL_KNOWN.contains(&suffix))
 }
 
-fn place(config: &LLMInferenceServiceConfig) -> (&str, &str) {
-    let metadata = &config.metadata;
-    (metadata.name.as_deref().unwrap_or_default(), metadata.namespace.as_deref().unwrap_or_default())
+fn place(config: &LLMInferenceServiceConfig) -> (Namespace<&str>, Name<&str>) {
+    (Namespace::of(&config.metadata), Name::of(&config.metadata))
 }
 
 /// Whether `new` contains everything that `old` sets, with the same values. A list in `old` must be a prefix of the list in

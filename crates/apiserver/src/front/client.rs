@@ -49,7 +49,7 @@ where
     let body = match tokio::time::timeout(BODY_PATIENCE, reading).await {
         Ok(Ok(collected)) => collected.to_bytes(),
         Err(_) => {
-            let error = ApiError::new(408, "Timeout", "the body of the request did not come in time");
+            let error = ApiError::new(408, "Timeout", "the body of the request did not arrive in time");
             return answer::refusal(&error, accept.refusal());
         }
         Ok(Err(error)) => {

@@ -42,8 +42,8 @@ impl Hosts {
         let host = host(request)?;
         if !self.knows(host.host()) {
             return Err(forbidden(format!(
-                "the Host {:?} is not known here: use 127.0.0.1, localhost or kubernetes.default.svc, or configure the \
-                 name with --host",
+                "unknown Host {:?}: use 127.0.0.1, localhost or kubernetes.default.svc, or add the name \
+                 with --host",
                 host.host()
             )));
         }
@@ -61,7 +61,7 @@ impl Hosts {
                 });
             if !same {
                 return Err(forbidden(format!(
-                    "the Origin {:?} is not this server: pages of other sites may not use it",
+                    "the Origin {:?} is not allowed: web pages of other sites may not use this server",
                     String::from_utf8_lossy(origin.as_bytes())
                 )));
             }

@@ -156,7 +156,7 @@ async fn judge(
     }
     // every owner is gone, or waits for the deletion of this object
     if let Err(error) = internal::delete(state, &seen.resource, &seen.stored).await {
-        tracing::debug!(%error, "Cannot collect an object.");
+        tracing::debug!(%error, "Cannot garbage-collect an object.");
         next.insert(uid.to_owned());
     }
 }

@@ -21,7 +21,7 @@ pub(super) async fn run(state: &Arc<State>, shutdown: &CancellationToken) {
             let Some(gathered) = gathered(&stored.value, &all) else { continue };
             if let Err(error) = edit_stored(state, &resource, stored, |role| role["rules"] = gathered.clone())
             {
-                tracing::debug!(%error, name = %key.name, "Cannot gather the rules of a cluster role.");
+                tracing::debug!(%error, name = %key.name, "Cannot aggregate the rules of a cluster role.");
             }
         }
         tokio::select! {

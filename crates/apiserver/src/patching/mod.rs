@@ -183,7 +183,8 @@ fn unpatchable(refused: Refused) -> ApiError {
             422,
             "Invalid",
             format!(
-                "the patched object is nested too deeply: at most {DEEPEST} levels of maps and lists are stored"
+                "the patched object is nested too deeply: expected at most {DEEPEST} levels of maps and \
+                 lists"
             ),
         ),
     }

@@ -94,7 +94,7 @@ impl Journal {
                     object = %String::from_utf8_lossy(&key).replace('\0', "/"),
                     file = %path.display(),
                     %why,
-                    "A stored object cannot be read and is left out. It stays in the file."
+                    "Cannot read a stored object; ignoring it. It stays in the file."
                 ),
             }
         }
@@ -123,7 +123,9 @@ impl Journal {
             Err(error) => {
                 let before = before.map(|before| encoded(before, before.revision));
                 self.unsure = Some(Row { key: change.key, value: before, revision: revision - 1 });
-                tracing::error!(file = %self.path.display(), %error, "The journal cannot be written: changes are refused until it can.");
+                tracing::error!(file = %self.path.display(), %error, "Cannot write the journal; refusing \
+                                                                      changes until it can be written \
+                                                                      again.");
                 Err(error)
             }
         }
@@ -172,7 +174,7 @@ pub(super) fn row(key: &[u8], value: &[u8]) -> Result<Kept, String> {
     let object: Value = serde_json::from_slice(json).map_err(|error| error.to_string())?;
     let key = Key::new(namespace, name);
     if Key::of(&object) != key {
-        return Err("its metadata names another object".to_owned());
+        return Err("its metadata belongs to another object".to_owned());
     }
     Ok(Kept { table: table.to_owned(), key, object, revision: u64::from_be_bytes(*head) })
 }

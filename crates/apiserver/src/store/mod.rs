@@ -79,7 +79,7 @@ pub enum WriteError {
     #[error("the object does not exist")]
     Missing,
     /// The object is no longer at the expected revision.
-    #[error("the object was changed meanwhile")]
+    #[error("the object has changed in the meantime")]
     Changed,
     /// The object is nested too deeply to be read back.
     #[error(transparent)]

@@ -104,7 +104,8 @@ fn images(raw: &RawLongboat) -> Result<Images, PlatformError> {
         "" => Ok(Images::default()),
         REFERENCE => Ok(Images::Reference),
         image if image.contains(char::is_whitespace) => Err(invalid(format!(
-            "\"longboat\".\"image\" is {image:?}: expected an image, or \"{REFERENCE}\" for the images of the reference"
+            "\"longboat\".\"image\" is {image:?}: expected an image, or \"{REFERENCE}\" for the images of \
+             KServe and llm-d"
         ))),
         image => Ok(Images::Ours(image.to_owned())),
     }
@@ -118,7 +119,8 @@ fn pod_security(raw: &RawLongboat) -> Result<PodSecurity, PlatformError> {
         "" => Ok(PodSecurity::AsGiven),
         RESTRICTED => Ok(PodSecurity::Restricted),
         other => Err(invalid(format!(
-            "\"longboat\".\"podSecurity\" is \"{other}\": expected \"{RESTRICTED}\", or nothing to take pods as they are given"
+            "\"longboat\".\"podSecurity\" is \"{other}\": expected \"{RESTRICTED}\", or an empty string to \
+             leave pods unchanged"
         ))),
     }
 }
@@ -143,7 +145,8 @@ fn download_progress_port(raw: &RawLongboat) -> Result<Option<u16>, PlatformErro
     match raw.download_progress_port {
         // The other ports below 1024 are privileged: a container without capabilities cannot listen on them.
         Some(port @ 0..1024) => Err(invalid(format!(
-            "\"longboat\".\"downloadProgressPort\" is {port}: expected a port from 1024, or nothing to ask for no progress"
+            "\"longboat\".\"downloadProgressPort\" is {port}: expected a port from 1024, or no value to \
+             turn progress reports off"
         ))),
         port => Ok(port),
     }

@@ -5,6 +5,7 @@ mod longboat;
 use std::collections::BTreeMap;
 
 use longboat_api::annotations::CERTIFICATE_EXPIRATION;
+use longboat_key::{Key, Name, Namespace};
 use longboat_quantity::{PATTERN_MISMATCH, Quantity};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -45,10 +46,8 @@ pub struct Platform {
 /// Gateways and URLs: key `ingress`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ingress {
-    /// Name of the default gateway.
-    pub gateway_name: String,
-    /// Its namespace.
-    pub gateway_namespace: String,
+    /// The default gateway.
+    pub gateway: Key,
     /// Scheme of URLs if the gateway does not determine it.
     pub url_scheme: String,
     /// Whether servers and pickers use TLS.
@@ -216,8 +215,7 @@ pub enum PlatformError {
 impl Default for Ingress {
     fn default() -> Self {
         Self {
-            gateway_name: String::new(),
-            gateway_namespace: String::new(),
+            gateway: Key::default(),
             url_scheme: "http".to_owned(),
             enable_tls: false,
             model_header: "X-Gateway-Model-Name".to_owned(),
@@ -281,7 +279,10 @@ const REFERENCE_MEMORY_LIMIT: &str = "1Gi";
 
 impl Platform {
     /// Parses the data of the ConfigMap. `system_namespace` is the namespace of a gateway that is configured without one.
-    pub fn parse(data: &BTreeMap<String, String>, system_namespace: &str) -> Result<Self, PlatformError> {
+    pub fn parse(
+        data: &BTreeMap<String, String>,
+        system_namespace: Namespace<&str>,
+    ) -> Result<Self, PlatformError> {
         let scheduler: RawScheduler = section(data, "scheduler", "SchedulerConfig")?.unwrap_or_default();
         let mut expiration_annotations = scheduler.expiration_annotations;
         if expiration_annotations.is_empty() {
@@ -306,11 +307,16 @@ impl Platform {
     }
 
     /// Returns the settings that templates can use, under their Go names.
-    pub(crate) fn template_globals(&self, system_namespace: &str, namespace: &str, pool: &str) -> Value {
+    pub(crate) fn template_globals(
+        &self,
+        system_namespace: Namespace<&str>,
+        namespace: Namespace<&str>,
+        pool: &str,
+    ) -> Value {
         json!({
-            "SystemNamespace": system_namespace,
-            "IngressGatewayName": self.ingress.gateway_name,
-            "IngressGatewayNamespace": self.ingress.gateway_namespace,
+            "SystemNamespace": *system_namespace,
+            "IngressGatewayName": *self.ingress.gateway.name,
+            "IngressGatewayNamespace": *self.ingress.gateway.namespace,
             "EnableTLS": self.ingress.enable_tls,
             "ModelBasedRoutingHeaderName": self.ingress.model_header,
             "InferencePoolNamespacedName": format!("{namespace}/{pool}"),
@@ -340,11 +346,14 @@ fn section<T: for<'de> Deserialize<'de>>(
     })
 }
 
-fn ingress(data: &BTreeMap<String, String>, system_namespace: &str) -> Result<Ingress, PlatformError> {
+fn ingress(
+    data: &BTreeMap<String, String>,
+    system_namespace: Namespace<&str>,
+) -> Result<Ingress, PlatformError> {
     let target = "IngressConfig";
     let invalid = |problem: &str| PlatformError::Invalid { target, problem: problem.to_owned() };
     let Some(raw) = section::<RawIngress>(data, "ingress", target)? else {
-        return Ok(Ingress { gateway_namespace: system_namespace.to_owned(), ..Ingress::default() });
+        return Ok(Ingress { gateway: Key::new(system_namespace, Name("")), ..Ingress::default() });
     };
     if raw.ingress_gateway.is_empty() {
         return Err(invalid("invalid ingress config - ingressGateway is required"));
@@ -358,16 +367,15 @@ fn ingress(data: &BTreeMap<String, String>, system_namespace: &str) -> Result<In
     if !raw.path_template.is_empty() && raw.ingress_domain.is_empty() {
         return Err(invalid("invalid ingress config - ingressDomain is required if pathTemplate is given"));
     }
-    let (gateway_namespace, gateway_name) = match parts[..] {
-        [namespace, name] => (namespace.to_owned(), name.to_owned()),
+    let gateway = match parts[..] {
+        [namespace, name] => Key::new(Namespace(namespace), Name(name)),
         // A value without exactly two parts is a name in the controller's namespace.
-        _ => (system_namespace.to_owned(), raw.kserve_ingress_gateway),
+        _ => Key::new(system_namespace, Name(&raw.kserve_ingress_gateway)),
     };
     let fallback = Ingress::default();
     let or = |given: String, fallback: String| if given.is_empty() { fallback } else { given };
     Ok(Ingress {
-        gateway_name,
-        gateway_namespace,
+        gateway,
         url_scheme: or(raw.url_scheme, fallback.url_scheme),
         enable_tls: raw.enable_tls,
         model_header: or(raw.model_based_routing_header_name, fallback.model_header),

@@ -5,6 +5,7 @@ use longboat_api::{
     child_name,
     names::suffix,
 };
+use longboat_key::{Name, Namespace};
 use longboat_template::{
     Param,
     reflect::{Answer, Call, Method, Receiver, Ty, Value},
@@ -79,7 +80,7 @@ pub(super) static LLM_INFERENCE_SERVICE_METHODS: [Method; 11] = [
         params: STRING,
         call: Call::Gives(|service, args| {
             service.json()?;
-            Answer::bool(is_using(service, args[0].as_str(), ""))
+            Answer::bool(is_using(service, Name(args[0].as_str()), None))
         }),
     },
     Method {
@@ -87,7 +88,7 @@ pub(super) static LLM_INFERENCE_SERVICE_METHODS: [Method; 11] = [
         params: &[Param::String, Param::String],
         call: Call::Gives(|service, args| {
             service.json()?;
-            Answer::bool(is_using(service, args[0].as_str(), args[1].as_str()))
+            Answer::bool(is_using(service, Name(args[0].as_str()), Some(Namespace(args[1].as_str()))))
         }),
     },
     gives("GetStatus", |service, _| {
@@ -258,17 +259,18 @@ fn device_count<'a>(raw: Option<&str>) -> Given<'a> {
 
 /// Whether a service uses a config: according to `status.appliedConfigs`, or else to the status annotations and the
 /// references.
-fn is_using(service: Receiver<'_>, name: &str, namespace: &str) -> bool {
+fn is_using(service: Receiver<'_>, name: Name<&str>, namespace: Option<Namespace<&str>>) -> bool {
     let status = service.get("status");
     let applied = status.and_then(|status| status.get("appliedConfigs")).and_then(Json::as_array);
     if let Some(applied) = applied.filter(|applied| !applied.is_empty()) {
         return applied.iter().any(|config| {
-            config["name"] == *name && (namespace.is_empty() || config["namespace"] == *namespace)
+            config["name"] == *name
+                && namespace.is_none_or(|one| one.is_empty() || config["namespace"] == *one)
         });
     }
     let pinned = status.and_then(|status| status.get("annotations")).and_then(Json::as_object);
     let refs = service.get("spec").and_then(|spec| spec.get("baseRefs")).and_then(Json::as_array);
-    pinned.into_iter().flatten().any(|(_, value)| value == name)
+    pinned.into_iter().flatten().any(|(_, value)| value == name.as_str())
         || refs.into_iter().flatten().any(|reference| reference["name"] == *name)
 }
 

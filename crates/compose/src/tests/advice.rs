@@ -1,5 +1,6 @@
 //! Warnings about layers.
 
+use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
 use super::recordings::{config_set, service};
@@ -10,8 +11,8 @@ use crate::{
 
 /// Returns the warnings with a reason, for a service with the base config `n/team`.
 fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {
-    let mut configs = config_set(&presets::builtin(&PresetNames::default(), "kserve").unwrap());
-    configs.insert(Layer::from_spec("team", "n", team).unwrap());
+    let mut configs = config_set(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap());
+    configs.insert(Layer::from_spec(Key::new(Namespace("n"), Name("team")), team).unwrap());
     own["model"] = json!({ "uri": "hf://a/b" });
     own["baseRefs"] = json!([{ "name": "team" }]);
     let service = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": own }));
@@ -20,7 +21,7 @@ fn said(reason: &str, team: Value, mut own: Value) -> Vec<String> {
         configs: &configs,
         config_maps: &NoConfigMaps,
         platform: &Platform::default(),
-        system_namespace: "kserve",
+        system_namespace: Namespace("kserve"),
         preset_names: &PresetNames::default(),
     };
     let composer = Composer::default();
@@ -38,8 +39,8 @@ fn a_layer_that_removes_a_presets_container_is_named() {
     let own = json!({ "router": { "route": {}, "scheduler": { "tokenizer": {} } } });
     assert_eq!(
         said(PRESET_CONTAINER_REMOVED, team, own),
-        ["container main of preset kserve-config-llm-tokenizer is gone from \
-          spec.router.scheduler.tokenizer.template.containers: LLMInferenceServiceConfig n/team removes it"]
+        ["LLMInferenceServiceConfig n/team removes container main of preset kserve-config-llm-tokenizer \
+          from spec.router.scheduler.tokenizer.template.containers"]
     );
 }
 
@@ -48,10 +49,8 @@ fn what_templates_look_for_in_the_service_and_only_a_base_config_sets_is_told() 
     let team = json!({ "kvCacheOffloading": { "cpu": "10Gi" } });
     assert_eq!(
         said(FIELD_NOT_SEEN, team.clone(), json!({})),
-        [
-            "spec.kvCacheOffloading of LLMInferenceServiceConfig n/team does not reach the server's arguments: templates \
-          see only what the service sets itself; set it there"
-        ]
+        ["spec.kvCacheOffloading of LLMInferenceServiceConfig n/team does not change the arguments of \
+             the model server, because templates see only fields of the service: set it in the service"]
     );
     assert_eq!(said(FIELD_NOT_SEEN, team.clone(), team), Vec::<String>::new());
 }

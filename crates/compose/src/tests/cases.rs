@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_golden::{Entry, folders, golden};
+use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
 use super::{
@@ -16,7 +17,7 @@ use crate::{ComposeError, Composer, ConfigSet, Inputs, Platform, PresetNames, co
 pub(super) struct World {
     pub(super) services: Vec<LLMInferenceService>,
     pub(super) configs: Vec<LLMInferenceServiceConfig>,
-    pub(super) config_maps: BTreeMap<(String, String), BTreeMap<String, String>>,
+    pub(super) config_maps: BTreeMap<Key, BTreeMap<String, String>>,
     pub(super) platform: Option<Platform>,
 }
 
@@ -49,9 +50,9 @@ impl World {
                     world.services.extend(serde_json::from_value::<LLMInferenceService>(object));
                 }
                 "ConfigMap" => {
-                    let namespace = object["metadata"]["namespace"].as_str().unwrap().to_owned();
+                    let namespace = Namespace(object["metadata"]["namespace"].as_str().unwrap());
                     let data = serde_json::from_value(object["data"].clone()).unwrap_or_default();
-                    world.config_maps.insert((namespace, object_name), data);
+                    world.config_maps.insert(Key::new(namespace, Name(&object_name)), data);
                 }
                 _ => {}
             }
@@ -97,7 +98,7 @@ fn compared(world: &World, presets: &ConfigSet, composer: &Composer, file: &Entr
         configs: &configs,
         config_maps: &world.config_maps,
         platform,
-        system_namespace: "kserve",
+        system_namespace: Namespace("kserve"),
         preset_names: &PresetNames::default(),
     });
     match (result, error) {

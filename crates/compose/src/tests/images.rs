@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use super::recordings::{config_set, service};
@@ -23,10 +24,10 @@ fn images(platform: &Platform) -> BTreeMap<String, String> {
     }));
     let effective = compose(&Inputs {
         service: &service,
-        configs: &config_set(&presets::builtin(&PresetNames::default(), "kserve").unwrap()),
+        configs: &config_set(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap()),
         config_maps: &NoConfigMaps,
         platform,
-        system_namespace: "kserve",
+        system_namespace: Namespace("kserve"),
         preset_names: &PresetNames::default(),
     });
     let mut found = BTreeMap::new();
@@ -53,7 +54,7 @@ fn platform(longboat: Option<&str>) -> Result<Platform, String> {
     let data = longboat.map(|text| ("longboat".to_owned(), text.to_owned()));
     let storage = r#"{"cpuRequest": "1", "cpuLimit": "1", "memoryRequest": "1Gi", "memoryLimit": "1Gi"}"#;
     let data = data.into_iter().chain([("storageInitializer".to_owned(), storage.to_owned())]).collect();
-    Platform::parse(&data, "kserve").map_err(|error| error.to_string())
+    Platform::parse(&data, Namespace("kserve")).map_err(|error| error.to_string())
 }
 
 const PICKER: &str = "/router/scheduler/template/containers/main";

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use longboat_api::v1alpha2::{ConfigSource, LLMInferenceServiceConfig, LLMInferenceServiceSpec};
+use longboat_key::Namespace;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::{
 use crate::{Composer, ConfigSet, Effective, Inputs, NoConfigMaps, Platform, PresetNames, compose, presets};
 
 static CONFIGS: LazyLock<ConfigSet> =
-    LazyLock::new(|| config_set(&presets::builtin(&PresetNames::default(), "kserve").unwrap()));
+    LazyLock::new(|| config_set(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap()));
 
 fn run(spec: &Value, configs: &ConfigSet, composer: &Composer) -> Option<Effective> {
     let service = service(json!({ "metadata": { "name": "s", "namespace": "n" }, "spec": spec }));
@@ -23,7 +24,7 @@ fn run(spec: &Value, configs: &ConfigSet, composer: &Composer) -> Option<Effecti
             configs,
             config_maps: &NoConfigMaps,
             platform: &Platform::default(),
-            system_namespace: "kserve",
+            system_namespace: Namespace("kserve"),
             preset_names: &PresetNames::default(),
         })
         .ok()
@@ -250,7 +251,7 @@ fn rendered_whole(spec: &Value, configs: &ConfigSet) -> Box<LLMInferenceServiceS
         configs,
         config_maps: &NoConfigMaps,
         platform: &Platform::default(),
-        system_namespace: "kserve",
+        system_namespace: Namespace("kserve"),
         preset_names: &PresetNames::default(),
     };
     compose(&inputs).unwrap().spec

@@ -2,6 +2,7 @@
 
 use longboat_api::child_name;
 use longboat_golden::{Entry, golden};
+use longboat_key::{Key, Name, Namespace};
 use serde_json::{Value, json};
 
 use super::recordings::{differences, remark, text, yaml};
@@ -73,8 +74,8 @@ fn rendered(folder: &Entry) -> Result<Value, String> {
     let metadata = service["metadata"].clone();
     let mut platform = Platform::default();
     let global = |key: &str| globals[key].as_str().unwrap_or_default().to_owned();
-    platform.ingress.gateway_name = global("ingressGatewayName");
-    platform.ingress.gateway_namespace = global("ingressGatewayNamespace");
+    platform.ingress.gateway =
+        Key::new(Namespace(&global("ingressGatewayNamespace")), Name(&global("ingressGatewayName")));
     platform.ingress.enable_tls = globals["enableTLS"] == true;
     platform.ingress.model_header = global("modelBasedRoutingHeaderName");
     let pool = child_name(metadata["name"].as_str().unwrap_or_default(), "-inference-pool");
@@ -85,8 +86,8 @@ fn rendered(folder: &Entry) -> Result<Value, String> {
             "status": service.get("status").cloned().unwrap_or_default(),
         },
         schema::GLOBAL_KEY: platform.template_globals(
-            &global("systemNamespace"),
-            metadata["namespace"].as_str().unwrap_or_default(),
+            Namespace(&global("systemNamespace")),
+            Namespace(metadata["namespace"].as_str().unwrap_or_default()),
             &pool,
         ),
     });

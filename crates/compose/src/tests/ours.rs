@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use longboat_golden::{folders, golden};
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use super::{
@@ -33,7 +34,7 @@ fn composed(world: &World, configs: &ConfigSet, composer: &Composer) -> Vec<Resu
                     configs,
                     config_maps: &world.config_maps,
                     platform,
-                    system_namespace: "kserve",
+                    system_namespace: Namespace("kserve"),
                     preset_names: &PresetNames::default(),
                 })
                 .map(|e| {
@@ -50,7 +51,7 @@ fn composed(world: &World, configs: &ConfigSet, composer: &Composer) -> Vec<Resu
 fn our_presets_compose_to_what_the_recorded_ones_do_but_for_the_scripts() {
     let golden = golden();
     let theirs = config_set(&recorded_presets(&golden));
-    let ours = config_set(&presets::builtin(&PresetNames::default(), "kserve").unwrap());
+    let ours = config_set(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap());
     let composer = Composer::default();
     let mut unmeant = BTreeSet::new();
     for folder in folders(&golden) {
@@ -77,7 +78,7 @@ fn our_presets_compose_to_what_the_recorded_ones_do_but_for_the_scripts() {
 
 #[test]
 fn every_embedded_preset_parses_and_is_in_the_canonical_form_of_its_type() {
-    let presets = presets::builtin(&PresetNames::default(), "kserve").unwrap();
+    let presets = presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap();
     // `deploy/presets` installs the files in this list.
     let kustomization = include_str!("../../../../presets/kustomization.yaml");
     let mut listed: Vec<_> =
@@ -92,6 +93,6 @@ fn every_embedded_preset_parses_and_is_in_the_canonical_form_of_its_type() {
     for preset in presets {
         let layer = crate::Layer::new(&preset).unwrap();
         assert!(layer.name().starts_with("kserve-config-llm-"));
-        assert_eq!(layer.namespace(), "kserve");
+        assert_eq!(layer.namespace(), Namespace("kserve"));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use longboat_key::Namespace;
+
 use crate::{
     Platform,
     platform::{IMAGE, StorageInitializer},
@@ -13,7 +15,9 @@ fn initializer(storage: &str, longboat: Option<&str>) -> Result<StorageInitializ
         ("storageInitializer".to_owned(), storage.to_owned()),
     ]);
     data.extend(longboat.map(|text| ("longboat".to_owned(), text.to_owned())));
-    Platform::parse(&data, "kserve").map(|platform| platform.storage).map_err(|error| error.to_string())
+    Platform::parse(&data, Namespace("kserve"))
+        .map(|platform| platform.storage)
+        .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -54,7 +58,7 @@ fn downloads_are_asked_at_a_port_that_anybody_may_listen_on_or_not_at_all() {
         let storage = r#"{"cpuRequest": "1", "cpuLimit": "1", "memoryRequest": "1Mi"}"#;
         let data = [("longboat", longboat), ("storageInitializer", storage)];
         let data = data.map(|(key, text)| (key.to_owned(), text.to_owned())).into();
-        Platform::parse(&data, "kserve").map(|platform| platform.download_progress_port)
+        Platform::parse(&data, Namespace("kserve")).map(|platform| platform.download_progress_port)
     };
     assert_eq!(port("{}").unwrap(), None);
     assert_eq!(port(r#"{"downloadProgressPort": 9418}"#).unwrap(), Some(9418));

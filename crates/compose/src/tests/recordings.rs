@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig};
 use longboat_golden::Entry;
+use longboat_key::Namespace;
 use serde_json::Value;
 
 use crate::{ConfigSet, Layer, Platform, platform::PlatformError};
@@ -37,7 +38,7 @@ pub(super) fn platform(golden: &Entry, variant: Option<&str>) -> Result<Platform
     };
     let map = yaml(&file);
     let data: BTreeMap<String, String> = serde_json::from_value(map["data"].clone()).unwrap();
-    Platform::parse(&data, "kserve")
+    Platform::parse(&data, Namespace("kserve"))
 }
 
 /// Creates a source of configs.

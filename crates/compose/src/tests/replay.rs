@@ -29,11 +29,7 @@ pub(super) fn faults(effective: &Effective) -> Vec<String> {
         faults.push(format!("replayed: {rebuilt}\ncomposed: {spec}"));
     }
 
-    let named = effective.layers().iter().map(|layer| {
-        let origin =
-            Origin::Config { namespace: layer.namespace().to_owned(), name: layer.name().to_owned() };
-        (origin, leaves(layer.spec()))
-    });
+    let named = effective.layers().iter().map(|layer| (layer.origin(), leaves(layer.spec())));
     let said: Vec<(Origin, BTreeMap<String, Vec<Value>>)> =
         named.chain([(Origin::Service, leaves(effective.own()))]).collect();
     for (path, leaf) in provenance.iter() {

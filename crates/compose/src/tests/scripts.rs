@@ -9,6 +9,7 @@ use std::{
 };
 
 use longboat_golden::golden;
+use longboat_key::Namespace;
 use serde_json::{Value, json};
 
 use super::recordings::{config_set, platform, recorded_presets, remark, service};
@@ -29,7 +30,7 @@ fn commands(
         configs: &configs,
         config_maps: &NoConfigMaps,
         platform: &settings,
-        system_namespace: "kserve",
+        system_namespace: Namespace("kserve"),
         preset_names: &PresetNames::default(),
     })
     .unwrap();
@@ -140,7 +141,7 @@ fn our_start_scripts_start_servers_with_the_recorded_arguments() {
     }
     let recorded = golden().join("starts/starts.json").yaml();
     let recorded = recorded.as_array().unwrap();
-    let ours = starts(&presets::builtin(&PresetNames::default(), "kserve").unwrap());
+    let ours = starts(&presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap());
     assert_eq!(ours.len(), recorded.len());
     for (ours, recorded) in ours.iter().zip(recorded) {
         assert_eq!(ours, recorded);

@@ -1,5 +1,6 @@
 //! The pods of presets comply with the standard "restricted" of Pod Security, except for what an engine needs.
 
+use longboat_key::Namespace;
 use serde_json::Value;
 
 use crate::{Layer, PresetNames, presets};
@@ -75,7 +76,7 @@ fn excepted(preset: &str, container: &str, rule: &str) -> bool {
 #[test]
 fn pods_of_the_presets_are_restricted_but_for_what_the_engine_needs() {
     let mut containers = 0;
-    for preset in presets::builtin(&PresetNames::default(), "kserve").unwrap() {
+    for preset in presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap() {
         let layer = Layer::new(&preset).unwrap();
         for at in PODS {
             let Some(pod) = layer.spec().pointer(at) else { continue };
@@ -94,7 +95,7 @@ fn pods_of_the_presets_are_restricted_but_for_what_the_engine_needs() {
                     let name = container["name"].as_str().unwrap();
                     let broken: Vec<&str> = broken(container)
                         .into_iter()
-                        .filter(|rule| !excepted(layer.name(), name, rule))
+                        .filter(|rule| !excepted(&layer.name(), name, rule))
                         .collect();
                     assert!(broken.is_empty(), "{place}, container {name}: {broken:?}");
                 }

@@ -2,7 +2,7 @@
 
 use std::{error::Error, sync::LazyLock, time::Duration};
 
-use longboat_fetch::Progress;
+use longboat_download::Progress;
 use reqwest::Client;
 
 /// The time limit for a response, which is a small page from the same cluster.
@@ -32,7 +32,7 @@ pub(super) async fn progress(url: &str) -> Result<Progress, String> {
     let mut response = client.get(url).send().await.map_err(|error| cause(&error))?;
     let code = response.status().as_u16();
     if code != 200 {
-        return Err(format!("it answers {code}"));
+        return Err(format!("it answered with status {code}"));
     }
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| cause(&error))? {
@@ -41,7 +41,7 @@ pub(super) async fn progress(url: &str) -> Result<Progress, String> {
             break;
         }
     }
-    Progress::parse(&body).ok_or_else(|| "its answer is none".to_owned())
+    Progress::parse(&body).ok_or_else(|| "its response has no progress".to_owned())
 }
 
 /// The innermost cause of an error. The outer ones repeat the address.

@@ -4,7 +4,6 @@
 //! the pod. If the platform makes init containers listen for this, one pod of each service is asked. The result is kept here,
 //! and if it has changed, the service is enqueued. So a download writes a service's status at most once per period, and a pod
 //! that does not respond does not block a reconcile.
-//! answer holds no reconcile.
 
 mod ask;
 
@@ -16,9 +15,10 @@ use std::{
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodSpec};
-use longboat_api::names::{DOWNLOAD_PROGRESS_PORT, STORAGE_INITIALIZER};
-use longboat_fetch::PROGRESS_CONDITION;
-use longboat_plan::{Download, Key};
+use longboat_api::names::STORAGE_INITIALIZER;
+use longboat_download::{PORT_VARIABLE, PROGRESS_CONDITION};
+use longboat_key::{Key, Namespace};
+use longboat_plan::Download;
 use parking_lot::Mutex;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -104,8 +104,7 @@ fn running(pods: impl Iterator<Item = Arc<Pod>>) -> BTreeMap<Key, Vec<Downloadin
     let mut found: BTreeMap<Key, Vec<Downloading>> = BTreeMap::new();
     for pod in pods.filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
         let Some(said) = said(&pod) else { continue };
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let Some(service) = labelled(&pod.metadata, namespace) else { continue };
+        let Some(service) = labelled(&pod.metadata, Namespace::of(&pod.metadata)) else { continue };
         let pod = pod.metadata.name.clone().unwrap_or_default();
         found.entry(service).or_default().push(Downloading { pod, said });
     }
@@ -141,7 +140,7 @@ async fn tell(pods: &[Downloading]) -> Option<Download> {
         Said::At(url) => match ask::progress(url).await {
             Ok(progress) => Download::Progress(format!("{progress}{others}")),
             Err(why) => Download::Silent(format!(
-                "{STORAGE_INITIALIZER} of pod {} runs, and does not say at {url} how far it is: {why}",
+                "{STORAGE_INITIALIZER} of pod {} runs, but reports no progress at {url}: {why}",
                 first.pod
             )),
         },
@@ -163,7 +162,7 @@ pub(crate) fn kept(pod: &Pod) -> (Option<PodSpec>, Option<Vec<PodCondition>>) {
     });
     let listens = |container: &&Container| {
         let mut names = container.env.iter().flatten().map(|variable| variable.name.as_str());
-        container.name == STORAGE_INITIALIZER && names.any(|name| name == DOWNLOAD_PROGRESS_PORT)
+        container.name == STORAGE_INITIALIZER && names.any(|name| name == PORT_VARIABLE)
     };
     let all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     let spec = all.filter(|_| runs).find(listens).map(|container| PodSpec {
@@ -179,6 +178,7 @@ pub(crate) fn kept(pod: &Pod) -> (Option<PodSpec>, Option<Vec<PodCondition>>) {
 
 #[cfg(test)]
 mod tests {
+    use longboat_key::{Key, Name, Namespace};
     use serde_json::{Value, json};
 
     use super::*;
@@ -191,7 +191,7 @@ mod tests {
             "spec": {
                 "initContainers": [
                     {"name": "first"},
-                    {"name": "storage-initializer", "image": "i", "env": [{"name": longboat_fetch::PORT_VARIABLE, "value": "9418"}],
+                    {"name": "storage-initializer", "image": "i", "env": [{"name": PORT_VARIABLE, "value": "9418"}],
                      "ports": [{"containerPort": 9418}]},
                 ],
                 "containers": [{"name": "main", "image": "large"}],
@@ -226,7 +226,7 @@ mod tests {
             of("a", Said::Here("downloading 1/2 B".into())),
             of("b", Said::At("http://[fd00::7]:9418/".into())),
         ];
-        assert_eq!(found, BTreeMap::from([(Key::new("ns", "llm"), all)]));
+        assert_eq!(found, BTreeMap::from([(Key::new(Namespace("ns"), Name("llm")), all)]));
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_service_is_told_once_of_what_is_new_and_of_the_end() {
         let downloads = Downloads::default();
-        let llm = Key::new("ns", "llm");
+        let llm = Key::new(Namespace("ns"), Name("llm"));
         let one = |text: &str| HashMap::from([(llm.clone(), Download::Progress(text.to_owned()))]);
         assert_eq!(downloads.replace(one("a")), std::slice::from_ref(&llm));
         assert_eq!(downloads.replace(one("a")), []);
@@ -249,10 +249,5 @@ mod tests {
         assert_eq!(downloads.replace(HashMap::new()), std::slice::from_ref(&llm));
         assert_eq!(downloads.replace(HashMap::new()), []);
         assert_eq!(downloads.of(&llm), None);
-    }
-
-    #[test]
-    fn the_variable_is_the_one_that_downloads_read() {
-        assert_eq!(DOWNLOAD_PROGRESS_PORT, longboat_fetch::PORT_VARIABLE);
     }
 }

@@ -9,11 +9,10 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 use longboat_api::scrapers::may_read_metrics;
+use longboat_watch::text_of;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
-
-use crate::error::text_of;
 
 /// How long an allowed answer is cached.
 const ALLOWED: Duration = Duration::from_mins(1);
@@ -58,7 +57,11 @@ impl Access {
         let verdict = match asked {
             Ok(Ok(verdict)) => verdict,
             Ok(Err(error)) => {
-                tracing::warn!(error = text_of(&error), "Cannot ask who may read metrics.");
+                tracing::warn!(
+                    error = text_of(&error),
+                    "Cannot check whether a client may read the \
+                                                         metrics."
+                );
                 return Err(StatusCode::INTERNAL_SERVER_ERROR);
             }
             Err(_) => return Err(StatusCode::GATEWAY_TIMEOUT),

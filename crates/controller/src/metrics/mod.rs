@@ -309,34 +309,42 @@ impl Metrics {
                 add($name, $help, &|registry, name, help| registry.register(name, help, self.$field.clone()));
             };
         }
-        family!("controller_runtime_reconcile", "Passes by how they ended", reconciles);
-        family!("controller_runtime_reconcile_errors", "Passes that failed", errors);
-        family!("controller_runtime_reconcile_time_seconds", "How long reconciles took", times);
-        family!("controller_runtime_active_workers", "Passes at this moment", active);
-        family!("controller_runtime_max_concurrent_reconciles", "Passes that there may be at once", most);
-        family!("workqueue_adds", "Keys that were added", adds);
-        family!("workqueue_retries", "Keys that are tried again after a failure", retries);
-        family!("workqueue_queue_duration_seconds", "How long keys waited", waited);
-        family!("workqueue_work_duration_seconds", "How long keys were worked on", worked);
+        family!("controller_runtime_reconcile", "Reconciles by result", reconciles);
+        family!("controller_runtime_reconcile_errors", "Reconciles that failed", errors);
+        family!("controller_runtime_reconcile_time_seconds", "Duration of reconciles", times);
+        family!("controller_runtime_active_workers", "Running reconciles", active);
+        family!(
+            "controller_runtime_max_concurrent_reconciles",
+            "Maximum number of concurrent reconciles",
+            most
+        );
+        family!("workqueue_adds", "Objects that were added to the queue", adds);
+        family!("workqueue_retries", "Objects that were added again after a failure", retries);
+        family!("workqueue_queue_duration_seconds", "Time that objects waited in the queue", waited);
+        family!("workqueue_work_duration_seconds", "Time to process an object from the queue", worked);
         family!(
             "controller_runtime_webhook_requests",
-            "Requests to webhooks by the code of the answer",
+            "Requests to webhooks by status code",
             webhook_requests
         );
-        family!("controller_runtime_webhook_latency_seconds", "How long webhooks took", webhook_times);
+        family!(
+            "controller_runtime_webhook_latency_seconds",
+            "Duration of requests to webhooks",
+            webhook_times
+        );
         family!(
             "controller_runtime_webhook_requests_in_flight",
-            "Requests to webhooks at this moment",
+            "Running requests to webhooks",
             webhook_open
         );
         family!("rest_client_requests", "Requests to the API server", requests);
-        family!("longboat_writes", "Writes that were asked of the API server, by resource and verb", writes);
+        family!("longboat_writes", "Writes to the API server, by resource and verb", writes);
         family!(
             "longboat_reconcile_phase_seconds",
-            "How long the phases of reconciles of services took",
+            "Duration of each phase of the reconciles of services",
             phases
         );
-        family!("leader_election_master_status", "Whether this process leads", leads);
+        family!("leader_election_master_status", "1 if this replica is the leader and reconciles", leads);
     }
 }
 

@@ -52,10 +52,10 @@ pub(super) fn page(context: &Context) -> String {
     process(&mut registry);
     let build: Family<BuildLabels, Gauge> = Family::default();
     build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
-    registry.register("longboat_build_info", "Which build this is", build);
+    registry.register("longboat_build_info", "The build, in labels", build);
     let mut page = String::new();
     if let Err(error) = prometheus_client::encoding::text::encode(&mut page, &registry) {
-        tracing::warn!(%error, "The metrics cannot be printed.");
+        tracing::warn!(%error, "Cannot print the metrics.");
     }
     page
 }
@@ -72,13 +72,13 @@ fn queues(context: &Context, registry: &mut Registry) {
         unfinished.get_or_create(&worker.queue()).set(all.as_secs_f64());
         longest.get_or_create(&worker.queue()).set(one.as_secs_f64());
     }
-    registry.register("workqueue_depth", "Keys that wait", depth);
+    registry.register("workqueue_depth", "Objects in the queue", depth);
     registry.register(
         "workqueue_unfinished_work_seconds",
-        "How long what is worked on has taken so far",
+        "Total time that running reconciles have taken so far",
         unfinished,
     );
-    let help = "Seconds for which the longest running reconcile has been running";
+    let help = "Time that the longest running reconcile has taken so far";
     registry.register("workqueue_longest_running_processor_seconds", help, longest);
 }
 
@@ -125,7 +125,7 @@ fn services(all: impl Iterator<Item = Arc<LLMInferenceService>>, limit: usize, r
     not_told.set(left_out);
     registry.register(
         "longboat_service_condition_left_out",
-        "Services whose conditions are not told",
+        "Services beyond the limit, whose conditions have no series",
         not_told,
     );
 }
@@ -135,7 +135,7 @@ fn traces(registry: &mut Registry) {
     let counts = longboat_telemetry::traces::counts();
     spans.get_or_create(&SpanLabel { result: "sent" }).inc_by(counts.sent);
     spans.get_or_create(&SpanLabel { result: "dropped" }).inc_by(counts.dropped);
-    registry.register("longboat_trace_spans", "Spans of traces by what became of them", spans);
+    registry.register("longboat_trace_spans", "Spans of traces by result", spans);
 }
 
 fn process(registry: &mut Registry) {
@@ -152,15 +152,19 @@ fn process(registry: &mut Registry) {
     };
     #[expect(clippy::cast_precision_loss, reason = "bytes and counts far below 2^52")]
     let number = |value: Option<u64>| value.map(|value| value as f64);
-    gauge("process_start_time_seconds", "When this process was started, since 1970", usage.start_seconds);
+    gauge(
+        "process_start_time_seconds",
+        "Start time of the process, in seconds since 1970",
+        usage.start_seconds,
+    );
     gauge("process_resident_memory_bytes", "Memory in use", number(usage.resident_bytes));
     gauge("process_virtual_memory_bytes", "Address space in use", number(usage.virtual_bytes));
     gauge("process_open_fds", "Open files", number(usage.open_fds));
-    gauge("process_max_fds", "Files that may be open", number(usage.max_fds));
+    gauge("process_max_fds", "Maximum number of open files", number(usage.max_fds));
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let tasks: Gauge = Gauge::default();
         tasks.set(i64::try_from(runtime.metrics().num_alive_tasks()).unwrap_or(i64::MAX));
-        registry.register("longboat_runtime_tasks", "Tasks that have not ended", tasks);
+        registry.register("longboat_runtime_tasks", "Live tasks of the async runtime", tasks);
     }
 }
 

@@ -8,6 +8,7 @@ use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
+use longboat_key::Namespace;
 use longboat_tls::{LeafRequest, Replaceable, ServerOptions, self_signed};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -45,7 +46,7 @@ impl Monitoring {
     pub(crate) async fn bind(
         settings: &MetricsSettings,
         options: &ServerOptions,
-        namespace: &str,
+        namespace: Namespace<&str>,
     ) -> Result<Option<Self>, Error> {
         let Some(listener) = settings.address.bind("metrics").await? else { return Ok(None) };
         let tls = if settings.secure {
@@ -62,7 +63,8 @@ impl Monitoring {
             if listener.local_addr().is_ok_and(|address| !address.ip().is_loopback()) {
                 tracing::warn!(
                     address = %settings.address,
-                    "Everybody who reaches the port may read the metrics: --metrics-secure=false."
+                    "Every client that reaches the port may read the metrics, because of \
+                     --metrics-secure=false."
                 );
             }
             None
@@ -103,7 +105,7 @@ impl Served {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
         if let Err(error) = builder.serve_connection(io, service).await {
-            tracing::debug!(%error, "A connection for metrics ended.");
+            tracing::debug!(%error, "A metrics connection ended.");
         }
     }
 

@@ -140,7 +140,7 @@ async fn page(client: &Client, url: &str) -> Result<Vec<u8>, String> {
     let response = client.get(url).send().await.map_err(|error| cause(&error))?;
     let code = response.status().as_u16();
     if code != 200 {
-        return Err(format!("{url} answers {code}"));
+        return Err(format!("{url} answered {code}"));
     }
     read(response, LONGEST_PAGE).await.map_err(|error| cause(&error))
 }

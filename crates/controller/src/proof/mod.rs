@@ -21,7 +21,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use longboat_plan::Key;
+use longboat_key::Key;
 
 use crate::context::Context;
 
@@ -153,7 +153,7 @@ async fn send(
     let transfer = outcome.transfer.as_ref().map(Verdict::reason);
     tracing::info!(
         %service, serving = outcome.serving.reason(), transfer,
-        "A request was sent to prove that the service serves."
+        "Sent a test request through the gateway of the service."
     );
     if context.proofs.finish(&service, outcome) {
         context.services.add(service);

@@ -8,8 +8,9 @@ use longboat_api::{
     labels, names, v1alpha2,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
+use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{
-    Capabilities, Key, Kind, ObjectKey, Peer, kinds,
+    Capabilities, Kind, ObjectKey, Peer, kinds,
     types::{self, ClusterRoleBinding, ConfigMap, Gateway, HorizontalPodAutoscaler, Pod, Secret, Service},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -48,7 +49,7 @@ pub(crate) trait Watched:
     fn cache(caches: &Caches) -> &Cache<Self>;
 
     /// The API for the objects of a namespace, or of all.
-    fn api(client: &Client, namespace: Option<&str>) -> Api<Self>;
+    fn api(client: &Client, namespace: Option<Namespace<&str>>) -> Api<Self>;
 
     /// Whether this object is stored as compressed text, because only the reconcile of its own service reads it. A change of
     /// such an object does not contain the old object.
@@ -127,7 +128,7 @@ pub(crate) trait Rules: Metadata<Ty = ObjectMeta> + Clone {
 
 /// The service that controls an object, or that its labels name.
 pub(crate) fn related(metadata: &ObjectMeta) -> Option<Key> {
-    owner(metadata).or_else(|| labelled(metadata, metadata.namespace.as_deref()?))
+    owner(metadata).or_else(|| labelled(metadata, Namespace(metadata.namespace.as_deref()?)))
 }
 
 /// The service that controls an object.
@@ -137,14 +138,14 @@ fn owner(metadata: &ObjectMeta) -> Option<Key> {
             && owner.kind == "LLMInferenceService"
             && owner.api_version.split('/').next() == Some(v1alpha2::GROUP)
     })?;
-    Some(Key::new(metadata.namespace.clone().unwrap_or_default(), &owner.name))
+    Some(Key::new(Namespace::of(metadata), Name(&owner.name)))
 }
 
 /// The service that an object's labels name.
-pub(crate) fn labelled(metadata: &ObjectMeta, namespace: &str) -> Option<Key> {
+pub(crate) fn labelled(metadata: &ObjectMeta, namespace: Namespace<&str>) -> Option<Key> {
     let labels = metadata.labels.as_ref()?;
     let is_ours = labels.get(labels::PART_OF).is_some_and(|value| value == labels::PART_OF_VALUE);
-    Some(Key::new(namespace, labels.get(labels::NAME).filter(|_| is_ours)?))
+    Some(Key::new(namespace, Name(labels.get(labels::NAME).filter(|_| is_ours)?)))
 }
 
 /// The Gateway that a Service's label names.
@@ -201,9 +202,9 @@ macro_rules! watched {
     (@scope namespaced) => {
         const OF_CLUSTER: bool = false;
 
-        fn api(client: &Client, namespace: Option<&str>) -> Api<Self> {
+        fn api(client: &Client, namespace: Option<Namespace<&str>>) -> Api<Self> {
             match namespace {
-                Some(namespace) => Api::namespaced(client.clone(), namespace),
+                Some(namespace) => Api::namespaced(client.clone(), &namespace),
                 None => Api::all(client.clone()),
             }
         }
@@ -211,7 +212,7 @@ macro_rules! watched {
     (@scope cluster) => {
         const OF_CLUSTER: bool = true;
 
-        fn api(client: &Client, _namespace: Option<&str>) -> Api<Self> {
+        fn api(client: &Client, _namespace: Option<Namespace<&str>>) -> Api<Self> {
             Api::all(client.clone())
         }
     };
@@ -248,7 +249,7 @@ impl Rules for LLMInferenceService {
         // A service uses its configs until it is deleted, even while it is finalized. And a status may have been written
         // although its response was lost.
         let [before, now] = &change.summaries;
-        config::enqueue_used(context, &key.namespace, before.as_deref(), now.as_deref());
+        config::enqueue_used(context, key.namespace.as_deref(), before.as_deref(), now.as_deref());
     }
 }
 
@@ -284,7 +285,7 @@ impl Rules for ConfigMap {
 
     fn changed(context: &Context, key: &Key, _change: &Change<'_, Self>) {
         let platform =
-            *key.namespace == context.args.system_namespace && *key.name == *names::PLATFORM_CONFIG_MAP;
+            key.namespace == context.args.system_namespace && *key.name == *names::PLATFORM_CONFIG_MAP;
         if platform && context.load_platform() {
             context.enqueue_all();
         }
@@ -335,7 +336,9 @@ impl Rules for Service {
     fn aliases(&self) -> Vec<ObjectKey> {
         let own = Key::of(self);
         let gateways = std::iter::once(&*own.name).chain(gateway_of(self));
-        gateways.map(|name| Key::new(&own.namespace, name).of_kind(Kind::GatewayService)).collect()
+        gateways
+            .map(|name| Key::new(own.namespace.as_deref(), Name(name)).of_kind(Kind::GatewayService))
+            .collect()
     }
 }
 
@@ -364,7 +367,7 @@ impl Rules for Pod {
 impl Rules for ClusterRoleBinding {
     fn concerns(&self) -> Vec<Key> {
         let subjects = self.subjects.iter().flatten();
-        subjects.filter_map(|s| labelled(&self.metadata, s.namespace.as_deref()?)).collect()
+        subjects.filter_map(|s| labelled(&self.metadata, Namespace(s.namespace.as_deref()?))).collect()
     }
 }
 

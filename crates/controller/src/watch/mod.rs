@@ -11,29 +11,29 @@ use kube::{
     runtime::watcher::{self, Event},
 };
 use longboat_api::labels;
-use longboat_plan::Key;
-use longboat_watch::{Received, Selection};
+use longboat_key::Key;
+use longboat_key::Namespace;
+use longboat_watch::{Received, Selection, has_code};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     announce::{announce, announce_unreadable},
     args::Args,
     context::Context,
-    error::has_code,
 };
 
 pub(crate) use kinds::{Capability, Rules, Served, Watched, labelled, related};
 
 /// The namespaces in which a kind is watched; `None` is the whole cluster. A controller that is limited to namespaces does
 /// not watch cluster-scoped kinds.
-pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<String>> {
+pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<Namespace>> {
     if args.namespaces.is_empty() {
         if K::OF_SECRETS && !args.secret_namespaces.is_empty() {
             return args.secret_namespaces.iter().cloned().map(Some).collect();
         }
         return vec![None];
     }
-    let mut all: BTreeSet<&String> =
+    let mut all: BTreeSet<&Namespace> =
         if K::OF_CLUSTER { BTreeSet::new() } else { args.namespaces.iter().collect() };
     if K::OF_PLATFORM {
         all.insert(&args.system_namespace);
@@ -42,7 +42,7 @@ pub(crate) fn scopes<K: Watched>(args: &Args) -> Vec<Option<String>> {
 }
 
 /// Selects the objects of a kind that are watched.
-fn selection<K: Watched>(namespace: Option<&str>) -> Selection {
+fn selection<K: Watched>(namespace: Option<Namespace<&str>>) -> Selection {
     let all = every::<K>(namespace);
     let operator = match (K::LABELLED, K::METADATA_ONLY) {
         (true, _) => "=",
@@ -52,7 +52,7 @@ fn selection<K: Watched>(namespace: Option<&str>) -> Selection {
     all.labelled(format!("{}{operator}{}", labels::PART_OF, labels::PART_OF_VALUE))
 }
 
-fn every<K: Watched>(namespace: Option<&str>) -> Selection {
+fn every<K: Watched>(namespace: Option<Namespace<&str>>) -> Selection {
     let all = Selection::of::<K>().within(namespace);
     if K::METADATA_ONLY { all.metadata_only() } else { all }
 }
@@ -63,7 +63,7 @@ struct Sink {
     kind: fn() -> String,
     store: fn(&Context, &Received) -> Key,
     remove: fn(&Context, &ObjectMeta),
-    forget_others: fn(&Context, Option<&str>, &BTreeSet<Key>),
+    forget_others: fn(&Context, Option<Namespace<&str>>, &BTreeSet<Key>),
 }
 
 /// The result of the first list of a watch.
@@ -79,11 +79,11 @@ pub(crate) enum FirstList {
 /// available.
 pub(crate) async fn watch<K: Watched>(
     context: Arc<Context>,
-    namespace: Option<String>,
+    namespace: Option<Namespace>,
     cancel: CancellationToken,
     first: impl Fn(FirstList) + Send + 'static,
 ) {
-    let selection = selection::<K>(namespace.as_deref());
+    let selection = selection::<K>(namespace.as_ref().map(Namespace::as_deref));
     follow(context, Sink::of::<K>(), selection, namespace, cancel, Box::new(first)).await;
 }
 
@@ -91,7 +91,7 @@ async fn follow(
     context: Arc<Context>,
     sink: Sink,
     selection: Selection,
-    namespace: Option<String>,
+    namespace: Option<Namespace>,
     cancel: CancellationToken,
     first: Box<dyn Fn(FirstList) + Send>,
 ) {
@@ -110,7 +110,11 @@ async fn follow(
                 present.insert((sink.store)(&context, &object));
             }
             Some(Ok(Event::InitDone)) => {
-                (sink.forget_others)(&context, namespace.as_deref(), &std::mem::take(&mut present));
+                (sink.forget_others)(
+                    &context,
+                    namespace.as_ref().map(Namespace::as_deref),
+                    &std::mem::take(&mut present),
+                );
                 if state != Some(FirstList::Complete) {
                     state = Some(FirstList::Complete);
                     first(FirstList::Complete);
@@ -124,7 +128,7 @@ async fn follow(
                 if state.is_none() && is_forbidden(&error) {
                     tracing::warn!(
                         kind = (sink.kind)(), namespace = namespace.as_deref(), %error,
-                        "No right to list and watch these: they count as absent until there is."
+                        "No right to list and watch objects of this kind; they are treated as absent."
                     );
                 } else {
                     tracing::debug!(kind = (sink.kind)(), %error, "The watch is interrupted.");
@@ -165,7 +169,7 @@ fn store<K: Watched>(context: &Context, object: &Received) -> Key {
     let mut read: K = match metadata_only(object).map_or_else(|| object.read(), Ok) {
         Ok(read) => read,
         Err(error) => {
-            tracing::warn!(kind = %K::kind(&()), object = %key, %error, "An object cannot be read.");
+            tracing::warn!(kind = %K::kind(&()), object = %key, %error, "Cannot read an object.");
             if cache.set_unreadable(&object.metadata, error.to_string()) {
                 announce_unreadable::<K>(context, &key, &object.read_metadata().unwrap_or_default());
             }
@@ -193,21 +197,28 @@ fn metadata_only<K: Watched>(object: &Received) -> Option<K> {
 }
 
 /// Removes objects from the cache that no longer exist.
-pub(crate) fn forget_others<K: Watched>(context: &Context, namespace: Option<&str>, present: &BTreeSet<Key>) {
+pub(crate) fn forget_others<K: Watched>(
+    context: &Context,
+    namespace: Option<Namespace<&str>>,
+    present: &BTreeSet<Key>,
+) {
     for change in &K::cache(&context.caches).retain(namespace, present) {
         announce(context, change);
     }
 }
 
 /// Fills the cache of a kind once, without watching it.
-pub(crate) async fn list<K: Watched>(context: &Context, namespace: Option<&str>) -> Result<(), kube::Error> {
+pub(crate) async fn list<K: Watched>(
+    context: &Context,
+    namespace: Option<Namespace<&str>>,
+) -> Result<(), kube::Error> {
     fill(context, Sink::of::<K>(), selection::<K>(namespace), namespace).await
 }
 
 /// Like [`list`], with all objects of the kind, including those that are not watched.
 pub(crate) async fn list_every<K: Watched>(
     context: &Context,
-    namespace: Option<&str>,
+    namespace: Option<Namespace<&str>>,
 ) -> Result<(), kube::Error> {
     fill(context, Sink::of::<K>(), every::<K>(namespace), namespace).await
 }
@@ -216,7 +227,7 @@ async fn fill(
     context: &Context,
     sink: Sink,
     selection: Selection,
-    namespace: Option<&str>,
+    namespace: Option<Namespace<&str>>,
 ) -> Result<(), kube::Error> {
     let mut params = ListParams::default();
     let mut present = BTreeSet::new();

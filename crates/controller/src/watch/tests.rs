@@ -16,11 +16,12 @@ use longboat_api::{
 };
 use longboat_apiserver::admission::{Admission, AdmissionAnswer, AdmissionRequest};
 use longboat_compose::{PresetNames, presets};
+use longboat_key::{Name, Namespace};
 use longboat_testkit::World;
 use serde_json::{Value, json};
 
 use super::{Rules, Watched, list};
-use longboat_plan::Key;
+use longboat_key::Key;
 
 use crate::{
     announce::announce,
@@ -152,7 +153,7 @@ impl Scene {
     /// A scene in which the controller has reconciled all services as far as possible, so that it knows their dependencies.
     async fn settled() -> Self {
         let world = World::new(Arc::new(Nobody)).await;
-        for preset in presets::builtin(&PresetNames::default(), "kserve").unwrap() {
+        for preset in presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap() {
             world.apply(serde_json::to_value(preset).unwrap()).await;
         }
         world.namespace("ns").await;
@@ -210,9 +211,10 @@ impl Scene {
         woken
     }
 
-    /// Changes an object, and passes the change to the controller.
-    async fn change<K: Watched>(&self, namespace: &str, name: &str, patch: Value) -> BTreeSet<String> {
-        let api = K::api(&self.context.client, Some(namespace));
+    /// Changes an object, `namespace/name`, and passes the change to the controller.
+    async fn change<K: Watched>(&self, key: &str, patch: Value) -> BTreeSet<String> {
+        let (namespace, name) = key.split_once('/').unwrap();
+        let api = K::api(&self.context.client, Some(Namespace(namespace)));
         let patched = if patch["status"].is_null() {
             api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
         } else {
@@ -223,9 +225,10 @@ impl Scene {
         self.hear(&change).await
     }
 
-    /// Deletes an object, and passes the deletion to the controller.
-    async fn delete<K: Watched>(&self, namespace: &str, name: &str) -> BTreeSet<String> {
-        let api = K::api(&self.context.client, Some(namespace));
+    /// Deletes an object, `namespace/name`, and passes the deletion to the controller.
+    async fn delete<K: Watched>(&self, key: &str) -> BTreeSet<String> {
+        let (namespace, name) = key.split_once('/').unwrap();
+        let api = K::api(&self.context.client, Some(Namespace(namespace)));
         let object = api.get(name).await.unwrap();
         api.delete(name, &DeleteParams::default()).await.unwrap();
         let change = K::cache(&self.context.caches).remove(object.metadata()).expect("a change");
@@ -236,7 +239,8 @@ impl Scene {
     async fn add(&self, service: Value) -> BTreeSet<String> {
         let name = service["metadata"]["name"].as_str().unwrap().to_owned();
         self.world.apply(service).await;
-        let added = LLMInferenceService::api(&self.context.client, Some("ns")).get(&name).await.unwrap();
+        let added =
+            LLMInferenceService::api(&self.context.client, Some(Namespace("ns"))).get(&name).await.unwrap();
         let change = self.context.caches.inference_services.set(&added).expect("a change");
         self.hear(&change).await
     }
@@ -261,27 +265,24 @@ const ALL: [&str; 7] = ["blue", "external", "full", "green", "plain", "referring
 async fn what_services_refer_to_wakes_those_that_refer_to_it() {
     let scene = Box::pin(Scene::settled()).await;
     let data = json!({"stringData": {"HF_TOKEN": "b"}});
-    assert_eq!(scene.change::<SecretMetadata>("ns", "keys", data.clone()).await, only(&["full"]));
-    assert_eq!(scene.change::<SecretMetadata>("ns", "nobodys", data).await, only(&[]));
-    assert_eq!(scene.change::<ServiceAccount>("ns", "reader", annotated("a")).await, only(&["full"]));
+    assert_eq!(scene.change::<SecretMetadata>("ns/keys", data.clone()).await, only(&["full"]));
+    assert_eq!(scene.change::<SecretMetadata>("ns/nobodys", data).await, only(&[]));
+    assert_eq!(scene.change::<ServiceAccount>("ns/reader", annotated("a")).await, only(&["full"]));
     // Every pod without its own account uses this account and its Secrets for the hub.
     let without_own: Vec<&str> = ALL.into_iter().filter(|name| *name != "full").collect();
-    assert_eq!(scene.change::<ServiceAccount>("ns", "default", annotated("a")).await, only(&without_own));
+    assert_eq!(scene.change::<ServiceAccount>("ns/default", annotated("a")).await, only(&without_own));
 
     let picker = json!({"data": {"config": "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: []\n"}});
-    assert_eq!(scene.change::<ConfigMap>("ns", "picker", picker.clone()).await, only(&["full"]));
-    assert_eq!(scene.change::<ConfigMap>("ns", "nobodys", picker).await, only(&[]));
+    assert_eq!(scene.change::<ConfigMap>("ns/picker", picker.clone()).await, only(&["full"]));
+    assert_eq!(scene.change::<ConfigMap>("ns/nobodys", picker).await, only(&[]));
     let replicas = json!({"spec": {"replicas": 2}});
-    assert_eq!(
-        scene.change::<LLMInferenceServiceConfig>("ns", "base", replicas.clone()).await,
-        only(&["full"])
-    );
-    assert_eq!(scene.change::<LLMInferenceServiceConfig>("ns", "nobodys", replicas).await, only(&[]));
+    assert_eq!(scene.change::<LLMInferenceServiceConfig>("ns/base", replicas.clone()).await, only(&["full"]));
+    assert_eq!(scene.change::<LLMInferenceServiceConfig>("ns/nobodys", replicas).await, only(&[]));
     let routed = ["blue", "external", "full", "green"];
     let hostnames =
         json!({"spec": {"router": {"route": {"http": {"spec": {"hostnames": ["a.example.com"]}}}}}});
     let preset =
-        scene.change::<LLMInferenceServiceConfig>("kserve", "kserve-config-llm-router-route", hostnames);
+        scene.change::<LLMInferenceServiceConfig>("kserve/kserve-config-llm-router-route", hostnames);
     assert_eq!(preset.await, only(&routed));
 
     let accepted = json!({"status": {"conditions": [{
@@ -289,22 +290,22 @@ async fn what_services_refer_to_wakes_those_that_refer_to_it() {
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }]}});
     let referring = only(&["external", "referring"]);
-    assert_eq!(scene.change::<Gateway>("ns", "own", accepted.clone()).await, referring);
-    assert_eq!(scene.change::<Gateway>("ns", "nobodys", accepted.clone()).await, only(&[]));
-    let default = scene.change::<Gateway>("kserve", "kserve-ingress-gateway", accepted).await;
+    assert_eq!(scene.change::<Gateway>("ns/own", accepted.clone()).await, referring);
+    assert_eq!(scene.change::<Gateway>("ns/nobodys", accepted.clone()).await, only(&[]));
+    let default = scene.change::<Gateway>("kserve/kserve-ingress-gateway", accepted).await;
     assert!(
         default.is_superset(&only(&["blue", "full", "green"])) && !default.contains("plain"),
         "{default:?}"
     );
-    assert_eq!(scene.change::<HTTPRoute>("ns", "own", annotated("a")).await, only(&["referring"]));
-    assert_eq!(scene.change::<HTTPRoute>("ns", "nobodys", annotated("a")).await, only(&[]));
-    assert_eq!(scene.change::<InferencePool>("ns", "own", annotated("a")).await, only(&["external"]));
-    assert_eq!(scene.change::<InferencePool>("ns", "nobodys", annotated("a")).await, only(&[]));
+    assert_eq!(scene.change::<HTTPRoute>("ns/own", annotated("a")).await, only(&["referring"]));
+    assert_eq!(scene.change::<HTTPRoute>("ns/nobodys", annotated("a")).await, only(&[]));
+    assert_eq!(scene.change::<InferencePool>("ns/own", annotated("a")).await, only(&["external"]));
+    assert_eq!(scene.change::<InferencePool>("ns/nobodys", annotated("a")).await, only(&[]));
 
     // Missing objects are dependencies too: when they appear, their services are enqueued.
-    assert_eq!(scene.delete::<InferencePool>("ns", "own").await, only(&["external"]));
-    assert_eq!(scene.delete::<HTTPRoute>("ns", "own").await, only(&["referring"]));
-    assert_eq!(scene.delete::<Gateway>("ns", "own").await, referring);
+    assert_eq!(scene.delete::<InferencePool>("ns/own").await, only(&["external"]));
+    assert_eq!(scene.delete::<HTTPRoute>("ns/own").await, only(&["referring"]));
+    assert_eq!(scene.delete::<Gateway>("ns/own").await, referring);
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,39 +313,32 @@ async fn what_belongs_to_a_service_wakes_that_service() {
     let scene = Box::pin(Scene::settled()).await;
     let available = json!({"status": {"replicas": 1}});
     let full = only(&["full"]);
-    assert_eq!(scene.change::<Deployment>("ns", "full-kserve", available.clone()).await, full);
-    assert_eq!(scene.change::<Deployment>("ns", "plain-kserve", available).await, only(&["plain"]));
-    assert_eq!(scene.change::<Service>("ns", "full-kserve-workload-svc", annotated("a")).await, full);
-    assert_eq!(scene.change::<Secret>("ns", "full-kserve-self-signed-certs", annotated("a")).await, full);
-    assert_eq!(scene.change::<ServiceAccount>("ns", "full-epp-sa", annotated("a")).await, full);
-    assert_eq!(scene.change::<Role>("ns", "full-epp-role", annotated("a")).await, full);
-    assert_eq!(scene.change::<RoleBinding>("ns", "full-epp-rb", annotated("a")).await, full);
-    assert_eq!(scene.change::<ClusterRoleBinding>("", "ns-full-epp-auth-rb", annotated("a")).await, full);
-    assert_eq!(scene.change::<HTTPRoute>("ns", "full-kserve-route", annotated("a")).await, full);
-    assert_eq!(scene.change::<InferencePool>("ns", "full-inference-pool", annotated("a")).await, full);
-    let older = scene.change::<inferencepool_x::InferencePool>("ns", "full-inference-pool", annotated("a"));
+    assert_eq!(scene.change::<Deployment>("ns/full-kserve", available.clone()).await, full);
+    assert_eq!(scene.change::<Deployment>("ns/plain-kserve", available).await, only(&["plain"]));
+    assert_eq!(scene.change::<Service>("ns/full-kserve-workload-svc", annotated("a")).await, full);
+    assert_eq!(scene.change::<Secret>("ns/full-kserve-self-signed-certs", annotated("a")).await, full);
+    assert_eq!(scene.change::<ServiceAccount>("ns/full-epp-sa", annotated("a")).await, full);
+    assert_eq!(scene.change::<Role>("ns/full-epp-role", annotated("a")).await, full);
+    assert_eq!(scene.change::<RoleBinding>("ns/full-epp-rb", annotated("a")).await, full);
+    assert_eq!(scene.change::<ClusterRoleBinding>("/ns-full-epp-auth-rb", annotated("a")).await, full);
+    assert_eq!(scene.change::<HTTPRoute>("ns/full-kserve-route", annotated("a")).await, full);
+    assert_eq!(scene.change::<InferencePool>("ns/full-inference-pool", annotated("a")).await, full);
+    let older = scene.change::<inferencepool_x::InferencePool>("ns/full-inference-pool", annotated("a"));
     assert_eq!(older.await, full);
     let bounds = json!({"spec": {"maxReplicas": 9}});
-    let autoscaler = scene.change::<HorizontalPodAutoscaler>("ns", "scaled-kserve-hpa", bounds);
+    let autoscaler = scene.change::<HorizontalPodAutoscaler>("ns/scaled-kserve-hpa", bounds);
     assert_eq!(autoscaler.await, only(&["scaled"]));
 
     // The addresses of pods are in certificates. The rest of their status does not matter.
     let address = json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}});
-    assert_eq!(scene.change::<Pod>("ns", "full-pod", address.clone()).await, full);
-    assert_eq!(
-        scene.change::<Pod>("ns", "full-pod", json!({"status": {"phase": "Running"}})).await,
-        only(&[])
-    );
+    assert_eq!(scene.change::<Pod>("ns/full-pod", address.clone()).await, full);
+    assert_eq!(scene.change::<Pod>("ns/full-pod", json!({"status": {"phase": "Running"}})).await, only(&[]));
     assert!(
-        !scene
-            .change::<Pod>("ns", "nobodys-pod", address)
-            .await
-            .iter()
-            .any(|name| ALL.contains(&name.as_str()))
+        !scene.change::<Pod>("ns/nobodys-pod", address).await.iter().any(|name| ALL.contains(&name.as_str()))
     );
 
-    assert_eq!(scene.delete::<Secret>("ns", "full-kserve-self-signed-certs").await, full);
-    assert_eq!(scene.delete::<Deployment>("ns", "plain-kserve").await, only(&["plain"]));
+    assert_eq!(scene.delete::<Secret>("ns/full-kserve-self-signed-certs").await, full);
+    assert_eq!(scene.delete::<Deployment>("ns/plain-kserve").await, only(&["plain"]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -352,21 +346,21 @@ async fn a_service_wakes_itself_and_the_members_of_its_group_and_settings_wake_a
     let scene = Box::pin(Scene::settled()).await;
     let group = only(&["blue", "green"]);
     let weight = json!({"spec": {"router": {"route": {"weight": 5}}}});
-    assert_eq!(scene.change::<LLMInferenceService>("ns", "blue", weight).await, group);
+    assert_eq!(scene.change::<LLMInferenceService>("ns/blue", weight).await, group);
     let replicas = json!({"spec": {"replicas": 2}});
-    assert_eq!(scene.change::<LLMInferenceService>("ns", "plain", replicas).await, only(&["plain"]));
+    assert_eq!(scene.change::<LLMInferenceService>("ns/plain", replicas).await, only(&["plain"]));
     // A service that leaves a group enqueues the other members once, and later changes of it do not.
     let leave = json!({"spec": {"router": {"route": {"group": null, "weight": null}}}});
-    assert_eq!(scene.change::<LLMInferenceService>("ns", "blue", leave).await, group);
-    let annotated_green = scene.change::<LLMInferenceService>("ns", "green", annotated("a")).await;
+    assert_eq!(scene.change::<LLMInferenceService>("ns/blue", leave).await, group);
+    let annotated_green = scene.change::<LLMInferenceService>("ns/green", annotated("a")).await;
     assert!(annotated_green.is_subset(&group) && annotated_green.contains("green"), "{annotated_green:?}");
 
     let settings = json!({"data": {"ingress": json!({
         "kserveIngressGateway": "kserve/another", "ingressGateway": "kserve/x",
     }).to_string()}});
-    assert_eq!(scene.change::<ConfigMap>("kserve", "inferenceservice-config", settings).await, only(&ALL));
+    assert_eq!(scene.change::<ConfigMap>("kserve/inferenceservice-config", settings).await, only(&ALL));
     // A change that leaves all settings equal enqueues nothing.
-    let touched = scene.change::<ConfigMap>("kserve", "inferenceservice-config", annotated("a"));
+    let touched = scene.change::<ConfigMap>("kserve/inferenceservice-config", annotated("a"));
     assert_eq!(touched.await, only(&[]));
     drop(scene.world);
 }
@@ -378,15 +372,15 @@ async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
     let (context, params) = (&scene.context, PatchParams::default());
     let replicas = Patch::Merge(json!({"spec": {"replicas": 2}}));
 
-    let services = LLMInferenceService::api(&context.client, Some("ns"));
+    let services = LLMInferenceService::api(&context.client, Some(Namespace("ns")));
     services.patch("plain", &params, &replicas).await.unwrap();
     let ready = json!({"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}});
-    assert_eq!(scene.change::<Deployment>("ns", "plain-kserve", ready).await, only(&["plain"]));
-    Box::pin(service::reconcile(context, &Key::new("ns", "plain"))).await.unwrap();
+    assert_eq!(scene.change::<Deployment>("ns/plain-kserve", ready).await, only(&["plain"]));
+    Box::pin(service::reconcile(context, &Key::new(Namespace("ns"), Name("plain")))).await.unwrap();
     assert_eq!(scene.woken().await, only(&["plain"]));
 
-    let configs = LLMInferenceServiceConfig::api(&context.client, Some("ns"));
-    config::reconcile(context, &Key::new("ns", "nobodys")).await.unwrap();
+    let configs = LLMInferenceServiceConfig::api(&context.client, Some(Namespace("ns")));
+    config::reconcile(context, &Key::new(Namespace("ns"), Name("nobodys"))).await.unwrap();
     configs.patch("nobodys", &params, &replicas).await.unwrap();
     let user = json!({
         "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
@@ -394,9 +388,9 @@ async fn an_edit_that_comes_with_the_answer_to_a_status_is_heard() {
         "spec": {"model": {"uri": "hf://org/model", "name": "user"}, "baseRefs": [{"name": "nobodys"}]},
     });
     assert_eq!(scene.add(user).await, only(&["user"]));
-    Box::pin(service::reconcile(context, &Key::new("ns", "user"))).await.unwrap();
+    Box::pin(service::reconcile(context, &Key::new(Namespace("ns"), Name("user")))).await.unwrap();
     scene.woken().await;
-    config::reconcile(context, &Key::new("ns", "nobodys")).await.unwrap();
+    config::reconcile(context, &Key::new(Namespace("ns"), Name("nobodys"))).await.unwrap();
     assert_eq!(scene.woken().await, only(&["user"]));
 }
 

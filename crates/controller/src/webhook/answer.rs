@@ -39,23 +39,23 @@ enum Endpoint {
 /// Why a request is refused before its review.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
-    #[error("no webhook at {path:?}; there are {}", paths().join(", "))]
+    #[error("no webhook at `{path}`; expected one of {}", paths().join(", "))]
     NotFound { path: String },
     #[error("expected POST, got {0}")]
     Method(Method),
-    #[error("expected Content-Type application/json, got {0:?}")]
+    #[error("expected Content-Type application/json, got `{0}`")]
     ContentType(String),
-    #[error("the body is larger than {limit} bytes, the most that a review may have here")]
+    #[error("the body is larger than {limit} bytes, the limit of a review")]
     TooLarge { limit: usize },
     #[error("the body did not arrive in time")]
     Slow,
-    #[error("the body cannot be read: {0}")]
+    #[error("cannot read the body: {0}")]
     Broken(String),
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    #[error("cannot read what the answer depends on, such as the platform's settings: {0}")]
+    #[error("cannot read the objects that admission needs, such as the platform's settings: {0}")]
     Facts(#[from] Unread),
-    #[error("the review could not be worked on")]
+    #[error("cannot answer the review: internal error")]
     Internal,
 }
 

@@ -46,7 +46,7 @@ pub(crate) enum Unusable {
     #[error("`{0}` is missing")]
     Missing(&'static str),
     /// A key of the Secret is not UTF-8.
-    #[error("`{0}` is no PEM text")]
+    #[error("`{0}` is not PEM text")]
     NotText(&'static str),
     /// A certificate or private key is invalid.
     #[error(transparent)]

@@ -11,10 +11,12 @@ use kube::{
 use longboat_admission::{Action, Facts, Hook, LocalModels, ModelCache, Subject};
 use longboat_api::{names, v1alpha2::GROUP};
 use longboat_compose::{Platform, platform::PlatformError};
+use longboat_key::Namespace;
+use longboat_watch::has_code;
 use serde::Deserialize;
 
 use super::patience::{Unread, patiently};
-use crate::{args::Args, context::Context, error::has_code};
+use crate::{args::Args, context::Context};
 
 /// Most LocalModelCaches that are read. There is one per model, not one per service.
 const LIMIT: u32 = 1000;
@@ -75,16 +77,16 @@ impl LiveFacts {
     /// # Errors
     ///
     /// If the API server does not respond, or refuses the request.
-    pub async fn read(&self, hook: Hook, namespace: Option<&str>) -> Result<Facts, kube::Error> {
+    pub async fn read(&self, hook: Hook, namespace: Option<Namespace<&str>>) -> Result<Facts, kube::Error> {
         let platform = self.platform().await?;
-        self.with_platform(hook, platform, || namespace.map(str::to_owned)).await
+        self.with_platform(hook, platform, || namespace.map(Namespace::to_shared)).await
     }
 
     async fn with_platform(
         &self,
         hook: Hook,
         platform: Result<Platform, PlatformError>,
-        namespace: impl FnOnce() -> Option<String>,
+        namespace: impl FnOnce() -> Option<Namespace>,
     ) -> Result<Facts, kube::Error> {
         let enabled = platform.as_ref().is_ok_and(|platform| platform.local_model);
         let caches = if enabled && is_marking(hook) { self.model_caches(namespace()).await? } else { None };
@@ -98,8 +100,8 @@ impl LiveFacts {
     }
 
     async fn platform(&self) -> Result<Result<Platform, PlatformError>, kube::Error> {
-        let namespace = &self.args.system_namespace;
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let namespace = self.args.system_namespace.as_deref();
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &namespace);
         let Some(found) = api.get_opt(names::PLATFORM_CONFIG_MAP).await? else {
             return Ok(Err(PlatformError::Missing { name: names::PLATFORM_CONFIG_MAP }));
         };
@@ -108,7 +110,10 @@ impl LiveFacts {
     }
 
     /// The model caches of `namespace` and of the cluster. Returns `None` if the kind is not installed.
-    async fn model_caches(&self, namespace: Option<String>) -> Result<Option<Vec<ModelCache>>, kube::Error> {
+    async fn model_caches(
+        &self,
+        namespace: Option<Namespace>,
+    ) -> Result<Option<Vec<ModelCache>>, kube::Error> {
         let client = &self.client;
         let mut all = Vec::new();
         // A controller that watches only some namespaces may not list cluster-scoped objects.
@@ -117,7 +122,11 @@ impl LiveFacts {
             all = found;
         }
         if let Some(namespace) = namespace {
-            all.extend(list(client, "LocalModelNamespaceCache", Some(&namespace)).await?.unwrap_or_default());
+            all.extend(
+                list(client, "LocalModelNamespaceCache", Some(namespace.as_deref()))
+                    .await?
+                    .unwrap_or_default(),
+            );
         }
         Ok(Some(all))
     }
@@ -131,7 +140,7 @@ fn is_marking(hook: Hook) -> bool {
 async fn list(
     client: &Client,
     kind: &str,
-    namespace: Option<&str>,
+    namespace: Option<Namespace<&str>>,
 ) -> Result<Option<Vec<ModelCache>>, kube::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -142,7 +151,7 @@ async fn list(
     }
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1alpha1", kind));
     let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
     let found = match api.list(&ListParams::default().limit(LIMIT)).await {
@@ -154,7 +163,7 @@ async fn list(
         let spec = object.data.get("spec").and_then(|spec| Spec::deserialize(spec).ok()).unwrap_or_default();
         ModelCache {
             name: object.metadata.name.unwrap_or_default(),
-            namespace: object.metadata.namespace,
+            namespace: object.metadata.namespace.map(|namespace| Namespace(namespace.into())),
             source_model_uri: spec.source_model_uri,
             node_groups: spec.node_groups,
         }
@@ -163,7 +172,7 @@ async fn list(
 }
 
 /// The namespace that a review is about.
-fn namespace_of(body: &[u8]) -> Option<String> {
+fn namespace_of(body: &[u8]) -> Option<Namespace> {
     #[derive(Deserialize)]
     struct Review {
         request: Request,
@@ -172,5 +181,9 @@ fn namespace_of(body: &[u8]) -> Option<String> {
     struct Request {
         namespace: Option<String>,
     }
-    serde_json::from_slice::<Review>(body).ok()?.request.namespace
+    serde_json::from_slice::<Review>(body)
+        .ok()?
+        .request
+        .namespace
+        .map(|namespace| Namespace(namespace.into()))
 }

@@ -20,14 +20,12 @@ use kube::{
 };
 use longboat_admission::{Subject, configurations};
 use longboat_api::v1alpha2::GROUP;
+use longboat_watch::{has_code, text_of};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::stanza::{Stanza, StanzaChange};
-use crate::{
-    error::{has_code, text_of},
-    readiness::{Check, Readiness, Trusting},
-};
+use crate::readiness::{Check, Readiness, Trusting};
 
 /// The bundle that API servers trust, as PEM. `None` until the CA is known.
 pub(super) type Bundle = Option<Arc<str>>;
@@ -180,7 +178,7 @@ impl Injector {
             // No such object, so no API server calls us through it. A watch event says when it appears.
             State::Absent => return self.readiness.done(self.check),
             State::Invisible => {
-                self.say("no right to see it: its caBundle has to be kept up to date by somebody else");
+                self.say("No right to read this object, so the controller does not update its caBundle.");
                 return self.readiness.done(self.check);
             }
             State::Present(stanza) => stanza,
@@ -193,11 +191,13 @@ impl Injector {
             }
             StanzaChange::Foreign(annotation) => {
                 self.say(&format!(
-                    "annotation {annotation} has cert-manager write its caBundle: set --webhook-cert-dir to serve its \
-                     certificate, or remove the annotation"
+                    "Cert-manager writes the caBundle of this object, because of annotation {annotation}: \
+                     set --webhook-cert-dir to serve cert-manager's certificate, or remove the annotation."
                 ));
-                self.readiness
-                    .fail(self.check, format!("is left to cert-manager by annotation {annotation}"));
+                self.readiness.fail(
+                    self.check,
+                    format!("is written by cert-manager, because of annotation {annotation}"),
+                );
             }
             StanzaChange::Patch(patch) => self.write(patch).await,
         }
@@ -214,8 +214,8 @@ impl Injector {
         if let Some(last) = self.last_write
             && now < last + wait
         {
-            self.say("somebody else keeps changing its caBundle");
-            self.readiness.fail(self.check, "is changed by somebody else again and again");
+            self.say("Another client keeps changing the caBundle of this object.");
+            self.readiness.fail(self.check, "is changed again and again by another client");
             self.retry = Some(last + wait);
             return;
         }
@@ -242,7 +242,7 @@ impl Injector {
             }
             Err(error) => {
                 let text = text_of(&error);
-                self.say(&format!("cannot write the CA of the webhooks into it: {text}"));
+                self.say(&format!("Cannot write the CA of the webhooks into this object: {text}"));
                 self.readiness.fail(self.check, format!("cannot be written: {text}"));
                 self.retry = Some(now + LONGEST_WAIT.min(Duration::from_secs(1 << self.writes.min(6))));
             }

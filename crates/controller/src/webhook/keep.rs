@@ -12,7 +12,9 @@ use kube::{
     api::PostParams,
     runtime::{WatchStreamExt, watcher},
 };
+use longboat_key::Namespace;
 use longboat_tls::{KeyPair, LeafRequest, Replaceable, ServerOptions, TlsError};
+use longboat_watch::{has_code, text_of};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +22,6 @@ use super::{
     authority::{Authority, Lifetimes},
     inject::Bundle,
 };
-use crate::error::{has_code, text_of};
 
 /// Name of the Secret. It differs from the Secret of KServe's serving certificate, which cert-manager owns where both run.
 pub(crate) const SECRET: &str = "llmisvc-webhook-ca";
@@ -39,7 +40,7 @@ pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 /// Keeps the CA and the serving certificate up to date.
 pub(super) struct Keeper {
     api: Api<Secret>,
-    namespace: String,
+    namespace: Namespace,
     names: LeafRequest,
     lifetimes: Lifetimes,
     clock: Clock,
@@ -69,7 +70,7 @@ impl Keeper {
     /// Starts with a new CA. The one in the Secret, if any, replaces it.
     pub(super) fn new(
         client: &Client,
-        namespace: &str,
+        namespace: Namespace<&str>,
         names: LeafRequest,
         options: &ServerOptions,
         lifetimes: Lifetimes,
@@ -80,8 +81,8 @@ impl Keeper {
         let authority = Authority::new(now, &lifetimes)?;
         let (pair, due): (KeyPair, _) = authority.leaf(&names, now, &lifetimes)?;
         Ok(Self {
-            api: Api::namespaced(client.clone(), namespace),
-            namespace: namespace.to_owned(),
+            api: Api::namespaced(client.clone(), &namespace),
+            namespace: namespace.to_shared(),
             names,
             lifetimes,
             clock,
@@ -108,7 +109,7 @@ impl Keeper {
             let wait = match self.settle().await {
                 Ok(wait) => wait,
                 Err(error) => {
-                    tracing::error!(%error, "Cannot make a certificate for the webhooks.");
+                    tracing::error!(%error, "Cannot issue a certificate for the webhooks.");
                     LONGEST_WAIT
                 }
             };
@@ -175,7 +176,7 @@ impl Keeper {
         let Some(found) = found else {
             self.authority.advance((self.clock)(), &self.lifetimes)?;
             let written = self.api.create(&PostParams::default(), &self.secret()).await;
-            return Ok(self.written(written, "Made a CA for the webhooks."));
+            return Ok(self.written(written, "Created a CA for the webhooks."));
         };
         let kept = Authority::read(found.data.as_ref().unwrap_or(&std::collections::BTreeMap::new()));
         let damaged = kept.is_err();
@@ -184,8 +185,8 @@ impl Keeper {
             // API servers already trust the CA in memory, so writing it into the Secret locks no API server out.
             Err(error) => {
                 tracing::warn!(
-                    namespace = self.namespace, secret = SECRET, %error,
-                    "What the Secret keeps of the webhooks' CA cannot be used and is replaced."
+                    namespace = &*self.namespace, secret = SECRET, %error,
+                    "The CA of the webhooks in the Secret is invalid; replacing it."
                 );
             }
         }
@@ -202,7 +203,7 @@ impl Keeper {
     fn written(&mut self, written: Result<Secret, kube::Error>, news: &str) -> Look {
         match written {
             Ok(_) => {
-                tracing::info!(namespace = self.namespace, secret = SECRET, "{news}");
+                tracing::info!(namespace = &*self.namespace, secret = SECRET, "{news}");
                 self.shared = true;
                 Look::Settled
             }
@@ -216,7 +217,7 @@ impl Keeper {
         Secret {
             metadata: ObjectMeta {
                 name: Some(SECRET.to_owned()),
-                namespace: Some(self.namespace.clone()),
+                namespace: Some(self.namespace.as_deref().into()),
                 labels: Some([label].into()),
                 ..ObjectMeta::default()
             },
@@ -254,21 +255,22 @@ impl Keeper {
 
     /// Logs the first failure only; the following ones say nothing new.
     fn report(&self, error: &kube::Error) {
-        let (namespace, error) = (&self.namespace, text_of(error));
+        let (namespace, error) = (&*self.namespace, text_of(error));
         if self.failures == 1 {
             tracing::warn!(
                 namespace,
                 secret = SECRET,
                 error,
-                "The CA of the webhooks cannot be kept in its Secret: it lasts as long as this process, and replicas \
-                 cannot share it. It is tried again; needed are get, list, watch, create and update of Secrets."
+                "Cannot write the CA of the webhooks to its Secret; will retry. Until then, replicas \
+                 cannot share the CA, and it is lost when this process ends. The controller needs the \
+                 verbs get, list, watch, create and update of Secrets."
             );
         } else {
             tracing::debug!(
                 namespace,
                 secret = SECRET,
                 error,
-                "The CA of the webhooks still cannot be kept."
+                "Still cannot write the CA of the webhooks to its Secret."
             );
         }
     }

@@ -38,6 +38,7 @@ pub use longboat_admission::configurations::{CONVERT, Configurations, SERVICE, T
 pub use settings::{Limits, Settings, SettingsError};
 
 use kube::Client;
+use longboat_key::Namespace;
 use longboat_tls::{LeafRequest, Reloading};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -128,8 +129,8 @@ impl Webhooks {
         let (sender, bundle) = watch::channel(None);
         let keeper = Keeper::new(
             client,
-            &args.system_namespace,
-            self.names(&args.system_namespace, &args.cluster_domain),
+            args.system_namespace.as_deref(),
+            self.names(args.system_namespace.as_deref(), &args.cluster_domain),
             &self.tls,
             Lifetimes::default(),
             self.clock.clone(),
@@ -140,9 +141,10 @@ impl Webhooks {
         let confined = !args.namespaces.is_empty();
         if confined {
             tracing::info!(
-                namespace = args.system_namespace,
+                namespace = &*args.system_namespace,
                 secret = keep::SECRET,
-                "Confined to namespaces: whoever registers the webhooks takes their CA from the Secret."
+                "This controller watches only some namespaces, so it does not write caBundles; copy the CA \
+                 from the Secret into the webhook configurations."
             );
         }
         for trusting in Trusting::ALL.into_iter().filter(|_| !confined) {
@@ -154,7 +156,7 @@ impl Webhooks {
     }
 
     /// All names under which API servers may reach this server.
-    fn names(&self, namespace: &str, domain: &str) -> LeafRequest {
+    fn names(&self, namespace: Namespace<&str>, domain: &str) -> LeafRequest {
         let host = format!("{SERVICE}.{namespace}.svc");
         let mut dns_names = vec![
             host.clone(),

@@ -3,9 +3,8 @@
 
 use std::{future::Future, time::Duration};
 
+use longboat_watch::text_of;
 use tokio::time::{Instant, sleep, timeout_at};
-
-use crate::error::text_of;
 
 /// Pauses between attempts, two seconds in all.
 const PAUSES: [Duration; 4] = [

@@ -85,7 +85,7 @@ pub(super) async fn serve(
     }
     drop(listener);
     if tokio::time::timeout(limits.drain, graceful.shutdown()).await.is_err() {
-        tracing::warn!("Cut the requests to the webhooks that did not end in time.");
+        tracing::warn!("Aborted the webhook requests that did not end in time.");
     }
     connections.shutdown().await;
 }

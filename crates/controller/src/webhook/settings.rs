@@ -68,7 +68,8 @@ pub struct Limits {
 pub enum SettingsError {
     /// Cipher suites of TLS 1.3 cannot be configured.
     #[error(
-        "--tls-cipher-suites has no effect with --tls-min-version=VersionTLS13, where suites are not a choice: remove one"
+        "--tls-cipher-suites has no effect with --tls-min-version=VersionTLS13, because cipher suites of \
+         TLS 1.3 cannot be chosen: remove one of the flags"
     )]
     SuitesOfTls13,
 }

@@ -171,6 +171,7 @@ impl ClientConfig {
 #[cfg(test)]
 mod tests {
     use longboat_api::crd::{self, Conversion};
+    use longboat_key::Namespace;
 
     use super::*;
     use crate::webhook::{Target, configurations};
@@ -181,7 +182,7 @@ mod tests {
 
     fn targets() -> [Target; 2] {
         [
-            Target::Service { namespace: "kserve".to_owned() },
+            Target::Service { namespace: Namespace("kserve").to_shared() },
             Target::Url { base: "https://127.0.0.1:9443".to_owned() },
         ]
     }

@@ -267,14 +267,14 @@ async fn what_layers_do_without_effect_is_said_once() {
     };
     let expected = vec![
         (
-            "LLMInferenceServiceConfig ns/idle in spec.baseRefs[0] has no effect: every field it sets is set higher up, or \
-             the same without it"
+            "LLMInferenceServiceConfig ns/idle in spec.baseRefs[0] has no effect: higher layers override \
+             every field that it sets, or set the same value"
                 .to_owned(),
             Some(1),
         ),
         (
-            "spec.template.tolerations of LLMInferenceServiceConfig ns/tolerant is replaced as a whole by the service: this \
-             list is not merged element by element"
+            "the service replaces the whole list spec.template.tolerations of LLMInferenceServiceConfig \
+             ns/tolerant: this list is not merged element by element"
                 .to_owned(),
             Some(1),
         ),

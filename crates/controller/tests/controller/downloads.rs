@@ -138,7 +138,7 @@ async fn a_pod_that_hangs_is_named_and_holds_nobody_up() {
     assert_eq!(
         silent.message,
         format!(
-            "storage-initializer of pod llm-pod runs, and does not say at http://127.0.0.1:{port}/ how far it is: \
+            "storage-initializer of pod llm-pod runs, but reports no progress at http://127.0.0.1:{port}/: \
              no answer within 2 s"
         )
     );

@@ -11,6 +11,7 @@ use kube::{
     core::GroupVersionKind,
 };
 use longboat_golden::{Difference, differences, normal_child};
+use longboat_key::Namespace;
 use longboat_manifest::Document;
 use longboat_offline::{Settings, render, scene::Scene};
 use longboat_testkit::World;
@@ -195,7 +196,7 @@ async fn every_case_is_rendered_as_the_controller_writes_it() {
         }
         settle(&world).await;
         let settings = Settings {
-            namespace: namespace.clone(),
+            namespace: Namespace(&*namespace).to_shared(),
             platform: Some(documents(std::slice::from_ref(&platform)).remove(0)),
             ..Settings::default()
         };

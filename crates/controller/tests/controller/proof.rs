@@ -144,7 +144,7 @@ async fn one_request_for_each_change_also_across_a_restart() {
     let gateway = Gateway::start(&world, Does::Answer).await;
     let running = Running::start(&world);
     prepare(&world).await;
-    assert!(says(&world, "TokenReceived").await.contains("a token of model llm came back"));
+    assert!(says(&world, "TokenReceived").await.contains("answered with a token of model llm"));
     condition(&world, "llm", "Ready", |found| found.status == ConditionStatus::True).await;
     let proven = record(&world).await;
     assert!(proven.is_some());
@@ -211,7 +211,7 @@ async fn an_answer_without_an_end_is_cut_and_judged() {
     let gateway = Gateway::start(&world, Does::Flood).await;
     let running = Running::start(&world);
     prepare(&world).await;
-    assert!(says(&world, "UnreadableAnswer").await.contains("the route leads elsewhere"));
+    assert!(says(&world, "UnreadableAnswer").await.contains("the route leads to another server"));
     *gateway.does.lock() = Does::Answer;
     says(&world, "TokenReceived").await;
     running.stop().await;

@@ -7,12 +7,13 @@ use kube::{
 };
 use longboat_api::conditions::Condition;
 use longboat_controller::Args;
+use longboat_key::Namespace;
 use longboat_testkit::World;
 use serde_json::{Value, json};
 
 use crate::{
     setup::{QUIET, Running, condition, deployments, service, world},
-    tap::{Asked, Tap},
+    tap::{SentRequest, Tap},
 };
 
 /// Creates an account whose Secret has a token for the hub, and another Secret.
@@ -34,7 +35,7 @@ async fn credentials(world: &World) {
 }
 
 /// The number of reads of one Secret that is not our certificate.
-fn reads(log: &[Asked], name: &str) -> usize {
+fn reads(log: &[SentRequest], name: &str) -> usize {
     let path = format!("/secrets/{name}");
     log.iter()
         .filter(|asked| asked.method == "GET" && asked.uri.split('?').next().unwrap().ends_with(&path))
@@ -93,12 +94,12 @@ async fn lists_and_watches_of_secrets_ask_for_certificates_of_ours_or_for_metada
     world.apply(service("llm", json!({}))).await;
     token_is_set(&world, "llm").await;
     let log = tap.log();
-    let of_many: Vec<&Asked> = log
+    let of_many: Vec<&SentRequest> = log
         .iter()
         .filter(|asked| asked.method == "GET" && asked.uri.split('?').next().unwrap().ends_with("/secrets"))
         .collect();
-    let is_metadata = |asked: &Asked| asked.accept.contains("as=PartialObjectMetadata");
-    let is_ours = |asked: &Asked| asked.uri.contains("part-of%3Dllminferenceservice");
+    let is_metadata = |asked: &SentRequest| asked.accept.contains("as=PartialObjectMetadata");
+    let is_ours = |asked: &SentRequest| asked.uri.contains("part-of%3Dllminferenceservice");
     assert!(of_many.iter().any(|asked| is_metadata(asked)), "{of_many:#?}");
     for asked in of_many {
         assert!(is_metadata(asked) || is_ours(asked), "{asked:#?}");
@@ -111,7 +112,10 @@ async fn where_secrets_are_closed_to_the_controller_a_service_says_so_and_is_not
     let world = world().await;
     world.namespace("open").await;
     let tap = Tap::new();
-    let args = Args { secret_namespaces: vec!["open".to_owned(), "kserve".to_owned()], ..Args::default() };
+    let args = Args {
+        secret_namespaces: ["open", "kserve"].map(|one| Namespace(one).to_shared()).into(),
+        ..Args::default()
+    };
     let running = Running::with_client(args, tap.client(&world));
     world.apply(service("closed", json!({}))).await;
     let mut open = service("llm", json!({}));

@@ -16,6 +16,7 @@ use longboat_apiserver::{
 };
 use longboat_compose::{PresetNames, presets};
 use longboat_controller::Args;
+use longboat_key::Namespace;
 use longboat_testkit::{Faults, World, faulty};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -123,7 +124,7 @@ pub(crate) async fn world() -> World {
 }
 
 pub(crate) async fn install_presets(world: &World) {
-    for preset in presets::builtin(&PresetNames::default(), "kserve").unwrap() {
+    for preset in presets::builtin(&PresetNames::default(), Namespace("kserve")).unwrap() {
         world.apply(serde_json::to_value(preset).unwrap()).await;
     }
 }

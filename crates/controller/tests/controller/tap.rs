@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 /// A request that was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SentRequest {
     pub(crate) method: Method,
     /// Path and query.
     pub(crate) uri: String,
@@ -21,7 +21,7 @@ pub(crate) struct Asked {
 /// The requests of a client, and what it delays. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct Tap {
-    log: Arc<Mutex<Vec<Asked>>>,
+    log: Arc<Mutex<Vec<SentRequest>>>,
     /// The suffix of the paths whose create requests are delayed.
     held: watch::Sender<Option<&'static str>>,
 }
@@ -44,7 +44,7 @@ impl Tap {
     }
 
     /// All requests in order. A request is recorded before it is delayed.
-    pub(crate) fn log(&self) -> Vec<Asked> {
+    pub(crate) fn log(&self) -> Vec<SentRequest> {
         self.log.lock().clone()
     }
 
@@ -57,7 +57,7 @@ impl Tap {
                 let (head, body) = request.into_parts();
                 let body = body.collect_bytes().await?;
                 let accept = head.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-                tap.log.lock().push(Asked {
+                tap.log.lock().push(SentRequest {
                     method: head.method.clone(),
                     uri: head.uri.to_string(),
                     accept: accept.unwrap_or_default().to_owned(),

@@ -1,40 +1,43 @@
 //! The cause if a service cannot be composed.
 
 use longboat_api::{conditions::Condition, reasons::condition as reason, v1alpha2::LLMInferenceService};
+use longboat_key::{Name, Namespace};
 use longboat_manifest::nearest;
 
 use crate::{facts::Facts, finding::Cause};
 
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let name = service.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
+    let name = Name::of(&service.metadata);
     let message = condition.message.clone();
     match condition.reason.as_str() {
         reason::CONFIG_NOT_FOUND => {
             let missing = message.split('"').nth(1).unwrap_or_default();
             let visible = facts.configs.iter().filter(|config| {
-                let home = config.metadata.namespace.as_deref();
-                home == Some(namespace) || home == Some(facts.snapshot.system_namespace.as_str())
+                let home = Namespace::of(&config.metadata);
+                home == namespace || home == facts.snapshot.system_namespace.as_deref()
             });
             let known: Vec<&str> = visible.filter_map(|config| config.metadata.name.as_deref()).collect();
             let is_preset = missing.starts_with(&facts.preset_names.prefix);
             let fix = match nearest(known.iter().copied(), missing) {
                 Some(meant) => format!("spec.baseRefs: did you mean `{meant}`?"),
-                None if is_preset => "longboat install, which applies the presets".to_owned(),
+                None if is_preset => "run `longboat install`: it applies the presets".to_owned(),
                 None => format!(
-                    "apply that LLMInferenceServiceConfig in {namespace}, or take it out of spec.baseRefs"
+                    "apply that LLMInferenceServiceConfig in {namespace}, or remove it from spec.baseRefs"
                 ),
             };
             Cause::new("ConfigNotFound", message, fix)
         }
         reason::INVALID_RENDERED_CONFIG => {
-            let fix =
-                format!("longboat explain {name} -n {namespace} PATH, which says which layer set a field");
+            let fix = format!(
+                "run `longboat explain {name} -n {namespace} PATH`: it shows which layer set a field"
+            );
             Cause::new("ComposedSpecInvalid", message, fix)
         }
         _ => {
             let fix = format!(
-                "longboat render --effective, or longboat explain {name} -n {namespace}: the layers and what each sets"
+                "run `longboat explain {name} -n {namespace}` to see the layers and what each one sets, or \
+                 `longboat render --effective` to see the merged spec"
             );
             Cause::new("LayersDoNotCombine", message, fix)
         }

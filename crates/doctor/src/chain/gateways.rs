@@ -1,13 +1,14 @@
 //! The cause if a Gateway does not forward requests.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::nearest;
 
 use super::{condition, said};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with a Gateway, or `None` if it works.
-pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
+pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
     let Some(gateway) = facts.snapshot.gateways.get(namespace, name) else {
         return Some(missing(facts, namespace, name));
     };
@@ -16,8 +17,10 @@ pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Caus
     let programmed = condition(conditions, "Programmed");
     if programmed.is_some_and(|found| found.status == "True") {
         return status.addresses.is_empty().then(|| {
-            let fix =
-                format!("kubectl get service -n {namespace}: a LoadBalancer that waits for its address?");
+            let fix = format!(
+                "run `kubectl get service -n {namespace}`, and check whether a LoadBalancer still \
+                     waits for its address"
+            );
             Cause::new(
                 "GatewayWithoutAddress",
                 "the Gateway has no address, so nothing outside can reach it",
@@ -53,37 +56,29 @@ pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Caus
         let controller = facts
             .snapshot
             .gateway_classes
-            .get("", class_name)
+            .get(Namespace(""), Name(class_name))
             .map_or_else(String::new, |class| class.spec.controller_name.clone());
-        let cause = format!("nobody has programmed it: is the controller `{controller}` running?");
+        let cause = format!("the Gateway is not programmed; its controller `{controller}` may not run");
         Cause::new("GatewayControllerSilent", cause, fix)
     })
 }
 
-fn missing(facts: &Facts, namespace: &str, name: &str) -> Cause {
-    let all: Vec<(String, String)> = facts
-        .snapshot
-        .gateways
-        .iter()
-        .map(|gateway| {
-            let metadata = &gateway.metadata;
-            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
-        })
-        .collect();
-    let meant = nearest(all.iter().map(|(_, name)| name.as_str()), name)
-        .and_then(|meant| all.iter().find(|(_, name)| name == meant));
+fn missing(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Cause {
+    let all: Vec<Key> = facts.snapshot.gateways.iter().map(Key::of).collect();
+    let meant = nearest(all.iter().map(|gateway| &*gateway.name), &name)
+        .and_then(|meant| all.iter().find(|gateway| *gateway.name == *meant));
     let fix = match meant {
-        Some((namespace, name)) => format!("did you mean {namespace}/{name}?"),
+        Some(Key { namespace, name }) => format!("did you mean {namespace}/{name}?"),
         None => format!(
-            "create the Gateway {namespace}/{name}, or name another in spec.router.gateway.refs or in \
-             `kserveIngressGateway` of inferenceservice-config"
+            "create the Gateway {namespace}/{name}, or name another one in spec.router.gateway.refs or in \
+             `kserveIngressGateway` of ConfigMap inferenceservice-config"
         ),
     };
     Cause::new("GatewayMissing", format!("there is no Gateway {namespace}/{name}"), fix)
 }
 
 fn class(facts: &Facts, name: &str) -> Option<Cause> {
-    let Some(class) = facts.snapshot.gateway_classes.get("", name) else {
+    let Some(class) = facts.snapshot.gateway_classes.get(Namespace(""), Name(name)) else {
         let all: Vec<&str> = facts
             .snapshot
             .gateway_classes
@@ -91,10 +86,13 @@ fn class(facts: &Facts, name: &str) -> Option<Cause> {
             .filter_map(|class| class.metadata.name.as_deref())
             .collect();
         let fix = if all.is_empty() {
-            "install a Gateway controller, such as Envoy Gateway or Istio, which brings a GatewayClass"
+            "install a Gateway controller, such as Envoy Gateway or Istio: it creates a GatewayClass"
                 .to_owned()
         } else {
-            format!("spec.gatewayClassName of the Gateway: there are {}", all.join(", "))
+            format!(
+                "set spec.gatewayClassName of the Gateway to one of the classes that exist: {}",
+                all.join(", ")
+            )
         };
         return Some(Cause::new("GatewayClassMissing", format!("there is no GatewayClass {name}"), fix));
     };

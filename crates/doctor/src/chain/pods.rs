@@ -6,6 +6,7 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ContainerState, ContainerStatus, Pod},
 };
+use longboat_key::{Name, Namespace};
 
 use crate::{facts::Facts, finding::Cause};
 
@@ -21,23 +22,23 @@ const KILLED: i32 = 137;
 /// Returns why pods of a Deployment are not ready.
 pub(crate) fn of_deployment(facts: &Facts, deployment: &Deployment) -> Option<Cause> {
     let labels = deployment.spec.as_ref()?.selector.match_labels.as_ref()?;
-    first(facts, deployment.metadata.namespace.as_deref().unwrap_or_default(), labels)
+    first(facts, Namespace::of(&deployment.metadata), labels)
 }
 
 /// Like [`of_deployment`], for the pods of a LeaderWorkerSet.
-pub(crate) fn of_group(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
-    first(facts, namespace, &BTreeMap::from([(SET_NAME.to_owned(), name.to_owned())]))
+pub(crate) fn of_group(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
+    first(facts, namespace, &BTreeMap::from([(SET_NAME.to_owned(), name.into())]))
 }
 
 /// Pods with these labels.
 pub(crate) fn selected<'a>(
     facts: &'a Facts,
-    namespace: &'a str,
+    namespace: Namespace<&'a str>,
     labels: &'a BTreeMap<String, String>,
 ) -> impl Iterator<Item = &'a Pod> {
     facts.pods.iter().filter(move |pod| {
         let own = pod.metadata.labels.as_ref();
-        pod.metadata.namespace.as_deref() == Some(namespace)
+        Namespace::of(&pod.metadata) == namespace
             && labels.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
     })
 }
@@ -48,7 +49,11 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
 }
 
 /// Returns why pods with these labels are not ready.
-pub(crate) fn first(facts: &Facts, namespace: &str, labels: &BTreeMap<String, String>) -> Option<Cause> {
+pub(crate) fn first(
+    facts: &Facts,
+    namespace: Namespace<&str>,
+    labels: &BTreeMap<String, String>,
+) -> Option<Cause> {
     let pods = selected(facts, namespace, labels)
         .filter(|pod| pod.metadata.deletion_timestamp.is_none() && !is_ready(pod));
     let causes: Vec<Cause> = pods.map(|pod| trouble(facts, pod)).collect();
@@ -59,16 +64,20 @@ pub(crate) fn first(facts: &Facts, namespace: &str, labels: &BTreeMap<String, St
 
 /// Why a pod is not ready.
 fn trouble(facts: &Facts, pod: &Pod) -> Cause {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&pod.metadata);
+    let name = Name::of(&pod.metadata);
     let step = format!("Pod {namespace}/{name}");
     let status = pod.status.clone().unwrap_or_default();
     let conditions = status.conditions.iter().flatten();
     let unscheduled =
         conditions.clone().find(|found| found.type_ == "PodScheduled" && found.status == "False");
     if let Some(found) = unscheduled {
-        return unschedulable(facts, pod, found.message.as_deref().unwrap_or("no node was chosen"))
-            .through(step);
+        return unschedulable(
+            facts,
+            pod,
+            found.message.as_deref().unwrap_or("the scheduler has not chosen a node"),
+        )
+        .through(step);
     }
     let initial = status.init_container_statuses.iter().flatten();
     for container in initial.chain(status.container_statuses.iter().flatten()) {
@@ -80,8 +89,8 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
     let event = facts.events.iter().rev().find(|event| {
         let about = &event.involved_object;
         about.kind.as_deref() == Some("Pod")
-            && about.name.as_deref() == Some(name)
-            && about.namespace.as_deref() == Some(namespace)
+            && about.name.as_deref() == Some(name.as_str())
+            && about.namespace.as_deref() == Some(namespace.as_str())
             && matches!(
                 event.reason.as_deref(),
                 Some("FailedMount" | "FailedAttachVolume" | "FailedCreatePodSandBox")
@@ -90,7 +99,7 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
     if let Some(event) = event {
         let message = event.message.clone().unwrap_or_default();
         let fix = if message.contains("not found") {
-            format!("create in {namespace} what the volume names")
+            format!("create the object that the volume names in namespace {namespace}")
         } else {
             format!("kubectl describe pod -n {namespace} {name}")
         };
@@ -100,27 +109,28 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
     let unready = status.container_statuses.iter().flatten().find(|container| !container.ready);
     let running = unready.filter(|found| found.state.as_ref().is_some_and(|state| state.running.is_some()));
     let probe = facts.events.iter().rev().find(|event| {
-        event.involved_object.name.as_deref() == Some(name) && event.reason.as_deref() == Some("Unhealthy")
+        event.involved_object.name.as_deref() == Some(name.as_str())
+            && event.reason.as_deref() == Some("Unhealthy")
     });
     match (running, probe) {
         (Some(container), Some(event)) => {
             let said = event.message.clone().unwrap_or_default();
             Cause::new(
                 "ProbeFails",
-                format!("container {} runs, but is not ready: {said}", container.name),
+                format!("container {} runs but is not ready: {said}", container.name),
                 logs,
             )
         }
         (Some(container), None) => {
             let cause = format!(
-                "container {} runs and is not ready yet: a model that loads takes its time",
+                "container {} runs but is not ready yet; it may still be loading the model",
                 container.name
             );
             Cause::new("PodStarting", cause, logs)
         }
         _ => Cause::new(
             "PodStarting",
-            status.message.unwrap_or_else(|| "it is being started".to_owned()),
+            status.message.unwrap_or_else(|| "the container is starting".to_owned()),
             logs,
         ),
     }
@@ -128,18 +138,19 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
 }
 
 fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&pod.metadata);
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     for claim in volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref()) {
         let name = claim.claim_name.as_str();
-        let found = facts.claims.iter().find(|found| {
-            found.metadata.namespace.as_deref() == Some(namespace)
-                && found.metadata.name.as_deref() == Some(name)
-        });
+        let found = facts
+            .claims
+            .iter()
+            .find(|found| Namespace::of(&found.metadata) == namespace && *Name::of(&found.metadata) == *name);
         let phase = found.and_then(|found| found.status.as_ref()?.phase.clone());
         match (found, phase.as_deref()) {
             (None, _) => {
-                let fix = format!("create the claim in {namespace}, or change spec.model.uri");
+                let fix =
+                    format!("create the PersistentVolumeClaim in {namespace}, or change spec.model.uri");
                 return Cause::new(
                     "ClaimMissing",
                     format!("there is no PersistentVolumeClaim {namespace}/{name}"),
@@ -151,29 +162,44 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
                 let cause =
                     format!("PersistentVolumeClaim {namespace}/{name} is {}", phase.unwrap_or("Pending"));
                 let fix = format!(
-                    "kubectl describe pvc -n {namespace} {name}: a storage class, or a volume that fits"
+                    "run `kubectl describe pvc -n {namespace} {name}`: the claim needs a storage class, or \
+                     a volume that matches it"
                 );
                 return Cause::new("ClaimNotBound", cause, fix);
             }
         }
     }
-    let fix = match message.split("Insufficient ").nth(1).and_then(|rest| rest.split([',', '.', ' ']).next()) {
-        Some(_) if message.contains("Insufficient nvidia.com") || message.contains("Insufficient amd.com") => {
-            "nodes with free devices (is the device plugin running?), or fewer in resources of the pod template".to_owned()
+    let fix = match message.split("Insufficient ").nth(1).and_then(|rest| rest.split([',', '.', ' ']).next())
+    {
+        Some(_)
+            if message.contains("Insufficient nvidia.com") || message.contains("Insufficient amd.com") =>
+        {
+            "add nodes with free devices, check that the device plugin runs, or request fewer devices in \
+             the pod template"
+                .to_owned()
         }
-        Some(resource) => format!("free {resource} on some node, or ask for less in resources of the pod template"),
+        Some(resource) => format!("free {resource} on a node, or request less of it in the pod template"),
         None if message.contains("untolerated taint") => {
-            "tolerations in the pod template, or nodes without that taint".to_owned()
+            "add tolerations to the pod template, or add nodes without that taint".to_owned()
         }
         None if message.contains("affinity") || message.contains("selector") => {
-            "nodeSelector and affinity in the pod template: no node has those labels".to_owned()
+            "change nodeSelector or affinity in the pod template, or label a node: no node has these labels"
+                .to_owned()
         }
-        None => format!("kubectl describe pod -n {namespace} {}", pod.metadata.name.as_deref().unwrap_or_default()),
+        None => format!(
+            "kubectl describe pod -n {namespace} {}",
+            pod.metadata.name.as_deref().unwrap_or_default()
+        ),
     };
     Cause::new("PodUnschedulable", message, fix)
 }
 
-fn container_trouble(local: bool, namespace: &str, pod: &str, container: &ContainerStatus) -> Option<Cause> {
+fn container_trouble(
+    local: bool,
+    namespace: Namespace<&str>,
+    pod: Name<&str>,
+    container: &ContainerStatus,
+) -> Option<Cause> {
     let (name, image) = (&container.name, &container.image);
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
@@ -182,21 +208,24 @@ fn container_trouble(local: bool, namespace: &str, pod: &str, container: &Contai
             "ContainerCreating" | "PodInitializing" | "" => None,
             "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
                 let cause = format!("container {name}: image {image} cannot be pulled: {message}");
-                let fix = "the image in the pod template, or imagePullSecrets of the pod or its account";
+                let fix = "correct the image in the pod template, or set imagePullSecrets of the pod or its \
+                     service account";
                 Some(Cause::new("ImageNotPulled", cause, fix))
             }
             "CreateContainerConfigError" | "CreateContainerError" => {
                 let fix = format!(
-                    "create in {namespace} the Secret or ConfigMap that its environment names, or mend the reference"
+                    "create the Secret or ConfigMap that the container's environment names in namespace \
+                     {namespace}, or correct the reference"
                 );
                 Some(Cause::new("ContainerNotCreated", format!("container {name}: {message}"), fix))
             }
             "CrashLoopBackOff" => {
                 Some(crashed(local, namespace, pod, container, container.last_state.as_ref()))
             }
-            // A local world reports this for images and commands for which the machine has no program.
+            // A local cluster reports this for images and commands for which the machine has no program.
             "NoLocalRole" => {
-                let fix = "a command that exists on this machine, in the pod template; or run the service on a cluster";
+                let fix = "set a command that exists on this machine in the pod template, or run the service on \
+                     a cluster";
                 Some(Cause::new("NoLocalProgram", format!("container {name}: {message}"), fix))
             }
             reason => {
@@ -211,8 +240,8 @@ fn container_trouble(local: bool, namespace: &str, pod: &str, container: &Contai
 
 fn crashed(
     local: bool,
-    namespace: &str,
-    pod: &str,
+    namespace: Namespace<&str>,
+    pod: Name<&str>,
     container: &ContainerStatus,
     state: Option<&ContainerState>,
 ) -> Cause {
@@ -222,7 +251,7 @@ fn crashed(
     let reason = ended.and_then(|ended| ended.reason.as_deref()).unwrap_or_default();
     let logs = format!("kubectl logs -n {namespace} {pod} -c {name} --previous");
     if reason == "OOMKilled" || (code == KILLED && reason.is_empty()) {
-        let fix = format!("resources.limits.memory of container {name} in the pod template");
+        let fix = format!("raise resources.limits.memory of container {name} in the pod template");
         return Cause::new("OutOfMemory", format!("container {name} needs more memory than its limit"), fix);
     }
     let said = ended.and_then(|ended| ended.message.clone()).unwrap_or_default();
@@ -234,13 +263,14 @@ fn crashed(
         said.unwrap_or_default()
     );
     if name == FETCHES && local {
-        let fix = "a model that is on this machine, `spec.model.uri: file:///FOLDER`; or `--engine sim`, since the \
-                   simulator needs no model";
+        let fix = "use a model on this machine (`spec.model.uri: file:///FOLDER`), or `--engine sim`: the \
+             simulator needs no model";
         return Cause::new("ModelNotFetched", cause, fix);
     }
     if name == FETCHES {
         let fix = format!(
-            "{logs}: the address in spec.model.uri, its credentials, and the way to the hub or store"
+            "run `{logs}`; check the address in spec.model.uri, its credentials, and the network \
+             connection to the hub or store"
         );
         return Cause::new("ModelNotFetched", cause, fix);
     }

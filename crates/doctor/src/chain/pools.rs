@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
 use super::{condition, routes, said};
@@ -10,25 +11,28 @@ use crate::{facts::Facts, finding::Cause};
 /// Returns what is wrong with the pool of a service. If the pool waits for the service's route, this is the cause for the
 /// route.
 pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let own = service.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
+    let own = Name::of(&service.metadata);
     let scheduler = service.spec.router.as_ref()?.scheduler.as_ref()?;
     let referenced =
         scheduler.pool.as_ref().and_then(|pool| pool.ref_.as_ref()).map(|found| found.name.clone());
     let name = referenced.clone().unwrap_or_else(|| names::pool(own));
     let capabilities = facts.snapshot.capabilities;
     if !capabilities.inference_pool && !capabilities.inference_pool_x {
-        let fix = "install the Gateway API inference extension, or take spec.router.scheduler out";
-        return Some(Cause::new("PoolApiMissing", "the cluster serves no InferencePools", fix));
+        let fix = "install the Gateway API inference extension, or remove spec.router.scheduler";
+        return Some(Cause::new("PoolApiMissing", "the cluster does not serve the InferencePool API", fix));
     }
-    let pool = facts.snapshot.inference_pools.get(namespace, &name);
-    let old = facts.snapshot.inference_pools_x.get(namespace, &name);
+    let pool = facts.snapshot.inference_pools.get(namespace, Name(&name));
+    let old = facts.snapshot.inference_pools_x.get(namespace, Name(&name));
     let step = format!("InferencePool {namespace}/{name}");
     if pool.is_none() && old.is_none() {
         let fix = if referenced.is_some() {
-            "create it, or name another in spec.router.scheduler.pool.ref".to_owned()
+            "create the InferencePool, or name another one in spec.router.scheduler.pool.ref".to_owned()
         } else {
-            format!("kubectl describe llminferenceservice -n {namespace} {own}: why was it not made?")
+            format!(
+                "run `kubectl describe llminferenceservice -n {namespace} {own}` to see why the controller \
+                 did not create it"
+            )
         };
         return Some(Cause::new("PoolMissing", format!("there is no {step}"), fix));
     }
@@ -56,15 +60,15 @@ pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Ca
         return Some(Cause::new("PoolRefused", said(found), fix).through(step));
     }
     if service.spec.router.as_ref().is_some_and(|router| router.route.is_none()) {
-        let fix = "spec.router.route: {}";
-        let cause = "no route sends anything to the pool, so no Gateway ever takes it";
+        let fix = "set `spec.router.route: {}`";
+        let cause = "no route sends requests to the pool, so no Gateway accepts it";
         return Some(Cause::new("PoolWithoutRoute", cause, fix).through(step));
     }
-    if let Some(cause) = routes::trouble(facts, namespace, &names::route(own)) {
+    if let Some(cause) = routes::trouble(facts, namespace, Name(&names::route(own))) {
         return Some(cause.through(step));
     }
-    let cause =
-        "no Gateway has taken it, although the route is accepted: its controller may not know InferencePools";
-    let fix = "use a Gateway controller with the inference extension, or take spec.router.scheduler out";
+    let cause = "no Gateway has accepted the pool, although the route is accepted; the Gateway's controller may \
+         not support InferencePools";
+    let fix = "use a Gateway controller with the inference extension, or remove spec.router.scheduler";
     Some(Cause::new("PoolNotSeen", cause, fix).through(step))
 }

@@ -16,6 +16,7 @@ use longboat_api::{
     reasons::condition as reason,
     v1alpha2::LLMInferenceService,
 };
+use longboat_key::{Name, Namespace};
 
 use longboat_plan::kv_connector::{connectors, words};
 
@@ -28,7 +29,7 @@ const SIDE_CHANNEL_PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
 
 /// Returns the cause for a condition of the proof.
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
-    let (namespace, name) = metadata(service);
+    let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let describe = format!("kubectl describe llminferenceservice -n {namespace} {name}");
     let as_said = |fault: &'static str| match fault {
         "PrefillNotUsed" => Cause::new("PrefillNotUsed", condition.message.clone(), describe.clone()),
@@ -61,16 +62,11 @@ pub(crate) fn refuted(facts: &Facts, service: &LLMInferenceService) -> Option<Ca
 
 /// Returns why prefill and decode cannot work together, as far as pods and policies show it without a request.
 pub(crate) fn doubtful(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    // Pods in a local world run the simulator, which needs no connector.
+    // Pods in a local cluster run the simulator, which needs no connector.
     if facts.local || service.spec.prefill.is_none() {
         return None;
     }
     mismatch(facts, service).or_else(|| blocked_port(facts, service))
-}
-
-fn metadata(service: &LLMInferenceService) -> (&str, &str) {
-    let metadata = &service.metadata;
-    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
 /// The pods of a service with one of these roles.
@@ -79,11 +75,11 @@ fn pods<'a>(
     service: &'a LLMInferenceService,
     wanted: &'a [&'a str],
 ) -> impl Iterator<Item = &'a Pod> {
-    let (namespace, name) = metadata(service);
+    let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     facts.pods.iter().filter(move |pod| {
         let label = |key: &str| pod.metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-        pod.metadata.namespace.as_deref() == Some(namespace)
-            && label(NAME) == Some(name)
+        Namespace::of(&pod.metadata) == namespace
+            && label(NAME) == Some(name.as_str())
             && label(ROLE).is_some_and(|role| wanted.contains(&role))
     })
 }
@@ -99,14 +95,14 @@ fn main_container(pod: &Pod) -> Option<&Container> {
 
 /// Returns a cause if clients use another model name than the engines.
 fn other_name(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, name) = metadata(service);
+    let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     // Composition names the model after the service if no layer names it. The status has the published names.
     let published = format!("publishers/{namespace}/models/");
     let addresses = service.status.iter().flat_map(|status| &status.addresses);
     let said = addresses.flat_map(|address| &address.models).map(|model| model.name.as_str());
     let mut names: BTreeSet<&str> = said.map(|name| name.strip_prefix(&published).unwrap_or(name)).collect();
     if names.is_empty() {
-        names.insert(service.spec.model.name.as_deref().unwrap_or(name));
+        names.insert(service.spec.model.name.as_deref().unwrap_or(name.as_str()));
     }
     pods(facts, service, &[role::DECODE, role::BOTH, role::PREFILL]).find_map(|pod| {
         let engine = facts.engines.get(&format!("{namespace}/{}", pod.metadata.name.as_deref()?))?;
@@ -121,7 +117,7 @@ fn other_name(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         }
         let names: Vec<&str> = names.iter().copied().collect();
         let text = format!(
-            "the engine serves {}, and clients ask for {}",
+            "the engine serves {}, but clients request {}",
             engine.models.join(", "),
             names.join(", ")
         );
@@ -130,7 +126,8 @@ fn other_name(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
 }
 
 fn renamed(text: String) -> Cause {
-    let fix = "--served-model-name of the engine, against spec.model.name: the arguments of container main may set another one";
+    let fix = "make --served-model-name of the engine equal to spec.model.name; the arguments of container main \
+         may set another name";
     Cause::new("ModelNameDiffers", text, fix)
 }
 
@@ -144,10 +141,9 @@ fn no_sidecar(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
             .any(|container| container.name.contains("sidecar") || words(container).contains("sidecar"))
     };
     let bare = pods(facts, service, &[role::DECODE]).find(|pod| !has_one(pod))?;
-    let cause =
-        "no routing sidecar stands before the decode engine, so nothing sends prompts to the prefill pods";
+    let cause = "the decode pods have no routing sidecar, so nothing sends prompts to the prefill pods";
     let fix =
-        "the routing sidecar in spec.template.initContainers, as preset config-llm-decode-template has it";
+        "add the routing sidecar to spec.template.initContainers, as in preset config-llm-decode-template";
     Some(Cause::new("SidecarMissing", cause, fix).through(label(bare)))
 }
 
@@ -159,12 +155,13 @@ fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
     // Other engines configure their transfer by other flags.
     let is_vllm = [ours, theirs].iter().all(|main| words(main).contains("vllm"));
     let (to, from) = (connectors(ours), connectors(theirs));
-    let fix = "the same --kv-transfer-config for both halves, for instance in VLLM_ADDITIONAL_ARGS of container main in \
-               spec.template and spec.prefill.template: '{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}'";
+    let fix = "set the same --kv-transfer-config for prefill and decode, for instance in VLLM_ADDITIONAL_ARGS of \
+         container main in spec.template and spec.prefill.template: '{\"kv_connector\": \"NixlConnector\", \
+         \"kv_role\": \"kv_both\"}'";
     for (pod, named) in [(decode, &to), (prefill, &from)].into_iter().filter(|_| is_vllm) {
         if named.is_empty() {
-            let cause = "its engine has no connector for KV cache (no --kv-transfer-config that names one), so every prompt is \
-                         computed twice";
+            let cause = "the engine has no KV connector (no --kv-transfer-config names one), so every prompt is \
+                 computed twice";
             return Some(Cause::new("ConnectorMissing", cause, fix).through(label(pod)));
         }
     }
@@ -174,23 +171,27 @@ fn mismatch(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         return Some(Cause::new("ConnectorsDiffer", cause, fix).through(label(decode)));
     }
     let version = |pod: &Pod| {
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
-        facts.engines.get(&format!("{}/{name}", metadata(service).0))?.version.clone()
+        let name = Name::of(&pod.metadata);
+        facts
+            .engines
+            .get(&format!("{}/{name}", (Namespace::of(&service.metadata), Name::of(&service.metadata)).0))?
+            .version
+            .clone()
     };
     let (decoding, prefilling) = (version(decode)?, version(prefill)?);
     (decoding != prefilling).then(|| {
         let cause = format!(
-            "the decode engine is version {decoding}, that of prefill is {prefilling} ({})",
+            "the decode engine has version {decoding}, the prefill engine has version {prefilling} ({})",
             label(prefill)
         );
-        let fix = "one image for container main of spec.template and spec.prefill.template";
+        let fix = "use the same image for container main in spec.template and spec.prefill.template";
         Cause::new("EngineVersionsDiffer", cause, fix).through(label(decode))
     })
 }
 
 /// Returns a cause if a NetworkPolicy blocks the port at which the agents of the connector meet.
 fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, _) = metadata(service);
+    let (namespace, _) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     pods(facts, service, &[role::PREFILL]).find_map(|pod| {
         let main = main_container(pod)?;
         let mut env = main.env.iter().flatten().filter(|variable| variable.name == SIDE_CHANNEL_PORT);
@@ -198,22 +199,33 @@ fn blocked_port(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         let port = set.unwrap_or(SIDE_CHANNEL);
         let selecting: Vec<&NetworkPolicy> =
             facts.network_policies.iter().filter(|policy| isolates(policy, namespace, pod)).collect();
-        let rules = selecting.iter().filter_map(|policy| policy.spec.as_ref()).flat_map(|spec| spec.ingress.iter().flatten());
+        let rules = selecting
+            .iter()
+            .filter_map(|policy| policy.spec.as_ref())
+            .flat_map(|spec| spec.ingress.iter().flatten());
         if selecting.is_empty() || rules.into_iter().any(|rule| lets_through(rule, port)) {
             return None;
         }
         let names: Vec<String> = selecting
             .iter()
-            .map(|policy| format!("NetworkPolicy {namespace}/{}", policy.metadata.name.as_deref().unwrap_or_default()))
+            .map(|policy| {
+                format!("NetworkPolicy {namespace}/{}", policy.metadata.name.as_deref().unwrap_or_default())
+            })
             .collect();
-        let cause = format!("{} lets nobody through to port {port}, where the connector of the engine is asked", names.join(" and "));
-        let fix = format!("a rule of the policy that lets the decode pods through to port {port} (TCP), and to the ports of the transfer itself");
+        let cause = format!(
+            "{} blocks port {port}, at which the KV connector of the engine listens",
+            names.join(" and ")
+        );
+        let fix = format!(
+            "add a rule to the policy that allows the decode pods to reach port {port} (TCP) and the ports \
+             of the transfer itself"
+        );
         Some(Cause::new("TransferPortBlocked", cause, fix).through(label(pod)))
     })
 }
 
 /// Whether a policy restricts the incoming connections of a pod.
-fn isolates(policy: &NetworkPolicy, namespace: &str, pod: &Pod) -> bool {
+fn isolates(policy: &NetworkPolicy, namespace: Namespace<&str>, pod: &Pod) -> bool {
     let Some(spec) = &policy.spec else { return false };
     // A policy without types applies to incoming connections.
     let is_ingress = spec
@@ -221,7 +233,7 @@ fn isolates(policy: &NetworkPolicy, namespace: &str, pod: &Pod) -> bool {
         .as_ref()
         .is_none_or(|types| types.is_empty() || types.iter().any(|type_| type_ == "Ingress"));
     let selector = spec.pod_selector.clone().unwrap_or_default();
-    is_ingress && policy.metadata.namespace.as_deref() == Some(namespace) && selects(&selector, pod)
+    is_ingress && Namespace::of(&policy.metadata) == namespace && selects(&selector, pod)
 }
 
 fn selects(selector: &LabelSelector, pod: &Pod) -> bool {

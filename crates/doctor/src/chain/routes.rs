@@ -2,37 +2,39 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use longboat_api::foreign::httproute::{HTTPRoute, RouteParentStatus};
+use longboat_key::{Name, Namespace};
 
 use super::{condition, gateways, said};
 use crate::{facts::Facts, finding::Cause};
 
 /// Returns what is wrong with a route, or `None` if it works.
-pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Cause> {
+pub(crate) fn trouble(facts: &Facts, namespace: Namespace<&str>, name: Name<&str>) -> Option<Cause> {
     let step = format!("HTTPRoute {namespace}/{name}");
     let Some(route) = facts.snapshot.http_routes.get(namespace, name) else {
         let fix =
-            format!("create that HTTPRoute in {namespace}, or take it out of spec.router.route.http.refs");
+            format!("create that HTTPRoute in {namespace}, or remove it from spec.router.route.http.refs");
         return Some(Cause::new("RouteMissing", format!("there is no HTTPRoute {namespace}/{name}"), fix));
     };
     if route.spec.parent_refs.is_empty() {
-        let fix = "parentRefs of the route: name the Gateway that is to serve it";
+        let fix = "name the Gateway that must serve the route in its parentRefs";
         return Some(Cause::new("RouteWithoutGateway", "the route names no Gateway", fix).through(step));
     }
     let parents = route.status.as_ref().map_or(&[][..], |status| &status.parents);
     let found = route.spec.parent_refs.iter().find_map(|parent| {
-        let home = parent.namespace.as_deref().unwrap_or(namespace);
+        let home = parent.namespace.as_deref().map_or(namespace, Namespace);
         let of_it = parents.iter().filter(|status| {
             status.parent_ref.name == parent.name
-                && status.parent_ref.namespace.as_deref().unwrap_or(namespace) == home
+                && status.parent_ref.namespace.as_deref().map_or(namespace, Namespace) == home
         });
         let mut said_by: Vec<&RouteParentStatus> = of_it.collect();
         said_by.retain(|status| condition(&status.conditions, "Accepted").is_some());
         if said_by.is_empty() {
             // A Gateway without a controller accepts no routes either.
-            return Some(gateways::trouble(facts, home, &parent.name).unwrap_or_else(|| {
-                let cause = format!("Gateway {home}/{} has not said anything about the route", parent.name);
+            return Some(gateways::trouble(facts, home, Name(&parent.name)).unwrap_or_else(|| {
+                let cause = format!("Gateway {home}/{} has written no status for the route", parent.name);
                 let fix = format!(
-                    "kubectl describe gateway -n {home} {}, and the log of its controller",
+                    "run `kubectl describe gateway -n {home} {}`, and read the log of the Gateway's \
+                     controller",
                     parent.name
                 );
                 Cause::new("RouteNotSeen", cause, fix)
@@ -43,7 +45,11 @@ pub(crate) fn trouble(facts: &Facts, namespace: &str, name: &str) -> Option<Caus
     found.map(|cause| cause.through(step))
 }
 
-fn refused(route: &HTTPRoute, status: &RouteParentStatus, gateway_namespace: &str) -> Option<Cause> {
+fn refused(
+    route: &HTTPRoute,
+    status: &RouteParentStatus,
+    gateway_namespace: Namespace<&str>,
+) -> Option<Cause> {
     let (namespace, gateway) =
         (route.metadata.namespace.as_deref().unwrap_or_default(), &status.parent_ref.name);
     let bad = ["Accepted", "ResolvedRefs"]
@@ -52,29 +58,31 @@ fn refused(route: &HTTPRoute, status: &RouteParentStatus, gateway_namespace: &st
     let Some(bad) = bad else { return stale(route, status) };
     let fix = match bad.reason.as_str() {
         "NotAllowedByListeners" => format!(
-            "Gateway {gateway_namespace}/{gateway}: spec.listeners[].allowedRoutes.namespaces has to let {namespace} in \
-             (`from: All`, or a selector)"
+            "allow namespace {namespace} in spec.listeners[].allowedRoutes.namespaces of Gateway \
+             {gateway_namespace}/{gateway} (`from: All`, or a selector)"
         ),
         "NoMatchingParent" => format!(
-            "sectionName or port of the reference to {gateway_namespace}/{gateway}: it has no such listener"
+            "correct sectionName or port of the route's reference to Gateway \
+             {gateway_namespace}/{gateway}, which has no such listener"
         ),
         "NoMatchingListenerHostname" => {
-            "hostnames of the route: none is one that a listener of the Gateway serves".to_owned()
+            "change the hostnames of the route: no listener of the Gateway serves any of them".to_owned()
         }
         "BackendNotFound" => {
-            format!("kubectl get inferencepool,service -n {namespace}: which back end is missing?")
+            format!("run `kubectl get inferencepool,service -n {namespace}` to see which back end is missing")
         }
-        "RefNotPermitted" => "a ReferenceGrant in the namespace of the back end".to_owned(),
+        "RefNotPermitted" => "create a ReferenceGrant in the namespace of the back end".to_owned(),
         "InvalidKind" => {
-            "the Gateway's controller does not know InferencePools: switch its inference extension on, or take \
-             spec.router.scheduler out of the service".to_owned()
+            "the Gateway's controller does not support InferencePools: enable its inference extension, or \
+             remove spec.router.scheduler from the service"
+                .to_owned()
         }
         _ => format!(
             "kubectl describe httproute -n {namespace} {}",
             route.metadata.name.as_deref().unwrap_or_default()
         ),
     };
-    let cause = format!("Gateway {gateway_namespace}/{gateway} says {}=False: {}", bad.type_, said(bad));
+    let cause = format!("Gateway {gateway_namespace}/{gateway} reports {}=False: {}", bad.type_, said(bad));
     Some(Cause::new("RouteRefused", cause, fix))
 }
 
@@ -85,9 +93,11 @@ fn stale(route: &HTTPRoute, status: &RouteParentStatus) -> Option<Cause> {
         |found: &&Condition| found.observed_generation.is_some_and(|seen| seen != 0 && seen < generation);
     let seen = status.conditions.iter().find(old)?.observed_generation?;
     let gateway = &status.parent_ref.name;
-    let cause =
-        format!("Gateway {gateway} has seen generation {seen} of the route, which is at {generation}");
+    let cause = format!(
+        "Gateway {gateway} has processed generation {seen} of the route, but the current generation is \
+             {generation}"
+    );
     let fix =
-        format!("the controller `{}` of the Gateway lags behind: look at its log", status.controller_name);
+        format!("read the log of the Gateway's controller `{}`, which lags behind", status.controller_name);
     Some(Cause::new("RouteStale", cause, fix))
 }

@@ -5,26 +5,29 @@ use longboat_api::{
     reasons::condition as reason,
     v1alpha2::LLMInferenceService,
 };
+use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
 use crate::{facts::Facts, finding::Cause};
 
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let own = service.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
+    let own = Name::of(&service.metadata);
     let prefill = condition.type_ == types::PREFILL_SCALING_READY;
     if condition.reason == reason::SCALING_CRD_NOT_FOUND {
         return Cause::new("KedaMissing", condition.message.clone(), "install KEDA, or use scaling by HPA");
     }
     let hpa = names::autoscaler(own, prefill);
-    if let Some(found) = facts.snapshot.horizontal_pod_autoscalers.get(namespace, &hpa) {
+    if let Some(found) = facts.snapshot.horizontal_pod_autoscalers.get(namespace, Name(&hpa)) {
         let conditions = found.status.iter().flat_map(|status| status.conditions.iter().flatten());
         let failed = conditions
             .filter(|found| found.status == "False" && found.type_ != "ScalingLimited")
             .find_map(|found| found.message.clone());
         let cause = failed.unwrap_or_else(|| condition.message.clone());
         let fix = if cause.contains("metrics") {
-            "kubectl get apiservices | grep metrics: is a metrics server (or the adapter for that metric) there?".to_owned()
+            "run `kubectl get apiservices | grep metrics` to check for a metrics server, or for the \
+             adapter of that metric"
+                .to_owned()
         } else {
             format!("kubectl describe hpa -n {namespace} {hpa}")
         };
@@ -32,7 +35,7 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             .through(format!("HorizontalPodAutoscaler {namespace}/{hpa}"));
     }
     let scaled = names::scaled_object(own, prefill);
-    if let Some(found) = facts.snapshot.scaled_objects.get(namespace, &scaled) {
+    if let Some(found) = facts.snapshot.scaled_objects.get(namespace, Name(&scaled)) {
         let conditions = found.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let ready = conditions.iter().find(|found| found.type_ == "Ready");
         let step = format!("ScaledObject {namespace}/{scaled}");
@@ -40,8 +43,12 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         let cause = if let Some(found) = ready.filter(|found| found.status == "False") {
             Cause::new("AutoscalerFails", found.message.clone(), fix)
         } else {
-            let fix = "kubectl get pods -n keda, and the log of keda-operator";
-            Cause::new("KedaSilent", "KEDA has not said anything about it: is its operator running?", fix)
+            let fix = "run `kubectl get pods -n keda`, and read the log of keda-operator";
+            Cause::new(
+                "KedaSilent",
+                "KEDA has written no status for the ScaledObject; its operator may not run",
+                fix,
+            )
         };
         return cause.through(step);
     }

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, time::SystemTime};
 
 use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
 use super::{pods, workloads};
@@ -17,25 +18,21 @@ pub(crate) fn trouble(facts: &Facts, service: &LLMInferenceService) -> Option<Ca
         .or_else(|| answers(facts, service))
 }
 
-fn metadata(service: &LLMInferenceService) -> (&str, &str) {
-    let metadata = &service.metadata;
-    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
-}
-
 fn certificate(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, own) = metadata(service);
+    let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let name = names::tls_secret(own);
-    let secret = facts.snapshot.secrets.get(namespace, &name)?;
+    let secret = facts.snapshot.secrets.get(namespace, Name(&name))?;
     let pem = secret.data.as_ref()?.get("tls.crt")?;
     let all = longboat_tls::certificates(&String::from_utf8_lossy(&pem.0)).unwrap_or_default();
     let over = all.first().is_none_or(|found| found.validity.not_after < SystemTime::now());
     over.then(|| {
         let fix = format!(
-            "kubectl delete secret -n {namespace} {name}: the controller issues it anew; is it running?"
+            "check that the controller runs, then run `kubectl delete secret -n {namespace} {name}`: the \
+             controller issues a new certificate"
         );
         Cause::new(
             "CertificateEnded",
-            format!("the certificate in Secret {namespace}/{name} is not valid any more"),
+            format!("the certificate in Secret {namespace}/{name} has expired"),
             fix,
         )
     })
@@ -43,11 +40,11 @@ fn certificate(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
 
 /// Returns a cause if a Service through which requests go has no ready pods.
 fn endpoints(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, own) = metadata(service);
+    let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let scheduled = service.status.as_ref()?.workloads.as_ref()?.scheduler.is_some();
     let picker = scheduled.then(|| names::scheduler_service(own));
     [Some(names::workload_service(own)), picker].into_iter().flatten().find_map(|name| {
-        let found = facts.snapshot.services.get(namespace, &name)?;
+        let found = facts.snapshot.services.get(namespace, Name(&name))?;
         let none = BTreeMap::new();
         let selector = found.spec.as_ref().and_then(|spec| spec.selector.as_ref()).unwrap_or(&none);
         if selector.is_empty() || pods::selected(facts, namespace, selector).any(pods::is_ready) {
@@ -57,9 +54,10 @@ fn endpoints(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
         let cause = pods::selected(facts, namespace, selector).next().map_or_else(
             || {
                 let fix = format!(
-                    "kubectl get pods -n {namespace} --show-labels, against the selector of the Service"
+                    "compare the labels in `kubectl get pods -n {namespace} --show-labels` with the \
+                     selector of the Service"
                 );
-                Cause::new("NoEndpoints", "no pod has the labels that it selects", fix)
+                Cause::new("NoEndpoints", "no pod has the labels that the Service selects", fix)
             },
             |_| pods::first(facts, namespace, selector).unwrap_or_else(|| workloads::no_ready_pod(namespace)),
         );
@@ -71,14 +69,15 @@ fn address(service: &LLMInferenceService) -> Option<Cause> {
     let status = service.status.as_ref()?;
     let routed = service.spec.router.as_ref().is_some_and(|router| router.route.is_some());
     (routed && status.url.is_none()).then(|| {
-        let fix = "kubectl get gateway -A: the ADDRESS of the Gateway, and its Service";
-        Cause::new("NoAddress", "the route is accepted, but its Gateway has no address to reach it at", fix)
+        let fix = "run `kubectl get gateway -A` to see the address of the Gateway, and check the Gateway's \
+             Service";
+        Cause::new("NoAddress", "the route is accepted, but its Gateway has no address", fix)
     })
 }
 
 /// Returns a cause if the service does not respond to requests.
 fn answers(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let (namespace, own) = metadata(service);
+    let (namespace, own) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
     let answers = facts.answers.get(&format!("{namespace}/{own}"))?;
     let url = service.status.as_ref()?.url.as_deref().unwrap_or_default();
     let fine = |answer: &Result<u16, String>| {
@@ -98,13 +97,15 @@ fn answers(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
             Cause::new("ServerFails", cause, fix).through(step)
         }
         Some(_) => {
-            let fix = "the Gateway's data plane: its pods, its Service, a firewall, or a network from here to there";
+            let fix = "check the Gateway's data plane (its pods and its Service), and firewalls and the network \
+                 between this machine and the Gateway";
             Cause::new("GatewayFails", format!("{url} {said}, while the model server behind it answers"), fix)
                 .through(step)
         }
         None => {
             let fix = format!(
-                "kubectl port-forward -n {namespace} svc/{} 8000: does it answer there?",
+                "run `kubectl port-forward -n {namespace} svc/{} 8000`, and check whether the service \
+                 answers at that port",
                 names::workload_service(own)
             );
             Cause::new("NoAnswer", format!("{url} {said}"), fix).through(step)

@@ -4,6 +4,7 @@ use longboat_api::{
     conditions::{Condition, types},
     v1alpha2::LLMInferenceService,
 };
+use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
 use super::pods;
@@ -11,8 +12,8 @@ use crate::{facts::Facts, finding::Cause};
 
 /// Returns why the workload of a condition is not available.
 pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Cause {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let own = service.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
+    let own = Name::of(&service.metadata);
     let describe = format!("kubectl describe llminferenceservice -n {namespace} {own}");
     // The controller failed: its message has the reason and, if it is known, what to do.
     if condition.reason.starts_with("Reconcile") || condition.reason.ends_with("Error") {
@@ -28,7 +29,7 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         _ => return Cause::new("NotReady", condition.message.clone(), describe),
     };
     if group {
-        if facts.snapshot.leader_worker_sets.get(namespace, &name).is_none() {
+        if facts.snapshot.leader_worker_sets.get(namespace, Name(&name)).is_none() {
             return Cause::new(
                 "WorkloadMissing",
                 format!("there is no LeaderWorkerSet {namespace}/{name}: {}", condition.message),
@@ -36,11 +37,11 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             );
         }
         let step = format!("LeaderWorkerSet {namespace}/{name}");
-        return pods::of_group(facts, namespace, &name)
-            .unwrap_or_else(|| silent_group(namespace, &name))
+        return pods::of_group(facts, namespace, Name(&name))
+            .unwrap_or_else(|| silent_group(namespace, Name(&name)))
             .through(step);
     }
-    let Some(deployment) = facts.snapshot.deployments.get(namespace, &name) else {
+    let Some(deployment) = facts.snapshot.deployments.get(namespace, Name(&name)) else {
         let cause = format!("there is no Deployment {namespace}/{name}: {}", condition.message);
         return Cause::new("WorkloadMissing", cause, describe);
     };
@@ -49,54 +50,59 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
     let failure = conditions.clone().find(|found| found.type_ == "ReplicaFailure" && found.status == "True");
     if let Some(failure) = failure {
         let message = failure.message.clone().unwrap_or_default();
-        return refused(&message, namespace, &name).through(step);
+        return refused(&message, namespace, Name(&name)).through(step);
     }
     pods::of_deployment(facts, deployment)
         .unwrap_or_else(|| {
             let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
             if wanted == 0 {
-                let fix = "spec.replicas, or whatever scales it to zero";
-                return Cause::new("ScaledToZero", "no pod is asked for", fix);
+                let fix = "raise spec.replicas, or change the autoscaler that scales the workload to zero";
+                return Cause::new("ScaledToZero", "the workload has zero replicas", fix);
             }
             let fix = format!("kubectl describe deployment -n {namespace} {name}");
             let progress =
                 conditions.clone().find(|found| found.type_ == "Progressing" && found.status == "False");
             let cause = progress
                 .and_then(|found| found.message.clone())
-                .unwrap_or_else(|| "its pods are on their way".to_owned());
+                .unwrap_or_else(|| "its pods are starting".to_owned());
             Cause::new("RollingOut", cause, fix)
         })
         .through(step)
 }
 
 /// Returns the cause if pods may not be created.
-fn refused(message: &str, namespace: &str, name: &str) -> Cause {
+fn refused(message: &str, namespace: Namespace<&str>, name: Name<&str>) -> Cause {
     if message.contains("exceeded quota") {
         let fix = format!(
-            "kubectl describe resourcequota -n {namespace}: raise it, or ask for less in the pod template"
+            "raise the quota (`kubectl describe resourcequota -n {namespace}`), or request less in the pod \
+             template"
         );
         return Cause::new("QuotaExceeded", message, fix);
     }
     if message.contains("violates PodSecurity") {
         let fix = format!(
-            "the securityContext in the pod template, or the label pod-security.kubernetes.io/enforce of namespace {namespace}"
+            "change the securityContext in the pod template, or the label \
+             pod-security.kubernetes.io/enforce of namespace {namespace}"
         );
         return Cause::new("PodSecurity", message, fix);
     }
     if message.contains("serviceaccount") && message.contains("not found") {
-        let fix = "create the account, or take serviceAccountName out of the pod template";
+        let fix = "create the ServiceAccount, or remove serviceAccountName from the pod template";
         return Cause::new("AccountMissing", message, fix);
     }
     Cause::new("PodsRefused", message, format!("kubectl describe deployment -n {namespace} {name}"))
 }
 
-fn silent_group(namespace: &str, name: &str) -> Cause {
-    let cause = "it has no pods: is the LeaderWorkerSet controller running?";
-    let fix = format!("kubectl describe leaderworkerset -n {namespace} {name}, and the pods of lws-system");
+fn silent_group(namespace: Namespace<&str>, name: Name<&str>) -> Cause {
+    let cause = "the LeaderWorkerSet has no pods; its controller may not run";
+    let fix = format!(
+        "run `kubectl describe leaderworkerset -n {namespace} {name}`, and check the pods in namespace \
+         lws-system"
+    );
     Cause::new("GroupControllerSilent", cause, fix)
 }
 
 /// The cause if pods exist, none is ready, and none has a reason.
-pub(crate) fn no_ready_pod(namespace: &str) -> Cause {
+pub(crate) fn no_ready_pod(namespace: Namespace<&str>) -> Cause {
     Cause::new("NoReadyPods", "none of its pods is ready", format!("kubectl get pods -n {namespace}"))
 }

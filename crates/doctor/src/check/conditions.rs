@@ -4,6 +4,7 @@ use longboat_api::{
     conditions::{Condition, types},
     v1alpha2::LLMInferenceService,
 };
+use longboat_key::{Name, Namespace};
 use longboat_plan::names;
 
 use crate::{
@@ -66,8 +67,8 @@ const fn restating(type_: &'static str, follow: Follow) -> Row {
 
 /// The cause of a service that is not ready, with the text of its condition.
 pub(super) fn not_ready(service: &LLMInferenceService, said: &str) -> Cause {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let name = service.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
+    let name = Name::of(&service.metadata);
     let fix = format!("kubectl describe llminferenceservice -n {namespace} {name}");
     Cause::new("NotReady", said, fix)
 }
@@ -82,37 +83,37 @@ fn scaler(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -
 }
 
 fn gateway_api_missing(facts: &Facts) -> Option<Cause> {
-    let fix = "install the Gateway API (v1) and a controller for it, or take spec.router.route out";
+    let fix = "install the Gateway API (v1) and a Gateway controller, or remove spec.router.route";
     let missing = !facts.snapshot.capabilities.gateway_api;
     missing.then(|| Cause::new("GatewayApiMissing", "the cluster does not serve the Gateway API", fix))
 }
 
 fn gateway(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Option<Cause> {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
     let router = service.spec.router.iter();
     let mut refs = router.filter_map(|router| router.gateway.as_ref()).flat_map(|gateway| &gateway.refs);
     let trouble = || {
         refs.find_map(|found| {
             let home = Some(found.namespace.as_str()).filter(|home| !home.is_empty());
-            gateways::trouble(facts, home.unwrap_or(namespace), &found.name)
+            gateways::trouble(facts, home.map_or(namespace, Namespace), Name(&found.name))
         })
     };
     gateway_api_missing(facts).or_else(trouble).or_else(|| Some(own_words(service, condition)))
 }
 
 fn route(facts: &Facts, service: &LLMInferenceService, condition: &Condition) -> Option<Cause> {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let managed = names::route(service.metadata.name.as_deref().unwrap_or_default());
+    let namespace = Namespace::of(&service.metadata);
+    let managed = names::route(Name::of(&service.metadata));
     let http = service.spec.router.iter().filter_map(|router| router.route.as_ref()?.http.as_ref());
     let named: Vec<&str> = http.flat_map(|http| &http.refs).map(|found| found.name.as_str()).collect();
     let all = if named.is_empty() { vec![managed.as_str()] } else { named };
     // If a managed route could not be written, the condition has the reason.
     let made = |route: &&&str| {
-        facts.snapshot.http_routes.get(namespace, route).is_some() || **route != managed.as_str()
+        facts.snapshot.http_routes.get(namespace, Name(route)).is_some() || **route != managed.as_str()
     };
     gateway_api_missing(facts)
         .or_else(|| missing_gateway(facts, service))
-        .or_else(|| all.iter().filter(made).find_map(|route| routes::trouble(facts, namespace, route)))
+        .or_else(|| all.iter().filter(made).find_map(|route| routes::trouble(facts, namespace, Name(route))))
         .or_else(|| Some(own_words(service, condition)))
 }
 
@@ -122,7 +123,7 @@ fn missing_gateway(facts: &Facts, service: &LLMInferenceService) -> Option<Cause
     let managed = router.route.as_ref().is_some_and(|route| route.http.is_none());
     let own = router.gateway.as_ref().is_some_and(|gateway| !gateway.refs.is_empty());
     let ingress = &facts.snapshot.platform.ingress;
-    let (namespace, name) = (&ingress.gateway_namespace, &ingress.gateway_name);
+    let (namespace, name) = (ingress.gateway.namespace.as_deref(), ingress.gateway.name.as_deref());
     let needed = managed && !own && facts.snapshot.gateways.get(namespace, name).is_none();
     needed.then(|| gateways::trouble(facts, namespace, name)).flatten()
 }

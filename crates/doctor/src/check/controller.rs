@@ -1,6 +1,7 @@
 //! Checks whether the controller runs.
 
 use k8s_openapi::api::apps::v1::Deployment;
+use longboat_key::Namespace;
 
 use crate::{
     chain::pods,
@@ -18,7 +19,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let namespace = &facts.snapshot.system_namespace;
     let object = format!("Deployment {namespace}/{NAME}");
     let Some(deployment) = &facts.controller else {
-        let cause = "there is no controller: services are stored, and nothing is made of them";
+        let cause = "there is no controller, so nothing is created for the services";
         let fix = format!("longboat install --namespace {namespace}");
         findings.push(Cause::new("ControllerMissing", cause, fix).breaks(object));
         return;
@@ -30,7 +31,8 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     if wanted == 0 {
         let fix = format!("kubectl scale -n {namespace} deployment/{NAME} --replicas=2");
-        findings.push(Cause::new("ControllerStopped", "it is scaled to zero", fix).breaks(object));
+        findings
+            .push(Cause::new("ControllerStopped", "the Deployment is scaled to zero", fix).breaks(object));
         return;
     }
     let cause = pods::of_deployment(facts, deployment).unwrap_or_else(|| {
@@ -41,13 +43,13 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
 }
 
 /// The namespaces to which the controller is limited. Empty if it watches all.
-pub(crate) fn watched(deployment: Option<&Deployment>) -> Vec<String> {
-    values_of("--namespace", deployment)
+pub(crate) fn watched(deployment: Option<&Deployment>) -> Vec<Namespace> {
+    values_of("--namespace", deployment).into_iter().map(|one| Namespace(one.into())).collect()
 }
 
 /// The namespaces whose Secrets the controller may use. Empty if it may use all.
-pub(crate) fn secret_namespaces(deployment: Option<&Deployment>) -> Vec<String> {
-    values_of("--secret-namespace", deployment)
+pub(crate) fn secret_namespaces(deployment: Option<&Deployment>) -> Vec<Namespace> {
+    values_of("--secret-namespace", deployment).into_iter().map(|one| Namespace(one.into())).collect()
 }
 
 /// The values of a flag of the controller.

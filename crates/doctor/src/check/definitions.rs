@@ -34,7 +34,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         let object = format!("CustomResourceDefinition {name}");
         let Some(definition) = facts.definitions.get(name) else {
             findings.push(
-                Cause::new("DefinitionMissing", "the API server does not know the kind", INSTALL)
+                Cause::new("DefinitionMissing", "the API server does not serve this kind", INSTALL)
                     .breaks(object),
             );
             continue;
@@ -44,15 +44,15 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
             findings.push(Cause::new("DefinitionNotEstablished", message, fix).breaks(&object));
         }
         if !serves(definition, STORED) {
-            let cause = format!("{STORED} is not served, which is the version that the controller reads");
+            let cause = format!("the API server does not serve version {STORED}, which the controller reads");
             findings.push(Cause::new("VersionMissing", cause, INSTALL).breaks(&object));
         }
         let stored = definition.status.iter().flat_map(|status| status.stored_versions.iter().flatten());
         for old in stored.filter(|version| *version != STORED) {
-            let cause = format!("objects may be stored as {old}, so that this version cannot be dropped");
+            let cause = format!("objects may be stored as {old}, so this version cannot be removed");
             let fix = format!(
-                "write each object once (`kubectl get {name} -A -o name` and an empty patch), then take {old} out of \
-                 status.storedVersions"
+                "write each object once (`kubectl get {name} -A -o name` and an empty patch), then remove \
+                 {old} from status.storedVersions"
             );
             findings.push(Cause::new("OldVersionStored", cause, fix).threatens(&object));
         }
@@ -61,8 +61,9 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         let found = facts.definitions.get(name);
         if let Some(definition) = found.filter(|definition| !serves(definition, version)) {
             let served: Vec<&str> = versions(definition).collect();
-            let cause = format!("{version} is not served, only {}", served.join(", "));
-            let fix = "install a release of it that serves this version".to_owned();
+            let cause =
+                format!("the API server serves only {}, but Longboat needs {version}", served.join(", "));
+            let fix = "install a release of this API that serves {version}".to_owned();
             let object = format!("CustomResourceDefinition {name}");
             findings.push(Cause::new("VersionMissing", cause, fix).threatens(object));
         }
@@ -73,7 +74,7 @@ fn not_established(definition: &CustomResourceDefinition) -> Option<String> {
     let conditions = definition.status.as_ref()?.conditions.as_ref()?;
     let found = conditions.iter().find(|condition| condition.type_ == "Established")?;
     let why = || found.message.clone().or_else(|| found.reason.clone()).unwrap_or_default();
-    (found.status != "True").then(|| format!("the definition is not established: {}", why()))
+    (found.status != "True").then(|| format!("the CustomResourceDefinition is not established: {}", why()))
 }
 
 fn versions(definition: &CustomResourceDefinition) -> impl Iterator<Item = &str> {

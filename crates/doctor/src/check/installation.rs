@@ -17,9 +17,9 @@ pub(crate) fn missing(facts: &Facts) -> Option<Finding> {
     {
         return None;
     }
-    let cause =
-        "the cluster has no definitions of LLMInferenceServices, no controller and no webhooks of ours";
-    let fix = "longboat install --set image=REGISTRY/longboat:TAG, with an image of this build";
+    let cause = "Longboat is not installed: the cluster has no CRD of LLMInferenceServices, no controller and no \
+         webhooks";
+    let fix = "run `longboat install --set image=REGISTRY/longboat:TAG` with an image of this build";
     let object = format!("Installation in namespace {}", facts.snapshot.system_namespace);
     Some(Cause::new("NotInstalled", cause, fix).breaks(object))
 }

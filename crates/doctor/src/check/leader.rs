@@ -31,10 +31,12 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     }
     let namespace = &facts.snapshot.system_namespace;
-    let who = held.map_or_else(|| "nobody".to_owned(), |holder| format!("{holder}, which is silent,"));
-    let cause = format!("{who} holds the lease, and no controller takes it: nothing is reconciled");
+    let who =
+        held.map_or_else(|| "nobody".to_owned(), |holder| format!("{holder}, which no longer renews it,"));
+    let cause =
+        format!("{who} holds the lease, and no other controller takes it over, so nothing is reconciled");
     let fix = format!(
-        "kubectl logs -n {namespace} deployment/{}: may it write its Lease?",
+        "run `kubectl logs -n {namespace} deployment/{}`, and check that the controller may write its Lease",
         super::controller::NAME
     );
     findings.push(Cause::new("NoLeader", cause, fix).breaks(format!("Lease {namespace}/{LEASE}")));

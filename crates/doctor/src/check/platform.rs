@@ -1,6 +1,7 @@
 //! Checks whether the platform settings can be used, and whether the Gateway in them exists.
 
 use longboat_api::names::PLATFORM_CONFIG_MAP;
+use longboat_key::Name;
 
 use crate::{
     chain::gateways,
@@ -9,10 +10,10 @@ use crate::{
 };
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
-    let namespace = &facts.snapshot.system_namespace;
+    let namespace = facts.snapshot.system_namespace.as_deref();
     let object = format!("ConfigMap {namespace}/{PLATFORM_CONFIG_MAP}");
     if let Some(error) = &facts.platform_error {
-        let fix = if facts.snapshot.config_maps.get(namespace, PLATFORM_CONFIG_MAP).is_some() {
+        let fix = if facts.snapshot.config_maps.get(namespace, Name(PLATFORM_CONFIG_MAP)).is_some() {
             format!("kubectl edit configmap -n {namespace} {PLATFORM_CONFIG_MAP}")
         } else {
             format!("longboat install --namespace {namespace}")
@@ -24,7 +25,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     }
     let ingress = &facts.snapshot.platform.ingress;
-    let (namespace, name) = (&ingress.gateway_namespace, &ingress.gateway_name);
+    let (namespace, name) = (ingress.gateway.namespace.as_deref(), ingress.gateway.name.as_deref());
     if name.is_empty() {
         return;
     }

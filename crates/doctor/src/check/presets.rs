@@ -2,6 +2,7 @@
 
 use longboat_api::names::preset;
 use longboat_compose::presets;
+use longboat_key::Namespace;
 
 use crate::{
     facts::Facts,
@@ -9,27 +10,29 @@ use crate::{
 };
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
-    let system = facts.snapshot.system_namespace.as_str();
+    let system = facts.snapshot.system_namespace.as_deref();
     let Ok(builtin) = presets::builtin(&facts.preset_names, system) else { return };
     for suffix in preset::WELL_KNOWN {
         let name = facts.preset_names.full(suffix);
         let object = format!("LLMInferenceServiceConfig {system}/{name}");
         let live = facts.configs.iter().find(|config| {
-            config.metadata.namespace.as_deref() == Some(system)
-                && config.metadata.name.as_deref() == Some(&name)
+            Namespace::of(&config.metadata) == system && config.metadata.name.as_deref() == Some(&name)
         });
         let Some(live) = live else {
-            let cause = format!("services {} cannot be composed", presets::why(suffix));
-            let fix = "longboat install, which applies the presets of this build".to_owned();
+            let cause = format!("the specs of services {} cannot be composed", presets::why(suffix));
+            let fix = "run `longboat install`: it applies the presets of this build".to_owned();
             findings.push(Cause::new("PresetMissing", cause, fix).breaks(object));
             continue;
         };
         let own = builtin.iter().find(|own| own.metadata.name.as_deref() == Some(&name));
         if own.is_some_and(|own| own.spec != live.spec) {
             let version = env!("CARGO_PKG_VERSION");
-            let cause = format!("it is not the preset of longboat {version}: another release's, or edited");
-            let fix = "`longboat diff --from-presets` shows what it changes; `longboat install` replaces it, and \
-                       changes of your own belong into a config that services name in spec.baseRefs";
+            let cause = format!(
+                "the preset differs from that of Longboat {version}: it comes from another release, or \
+                 somebody edited it"
+            );
+            let fix = "run `longboat diff --from-presets` to see what it changes, and `longboat install` to \
+                 replace it; put changes of your own into a config that services name in spec.baseRefs";
             findings.push(Cause::new("PresetDiffers", cause, fix).threatens(object));
         }
     }

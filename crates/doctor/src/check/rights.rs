@@ -10,7 +10,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     }
     let cause = format!("the controller may not {}", facts.denied.join(", "));
-    let fix = "longboat install, which writes the roles and their bindings anew".to_owned();
+    let fix = "run `longboat install`: it writes the roles and their bindings again".to_owned();
     let object = format!("ServiceAccount {}/{}", facts.snapshot.system_namespace, account(facts));
     findings.push(Cause::new("RightsMissing", cause, fix).breaks(object));
 }

@@ -6,6 +6,7 @@ use longboat_api::{
     reasons::condition as reason,
     v1alpha2::LLMInferenceService,
 };
+use longboat_key::{Name, Namespace};
 
 use super::conditions;
 use crate::{
@@ -16,8 +17,8 @@ use crate::{
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     for service in &facts.services {
-        let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-        let name = service.metadata.name.as_deref().unwrap_or_default();
+        let namespace = Namespace::of(&service.metadata);
+        let name = Name::of(&service.metadata);
         let object = format!("LLMInferenceService {namespace}/{name}");
         if let Some(cause) = unseen(facts, service) {
             findings.push(cause.breaks(object));
@@ -35,8 +36,7 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
                 findings.push(finding);
             }
             if let Some(condition) = found(types::GROUP_DEGRADED).filter(|found| found.is_true()) {
-                let fix =
-                    "spec.model.name and the adapters of the members: traffic is only shared between equals";
+                let fix = "use the same spec.model.name and the same adapters in all members of the group";
                 findings.push(Cause::new("GroupDiverges", condition.message.clone(), fix).threatens(&object));
             }
             continue;
@@ -92,40 +92,47 @@ fn step(condition: &Condition) -> String {
 
 /// Returns a cause if the controller has not reconciled the current generation of a service.
 fn unseen(facts: &Facts, service: &LLMInferenceService) -> Option<Cause> {
-    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-    let name = service.metadata.name.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&service.metadata);
+    let name = Name::of(&service.metadata);
     let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
     if service.metadata.deletion_timestamp.is_some() {
         let pending = conditions.iter().find(|condition| {
             condition.type_ == types::GROUP_READY && condition.reason == reason::FINALIZATION_PENDING
         });
         return Some(if let Some(condition) = pending {
-            let fix =
-                format!("kubectl get httproute -n {namespace}: the other member's route still sends here");
+            let fix = format!(
+                "run `kubectl get httproute -n {namespace}`: the route of another member still sends \
+                     requests to this service"
+            );
             Cause::new("WaitsForMember", condition.message.clone(), fix)
         } else {
-            let fix = "let the controller run: it removes its finalizer when it has cleaned up";
-            Cause::new("DeletionPending", "it is being deleted, and a finalizer holds it", fix)
+            let fix = "check that the controller runs: it removes its finalizer after it has cleaned up";
+            Cause::new(
+                "DeletionPending",
+                "the service is being deleted, and a finalizer blocks the deletion",
+                fix,
+            )
         });
     }
     let seen = service.status.as_ref().map_or(0, |status| status.observed_generation);
     let generation = service.metadata.generation.unwrap_or_default();
     let watched = super::controller::watched(facts.controller.as_ref());
-    if seen < generation && !watched.is_empty() && !watched.iter().any(|known| known == namespace) {
-        let cause = format!(
-            "the controller keeps to namespaces, and {namespace} is none of them: {}",
-            watched.join(", ")
-        );
+    if seen < generation && !watched.is_empty() && !watched.iter().any(|known| known.as_deref() == namespace)
+    {
+        let cause =
+            format!("the controller does not watch namespace {namespace}, only {}", watched.join(", "));
         let fix = format!(
-            "longboat install --set 'watchNamespaces=[{},{namespace}]', with the other values of the installation",
+            "run `longboat install --set 'watchNamespaces=[{},{namespace}]'` with the other values of the \
+             installation",
             watched.join(",")
         );
         return Some(Cause::new("NotWatched", cause, fix));
     }
     (seen < generation).then(|| {
-        let cause = format!("the controller has not looked at generation {generation} (it has seen {seen})");
+        let cause =
+            format!("the controller has not processed generation {generation} of the service, only {seen}");
         let fix = if facts.local {
-            "wait a moment; if this stays, the log of `longboat up` says more".to_owned()
+            "wait a moment; if this does not change, read the log of `longboat up`".to_owned()
         } else {
             let system = &facts.snapshot.system_namespace;
             format!("kubectl logs -n {system} deployment/{}", super::controller::NAME)

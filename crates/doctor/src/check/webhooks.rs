@@ -12,7 +12,7 @@ use crate::{
 /// Certificates that expire sooner are reported.
 const SOON: Duration = Duration::from_hours(7 * 24);
 const INSTALL: &str =
-    "longboat install, which registers the webhooks; the controller then writes its CA into them";
+    "run `longboat install`: it registers the webhooks, and the controller then writes its CA into them";
 
 pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     if facts.local {
@@ -20,8 +20,8 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     if let Some(refused) = &facts.admission {
         let object = "Webhooks of LLMInferenceService".to_owned();
-        let fix = "kubectl get endpointslices -n NAMESPACE -l kubernetes.io/service-name=llmisvc-webhook-server-service, \
-                   and the log of the controller"
+        let fix = "run `kubectl get endpointslices -n NAMESPACE -l \
+             kubernetes.io/service-name=llmisvc-webhook-server-service`, and read the log of the controller"
             .replace("NAMESPACE", &facts.snapshot.system_namespace);
         let cause = format!("no service can be created: {refused}");
         findings.push(Cause::new("WebhookFails", cause, fix).breaks(object));
@@ -35,13 +35,13 @@ pub(crate) fn check(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     for name in ["llminferenceservice.serving.kserve.io", "llminferenceserviceconfig.serving.kserve.io"] {
         if !facts.validating.iter().any(|found| found.metadata.name.as_deref() == Some(name)) {
-            let cause = "nothing is validated: mistakes show only in the status";
+            let cause = "the API server does not validate services, so mistakes appear only in the status";
             let object = format!("ValidatingWebhookConfiguration {name}");
             findings.push(Cause::new("WebhookMissing", cause, INSTALL).breaks(object));
         }
     }
     if facts.mutating.is_empty() {
-        let cause = "defaults are not filled in when services are stored";
+        let cause = "the API server does not fill in defaults when it stores services";
         let object = "MutatingWebhookConfiguration llminferenceservice.serving.kserve.io";
         findings.push(Cause::new("WebhookMissing", cause, INSTALL).breaks(object));
     }
@@ -69,8 +69,9 @@ fn clients(facts: &Facts) -> Vec<(String, &WebhookClientConfig)> {
 
 fn untrusted(client: &WebhookClientConfig) -> Option<Cause> {
     client.ca_bundle.as_ref().is_none_or(|ByteString(bytes)| bytes.is_empty()).then(|| {
-        let cause = "caBundle is empty: the API server trusts nobody there";
-        let fix = "let the controller run with its rights, or use cert-manager with --webhook-cert-dir";
+        let cause = "caBundle is empty, so the API server does not trust the webhook";
+        let fix =
+            "check that the controller runs and has its rights, or use cert-manager with --webhook-cert-dir";
         Cause::new("WebhookUntrusted", cause, fix)
     })
 }
@@ -78,11 +79,12 @@ fn untrusted(client: &WebhookClientConfig) -> Option<Cause> {
 fn ending(client: &WebhookClientConfig) -> Option<Cause> {
     let ByteString(bytes) = client.ca_bundle.as_ref()?;
     let all = longboat_tls::certificates(&String::from_utf8_lossy(bytes)).unwrap_or_default();
-    let fix = "the controller renews its own CA; if cert-manager makes it, look at its Certificate";
+    let fix = "check that the controller runs: it renews its own CA. If cert-manager issues the CA, check its \
+         Certificate";
     let Some(last) = all.iter().map(|found| found.validity.not_after).max() else {
         return Some(Cause::new("WebhookUntrusted", "caBundle holds no certificate", fix));
     };
     (last < SystemTime::now() + SOON).then(|| {
-        Cause::new("CertificateEnds", "the CA of the webhooks ends within a week, or has ended", fix)
+        Cause::new("CertificateEnds", "the CA of the webhooks expires within a week, or has expired", fix)
     })
 }

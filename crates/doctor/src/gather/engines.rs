@@ -6,6 +6,7 @@ use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use longboat_api::labels::{NAME, ROLE};
+use longboat_key::Namespace;
 use serde_json::Value;
 
 use super::{AT_ONCE, PATIENCE};
@@ -36,7 +37,7 @@ pub(super) async fn gather(client: &Client, facts: &mut Facts) {
         .map(|(namespace, name)| {
             let client = client.clone();
             async move {
-                let engine = ask(&client, &namespace, &name).await?;
+                let engine = ask(&client, Namespace(&namespace), &name).await?;
                 Some((format!("{namespace}/{name}"), engine))
             }
         })
@@ -52,7 +53,7 @@ fn engine_of(pod: &Pod) -> Option<(String, String, [String; 3])> {
     Some((namespace, name, group))
 }
 
-async fn ask(client: &Client, namespace: &str, pod: &str) -> Option<Engine> {
+async fn ask(client: &Client, namespace: Namespace<&str>, pod: &str) -> Option<Engine> {
     for scheme in ["https", "http"] {
         let models = get(client, namespace, scheme, pod, "v1/models").await;
         let Some(models) = models else { continue };
@@ -65,7 +66,13 @@ async fn ask(client: &Client, namespace: &str, pod: &str) -> Option<Engine> {
     None
 }
 
-async fn get(client: &Client, namespace: &str, scheme: &str, pod: &str, path: &str) -> Option<Value> {
+async fn get(
+    client: &Client,
+    namespace: Namespace<&str>,
+    scheme: &str,
+    pod: &str,
+    path: &str,
+) -> Option<Value> {
     let path = format!("/api/v1/namespaces/{namespace}/pods/{scheme}:{pod}:8000/proxy/{path}");
     let request = http::Request::get(path).body(Vec::new()).ok()?;
     let text = tokio::time::timeout(PATIENCE, client.request_text(request)).await.ok()?.ok()?;

@@ -1,4 +1,4 @@
-//! Reads a cluster or a local world once, and writes nothing.
+//! Reads a cluster (or a local cluster) once, and writes nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,39 +12,27 @@ use k8s_openapi::{
     api::{
         admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
         apps::v1::Deployment,
-        authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
         coordination::v1::Lease,
         core::v1::{Event, PersistentVolumeClaim, Pod},
         networking::v1::NetworkPolicy,
-        rbac::v1::PolicyRule,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     jiff::Timestamp,
 };
-use kube::{
-    Api, Client, Resource,
-    api::{ListParams, PostParams},
-    core::DynamicObject,
-    discovery::ApiResource,
-};
+use kube::{Api, Client, Resource, api::ListParams};
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_compose::PresetNames;
 use longboat_controller::{Args, ViewError, reader, view};
-use longboat_plan::{Snapshot, names};
+use longboat_key::{Name, Namespace};
+use longboat_plan::Snapshot;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
-use crate::{
-    check,
-    facts::{Answers, Facts},
-};
+use crate::{check, facts::Facts};
 
+mod answers;
 mod engines;
-
-/// The rights that the controller needs, as shipped: for the whole cluster, or for each namespace to which it is limited.
-const ROLE: &str = include_str!("../../../../deploy/rbac/role.yaml");
-const SECRETS_ROLE: &str = include_str!("../../../../deploy/rbac/secrets.yaml");
-const WATCHED_ROLE: &str = include_str!("../../../../deploy/rbac-namespaced/watched/role.yaml");
+mod rights;
+mod webhooks;
 
 /// Selects the objects of services.
 const OF_SERVICES: &str = "app.kubernetes.io/part-of=llminferenceservice";
@@ -59,13 +47,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// The namespace of the platform.
-    pub system_namespace: String,
+    pub system_namespace: Namespace,
     /// The prefix of the names of presets.
     pub preset_prefix: String,
     /// The namespaces of services; empty for all.
-    pub namespaces: Vec<String>,
+    pub namespaces: Vec<Namespace>,
     /// The names of services; empty for all.
-    pub services: Vec<String>,
+    pub services: Vec<Name>,
     /// Whether to request the models of services that report Ready.
     pub ask: bool,
 }
@@ -91,14 +79,14 @@ where
 {
     let version = client.apiserver_version().await.map_err(GatherError::Server)?;
     let preset_names = PresetNames { prefix: scope.preset_prefix.clone(), versioned: true };
-    let system = scope.system_namespace.as_str();
+    let system = scope.system_namespace.as_deref();
     let mut facts = Facts {
         local: version.git_version.ends_with("+longboat"),
         preset_names,
         definitions: BTreeMap::new(),
         unseen_definitions: BTreeSet::new(),
         platform_error: None,
-        snapshot: Snapshot::empty(Timestamp::now(), Arc::default(), system),
+        snapshot: Snapshot::empty(Timestamp::now(), Arc::default(), system.to_shared()),
         services: Vec::new(),
         configs: Vec::new(),
         pods: Vec::new(),
@@ -135,7 +123,7 @@ where
         installation(&client, &mut facts, ours).await;
     }
     if scope.ask {
-        answers(&client, &mut facts, ask).await;
+        answers::of_ready_services(&client, &mut facts, ask).await;
         engines::gather(&client, &mut facts).await;
     }
     Ok(facts)
@@ -184,10 +172,9 @@ async fn seen_by_the_controller(
     facts.configs = view.configs;
     facts.hidden.extend(view.hidden);
     let wanted = |service: &LLMInferenceService| {
-        let metadata = &service.metadata;
-        let of =
-            |all: &[String], own: Option<&String>| all.is_empty() || own.is_some_and(|own| all.contains(own));
-        of(&scope.namespaces, metadata.namespace.as_ref()) && of(&scope.services, metadata.name.as_ref())
+        let (namespace, name) = (Namespace::of(&service.metadata), Name::of(&service.metadata));
+        (scope.namespaces.is_empty() || scope.namespaces.iter().any(|one| one.as_deref() == namespace))
+            && (scope.services.is_empty() || scope.services.iter().any(|one| one.as_deref() == name))
     };
     facts.services = view.services.into_iter().filter(|service| wanted(service)).collect();
     Ok(())
@@ -207,7 +194,11 @@ async fn of_services(client: &Client, facts: &mut Facts) {
         );
         facts.pods.extend(kept(pods, &format!("pods of {namespace}"), &mut facts.hidden));
         facts.events.extend(kept(events, &format!("events of {namespace}"), &mut facts.hidden));
-        facts.claims.extend(kept(claims, &format!("volume claims of {namespace}"), &mut facts.hidden));
+        facts.claims.extend(kept(
+            claims,
+            &format!("PersistentVolumeClaims of {namespace}"),
+            &mut facts.hidden,
+        ));
     }
     let apart: BTreeSet<&String> = facts
         .services
@@ -253,214 +244,12 @@ async fn installation(client: &Client, facts: &mut Facts, ours: bool) {
     let validating = kept(validating, "webhook configurations", &mut facts.hidden);
     facts.validating = validating.into_iter().filter(|found| is_ours(&found.metadata.name)).collect();
     if facts.controller.is_some() {
-        denied(client, facts).await;
+        rights::denied(client, facts).await;
     }
     if ours {
-        admission(client, &system, facts).await;
-        conversion(client, &system, facts).await;
+        webhooks::admission(client, &system, facts).await;
+        webhooks::conversion(client, &system, facts).await;
     }
-}
-
-/// Finds out which rights of the shipped role the controller's account lacks.
-async fn denied(client: &Client, facts: &mut Facts) {
-    let user = format!(
-        "system:serviceaccount:{}:{}",
-        facts.snapshot.system_namespace,
-        check::rights::account(facts)
-    );
-    let watched = check::controller::watched(facts.controller.as_ref());
-    let needed = if watched.is_empty() {
-        let open = check::controller::secret_namespaces(facts.controller.as_ref());
-        let mut all = needed(ROLE, None);
-        if open.is_empty() {
-            all.extend(needed(SECRETS_ROLE, None));
-        }
-        all.extend(open.iter().flat_map(|namespace| needed(SECRETS_ROLE, Some(namespace))));
-        all
-    } else {
-        watched.iter().flat_map(|namespace| needed(WATCHED_ROLE, Some(namespace))).collect()
-    };
-    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let asked = stream::iter(needed)
-        .map(|attributes| {
-            let (reviews, user) = (reviews.clone(), user.clone());
-            async move {
-                let spec = SubjectAccessReviewSpec {
-                    user: Some(user),
-                    resource_attributes: Some(attributes.clone()),
-                    ..SubjectAccessReviewSpec::default()
-                };
-                let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-                let answer = reviews.create(&PostParams::default(), &review).await;
-                (attributes, answer.map(|review| review.status.is_some_and(|status| status.allowed)))
-            }
-        })
-        .buffered(AT_ONCE);
-    let mut asked = std::pin::pin!(asked);
-    while let Some((attributes, answer)) = asked.next().await {
-        match answer {
-            Ok(true) => {}
-            Ok(false) => facts.denied.push(in_words(&attributes)),
-            Err(error) => {
-                facts.hidden.push(format!("the rights of {user}: {}", reader::sentence(&error)));
-                return;
-            }
-        }
-    }
-}
-
-fn in_words(attributes: &ResourceAttributes) -> String {
-    let part = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (resource, group) = (part(&attributes.resource), part(&attributes.group));
-    let resource = match &attributes.subresource {
-        Some(below) => format!("{resource}/{below}"),
-        None => resource,
-    };
-    let group = if group.is_empty() { group } else { format!(".{group}") };
-    let place = attributes.namespace.as_ref().map(|namespace| format!(" in {namespace}")).unwrap_or_default();
-    format!("{} {resource}{group}{place}", part(&attributes.verb))
-}
-
-/// Returns one access review for each verb on each resource of a shipped role.
-fn needed(role: &str, namespace: Option<&String>) -> Vec<ResourceAttributes> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(role).unwrap_or_default();
-    let rules =
-        documents.into_iter().filter_map(|mut role| serde_json::from_value(role["rules"].take()).ok());
-    let mut all = Vec::new();
-    for rule in rules.flat_map(|rules: Vec<PolicyRule>| rules) {
-        for (group, resource) in rule
-            .api_groups
-            .iter()
-            .flatten()
-            .flat_map(|group| rule.resources.iter().flatten().map(move |resource| (group, resource)))
-        {
-            let (resource, subresource) = match resource.split_once('/') {
-                Some((resource, below)) => (resource, Some(below.to_owned())),
-                None => (resource.as_str(), None),
-            };
-            let names: Vec<Option<String>> = match &rule.resource_names {
-                Some(names) if !names.is_empty() => names.iter().cloned().map(Some).collect(),
-                _ => vec![None],
-            };
-            for (verb, name) in rule.verbs.iter().flat_map(|verb| names.iter().map(move |name| (verb, name)))
-            {
-                all.push(ResourceAttributes {
-                    group: Some(group.clone()),
-                    resource: Some(resource.to_owned()),
-                    subresource: subresource.clone(),
-                    verb: Some(verb.clone()),
-                    name: name.clone(),
-                    namespace: namespace.cloned(),
-                    ..ResourceAttributes::default()
-                });
-            }
-        }
-    }
-    all
-}
-
-/// Finds out whether a service could be created.
-async fn admission(client: &Client, system: &str, facts: &mut Facts) {
-    let api: Api<LLMInferenceService> = Api::namespaced(client.clone(), system);
-    let object = json!({
-        "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
-        "metadata": {"generateName": "longboat-doctor-"}, "spec": {"model": {"uri": "hf://longboat/doctor"}},
-    });
-    let Ok(object) = serde_json::from_value(object) else { return };
-    let dry = PostParams { dry_run: true, ..PostParams::default() };
-    match api.create(&dry, &object).await {
-        Err(kube::Error::Api(status))
-            if status.code == 403 && !status.message.contains("admission webhook") =>
-        {
-            facts.hidden.push(format!("whether services can be created: {}", status.message));
-        }
-        Err(kube::Error::Api(status)) => facts.admission = Some(status.message.clone()),
-        Err(error) => facts.admission = Some(reader::sentence(&error)),
-        Ok(_) => {}
-    }
-}
-
-/// Finds out whether services can be read in the older version.
-async fn conversion(client: &Client, system: &str, facts: &mut Facts) {
-    let resource = ApiResource {
-        group: "serving.kserve.io".into(),
-        version: "v1alpha1".into(),
-        api_version: "serving.kserve.io/v1alpha1".into(),
-        kind: "LLMInferenceServiceConfig".into(),
-        plural: "llminferenceserviceconfigs".into(),
-    };
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), system, &resource);
-    // One preset is enough, because all objects go through the same webhook.
-    match api.list(&ListParams::default().limit(1)).await {
-        Err(kube::Error::Api(status)) if status.code == 403 => {
-            facts.hidden.push(format!("whether objects can be converted: {}", status.message));
-        }
-        Err(kube::Error::Api(status)) => facts.conversion = Some(status.message.clone()),
-        Err(error) => facts.conversion = Some(reader::sentence(&error)),
-        Ok(_) => {}
-    }
-}
-
-/// Requests the models of services that report Ready, at their URLs and, through the API server, at their workloads.
-async fn answers<F>(client: &Client, facts: &mut Facts, ask: impl Fn(String) -> F)
-where
-    F: Future<Output = Result<u16, String>>,
-{
-    let ready: Vec<_> = facts
-        .services
-        .iter()
-        .filter(|service| {
-            let conditions = service.status.iter().flat_map(|status| &status.conditions);
-            conditions.into_iter().any(|found| found.type_ == "Ready" && found.is_true())
-        })
-        .cloned()
-        .collect();
-    let asked = stream::iter(ready)
-        .map(|service| {
-            let (client, ask) = (client.clone(), &ask);
-            async move {
-                let metadata = &service.metadata;
-                let (namespace, name) = (
-                    metadata.namespace.clone().unwrap_or_default(),
-                    metadata.name.clone().unwrap_or_default(),
-                );
-                let url = service.status.as_ref().and_then(|status| status.url.clone());
-                let at_url = match url {
-                    Some(url) => {
-                        let models = format!("{}/v1/models", url.trim_end_matches('/'));
-                        let late = || Err(format!("nothing within {} s", PATIENCE.as_secs()));
-                        Some(tokio::time::timeout(PATIENCE, ask(models)).await.unwrap_or_else(|_| late()))
-                    }
-                    None => None,
-                };
-                let fine = matches!(at_url, None | Some(Ok(200)));
-                let at_workload = if fine { None } else { at_workload(&client, &namespace, &name).await };
-                (format!("{namespace}/{name}"), Answers { at_url, at_workload })
-            }
-        })
-        .buffered(AT_ONCE);
-    facts.answers = asked.collect().await;
-}
-
-/// Sends the request directly to the workload, without Gateways and pickers. Returns `None` if the API server does not
-/// forward requests.
-async fn at_workload(client: &Client, namespace: &str, name: &str) -> Option<Result<u16, String>> {
-    let service = names::workload_service(name);
-    for scheme in ["https", "http"] {
-        let path = format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:8000/proxy/v1/models");
-        let request = http::Request::get(path).body(Vec::new()).ok()?;
-        let answer = tokio::time::timeout(PATIENCE, client.request_text(request)).await;
-        match answer {
-            Ok(Ok(_)) => return Some(Ok(200)),
-            // The server uses the other scheme.
-            Ok(Err(kube::Error::Api(status))) if status.code == 503 || status.code == 400 => {}
-            Ok(Err(kube::Error::Api(status))) if [403, 404, 405, 501].contains(&status.code) => return None,
-            Ok(Err(kube::Error::Api(status))) => return Some(Ok(status.code)),
-            Ok(Err(error)) => return Some(Err(reader::sentence(&error))),
-            Err(_) => return Some(Err(format!("nothing within {} s", PATIENCE.as_secs()))),
-        }
-    }
-    Some(Err("the API server cannot reach it".to_owned()))
 }
 
 async fn list<K>(api: Api<K>, parameters: &ListParams) -> Result<Vec<K>, kube::Error>
@@ -476,26 +265,4 @@ fn kept<K>(listed: Result<Vec<K>, kube::Error>, what: &str, hidden: &mut Vec<Str
         hidden.push(format!("{what}: {}", reader::sentence(&error)));
         Vec::new()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_right_of_the_shipped_roles_is_asked_for() {
-        let cluster = needed(ROLE, None);
-        let words: Vec<String> = cluster.iter().map(in_words).collect();
-        for right in [
-            "create deployments.apps",
-            "patch llminferenceservices/status.serving.kserve.io",
-            "bind clusterroles.rbac.authorization.k8s.io",
-        ] {
-            assert!(words.iter().any(|word| word == right), "{right}: {words:#?}");
-        }
-        let namespace = "ns".to_owned();
-        let within = needed(WATCHED_ROLE, Some(&namespace));
-        assert!(within.len() > 50 && within.len() < cluster.len(), "{}", within.len());
-        assert!(within.iter().any(|right| in_words(right) == "create deployments.apps in ns"));
-    }
 }

@@ -13,7 +13,7 @@ fn definitions_that_are_missing_or_of_another_version_are_told() {
     let name = "llminferenceservices.serving.kserve.io";
     let crd_name = format!("CustomResourceDefinition {name}");
     let found = with(|facts| _ = facts.definitions.remove(name));
-    only(&found, "DefinitionMissing", &crd_name, "does not know", "longboat install");
+    only(&found, "DefinitionMissing", &crd_name, "does not serve this kind", "longboat install");
 
     let found = with(|facts| _ = facts.definitions.insert(name.into(), object(crd(name, "v1alpha1"))));
     let faults: Vec<&str> = found.iter().map(|finding| finding.fault).collect();
@@ -117,8 +117,8 @@ fn controllers_of_which_none_leads_are_told() {
         &lease("a_1", 600),
         "NoLeader",
         name,
-        "a_1, which is silent, holds the lease",
-        "may it write its Lease",
+        "a_1, which no longer renews it, holds the lease",
+        "may write its Lease",
     );
     only(&lease("", 600), "NoLeader", name, "nobody holds the lease", "kubectl logs -n kserve");
 }
@@ -152,7 +152,7 @@ fn webhooks_that_fail_or_are_missing_or_untrusted_are_told() {
 
     let found = with(|facts| _ = facts.validating.pop());
     let name = "ValidatingWebhookConfiguration llminferenceserviceconfig.serving.kserve.io";
-    only(&found, "WebhookMissing", name, "nothing is validated", "longboat install");
+    only(&found, "WebhookMissing", name, "does not validate services", "longboat install");
 
     let found = with(|facts| facts.mutating.clear());
     let name = "MutatingWebhookConfiguration llminferenceservice.serving.kserve.io";

@@ -84,7 +84,7 @@ fn a_missing_connector_is_found_with_the_proof_and_doubted_without() {
     // A connector that moves KV cache within a pod does not transfer it between pods.
     let offloading = CONNECTOR.replace("NixlConnector", "OffloadingConnector");
     let found = with(apart(), |facts| facts.pods[0] = object(pod("decode", &offloading)));
-    only(&found, "ConnectorMissing", LLM, "no connector", "--kv-transfer-config");
+    only(&found, "ConnectorMissing", LLM, "no KV connector", "--kv-transfer-config");
     let other = CONNECTOR.replace("NixlConnector", "MooncakeConnector");
     let found = with(apart(), |facts| facts.pods[0] = object(pod("decode", &other)));
     only(
@@ -92,7 +92,7 @@ fn a_missing_connector_is_found_with_the_proof_and_doubted_without() {
         "ConnectorsDiffer",
         LLM,
         "decode uses MooncakeConnector, prefill uses NixlConnector",
-        "both halves",
+        "for prefill and decode",
     );
 }
 
@@ -106,8 +106,8 @@ fn engines_of_different_versions_are_found() {
             &with(facts, older),
             "EngineVersionsDiffer",
             LLM,
-            "the decode engine is version 0.22.0, that of prefill is 0.21.1 (Pod ns/llm-prefill)",
-            "one image",
+            "the decode engine has version 0.22.0, the prefill engine has version 0.21.1 (Pod ns/llm-prefill)",
+            "the same image",
         );
     }
 }
@@ -126,8 +126,8 @@ fn a_policy_that_closes_the_port_of_the_transfer_is_found() {
     let prefill = json!({"matchLabels": {"llm-d.ai/role": "prefill"}});
     let served = json!([{"ports": [{"port": 8000}]}]);
     let found = set(served.clone(), prefill.clone());
-    let cause = "NetworkPolicy ns/strict lets nobody through to port 5600";
-    only(&found, "TransferPortBlocked", LLM, cause, "lets the decode pods through to port 5600");
+    let cause = "NetworkPolicy ns/strict blocks port 5600";
+    only(&found, "TransferPortBlocked", LLM, cause, "allows the decode pods to reach port 5600");
     only(&set(json!([]), json!({})), "TransferPortBlocked", LLM, "port 5600", "5600");
     for (ingress, selector) in [
         (json!([{"ports": [{"port": 5000, "endPort": 6000}]}]), prefill.clone()),
@@ -151,7 +151,7 @@ fn a_model_under_another_name_is_found_with_the_proof_and_without() {
             engine.models = vec!["other".into()];
         }
     };
-    let words = "the engine serves other, and clients ask for org/model";
+    let words = "the engine serves other, but clients request org/model";
     for facts in [apart(), asked("ServingProven", "ModelNotServed", "not served")] {
         only(&with(facts, renamed), "ModelNameDiffers", LLM, words, "--served-model-name");
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use longboat_doctor::{Facts, Finding};
+use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use crate::world::{LLM, arc, condition, object, only, service, unready, with};
@@ -13,12 +14,13 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
     // The Gateway has not set a status on the route.
     let unheard = |facts: &mut Facts| {
         routed(facts);
-        let mut route = facts.snapshot.http_routes.get("ns", "llm-kserve-route").unwrap().clone();
+        let mut route =
+            facts.snapshot.http_routes.get(Namespace("ns"), Name("llm-kserve-route")).unwrap().clone();
         route.status = None;
         facts.snapshot.http_routes.insert(Arc::new(route));
     };
     let gateway = |facts: &mut Facts, status: Value| {
-        let mut gateway = facts.snapshot.gateways.get("kserve", "gw").unwrap().clone();
+        let mut gateway = facts.snapshot.gateways.get(Namespace("kserve"), Name("gw")).unwrap().clone();
         gateway.status = Some(object(status));
         facts.snapshot.gateways.insert(Arc::new(gateway));
     };
@@ -29,13 +31,13 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
 
     let found = with(|facts| {
         routed(facts);
-        facts.snapshot.gateways.remove("kserve", "gw");
+        facts.snapshot.gateways.remove(Namespace("kserve"), Name("gw"));
     });
     only(&of_service(found), "GatewayMissing", LLM, "no Gateway kserve/gw", "kserveIngressGateway");
     let found = with(|facts| {
         unheard(facts);
         gateway(facts, json!({}));
-        facts.snapshot.gateway_classes.remove("", "envoy");
+        facts.snapshot.gateway_classes.remove(Namespace(""), Name("envoy"));
     });
     let finding =
         only(&of_service(found), "GatewayClassMissing", LLM, "no GatewayClass envoy", "Envoy Gateway");
@@ -43,7 +45,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
     let found = with(|facts| {
         unheard(facts);
         gateway(facts, json!({}));
-        let mut class = facts.snapshot.gateway_classes.get("", "envoy").unwrap().clone();
+        let mut class = facts.snapshot.gateway_classes.get(Namespace(""), Name("envoy")).unwrap().clone();
         class.status =
             Some(object(json!({"conditions": [condition("Accepted", "False", "InvalidParameters", "no")]})));
         facts.snapshot.gateway_classes.insert(Arc::new(class));
@@ -102,14 +104,15 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         &with(unheard),
         "RouteNotSeen",
         LLM,
-        "has not said anything",
+        "has written no status for the route",
         "kubectl describe gateway -n kserve gw",
     );
 
     let refused = |type_: &str, reason: &str| {
         with(|facts| {
             routed(facts);
-            let mut route = facts.snapshot.http_routes.get("ns", "llm-kserve-route").unwrap().clone();
+            let mut route =
+                facts.snapshot.http_routes.get(Namespace("ns"), Name("llm-kserve-route")).unwrap().clone();
             let parent = &mut route.status.as_mut().unwrap().parents[0];
             let at = parent.conditions.iter().position(|found| found.type_ == type_).unwrap();
             parent.conditions[at] = object(condition(type_, "False", reason, "no"));
@@ -117,7 +120,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         })
     };
     for (type_, reason, fix) in [
-        ("Accepted", "NotAllowedByListeners", "allowedRoutes.namespaces has to let ns in"),
+        ("Accepted", "NotAllowedByListeners", "allow namespace ns in"),
         ("Accepted", "NoMatchingParent", "sectionName"),
         ("Accepted", "NoMatchingListenerHostname", "hostnames"),
         ("ResolvedRefs", "BackendNotFound", "which back end"),
@@ -129,7 +132,8 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
     }
     let found = with(|facts| {
         routed(facts);
-        let mut route = facts.snapshot.http_routes.get("ns", "llm-kserve-route").unwrap().clone();
+        let mut route =
+            facts.snapshot.http_routes.get(Namespace("ns"), Name("llm-kserve-route")).unwrap().clone();
         route.status.as_mut().unwrap().parents[0].conditions[0].observed_generation = Some(1);
         facts.snapshot.http_routes.insert(Arc::new(route));
     });
@@ -137,7 +141,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         &found,
         "RouteStale",
         LLM,
-        "has seen generation 1 of the route, which is at 3",
+        "has processed generation 1 of the route, but the current generation is 3",
         "example.com/gateway",
     );
     let found = with(|facts| {
@@ -163,7 +167,8 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
 
     let pooled = |facts: &mut Facts| unready(facts, "InferencePoolReady", "WaitingForGateway", "waiting");
     let pool = |facts: &mut Facts, conditions: Value| {
-        let mut pool = facts.snapshot.inference_pools.get("ns", "llm-inference-pool").unwrap().clone();
+        let mut pool =
+            facts.snapshot.inference_pools.get(Namespace("ns"), Name("llm-inference-pool")).unwrap().clone();
         pool.status =
             Some(object(json!({"parents": [{"parentRef": {"name": "gw"}, "conditions": conditions}]})));
         facts.snapshot.inference_pools.insert(Arc::new(pool));
@@ -172,7 +177,7 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         pooled(facts);
         pool(facts, json!([]));
     });
-    only(&found, "PoolNotSeen", LLM, "no Gateway has taken it", "inference extension");
+    only(&found, "PoolNotSeen", LLM, "no Gateway has accepted the pool", "inference extension");
     let found = with(|facts| {
         pooled(facts);
         pool(facts, json!([condition("Accepted", "False", "NotSupported", "no")]));
@@ -180,15 +185,27 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
     only(&found, "PoolRefused", LLM, "NotSupported: no", "kubectl describe inferencepool");
     let found = with(|facts| {
         pooled(facts);
-        facts.snapshot.inference_pools.remove("ns", "llm-inference-pool");
+        facts.snapshot.inference_pools.remove(Namespace("ns"), Name("llm-inference-pool"));
     });
-    only(&found, "PoolMissing", LLM, "no InferencePool ns/llm-inference-pool", "why was it not made");
+    only(
+        &found,
+        "PoolMissing",
+        LLM,
+        "no InferencePool ns/llm-inference-pool",
+        "why the controller did not create it",
+    );
     let found = with(|facts| {
         pooled(facts);
         facts.snapshot.capabilities.inference_pool = false;
         facts.snapshot.capabilities.inference_pool_x = false;
     });
-    only(&found, "PoolApiMissing", LLM, "no InferencePools", "install the Gateway API inference extension");
+    only(
+        &found,
+        "PoolApiMissing",
+        LLM,
+        "does not serve the InferencePool API",
+        "install the Gateway API inference extension",
+    );
     let found = with(|facts| {
         pooled(facts);
         pool(facts, json!([]));
@@ -197,5 +214,5 @@ fn a_router_that_is_not_ready_leads_to_gateway_class_route_or_pool() {
         routeless["spec"]["router"] = json!({"scheduler": {}});
         facts.services = vec![arc(routeless)];
     });
-    only(&found, "PoolWithoutRoute", LLM, "no route sends anything", "spec.router.route: {}");
+    only(&found, "PoolWithoutRoute", LLM, "no route sends requests", "spec.router.route: {}");
 }

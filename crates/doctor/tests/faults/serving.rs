@@ -14,7 +14,13 @@ fn what_nobody_looks_at_is_told() {
         changed["metadata"]["generation"] = json!(3);
         facts.services = vec![arc(changed)];
     });
-    only(&found, "NotObserved", LLM, "generation 3 (it has seen 2)", "kubectl logs -n kserve");
+    only(
+        &found,
+        "NotObserved",
+        LLM,
+        "has not processed generation 3 of the service, only 2",
+        "kubectl logs -n kserve",
+    );
     let found = with(|facts| {
         let mut fresh = service(&[]);
         fresh["status"] = Value::Null;
@@ -28,7 +34,7 @@ fn what_nobody_looks_at_is_told() {
         &found,
         "NotWatched",
         LLM,
-        "keeps to namespaces, and ns is none of them: a, b",
+        "does not watch namespace ns, only a, b",
         "longboat install --set 'watchNamespaces=[a,b,ns]'",
     );
     let found = with(|facts| {
@@ -36,7 +42,7 @@ fn what_nobody_looks_at_is_told() {
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         facts.services = vec![arc(going)];
     });
-    only(&found, "DeletionPending", LLM, "a finalizer holds it", "controller run");
+    only(&found, "DeletionPending", LLM, "a finalizer blocks the deletion", "controller runs");
     let found = with(|facts| {
         let waits = [("GroupReady", "False", "FinalizationPending", "waiting for member b")];
         let mut going = service(&waits);
@@ -91,7 +97,7 @@ fn what_says_ready_and_does_not_answer_leads_to_server_gateway_or_certificate() 
         });
         facts.snapshot.secrets.insert(arc(secret));
     });
-    only(&found, "CertificateEnded", LLM, "not valid any more", "kubectl delete secret");
+    only(&found, "CertificateEnded", LLM, "has expired", "kubectl delete secret");
     let found = with(|facts| {
         let mut degraded =
             service(&[("Ready", "True", "", ""), ("GroupDegraded", "True", "MemberDivergence", "a+b, c")]);

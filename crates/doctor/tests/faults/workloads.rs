@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use longboat_doctor::{Facts, Finding};
+use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use crate::world::{LLM, arc, condition, object, only, pod, service, unready, waiting, with};
@@ -45,7 +46,7 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     assert_eq!(finding.chain, chain);
 
     let found = with_pod(&waiting("main", "CreateContainerConfigError", "secret \"token\" not found"));
-    only(&found, "ContainerNotCreated", LLM, "secret \"token\" not found", "create in ns the Secret");
+    only(&found, "ContainerNotCreated", LLM, "secret \"token\" not found", "names in namespace ns");
     let found = with_pod(&waiting("main", "NoLocalRole", "nothing here runs this image"));
     let finding = only(
         &found,
@@ -85,7 +86,7 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
     let running = json!({"containerStatuses": [{
         "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": {"running": {}},
     }]});
-    only(&with_pod(&running), "PodStarting", LLM, "a model that loads", "kubectl logs");
+    only(&with_pod(&running), "PodStarting", LLM, "may still be loading the model", "kubectl logs");
     let event = |reason: &str, message: &str| {
         object(json!({
             "metadata": {"name": "e", "namespace": "ns"}, "reason": reason, "message": message,
@@ -104,7 +105,7 @@ fn pods_that_do_not_start_lead_to_image_configuration_memory_or_model() {
         facts.pods = vec![object(pod("llm-kserve-1", &json!({"app": "llm"}), &creating))];
         facts.events = vec![event("FailedMount", "secret \"certs\" not found")];
     });
-    only(&found, "VolumeNotMounted", LLM, "secret \"certs\" not found", "create in ns");
+    only(&found, "VolumeNotMounted", LLM, "secret \"certs\" not found", "names in namespace ns");
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn pods_without_a_node_lead_to_devices_taints_labels_or_volumes() {
     let found = with_pod(&unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."));
     only(&found, "PodUnschedulable", LLM, "Insufficient nvidia.com/gpu", "device plugin");
     let found = with_pod(&unscheduled("0/3 nodes are available: 3 Insufficient memory."));
-    only(&found, "PodUnschedulable", LLM, "Insufficient memory", "free memory on some node");
+    only(&found, "PodUnschedulable", LLM, "Insufficient memory", "free memory on a node");
     let found = with_pod(&unscheduled("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: }."));
     only(&found, "PodUnschedulable", LLM, "taint", "tolerations");
     let found = with_pod(&unscheduled(
@@ -182,14 +183,15 @@ fn pods_that_may_not_be_created_lead_to_quota_or_pod_security() {
     let found = with(|facts| {
         unready(facts, "MainWorkloadReady", "Progressing", "");
         facts.pods.clear();
-        let mut deployment = facts.snapshot.deployments.get("ns", "llm-kserve").unwrap().clone();
+        let mut deployment =
+            facts.snapshot.deployments.get(Namespace("ns"), Name("llm-kserve")).unwrap().clone();
         deployment.spec.as_mut().unwrap().replicas = Some(0);
         facts.snapshot.deployments.insert(Arc::new(deployment));
     });
-    only(&found, "ScaledToZero", LLM, "no pod is asked for", "spec.replicas");
+    only(&found, "ScaledToZero", LLM, "the workload has zero replicas", "spec.replicas");
     let found = with(|facts| {
         unready(facts, "MainWorkloadReady", "Progressing", "");
-        facts.snapshot.deployments.remove("ns", "llm-kserve");
+        facts.snapshot.deployments.remove(Namespace("ns"), Name("llm-kserve"));
     });
     only(
         &found,
@@ -202,7 +204,7 @@ fn pods_that_may_not_be_created_lead_to_quota_or_pod_security() {
         unready(facts, "MainWorkloadReady", "Progressing", "");
         facts.pods.clear();
     });
-    only(&found, "RollingOut", LLM, "on their way", "kubectl describe deployment");
+    only(&found, "RollingOut", LLM, "its pods are starting", "kubectl describe deployment");
     let found =
         with(|facts| facts.services = vec![arc(service(&[("Ready", "Unknown", "", "nobody knows")]))]);
     only(&found, "NotReady", LLM, "nobody knows", "kubectl describe");
@@ -215,7 +217,7 @@ fn pods_that_may_not_be_created_lead_to_quota_or_pod_security() {
             "spec": {"leaderWorkerTemplate": {"workerTemplate": {}}},
         })));
     });
-    only(&found, "GroupControllerSilent", LLM, "LeaderWorkerSet controller", "lws-system");
+    only(&found, "GroupControllerSilent", LLM, "its controller may not run", "lws-system");
 }
 
 #[test]
@@ -241,5 +243,5 @@ fn autoscalers_that_fail_lead_to_metrics_or_keda() {
             "spec": {"scaleTargetRef": {"name": "llm-kserve"}, "triggers": []},
         })));
     });
-    only(&found, "KedaSilent", LLM, "is its operator running", "keda-operator");
+    only(&found, "KedaSilent", LLM, "its operator may not run", "keda-operator");
 }

@@ -8,6 +8,7 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use longboat_compose::{PresetNames, presets};
 use longboat_doctor::{Answers, Facts, Finding, examine, to_text};
+use longboat_key::{Key, Name, Namespace};
 use longboat_plan::Snapshot;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -79,10 +80,9 @@ pub(crate) fn waiting(container: &str, reason: &str, message: &str) -> Value {
 /// A cluster with one service that works.
 pub(crate) fn well() -> Facts {
     let names = PresetNames::default();
-    let mut snapshot = Snapshot::empty(Timestamp::now(), Arc::default(), "kserve");
+    let mut snapshot = Snapshot::empty(Timestamp::now(), Arc::default(), Namespace("kserve").to_shared());
     let mut platform = longboat_compose::Platform::default();
-    platform.ingress.gateway_namespace = "kserve".into();
-    platform.ingress.gateway_name = "gw".into();
+    platform.ingress.gateway = Key::new(Namespace("kserve"), Name("gw"));
     snapshot.platform = Arc::new(platform);
     snapshot.gateways.insert(arc(json!({
         "metadata": {"name": "gw", "namespace": "kserve", "generation": 1},
@@ -135,7 +135,7 @@ pub(crate) fn well() -> Facts {
     Facts {
         local: false,
         definitions: own.iter().map(|name| (name.clone(), object(crd(name, "v1alpha2")))).collect(),
-        configs: presets::builtin(&names, "kserve").unwrap().into_iter().map(Arc::new).collect(),
+        configs: presets::builtin(&names, Namespace("kserve")).unwrap().into_iter().map(Arc::new).collect(),
         preset_names: names,
         unseen_definitions: BTreeSet::new(),
         platform_error: None,

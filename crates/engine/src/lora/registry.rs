@@ -47,7 +47,7 @@ pub(crate) enum AdapterError {
     Loaded(String),
     #[error("Loading lora {name} failed: No adapter found for {path}")]
     Missing { name: String, path: String },
-    #[error("{MOST} LoRA adapters are loaded, which is the most: unload one first.")]
+    #[error("{MOST} LoRA adapters are loaded, which is the maximum: unload one first.")]
     TooMany,
     #[error(transparent)]
     Unusable(#[from] LoadError),
@@ -77,7 +77,7 @@ impl Adapters {
         // The files may have changed. So the adapter gets a new number, and blocks that were cached before are not used with
         // it.
         let adapter = self.read(&card, &mut next)?;
-        tracing::info!(name, path = card.path, "Read a LoRA adapter again.");
+        tracing::info!(name, path = card.path, "Reloaded a LoRA adapter from disk.");
         let mut loaded = self.loaded.lock();
         // The adapter may have been unloaded in the meantime.
         if let Some(entry) = loaded.entries.iter_mut().find(|entry| entry.card == card) {
@@ -157,7 +157,7 @@ impl Loaded {
         let beyond = kept.len().saturating_sub(most);
         for entry in kept.into_iter().take(beyond) {
             entry.adapter = None;
-            tracing::info!(name = entry.card.name, "Gave up the memory of a LoRA adapter (--max-cpu-loras).");
+            tracing::info!(name = entry.card.name, "Removed a LoRA adapter from memory (--max-cpu-loras).");
         }
     }
 }

@@ -98,7 +98,7 @@ impl Settings {
             return Err(Wrong::Malformed("`r` is 0, expected at least 1".into()));
         }
         if !fields.lora_alpha.is_finite() {
-            return Err(Wrong::Malformed("`lora_alpha` is no number".into()));
+            return Err(Wrong::Malformed("`lora_alpha` is not a number".into()));
         }
         let rank = fields.r as f64;
         let scale = fields.lora_alpha / if fields.use_rslora { rank.sqrt() } else { rank };

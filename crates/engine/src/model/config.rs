@@ -180,7 +180,7 @@ impl Config {
         }
         if !self.heads.is_multiple_of(self.kv_heads) || !self.head_width.is_multiple_of(2) {
             return Err(format!(
-                "{} heads of {} numbers cannot share {} KV heads",
+                "{} attention heads of width {} cannot share {} KV heads",
                 self.heads, self.head_width, self.kv_heads
             ));
         }
@@ -200,7 +200,7 @@ impl Config {
             ("the width of the feed-forward layer", self.feed_forward),
         ] {
             if !value.is_multiple_of(32) {
-                return Err(format!("{name} is {value}, which is no multiple of 32"));
+                return Err(format!("{name} is {value}, which is not a multiple of 32"));
             }
         }
         Ok(())

@@ -282,12 +282,12 @@ mod tests {
                 "#/properties/a: `minimum`",
             ),
             (json!({"oneOf": [{"type": "null"}]}), "#: `oneOf` is not supported"),
-            (json!({"type": "object", "required": ["a"]}), "#/required: `a` is none of the properties"),
-            (json!({"$ref": "#/$defs/a"}), "#: `$ref` #/$defs/a is not there"),
-            (json!({"$ref": "other.json"}), "#: `$ref` leads elsewhere"),
+            (json!({"type": "object", "required": ["a"]}), "#/required: `a` is not one of the properties"),
+            (json!({"$ref": "#/$defs/a"}), "#: the target of `$ref`, #/$defs/a, does not exist"),
+            (json!({"$ref": "other.json"}), "#: `$ref` refers to another document"),
             (json!({"type": "string", "minLength": 3, "maxLength": 2}), "#: at least 3 and at most 2"),
             (json!({"enum": []}), "#: 0 alternatives"),
-            (json!(false), "#: no value fits"),
+            (json!(false), "#: no value matches"),
         ] {
             let error = nodes(&schema).unwrap_err();
             assert!(error.starts_with(words), "{error}");

@@ -82,7 +82,7 @@ impl Pattern {
         })?;
         let start = automaton
             .start_state(&start::Config::new().anchored(Anchored::Yes))
-            .map_err(|_| format!("the regular expression `{shown}` has no beginning"))?;
+            .map_err(|_| format!("the regular expression `{shown}` has no start state"))?;
         let leads = leads(&automaton, start);
         let pattern = Self { automaton, start, leads };
         if pattern.leads(start) {

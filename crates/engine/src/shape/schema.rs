@@ -196,7 +196,7 @@ impl<'a> Builder<'a> {
         let map = match schema {
             Value::Bool(true) => return self.any(),
             Value::Object(map) => map,
-            _ => return Err(format!("{place}: no value fits this schema")),
+            _ => return Err(format!("{place}: no value matches this schema")),
         };
         // The node is registered before it is read, because it may contain itself.
         let id = self.add(Node::Either(Vec::new()))?;
@@ -221,11 +221,13 @@ impl<'a> Builder<'a> {
         };
         if let Some(Value::String(target)) = map.get("$ref") {
             only(&["$ref"])?;
-            let pointer =
-                target.strip_prefix('#').ok_or_else(|| format!("{place}: `$ref` leads elsewhere"))?;
+            let pointer = target
+                .strip_prefix('#')
+                .ok_or_else(|| format!("{place}: `$ref` refers to another document"))?;
             let schema = self.schema;
-            let found =
-                schema.pointer(pointer).ok_or_else(|| format!("{place}: `$ref` {target} is not there"))?;
+            let found = schema
+                .pointer(pointer)
+                .ok_or_else(|| format!("{place}: the target of `$ref`, {target}, does not exist"))?;
             return Ok(vec![self.read(found, target)?]);
         }
         if let Some(values) = map.get("enum") {
@@ -323,7 +325,7 @@ impl<'a> Builder<'a> {
                 Node::List { items, least: size("minItems", 0)?, most: size("maxItems", usize::MAX)? }
             }
             "object" => self.object(map, place)?,
-            other => return Err(format!("{place}/type: `{other}` is no type")),
+            other => return Err(format!("{place}/type: unknown type `{other}`")),
         };
         if let Node::Text { least, most } | Node::List { least, most, .. } = node
             && least > most
@@ -349,7 +351,7 @@ impl<'a> Builder<'a> {
         };
         let is_known = |name: &str| declared.is_some_and(|declared| declared.contains_key(name));
         if let Some(name) = required.iter().find(|name| !is_known(name)) {
-            return Err(format!("{place}/required: `{name}` is none of the properties"));
+            return Err(format!("{place}/required: `{name}` is not one of the properties"));
         }
         if declared.is_some_and(|declared| declared.len() > MOST_PROPERTIES) {
             return Err(format!("{place}: more than {MOST_PROPERTIES} properties"));

@@ -56,7 +56,8 @@ pub(super) fn check(file: &[u8]) -> Result<(), String> {
     }
     if !outline.model.dropout.is_null() {
         return Err(
-            "`model.dropout` is not supported: the same text would become other tokens each time".into()
+            "`model.dropout` is not supported, because the same text would get different tokens each time"
+                .into(),
         );
     }
     for (name, part, inner) in [
@@ -146,7 +147,7 @@ fn judge_pattern(pattern: &str) -> Result<(), String> {
         let run = piece.repeat(PROBE / piece.len());
         ["", "!", "b", "\u{0}"].iter().any(|end| is_slow(&few, &many, &(run.clone() + end)))
     });
-    if slow { refuse("goes back and forth in texts, which would take too long") } else { Ok(()) }
+    if slow { refuse("needs backtracking, which would take too long") } else { Ok(()) }
 }
 
 /// Whether cutting a text into its parts takes many steps.
@@ -210,7 +211,7 @@ mod tests {
         for pattern in [r"(?:a+)+(?!b)$", r"(a|aa)+(?<!x)\b!", r"(\w+)\s?\1+!"] {
             let refused = checked("pre_tokenizer", &split(pattern));
             assert!(
-                refused.as_ref().is_err_and(|reason| reason.contains("goes back and forth")),
+                refused.as_ref().is_err_and(|reason| reason.contains("needs backtracking")),
                 "{pattern}: {refused:?}"
             );
         }

@@ -35,7 +35,7 @@ const LONGEST: usize = 32 << 20;
 const LONGEST_REASON: usize = 500;
 
 /// Why a template ended early.
-pub(super) const TOO_MUCH: &str = "it takes more work or memory than a conversation may";
+pub(super) const TOO_MUCH: &str = "it needs more time or memory than the limit of a conversation";
 
 /// The chat template of a model.
 pub(crate) struct Template {
@@ -154,7 +154,7 @@ pub(super) fn compiled(source: String) -> Result<Environment<'static>, String> {
     });
     environment
         .add_template_owned(NAME, source)
-        .map_err(|error| format!("the chat template cannot be read: {error}"))?;
+        .map_err(|error| format!("cannot parse the chat template: {error}"))?;
     Ok(environment)
 }
 
@@ -278,10 +278,10 @@ fn charge_format(state: &State<'_, '_>, format: &str, values: &[Value]) -> Resul
     let refuse = |reason: &str| Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason.to_owned()));
     let is_long = |digits: &str| digits.len() > 3;
     if format.split(|letter: char| !letter.is_ascii_digit()).any(is_long) {
-        return refuse("`format` takes no number above 999");
+        return refuse("`format` does not support numbers above 999");
     }
     if values.iter().any(|value| value.as_object().is_some()) {
-        return refuse("`format` takes texts and numbers only");
+        return refuse("`format` supports only strings and numbers");
     }
     let longest = values.iter().filter_map(|value| value.as_str().map(str::len)).max().unwrap_or(0);
     let places = format.matches('{').count();

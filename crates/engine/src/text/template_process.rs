@@ -94,7 +94,7 @@ impl Apart {
         let source = serde_json::to_string(&self.source).map_err(|error| error.to_string())?;
         let read = running
             .ask(&source)
-            .map_err(|_| "the chat template cannot be read within the limits".to_owned())?;
+            .map_err(|_| "cannot parse the chat template within the limits".to_owned())?;
         let read: Result<(), String> = serde_json::from_str(&read).map_err(|error| error.to_string())?;
         read.map(|()| running)
     }

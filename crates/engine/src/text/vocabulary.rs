@@ -54,7 +54,7 @@ fn make<'a>(path: &Path, get: &dyn Fn(&str) -> Option<&'a Value>) -> Result<Toke
     let texts = |key: &str| {
         let list = get(key).and_then(Value::list);
         let list = list.and_then(|list| list.iter().map(|value| value.text()).collect::<Option<Vec<_>>>());
-        list.ok_or_else(|| malformed(format!("`{key}` is missing or is no list of texts")))
+        list.ok_or_else(|| malformed(format!("`{key}` is missing or is not a list of strings")))
     };
     let kind = text("tokenizer.ggml.model").unwrap_or_default();
     if kind != "gpt2" {
@@ -67,7 +67,7 @@ fn make<'a>(path: &Path, get: &dyn Fn(&str) -> Option<&'a Value>) -> Result<Toke
         .into_iter()
         .map(|merge| merge.split_once(' ').map(|(left, right)| (left.to_owned(), right.to_owned())))
         .collect::<Option<Vec<_>>>()
-        .ok_or_else(|| malformed("a merge of `tokenizer.ggml.merges` is no pair".into()))?;
+        .ok_or_else(|| malformed("a merge of `tokenizer.ggml.merges` is not a pair".into()))?;
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let vocabulary: ahash::AHashMap<String, u32> =
         tokens.iter().enumerate().map(|(index, token)| ((*token).to_owned(), number(index))).collect();

@@ -150,17 +150,17 @@ impl Settings {
         };
         if !host.is_loopback() {
             let reason = format!(
-                "caches leave and enter over loopback addresses only, since they are not encrypted on their way; the \
-                 address is {host}: set --host or {HOST} to one such as 127.0.0.1"
+                "KV caches are transferred unencrypted, so only loopback addresses are allowed; the \
+                 address is {host}: set --host or {HOST} to an address such as 127.0.0.1"
             );
             return Err(invalid("--kv-transfer-config", reason));
         }
         let port = number(PORT, 5600)?;
-        let port = u16::try_from(port).map_err(|_| invalid(PORT, format!("`{port}` is no port")))?;
+        let port = u16::try_from(port).map_err(|_| invalid(PORT, format!("`{port}` is not a port")))?;
         let token = set(TOKEN).filter(|token| token.len() >= SHORTEST_TOKEN).ok_or_else(|| {
             let reason = format!(
-                "engines that exchange caches share a secret: set the variable {TOKEN} to the same {SHORTEST_TOKEN} or \
-                 more random characters for all of them"
+                "engines that exchange KV caches need a shared secret: set the variable {TOKEN} of all \
+                 engines to the same random text of at least {SHORTEST_TOKEN} characters"
             );
             invalid("--kv-transfer-config", reason)
         })?;
@@ -221,10 +221,10 @@ mod tests {
         assert_eq!(taken.address, "127.0.0.9:7".parse().unwrap());
         assert_eq!(taken.patience, Duration::from_secs(3));
         assert_eq!(settings("127.0.0.1", &[secret]).unwrap().address.port(), 5600);
-        assert!(settings("0.0.0.0", &[secret]).unwrap_err().contains("over loopback addresses only"));
+        assert!(settings("0.0.0.0", &[secret]).unwrap_err().contains("only loopback addresses are allowed"));
         assert!(settings("127.0.0.1", &[(TOKEN, "short")]).unwrap_err().contains(TOKEN));
         assert!(
-            settings("127.0.0.1", &[secret, (PORT, "70000")]).unwrap_err().contains("`70000` is no port")
+            settings("127.0.0.1", &[secret, (PORT, "70000")]).unwrap_err().contains("`70000` is not a port")
         );
     }
 }

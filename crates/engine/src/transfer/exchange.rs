@@ -67,8 +67,8 @@ pub(crate) async fn share(exchange: Option<&Exchange>, job: &Job) -> Result<Shar
     }
     if job.part != Part::Whole {
         tracing::warn!(
-            "A request has kv_transfer_params, and this engine has no connector (--kv-transfer-config): it computes the whole \
-             request, and hands nothing over."
+            "A request has kv_transfer_params, but this engine has no KV connector (--kv-transfer-config). \
+             The engine computes the whole request and transfers nothing."
         );
     }
     Ok(Share::default())
@@ -171,7 +171,7 @@ impl Exchange {
     async fn decode(&self, job: &Job) -> Result<Share, Refusal> {
         let Some(remote) = &job.handover.remote else {
             tracing::warn!(
-                "kv_transfer_params do not say where the KV cache is; the prompt is computed here."
+                "kv_transfer_params have no address of the KV cache; computing the prompt in this engine."
             );
             return Ok(Share::default());
         };
@@ -183,12 +183,12 @@ impl Exchange {
             Err(error) => {
                 self.transfers.failed.inc();
                 let why = sentence(&error);
-                tracing::warn!(error = why, "The KV cache of a prompt did not come.");
+                tracing::warn!(error = why, "Could not get the KV cache of a prompt.");
                 match self.settings.connector.on_failure {
                     OnFailure::Recompute => Ok(Share::default()),
                     OnFailure::Fail => Err(Refusal::failed(format!(
-                        "KV cache load failed: {why}. With kv_load_failure_policy \"recompute\" the prompt would be \
-                         computed here."
+                        "KV cache load failed: {why}. To compute the prompt in this engine instead, set \
+                         kv_load_failure_policy to \"recompute\"."
                     ))),
                 }
             }
@@ -244,7 +244,7 @@ fn digest(job: &Job) -> u64 {
 fn wrong_role(role: &str, field: &str) -> Refusal {
     Refusal::field(
         "kv_transfer_params",
-        format!("This engine is a {role} (kv_role): it does not take {field}."),
+        format!("This engine is a {role} (kv_role) and does not accept {field}."),
     )
 }
 

@@ -17,19 +17,19 @@ use super::{
 /// Why blocks cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
-    #[error("`{0}` is no loopback address, and caches come from such only")]
+    #[error("`{0}` is not a loopback address; KV caches are only fetched from loopback addresses")]
     Address(String),
     #[error("cannot reach the engine at {0}")]
     Connect(SocketAddr, #[source] io::Error),
-    #[error("the engine at {0} broke off")]
+    #[error("the engine at {0} closed the connection")]
     Broken(SocketAddr, #[source] io::Error),
-    #[error("another engine than the one of the prompt is at {0} now")]
+    #[error("the engine at {0} is not the engine that computed the prompt")]
     OtherEngine(SocketAddr),
-    #[error("the engine at {0} does not know the secret (LONGBOAT_KV_TOKEN)")]
+    #[error("the engine at {0} has another secret (LONGBOAT_KV_TOKEN)")]
     Untrusted(SocketAddr),
     #[error("the engine at {0} refuses: {1}")]
     Refused(SocketAddr, String),
-    #[error("the engine at {place} has {found} blocks, the prompt {expected}")]
+    #[error("the engine at {place} has {found} blocks, but the prompt needs {expected}")]
     Blocks { place: SocketAddr, found: usize, expected: usize },
 }
 

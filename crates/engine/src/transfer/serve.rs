@@ -43,7 +43,7 @@ pub(crate) async fn serve(
     let mut tasks = JoinSet::new();
     let Some((host, address)) = exchange.host() else { return Ok(tasks) };
     let listener = TcpListener::bind(address).await.map_err(|error| (address, error))?;
-    tracing::info!(%address, "Other engines get the KV cache of prompts here.");
+    tracing::info!(%address, "Serving the KV cache of prompts to other engines.");
     let shutdown = shutdown.clone();
     tasks.spawn(async move {
         let accepted = |stream, _| Arc::clone(&host).connection(stream);
@@ -58,7 +58,7 @@ impl Host {
     /// Serves one connection.
     async fn connection(self: Arc<Self>, mut stream: TcpStream) {
         if let Err(error) = self.serve(&mut stream).await {
-            tracing::warn!(%error, "Another engine did not get the KV cache of a prompt.");
+            tracing::warn!(%error, "Could not send the KV cache of a prompt to another engine.");
         }
     }
 
@@ -79,7 +79,8 @@ impl Host {
             let (host, to) = (Arc::clone(self), blocks.len().min(from + at_once));
             let copying = tokio::task::spawn_blocking(move || host.copy(name, ask.prompt, from..to));
             let bytes = copying.await.map_err(io::Error::other)?;
-            let bytes = bytes.ok_or_else(|| io::Error::other("its room was needed for other prompts"))?;
+            let bytes =
+                bytes.ok_or_else(|| io::Error::other("it was removed to make room for other prompts"))?;
             patiently(stream.write_all(&bytes)).await?;
         }
         let Thanks { blocks: taken } = patiently(receive(stream)).await?;
@@ -91,12 +92,15 @@ impl Host {
 
     fn judge(&self, hello: &Hello, ask: &Ask) -> Result<(Name, Vec<Block>), String> {
         if !self.key.trusts_ask(hello, ask) {
-            return Err("the engine that asks does not know the secret (LONGBOAT_KV_TOKEN)".to_owned());
+            return Err("the other engine has another secret (LONGBOAT_KV_TOKEN)".to_owned());
         }
         if let Some(misfit) = ask.shape.misfit(&self.shape) {
             return Err(misfit);
         }
-        let gone = || "the prompt is not kept here: it was fetched already, or nobody came for it in time";
+        let gone = || {
+            "this engine does not have the KV cache of the prompt: it was already fetched, or it \
+                       expired"
+        };
         let name = ask.request.parse().map_err(|()| gone().to_owned())?;
         let blocks = self.shelf.find(name, ask.prompt).ok_or_else(|| gone().to_owned())?;
         Ok((name, blocks))

@@ -76,7 +76,7 @@ impl Shape {
     pub(super) fn misfit(&self, other: &Self) -> Option<String> {
         let Self { model, numbers, block_tokens, layers, heads, head_width } = self;
         let differ = |what: &str, ours: &dyn std::fmt::Display, theirs: &dyn std::fmt::Display| {
-            Some(format!("{what} differ: {ours} at the one, {theirs} at the other"))
+            Some(format!("{what} differ: {ours} here, {theirs} at the other engine"))
         };
         if *layers != other.layers {
             return differ("the numbers of layers", layers, &other.layers);
@@ -146,7 +146,10 @@ impl Hello {
 
     pub(super) fn misfit(&self) -> Option<String> {
         (self.protocol != PROTOCOL).then(|| {
-            format!("it speaks version {} of the transfer, and this engine {PROTOCOL}", self.protocol)
+            format!(
+                "it uses version {} of the transfer protocol, but this engine uses {PROTOCOL}",
+                self.protocol
+            )
         })
     }
 }
@@ -180,7 +183,7 @@ pub(super) async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + 
 }
 
 fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(text).map_err(|error| format!("a message that cannot be read: {error}"))
+    serde_json::from_slice(text).map_err(|error| format!("an invalid message: {error}"))
 }
 
 /// Parses a message as every type of message, for the fuzz target.
@@ -245,9 +248,9 @@ mod tests {
         assert_eq!(shape().misfit(&shape()), None);
         let other = Shape { model: "2e".into(), ..shape() };
         let words = shape().misfit(&other);
-        assert_eq!(words.as_deref(), Some("the models' weights differ: 1f at the one, 2e at the other"));
+        assert_eq!(words.as_deref(), Some("the models' weights differ: 1f here, 2e at the other engine"));
         let other = Shape { block_tokens: 32, ..shape() };
-        let words = "the tokens of a block (--block-size) differ: 16 at the one, 32 at the other";
+        let words = "the tokens of a block (--block-size) differ: 16 here, 32 at the other engine";
         assert_eq!(shape().misfit(&other).as_deref(), Some(words));
     }
 

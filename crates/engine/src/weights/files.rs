@@ -33,7 +33,7 @@ fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, LoadError> {
     let mut bytes = Vec::new();
     File::open(path).map_err(failed)?.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
-        let reason = format!("it has more than {most} bytes, which no such file needs");
+        let reason = format!("it has more than {most} bytes, the limit of such a file");
         return Err(LoadError::Malformed { path: path.to_owned(), reason });
     }
     Ok(bytes)

@@ -205,7 +205,7 @@ impl Header {
         let alignment = metadata.get("general.alignment").and_then(Value::size).unwrap_or(32);
         if !alignment.is_power_of_two() || alignment > 1 << 20 {
             return Err(Broken::Invalid(format!(
-                "general.alignment: {alignment} is no power of two up to 1048576"
+                "general.alignment is {alignment}: expected a power of two up to 1048576"
             )));
         }
         let start = cursor.position().next_multiple_of(alignment) as u64;
@@ -216,7 +216,7 @@ impl Header {
             });
             if end.is_none_or(|end| end > size) {
                 return Err(Broken::Invalid(format!(
-                    "tensor `{name}` lies outside of the file: is it cut off?"
+                    "tensor `{name}` is outside of the file, which may be cut off"
                 )));
             }
         }
@@ -245,7 +245,7 @@ impl TensorInfo {
         let length = elements
             .filter(|elements| elements.is_multiple_of(format.block_size()))
             .and_then(|elements| (elements / format.block_size()).checked_mul(format.type_size()))
-            .ok_or_else(|| invalid("its size does not fit its format".into()))?;
+            .ok_or_else(|| invalid("its size does not match its format".into()))?;
         Ok((name, Self { format, shape, offset: cursor.u64()?, length }))
     }
 }
@@ -306,8 +306,8 @@ mod tests {
     #[test]
     fn a_file_is_read_and_what_lies_outside_of_it_is_refused() {
         assert_eq!(message(&file(2)), "fine");
-        assert_eq!(message(&file(3)), "tensor `w` lies outside of the file: is it cut off?");
-        assert_eq!(message(&file(u64::MAX / 2)), "tensor `w`: its size does not fit its format");
+        assert_eq!(message(&file(3)), "tensor `w` is outside of the file, which may be cut off");
+        assert_eq!(message(&file(u64::MAX / 2)), "tensor `w`: its size does not match its format");
         assert_eq!(message(b"GGUF\x01\0\0\0"), "GGUF version 1; expected 2 or 3");
         assert_eq!(message(b"PK\x03\x04"), "not a GGUF file: it does not begin with `GGUF`");
     }

@@ -59,7 +59,7 @@ impl Weights {
                 let names: Vec<_> = several.iter().filter_map(|file| file.file_name()?.to_str()).collect();
                 Err(LoadError::Malformed {
                     path: path.to_owned(),
-                    reason: format!("holds several GGUF files ({}): name one of them", names.join(", ")),
+                    reason: format!("has several GGUF files ({}): choose one of them", names.join(", ")),
                 })
             }
         }

@@ -154,9 +154,9 @@ fn places(header: &[u8], number: usize, size: u64) -> Result<BTreeMap<String, Te
         let length = elements.and_then(|elements| elements.checked_mul(format.type_size()));
         let length = length
             .filter(|length| to.checked_sub(from) == Some(*length as u64))
-            .ok_or_else(|| wrong("its size does not fit its shape".into()))?;
+            .ok_or_else(|| wrong("its size does not match its shape".into()))?;
         let offset = start.checked_add(from).filter(|_| to <= size - start);
-        let offset = offset.ok_or_else(|| wrong("it lies outside of the file: is it cut off?".into()))?;
+        let offset = offset.ok_or_else(|| wrong("it is outside of the file, which may be cut off".into()))?;
         tensors.insert(name, TensorInfo { file: number, format, shape: entry.shape, offset, length });
     }
     parts.sort_unstable();

@@ -70,6 +70,11 @@ impl Api {
         known.or_else(|| parsers.contains(&Parser::Passthrough).then_some(Self::Opaque))
     }
 
+    /// The parser that the API belongs to.
+    pub(crate) fn parser(self) -> Parser {
+        PATHS.iter().find(|(.., api)| *api == self).map_or(Parser::Passthrough, |(_, parser, _)| *parser)
+    }
+
     /// Whether bodies of this API are framed protobuf messages.
     pub(crate) fn is_grpc(self) -> bool {
         matches!(self, Self::VllmGenerate | Self::VllmEmbed | Self::VertexChat | Self::VertexRaw)
@@ -114,9 +119,9 @@ pub(crate) enum BodyError {
     Grpc(&'static str),
     #[error("model not found in request body")]
     NoModel,
-    #[error("the name of the model has {0} bytes, and may have {MAX_MODEL}")]
+    #[error("the name of the model has {0} bytes; expected at most {MAX_MODEL}")]
     LongModel(usize),
-    #[error("more than {MAX_ELEMENTS} messages, prompts or parts in one list")]
+    #[error("a list has more than {MAX_ELEMENTS} messages, prompts or parts")]
     Elements,
 }
 

@@ -6,6 +6,8 @@
 use longboat_scheduler::Prompt;
 use serde_json::value::RawValue;
 
+use crate::spares;
+
 /// A JSON string as it is in the body, without its quotes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Words<'a>(&'a str);
@@ -36,7 +38,18 @@ impl Collected {
         Self { bytes: Vec::new(), cut: 0, limit }
     }
 
+    /// Makes room for `more` bytes, or for as many of them as are kept.
+    fn reserve(&mut self, more: usize) {
+        let needed = self.bytes.len().saturating_add(more).min(self.limit);
+        if needed > self.bytes.capacity() {
+            let mut larger = spares::take(needed.max(self.bytes.capacity().saturating_mul(2)));
+            larger.extend_from_slice(&self.bytes);
+            spares::give(std::mem::replace(&mut self.bytes, larger));
+        }
+    }
+
     pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len());
         let kept = bytes.len().min(self.limit.saturating_sub(self.bytes.len()));
         self.bytes.extend_from_slice(&bytes[..kept]);
         self.cut += bytes.len() - kept;
@@ -44,6 +57,8 @@ impl Collected {
 
     /// Appends the unescaped JSON string. An unpaired surrogate becomes the replacement character, as in Go.
     pub(super) fn push_words(&mut self, Words(raw): Words<'_>) {
+        // Unescaped text is never longer than escaped text.
+        self.reserve(raw.len());
         let mut rest = raw;
         while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
             self.push(&rest.as_bytes()[..at]);

@@ -150,11 +150,11 @@ impl Drop for Trial {
 /// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AnswerError {
-    #[error("it cannot be reached: {0}")]
+    #[error("cannot reach it: {0}")]
     Unreachable(String),
     #[error("it answered with status {0}")]
     Status(u16),
-    #[error("its answer is longer than {0} bytes")]
+    #[error("its response is longer than {0} bytes")]
     TooLong(usize),
 }
 

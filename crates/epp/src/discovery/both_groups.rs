@@ -8,6 +8,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::watcher::{self, Event},
 };
+use longboat_key::Namespace;
 use longboat_watch::{Events, Selection};
 use tokio_util::sync::CancellationToken;
 
@@ -50,7 +51,7 @@ pub(crate) async fn follow<T: Clone>(
 fn events(client: &Client, namespace: &str, group: &str, kind: &str) -> Events<DynamicObject> {
     let kind = GroupVersionKind::gvk(group, VERSION, kind);
     let all = Selection::of_resource(ApiResource::from_gvk(&kind));
-    longboat_watch::decoded(client, &all.within(Some(namespace)))
+    longboat_watch::decoded(client, &all.within(Some(Namespace(namespace))))
 }
 
 fn is_about(object: &DynamicObject, pool: &str) -> bool {
@@ -96,7 +97,7 @@ impl<T> Found<T> {
             }
             Ok(Event::Delete(object)) => return self.known.remove(&object.name_any()).is_some(),
             // Most clusters have only one of the groups, and give the picker no rights for the other one.
-            Err(error) => tracing::debug!(%error, "Cannot watch objects about the pool."),
+            Err(error) => tracing::debug!(%error, "Cannot watch the objects of the pool."),
         }
         false
     }

@@ -56,7 +56,7 @@ fn rewrite(object: &DynamicObject) -> Option<ModelRewrite> {
     let spec = match object.data.get("spec").map(Spec::deserialize)? {
         Ok(spec) => spec,
         Err(error) => {
-            tracing::warn!(name, %error, "An InferenceModelRewrite cannot be read, and has no effect.");
+            tracing::warn!(name, %error, "Cannot read an InferenceModelRewrite, so it has no effect.");
             return None;
         }
     };

@@ -9,7 +9,7 @@ use std::{sync::Arc, task::Context, time::Duration};
 use bytes::Bytes;
 use longboat_accept::Held;
 use longboat_extproc::{Event, Headers, Incoming, Metadata, Outbox, Processor, ProcessorExchange};
-use longboat_scheduler::{Reservation, Slot};
+use longboat_scheduler::{Reservation, Slot, config::Parser};
 use tokio::time::Instant;
 
 use crate::{
@@ -131,6 +131,8 @@ struct Picked {
     stream: bool,
     rewrite: Option<Rewrite>,
     usage: UsageScan,
+    /// The parser that reads the response.
+    parser: Parser,
     /// The chunks of a body that must be complete before it can be rewritten.
     held: Vec<Bytes>,
     /// The registration for eviction. `None` if eviction is off.

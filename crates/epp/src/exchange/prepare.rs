@@ -8,6 +8,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
@@ -21,6 +22,7 @@ use crate::{
     answer::Refusal,
     burst::Seat,
     latency::PredictError,
+    metrics::Work,
     tokens::{Answer, Question, TokenError, Tokens},
 };
 
@@ -29,6 +31,7 @@ pub(super) struct Preparing {
     understood: Understood,
     permit: Permit,
     question: Asked,
+    since: Instant,
 }
 
 /// The thing that a request waits for.
@@ -37,15 +40,15 @@ enum Asked {
     Tokens(Pin<Box<Timeout<Answer>>>),
     /// Other requests with the same prompt.
     Burst(Seat),
-    /// Its predicted latency, with the time when the wait began.
-    Latency(Instant, BoxFuture<'static, Result<Vec<Prediction>, PredictError>>),
+    /// Its predicted latency.
+    Latency(BoxFuture<'static, Result<Vec<Prediction>, PredictError>>),
 }
 
 /// The result of the wait.
 enum Answered {
     Tokens(Result<Result<Tokens, TokenError>, Elapsed>),
     Burst(Option<Slot>),
-    Latency(Instant, Result<Vec<Prediction>, PredictError>),
+    Latency(Result<Vec<Prediction>, PredictError>),
 }
 
 impl Exchange {
@@ -66,8 +69,7 @@ impl Exchange {
         let asked = self.core.tokens.as_ref().and_then(|source| source.ask(&question));
         let Some(lookup) = asked else { return self.gather(understood, permit, out) };
         let answer = Box::pin(tokio::time::timeout(lookup.patience, lookup.answer));
-        let question = Asked::Tokens(answer);
-        self.phase = Phase::Preparing(Box::new(Preparing { understood, permit, question }));
+        self.wait(understood, permit, Asked::Tokens(answer));
         Ok(())
     }
 
@@ -79,11 +81,12 @@ impl Exchange {
             return self.foresee(understood, permit, out);
         }
         let Some(seat) = bursts.join(blocks, &self.candidates(&understood.pending)) else {
-            tracing::debug!("A request is scheduled alone: more come at once than are placed together.");
+            tracing::debug!(
+                "Too many requests arrived at the same time; scheduling this one without the others."
+            );
             return self.foresee(understood, permit, out);
         };
-        let question = Asked::Burst(seat);
-        self.phase = Phase::Preparing(Box::new(Preparing { understood, permit, question }));
+        self.wait(understood, permit, Asked::Burst(seat));
         Ok(())
     }
 
@@ -101,12 +104,16 @@ impl Exchange {
                 let features = features.iter().map(|(_, features)| features.clone()).collect();
                 let predictor = Arc::clone(predictor);
                 let answer = async move { predictor.predict(features).await };
-                let question = Asked::Latency(Instant::now(), Box::pin(answer));
-                self.phase = Phase::Preparing(Box::new(Preparing { understood, permit, question }));
+                self.wait(understood, permit, Asked::Latency(Box::pin(answer)));
                 return Ok(());
             }
         }
         self.send(understood, &permit, out)
+    }
+
+    fn wait(&mut self, understood: Understood, permit: Permit, question: Asked) {
+        let preparing = Preparing { understood, permit, question, since: Instant::now() };
+        self.phase = Phase::Preparing(Box::new(preparing));
     }
 
     pub(super) fn poll_queued(&mut self, context: &mut Context<'_>, out: &mut Outbox) {
@@ -131,22 +138,25 @@ impl Exchange {
         let answer = match &mut preparing.question {
             Asked::Tokens(answer) => answer.as_mut().poll(context).map(Answered::Tokens),
             Asked::Burst(seat) => seat.poll(context).map(Answered::Burst),
-            Asked::Latency(since, answer) => {
-                answer.as_mut().poll(context).map(|answer| Answered::Latency(*since, answer))
-            }
+            Asked::Latency(answer) => answer.as_mut().poll(context).map(Answered::Latency),
         };
         let Poll::Ready(answer) = answer else { return };
         let Phase::Preparing(preparing) = mem::replace(&mut self.phase, Phase::Refused) else { return };
-        let Preparing { mut understood, permit, .. } = *preparing;
+        let Preparing { mut understood, permit, since, .. } = *preparing;
+        let took = since.elapsed();
+        let work = match &answer {
+            Answered::Tokens(_) => Work::Tokens,
+            Answered::Burst(_) => Work::Burst,
+            Answered::Latency(_) => Work::Prediction,
+        };
+        self.core.metrics.plugins.took(work, took);
         let sent = match answer {
             Answered::Tokens(answer) => self.with_tokens(understood, permit, answer, out),
             Answered::Burst(together) => {
                 understood.together = together;
                 self.foresee(understood, permit, out)
             }
-            Answered::Latency(since, answer) => {
-                self.with_predictions(understood, &permit, (since, answer), out)
-            }
+            Answered::Latency(answer) => self.with_predictions(understood, &permit, (took, answer), out),
         };
         if let Err(refusal) = sent {
             self.refuse(&refusal, out);
@@ -174,7 +184,7 @@ impl Exchange {
                 "answered"
             }
             Ok(Err(error)) => {
-                tracing::debug!(%error, "A request is scheduled without its tokens.");
+                tracing::debug!(%error, "Scheduling a request without its tokens.");
                 "failed"
             }
             Err(_) => "late",
@@ -187,7 +197,7 @@ impl Exchange {
         &mut self,
         mut understood: Understood,
         permit: &Permit,
-        (since, answer): (Instant, Result<Vec<Prediction>, PredictError>),
+        (took, answer): (Duration, Result<Vec<Prediction>, PredictError>),
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let metrics = &self.core.metrics.latency;
@@ -196,11 +206,11 @@ impl Exchange {
                 let slots = understood.forecast.features.iter().map(|(slot, _)| *slot);
                 understood.forecast.predictions = slots.zip(predictions).collect();
                 let name = self.core.scheduler.latency().map_or("", |settings| &settings.name);
-                metrics.predicted_within(name, &understood.labels, since.elapsed());
+                metrics.predicted_within(name, &understood.labels, took);
                 metrics.asked("answered");
             }
             Err(error) => {
-                tracing::debug!(%error, "A request is scheduled without predictions.");
+                tracing::debug!(%error, "Scheduling a request without predictions.");
                 metrics.asked(if matches!(error, PredictError::Late) { "late" } else { "failed" });
             }
         }

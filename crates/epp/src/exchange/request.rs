@@ -12,6 +12,7 @@ use crate::{
     admission::Admitted,
     answer::{Code, Refusal},
     body::{self, Api, Parsed},
+    metrics::Work,
 };
 
 /// The most memory for the headers of a request. Envoy's own limit is 60 KiB.
@@ -33,7 +34,7 @@ impl Exchange {
         }
         let size = headers::size(&headers);
         if size > MAX_HEADERS {
-            let message = format!("request headers take {size} bytes, and may take {MAX_HEADERS}");
+            let message = format!("the request headers have {size} bytes; expected at most {MAX_HEADERS}");
             return self.refuse(&Refusal::new(Code::HeadersTooLarge, message), out);
         }
         let Some(held) = self.core.bodies.hold(size) else {
@@ -151,10 +152,12 @@ impl Exchange {
         // Reading copies the prompt out of the body.
         let held = self.core.bodies.hold(body.len());
         let held = held.ok_or_else(|| Refusal::full(self.core.bodies.limit()))?;
+        let began = Instant::now();
         let mut parsed = body::parse(api, &body, self.core.scheduler.text_limit())?;
         if self.core.scheduler.looks_at_media() {
             parsed.media = body::media(api, &body);
         }
+        self.core.metrics.plugins.took(Work::ReadRequest(api.parser()), began.elapsed());
         // A body that is not read keeps its model.
         let target = self.target(&pending, api, &parsed);
         let flow = self.flow(&pending.headers).into_owned();

@@ -8,7 +8,7 @@ use longboat_scheduler::{Report, Tokens};
 use tokio::time::Instant;
 
 use super::{Exchange, Phase, Picked, Responding, UsageScan, Watched, headers};
-use crate::metrics::Finished;
+use crate::metrics::{Finished, Work};
 
 impl Exchange {
     pub(super) fn response_headers(
@@ -160,7 +160,9 @@ impl Exchange {
     pub(super) fn release(&self, picked: Picked) {
         let metrics = &self.core.metrics;
         metrics.running(&picked.labels, -1);
+        let began = Instant::now();
         let usage = picked.usage.usage();
+        metrics.plugins.took(Work::ReadResponse(picked.parser), began.elapsed());
         if let (Some(flow), Some(usage)) = (&picked.flow, usage) {
             self.core.admission.served(&self.core, flow, (usage.input, usage.output));
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use longboat_extproc::{Action, HeaderChanges, Headers, Metadata, Outbox, Reply, names};
 use longboat_scheduler::{
-    BurstSettings, Decision, Features, HeaderLookup, Prediction, Request, Reservation, Slot, Snapshot, Wanted,
+    BurstSettings, Decision, Features, Flow, HeaderLookup, Prediction, Request, Reservation, Slot, Snapshot,
+    Wanted,
 };
 use tokio::time::Instant;
 
@@ -18,7 +19,7 @@ use crate::{
     answer::{Code, Refusal},
     body::{Api, Parsed},
     decisions::Record,
-    subset,
+    spares, subset,
 };
 
 /// A decision whose load is already counted.
@@ -84,6 +85,9 @@ impl Exchange {
         if trailers {
             out.push(Action::RequestTrailers(HeaderChanges::default()));
         }
+        for prompt in parsed.prompts {
+            spares::give(prompt.bytes);
+        }
         let priority = labels.priority;
         self.picked = Some(Picked {
             reservation,
@@ -97,6 +101,7 @@ impl Exchange {
             stream: parsed.stream,
             rewrite: rewritten,
             usage: UsageScan::of(api),
+            parser: api.parser(),
             held: Vec::new(),
             in_flight: self.core.admission.sent(i32::try_from(priority).unwrap_or(0)),
             gaps: None,
@@ -135,16 +140,14 @@ impl Exchange {
         );
         let record = core.decisions.record(&request, &candidates, &decided, started.elapsed());
         let members = core.pool.members();
-        let decision = match decided {
+        let mut decision = match decided {
             Ok(decision) => decision,
             Err(error) => {
                 core.metrics.scheduled(started.elapsed(), target, None);
                 return Err(error.into());
             }
         };
-        if let Some((matched, total)) = decision.prefix_hit() {
-            core.metrics.prefix_matched(matched, total, decision.prefix_hit_bytes());
-        }
+        core.metrics.prefixes.matched(decision.prefix_hits());
         core.metrics.encoder_cache.looked_up(&parsed.media, &decision.encoder_lookups, &candidates);
         if let Some(stages) = decision.disaggregation() {
             let model = self.labels.as_ref().map_or("", |labels| &labels.model_name);
@@ -161,6 +164,9 @@ impl Exchange {
                 "no decode worker has the requested KV cache",
             ));
         }
+        decision.flow = self.labels.as_ref().map(|labels| {
+            Arc::new(Flow { fairness_id: labels.fairness_id.clone(), priority: labels.priority })
+        });
         let reservation = core.scheduler.commit(&mut core.state.write(), &decision);
         let scores = core.settings.emit_scores.then(|| {
             decision

@@ -5,6 +5,8 @@ use std::{mem, sync::Arc};
 use bytes::Bytes;
 use longboat_accept::{Budget, Held};
 
+use crate::spares;
+
 /// A client may announce any length. Memory is reserved for at most this many times the bytes that have arrived.
 const TRUST: usize = 8;
 
@@ -50,7 +52,8 @@ impl Body {
                 if needed > bytes.capacity() {
                     let (mut larger, its) = self.room(needed, bytes.capacity(), budget)?;
                     larger.extend_from_slice(&bytes);
-                    (bytes, held) = (larger, its);
+                    spares::give(mem::replace(&mut bytes, larger));
+                    held = its;
                 }
                 bytes.extend_from_slice(&chunk);
                 Came::More(bytes, held)
@@ -68,7 +71,7 @@ impl Body {
             Some(held) => (wanted, held),
             None => (needed, budget.hold(needed)?),
         };
-        Some((Vec::with_capacity(size), held))
+        Some((spares::take(size), held))
     }
 
     /// Returns the whole body. Its memory counts until the last part is dropped.
@@ -76,8 +79,26 @@ impl Body {
         match self.came {
             Came::Nothing => Bytes::new(),
             Came::One(chunk) => chunk,
-            Came::More(bytes, held) => held.around(Bytes::from(bytes)),
+            Came::More(bytes, held) => Bytes::from_owner(Whole { bytes, _held: held }),
         }
+    }
+}
+
+/// The buffer of a whole body, which other bodies use when its last part is dropped.
+struct Whole {
+    bytes: Vec<u8>,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Whole {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        spares::give(mem::take(&mut self.bytes));
     }
 }
 

@@ -1,7 +1,8 @@
 //! A ZMTP connection over TCP.
 
-use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use longboat_accept::{Budget, Held};
 use longboat_kv_events::zmtp::{Bounds, Connection, Received, Socket};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -13,26 +14,43 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Limits for messages. The events of one engine step are far shorter.
 const BOUNDS: Bounds = Bounds { message: 16 << 20, frames: 8 };
+/// The memory of a connection that does not count.
+const FREE: usize = 128 << 10;
 
 pub(super) struct Link {
     stream: TcpStream,
     connection: Connection,
     received: VecDeque<Received>,
     bytes: Box<[u8; 16 << 10]>,
+    /// The memory for unfinished messages of all connections, and the part of this connection.
+    memory: Arc<Budget>,
+    held: Option<Held>,
+    counted: usize,
 }
 
 impl Link {
     /// Connects and makes the handshake.
-    pub(super) async fn connect(socket: Socket, address: SocketAddr) -> io::Result<Self> {
+    pub(super) async fn connect(
+        socket: Socket,
+        address: SocketAddr,
+        memory: &Arc<Budget>,
+    ) -> io::Result<Self> {
         let connected = timeout(PATIENCE, TcpStream::connect(address)).await??;
-        Self::accept(socket, connected).await
+        Self::accept(socket, connected, memory).await
     }
 
     /// Makes the handshake on an accepted connection.
-    pub(super) async fn accept(socket: Socket, stream: TcpStream) -> io::Result<Self> {
+    pub(super) async fn accept(socket: Socket, stream: TcpStream, memory: &Arc<Budget>) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        let connection = Connection::new(socket, BOUNDS);
-        let mut link = Self { stream, connection, received: VecDeque::new(), bytes: Box::new([0; 16 << 10]) };
+        let mut link = Self {
+            stream,
+            connection: Connection::new(socket, BOUNDS),
+            received: VecDeque::new(),
+            bytes: Box::new([0; 16 << 10]),
+            memory: Arc::clone(memory),
+            held: None,
+            counted: 0,
+        };
         timeout(PATIENCE, async {
             while !link.connection.is_ready() {
                 link.read().await?;
@@ -72,6 +90,26 @@ impl Link {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.received.extend(self.connection.receive(&self.bytes[..length]).map_err(io::Error::other)?);
+        self.count()
+    }
+
+    /// Counts the memory of the unfinished message.
+    fn count(&mut self) -> io::Result<()> {
+        let buffered = self.connection.buffered();
+        if buffered <= FREE {
+            (self.held, self.counted) = (None, 0);
+            return Ok(());
+        }
+        let more = buffered.saturating_sub(self.counted);
+        let grown = match &mut self.held {
+            Some(held) => held.grow(more),
+            None => self.memory.hold(more).map(|held| self.held = Some(held)),
+        };
+        grown.ok_or_else(|| {
+            let limit = self.memory.limit();
+            io::Error::other(format!("unfinished messages of all connections take more than {limit} bytes"))
+        })?;
+        self.counted += more;
         Ok(())
     }
 }

@@ -59,7 +59,8 @@ impl Listening {
             let (holdings, core, guests) = (Arc::clone(&holdings), Arc::clone(&core), guests.clone());
             async move {
                 let Some(_guest) = guests.enter(&core, peer.ip().to_canonical()) else {
-                    tracing::debug!(%peer, "A connection for KV cache events comes from no endpoint, or is one too many.");
+                    tracing::debug!(%peer, "Closed a connection for KV cache events: it comes from an \
+                                            unknown endpoint, or there are too many connections.");
                     return;
                 };
                 if let Err(error) = connection(stream, &holdings, &core).await {
@@ -111,7 +112,7 @@ impl Drop for Guest {
 
 async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::Result<()> {
     let peer = stream.peer_addr()?.ip().to_canonical();
-    let mut link = Link::accept(Socket::Sub, stream).await?;
+    let mut link = Link::accept(Socket::Sub, stream, &core.event_bytes).await?;
     link.subscribe(&holdings.settings().events.topic);
     let mut topics: BTreeMap<Vec<u8>, Topic> = BTreeMap::new();
     loop {
@@ -120,7 +121,8 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
         let Some(member) = member(core, name) else { continue };
         if !may_speak(peer, member.endpoint.address.ip()) {
             let endpoint = &member.endpoint.host_port;
-            tracing::warn!(endpoint, %peer, "KV cache events of an endpoint come from another address, and are refused.");
+            tracing::warn!(endpoint, %peer, "Refused KV cache events of an endpoint, because they come \
+                                             from another address.");
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         if message.topic.len() > TOPIC {
@@ -128,6 +130,9 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
         }
         if topics.len() >= TOPICS && !topics.contains_key(&message.topic) {
             return Err(io::Error::other("too many topics"));
+        }
+        if let Some(metrics) = &core.metrics.kv_cache {
+            metrics.events.received(&member.endpoint.full_name());
         }
         let topic = topics.entry(message.topic.clone()).or_default();
         let applies = match topic.follower.live(message.sequence) {
@@ -146,6 +151,7 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
         };
         if applies {
             apply(holdings, &member, model, &message.payload, &mut topic.said);
+            tokio::task::yield_now().await;
         }
     }
 }

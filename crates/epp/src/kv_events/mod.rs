@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use longboat_kv_events::{Batch, Outcome};
+use longboat_kv_events::{Batch, Event, Outcome};
 use longboat_scheduler::{EndpointEvents, Holdings};
 use tokio::{
     sync::Semaphore,
@@ -22,16 +22,21 @@ mod publisher;
 
 pub(crate) use listen::Listening;
 pub(crate) use models::Models;
+pub(crate) use publisher::Pace;
 use publisher::{Publisher, Shared};
 
 /// The most replays at once over all endpoints. One replay contains all events that an engine remembers.
 const REPLAYS: usize = 8;
+
+/// The most blocks that change the index at once. Requests that are picked for wait for no more.
+const BLOCKS: usize = 512;
 
 /// Subscribes to each endpoint of the pool that publishes events, until shutdown.
 pub(crate) async fn follow(
     holdings: Arc<Holdings>,
     source: EndpointEvents,
     models: Arc<Models>,
+    pace: Pace,
     core: Arc<Core>,
     shutdown: CancellationToken,
 ) {
@@ -60,8 +65,9 @@ pub(crate) async fn follow(
                     holdings: Arc::clone(&holdings),
                     models: Arc::clone(&models),
                     replays: Arc::clone(&replays),
+                    pace,
                 };
-                let publisher = Publisher::new(Arc::clone(member), shared, &source);
+                let publisher = Publisher::new(Arc::clone(member), shared, &source, Arc::clone(&core));
                 running.push((Arc::clone(member), tasks.spawn(publisher.follow())));
             }
         }
@@ -111,7 +117,7 @@ fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said
         Ok(batch) => batch,
         Err(error) => {
             if !std::mem::replace(&mut said.malformed, true) {
-                tracing::warn!(endpoint, %error, "KV cache events cannot be read, and are left out.");
+                tracing::warn!(endpoint, %error, "Cannot read KV cache events; ignoring them.");
             }
             return;
         }
@@ -123,16 +129,25 @@ fn apply(holdings: &Holdings, member: &Member, model: &str, payload: &[u8], said
         );
     }
     for event in &batch.events {
-        // The lock is taken for each event, so that picks go on between events. The check for a removed endpoint is under the
-        // lock too, because the index entries of a removed endpoint are deleted under it.
-        let outcome = holdings
-            .update(|index| (!member.is_gone()).then(|| index.apply(member.endpoint.slot.0, model, event)));
-        if outcome == Some(Outcome::Unusable) && !std::mem::replace(&mut said.unusable, true) {
+        let failed = applied(holdings, member, model, event);
+        if failed == Some(Outcome::Unusable) && !std::mem::replace(&mut said.unusable, true) {
             tracing::warn!(
                 endpoint,
                 block_tokens = holdings.settings().limits.block_tokens,
-                "The engine's blocks are not a multiple of ours; set blockSizeTokens to its block size."
+                "The engine's block size is not a multiple of blockSizeTokens; set blockSizeTokens to the \
+                 engine's block size."
             );
         }
     }
+}
+
+/// Applies an event in parts, and returns why the first part that was not applied was not.
+fn applied(holdings: &Holdings, member: &Member, model: &str, event: &Event) -> Option<Outcome> {
+    let slot = member.endpoint.slot.0;
+    event.parts(BLOCKS).iter().find_map(|part| {
+        // The lock is taken for each part, so that picks go on in between. The check for a removed endpoint is under the lock
+        // too, because the index entries of a removed endpoint are deleted under it.
+        let outcome = holdings.update(|index| (!member.is_gone()).then(|| index.apply(slot, model, part)));
+        outcome.filter(|outcome| *outcome != Outcome::Applied)
+    })
 }

@@ -6,24 +6,50 @@ use longboat_kv_events::{Follower, Step, zmtp::Socket};
 use longboat_scheduler::{EndpointEvents, Holdings};
 use tokio::{
     sync::Semaphore,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, timeout},
 };
-
 use xxhash_rust::xxh64::xxh64;
 
 use super::{Complaints, Message, Models, apply, link::Link};
-use crate::pool::Member;
+use crate::{core::Core, metrics::KvEventMetrics, pool::Member};
 
 /// The wait before the next attempt to connect. The wait grows with each failure, up to the maximum.
 const RETRY: Duration = Duration::from_millis(250);
 const MAX_RETRY: Duration = Duration::from_secs(5);
-/// The most time for a replay, and for the silence between its messages.
-const REPLAY: Duration = Duration::from_mins(2);
+/// The longest silence between the messages of a replay.
 const SILENCE: Duration = Duration::from_secs(2);
 /// After this many attempts in a row without progress, a replay fails.
 const ATTEMPTS: u32 = 3;
-/// After a failed replay, no replay is requested for this time.
-const COOLDOWN: Duration = Duration::from_secs(30);
+
+/// What replays may cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// The most time for a replay.
+    pub(crate) total: Duration,
+    /// How long a replay may keep its place among all replays. If it takes longer, it goes on after those that wait.
+    pub(crate) turn: Duration,
+    /// The most messages of a replay. Engines remember 10,000 messages unless they are told otherwise.
+    pub(crate) messages: usize,
+    /// The most bytes of a replay.
+    pub(crate) bytes: usize,
+    /// The least time between two replays of an endpoint.
+    pub(crate) pause: Duration,
+    /// After a failed replay, and after one that leaves a gap as it is, no replay is requested for this time.
+    pub(crate) cooldown: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            total: Duration::from_mins(2),
+            turn: Duration::from_secs(15),
+            messages: 1 << 20,
+            bytes: 1 << 30,
+            pause: Duration::from_secs(1),
+            cooldown: Duration::from_secs(30),
+        }
+    }
+}
 
 /// The state that all publishers of a pool share.
 pub(super) struct Shared {
@@ -32,10 +58,19 @@ pub(super) struct Shared {
     pub(super) models: Arc<Models>,
     /// Limits the replays at once.
     pub(super) replays: Arc<Semaphore>,
+    pub(super) pace: Pace,
+}
+
+/// What a replay may still take.
+struct Allowance {
+    time: Duration,
+    messages: usize,
+    bytes: usize,
 }
 
 pub(super) struct Publisher {
     member: Arc<Member>,
+    core: Arc<Core>,
     holdings: Arc<Holdings>,
     models: Arc<Models>,
     live: SocketAddr,
@@ -48,6 +83,7 @@ pub(super) struct Publisher {
     /// Whether the model comes from the endpoint's API, because no topic has named it yet.
     assumed: bool,
     replays: Arc<Semaphore>,
+    pace: Pace,
     /// The earliest time for the next replay.
     cooled: Instant,
     said: Complaints,
@@ -56,8 +92,9 @@ pub(super) struct Publisher {
 impl Publisher {
     pub(super) fn new(
         member: Arc<Member>,
-        Shared { holdings, models, replays }: Shared,
+        Shared { holdings, models, replays, pace }: Shared,
         source: &EndpointEvents,
+        core: Arc<Core>,
     ) -> Self {
         // The ranks of a pod publish on consecutive ports.
         let rank = rank(&member.endpoint.name);
@@ -71,7 +108,9 @@ impl Publisher {
             assumed: false,
             models,
             cooled: Instant::now(),
+            pace,
             said: Complaints::default(),
+            core,
             member,
             holdings,
             replays,
@@ -81,26 +120,39 @@ impl Publisher {
     /// Follows the publisher forever, over one connection after the other.
     pub(super) async fn follow(mut self) {
         let mut retry = RETRY;
+        let core = Arc::clone(&self.core);
+        let metrics = core.metrics.kv_cache.as_ref().map(|metrics| &metrics.events);
+        let _subscribed = metrics.map(KvEventMetrics::subscribed);
+        let name = self.member.endpoint.full_name();
         loop {
             let began = Instant::now();
             if let Err(error) = self.session().await {
                 let endpoint = &self.member.endpoint.host_port;
-                tracing::debug!(endpoint, address = %self.live, %error, "No KV cache events come from an endpoint.");
+                tracing::debug!(endpoint, address = %self.live, %error, "Receiving no KV cache events from \
+                                                                         an endpoint.");
             }
             retry = if began.elapsed() > MAX_RETRY { RETRY } else { (retry * 2).min(MAX_RETRY) };
             tokio::time::sleep(retry).await;
+            if let Some(metrics) = metrics {
+                metrics.reconnected(&name);
+            }
         }
     }
 
     async fn session(&mut self) -> io::Result<()> {
-        let mut link = Link::connect(Socket::Sub, self.live).await?;
+        let connected = Link::connect(Socket::Sub, self.live, &self.core.event_bytes).await;
+        let mut link = connected.inspect_err(|_| self.failed("connect"))?;
         link.subscribe(&self.holdings.settings().events.topic);
         // The replay starts after the subscription, so that no message is lost between the two.
         if !self.begin().await && !self.resume().await {
             self.follower.connected();
         }
         loop {
-            if let Some(message) = Message::new(link.message().await?) {
+            let frames = link.message().await.inspect_err(|_| self.failed("recv"))?;
+            if let Some(message) = Message::new(frames) {
+                if let Some(metrics) = &self.core.metrics.kv_cache {
+                    metrics.events.received(&self.member.endpoint.full_name());
+                }
                 self.message(&message).await;
             }
         }
@@ -125,19 +177,21 @@ impl Publisher {
         let applies = match step {
             Step::Apply => true,
             Step::Replay(from) => {
-                self.replay(from).await;
+                self.replay(from, Some(message.sequence)).await;
                 self.follower.caught_up(message.sequence)
             }
             Step::Skip | Step::Restart => false,
         };
         if applies {
-            self.apply(message);
+            self.apply(message).await;
         }
     }
 
-    fn apply(&mut self, message: &Message) {
+    async fn apply(&mut self, message: &Message) {
         self.last = Some((message.sequence, xxh64(&message.payload, 0)));
         apply(&self.holdings, &self.member, &self.model, &message.payload, &mut self.said);
+        // One endpoint with much to say must not keep scrapes and health checks waiting.
+        tokio::task::yield_now().await;
     }
 
     fn forget(&mut self) {
@@ -159,7 +213,7 @@ impl Publisher {
         let Some(model) = self.models.of(&self.member.endpoint.host_port).await else { return false };
         self.model = model;
         self.assumed = true;
-        let replayed = self.replay(0).await;
+        let replayed = self.replay(0, None).await;
         if !replayed {
             // The first message shows that a replay is needed, and may ask for it at once.
             self.cooled = Instant::now();
@@ -174,46 +228,79 @@ impl Publisher {
     /// Before the first message, nothing can be resumed: only a message's topic names the model, and a replay has no topics.
     async fn resume(&mut self) -> bool {
         let Some((last, _)) = self.last else { return false };
-        if !self.replay(last).await {
+        if !self.replay(last, None).await {
             return false;
         }
         if self.last.is_none() {
             self.follower = Follower::default();
-            return self.replay(0).await;
+            return self.replay(0, None).await;
         }
         true
     }
 
-    /// Applies the missed messages that the publisher still has. Returns `false` if no replay was possible.
-    async fn replay(&mut self, mut from: u64) -> bool {
-        let Some(address) = self.replay.filter(|_| Instant::now() >= self.cooled) else { return false };
-        let replays = Arc::clone(&self.replays);
-        let Ok(_place) = replays.acquire().await else { return false };
-        let deadline = Instant::now() + REPLAY;
-        let mut fruitless = 0;
-        while fruitless < ATTEMPTS {
+    /// Applies the missed messages that the publisher still has, up to the message that showed the gap if there is one. Returns
+    /// `false` if no replay was possible.
+    ///
+    /// The next replay may come after a pause. If a gap stays open, or attempts fail, it may only come after the cooldown. So an
+    /// engine whose messages always have gaps costs one short connection a second, or less.
+    async fn replay(&mut self, mut from: u64, until: Option<u64>) -> bool {
+        let Some(address) = self.replay else { return false };
+        if self.cooled.saturating_duration_since(Instant::now()) > self.pace.pause {
+            return false;
+        }
+        // Meanwhile the engine keeps the messages that come, and the replay has most of them.
+        tokio::time::sleep_until(self.cooled).await;
+        let mut left =
+            Allowance { time: self.pace.total, messages: self.pace.messages, bytes: self.pace.bytes };
+        let (first, mut fruitless) = (from, 0);
+        while fruitless < ATTEMPTS && !left.time.is_zero() {
             let before = from;
-            match timeout_at(deadline, self.replay_once(address, &mut from)).await {
-                Ok(Ok(())) => return true,
+            let replays = Arc::clone(&self.replays);
+            let Ok(place) = replays.acquire().await else { return false };
+            let began = Instant::now();
+            let turn = left.time.min(self.pace.turn);
+            let replayed = self.replay_once(address, &mut from, until, &mut left);
+            let ended = timeout(turn, replayed).await;
+            drop(place);
+            left.time = left.time.saturating_sub(began.elapsed());
+            match ended {
+                Ok(Ok(())) => {
+                    let closed = until.is_none() || from > first;
+                    self.cooled = Instant::now() + if closed { self.pace.pause } else { self.pace.cooldown };
+                    return true;
+                }
                 Ok(Err(error)) => {
                     tracing::debug!(%address, %error, "A replay of KV cache events ended early.");
+                    self.failed("replay-incomplete");
+                    // Another attempt cannot help where each may bring a little and then end so.
+                    if error.kind() == io::ErrorKind::InvalidData {
+                        break;
+                    }
                 }
-                Err(_) => break,
+                // Its turn is over. Others that wait for a place come first.
+                Err(_) => {}
             }
             fruitless = if from > before { 0 } else { fruitless + 1 };
         }
-        self.cooled = Instant::now() + COOLDOWN;
+        self.failed("replay-no-progress");
+        self.cooled = Instant::now() + self.pace.cooldown;
         false
     }
 
-    async fn replay_once(&mut self, address: SocketAddr, from: &mut u64) -> io::Result<()> {
-        let mut link = Link::connect(Socket::Dealer, address).await?;
+    async fn replay_once(
+        &mut self,
+        address: SocketAddr,
+        from: &mut u64,
+        until: Option<u64>,
+        left: &mut Allowance,
+    ) -> io::Result<()> {
+        let mut link = Link::connect(Socket::Dealer, address, &self.core.event_bytes).await?;
         link.send(&[&[], &from.to_be_bytes()]);
         let mut nothing = true;
         loop {
             let frames = timeout(SILENCE, link.message()).await??;
             let Some(message) = Message::new(frames) else {
-                return Err(io::Error::other("a message of a replay has no number"));
+                return Err(violation("a message of a replay has no number"));
             };
             let asked_last = self.last.is_some_and(|(last, _)| last == *from);
             // An empty payload ends the replay. A publisher that sent messages before would repeat at least the last one.
@@ -223,6 +310,9 @@ impl Publisher {
                 }
                 return Ok(());
             }
+            if message.sequence < *from {
+                return Err(violation("the numbers of a replay go back"));
+            }
             if asked_last
                 && message.sequence == *from
                 && self.last != Some((*from, xxh64(&message.payload, 0)))
@@ -230,13 +320,33 @@ impl Publisher {
                 self.forget();
                 return Ok(());
             }
+            // From here on, the live messages go on.
+            if until.is_some_and(|until| message.sequence >= until) {
+                return Ok(());
+            }
+            left.messages = left.messages.saturating_sub(1);
+            left.bytes = left.bytes.saturating_sub(message.payload.len());
+            if left.messages == 0 || left.bytes == 0 {
+                return Err(violation("a replay has no end"));
+            }
             nothing = false;
             *from = message.sequence.saturating_add(1);
             if self.follower.replayed(message.sequence) {
-                self.apply(&message);
+                self.apply(&message).await;
             }
         }
     }
+
+    fn failed(&self, operation: &'static str) {
+        if let Some(metrics) = &self.core.metrics.kv_cache {
+            metrics.events.failed(&self.member.endpoint.full_name(), operation);
+        }
+    }
+}
+
+/// Why the answer to a request for a replay is none.
+fn violation(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// Returns the data-parallel rank from the end of an endpoint's name.

@@ -116,7 +116,7 @@ async fn answer(predictor: &Predictor, mut batch: Vec<Question>) {
         }
         Err(error) => {
             let text = error.to_string();
-            tracing::debug!(error = text, "Requests are scheduled without predictions.");
+            tracing::debug!(error = text, "Scheduling requests without predictions.");
             trial.failed();
             for question in batch {
                 let _ = question

@@ -63,11 +63,11 @@ impl fmt::Debug for Predictor {
 pub(crate) enum PredictError {
     #[error("the latency predictor does not answer: {0}")]
     Companion(#[from] AnswerError),
-    #[error("the latency predictor's answer cannot be read: {0}")]
+    #[error("cannot read the response of the latency predictor: {0}")]
     Malformed(String),
     #[error("the latency predictor does not answer in time")]
     Late,
-    #[error("the latency predictor has too much to do, or rests after failures")]
+    #[error("the latency predictor is overloaded, or requests to it are paused after failures")]
     Busy,
 }
 
@@ -75,7 +75,7 @@ impl Predictor {
     /// Creates a predictor that is called from a pod of this namespace.
     pub(crate) fn new(settings: LatencyServers, namespace: &str, metrics: LatencyMetrics) -> Arc<Self> {
         let (questions, waiting) = mpsc::channel(WAITING);
-        let warning = "The latency predictor does not answer. Requests are scheduled without predictions.";
+        let warning = "The latency predictor does not answer, so requests are scheduled without predictions.";
         Arc::new(Self {
             client: companion::client(namespace),
             servers: settings.predictions.iter().map(|url| (url.clone(), Health::new(warning))).collect(),

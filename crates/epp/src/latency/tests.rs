@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::metrics::PickerMetrics;
+use crate::tests::support;
 
 /// The requests that a server received, by path.
-type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+type ReceivedRequests = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// How a server behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,11 +101,11 @@ fn answer(behaviour: Behaviour, path: &str, body: &Value) -> (u16, Value) {
 }
 
 /// Starts a server with this behaviour. Returns its address and the requests that it receives.
-pub(crate) async fn server(behaviour: Behaviour) -> (String, Asked) {
+pub(crate) async fn server(behaviour: Behaviour) -> (String, ReceivedRequests) {
     longboat_tls::install_default_provider();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let asked = Asked::default();
+    let asked = ReceivedRequests::default();
     let seen = Arc::clone(&asked);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -142,7 +142,7 @@ pub(crate) fn predictor(predict: &str, train: &str, more: &[(&str, &str)]) -> Ar
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
     let settings = LatencyServers::read(|name| more.get(name).cloned()).unwrap();
-    let predictor = Predictor::new(settings, "ns", PickerMetrics::new("pool").latency);
+    let predictor = Predictor::new(settings, "ns", support::core("").metrics.latency.clone());
     tokio::spawn(Arc::clone(&predictor).run(CancellationToken::new()));
     predictor
 }
@@ -214,8 +214,14 @@ async fn a_server_that_is_away_is_left_alone_and_another_is_asked() {
 async fn lessons_reach_the_training_server_and_too_many_are_drawn_from() {
     let (url, asked) = server(Behaviour::Answers).await;
     let predictor = predictor(&url, &url, &[("LATENCY_MAX_SAMPLE_SIZE", "10")]);
-    let features =
-        Features { kv_usage: 0.5, input_tokens: 7, role: "decode".to_owned(), ..Features::default() };
+    let features = Features {
+        kv_usage: 0.5,
+        input_tokens: 7,
+        role: "decode".to_owned(),
+        encoder_items: 3,
+        encoder_matched: 1,
+        ..Features::default()
+    };
     for index in 0..100 {
         let lesson = Lesson {
             features: features.clone(),
@@ -245,7 +251,7 @@ async fn lessons_reach_the_training_server_and_too_many_are_drawn_from() {
     entry["actual_ttft_ms"] = json!(0);
     let expected = json!({
         "kv_cache_percentage": 0.5, "input_token_length": 7, "num_request_waiting": 0, "num_request_running": 0,
-        "num_tokens_generated": 0, "prefix_cache_score": 0.0, "encoder_input_size": 0, "encoder_matched_size": 0,
+        "num_tokens_generated": 0, "prefix_cache_score": 0.0, "encoder_input_size": 3, "encoder_matched_size": 1,
         "pod_type": "decode", "prefill_tokens_in_flight": 0, "decode_tokens_in_flight": 0,
         "actual_ttft_ms": 0, "actual_tpot_ms": 0.0, "timestamp": "1970-01-01T00:00:00Z",
     });

@@ -66,8 +66,8 @@ impl Lessons {
 
 /// Sends measurements until it is stopped, and sends the rest at the end.
 pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
-    let warning =
-        "The training server of the latency predictor does not answer. What responses teach is lost.";
+    let warning = "The training server of the latency predictor does not answer, so the training data of responses \
+         is lost.";
     let health = Health::new(warning);
     let mut turns = interval(predictor.settings.flush);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -89,7 +89,8 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
             match sent {
                 Ok(()) => trial.answered(),
                 Err(error) => {
-                    tracing::debug!(%error, lessons = lessons.len(), "The latency predictor could not be taught.");
+                    tracing::debug!(%error, lessons = lessons.len(), "Cannot send training data to the \
+                                                                      latency predictor.");
                     trial.failed();
                 }
             }

@@ -43,7 +43,7 @@ impl DisaggMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         for (name, decisions) in [("disagg_decision", &metrics.all), ("pd_decision", &metrics.pairs)] {
-            let help = "Requests, by the stages that they go through";
+            let help = "Requests by the stages that they go through";
             registry.register(format!("llm_d_epp_{name}"), help, decisions.present.clone());
             registry.register(format!("llm_d_inference_scheduler_{name}"), help, decisions.former.clone());
         }

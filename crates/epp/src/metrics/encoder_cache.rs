@@ -1,5 +1,7 @@
 //! How often requests go to endpoints that have already encoded their images, audio and videos.
 
+use std::collections::BTreeSet;
+
 use longboat_scheduler::{EncoderLookup, Media, Snapshot};
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -7,7 +9,10 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::buckets::{Buckets, RATIO};
+use super::{
+    buckets::{Buckets, RATIO},
+    per_endpoint::PerEndpoint,
+};
 
 const TYPE: &str = "mm-embeddings-cache-producer";
 
@@ -36,7 +41,7 @@ struct PluginLabels {
 #[derive(Debug)]
 pub(crate) struct EncoderCacheMetrics {
     queries: Family<QueryLabels, Counter>,
-    hits: Family<HitLabels, Counter>,
+    hits: PerEndpoint<HitLabels, Counter>,
     ratios: Family<PluginLabels, Histogram, Buckets>,
 }
 
@@ -44,16 +49,20 @@ impl EncoderCacheMetrics {
     pub(super) fn new(r: &mut Registry) -> Self {
         let metrics = Self {
             queries: Family::default(),
-            hits: Family::default(),
+            hits: PerEndpoint::new(),
             ratios: Family::new_with_constructor(Buckets(RATIO)),
         };
-        let help = "Images, audio and videos of requests that were looked for";
+        let help = "Images, audio and videos of requests that the picker looked up";
         r.register("llm_d_epp_encoder_cache_queries", help, metrics.queries.clone());
         let help = "Images, audio and videos of requests that an endpoint probably has encoded";
-        r.register("llm_d_epp_encoder_cache_hits", help, metrics.hits.clone());
+        r.register("llm_d_epp_encoder_cache_hits", help, metrics.hits.family());
         let help = "Share of a request's images, audio and videos that an endpoint probably has encoded";
         r.register("llm_d_epp_encoder_cache_hit_ratio", help, metrics.ratios.clone());
         metrics
+    }
+
+    pub(super) fn keep(&self, endpoints: &BTreeSet<String>) {
+        self.hits.keep(endpoints);
     }
 
     /// Counts the lookups of a request's media.
@@ -77,7 +86,9 @@ impl EncoderCacheMetrics {
                         pod: candidate.endpoint.full_name(),
                         modality: item.modality.name(),
                     };
-                    self.hits.get_or_create(&labels).inc();
+                    self.hits.change(&labels.pod, &labels, |counter| {
+                        counter.inc();
+                    });
                 }
                 ratios.observe(f64::from(hits) / super::length(media.len()));
             }

@@ -53,15 +53,15 @@ impl EvictionMetrics {
             confirmed: Family::new_with_constructor(Buckets(GOING)),
         };
         let name = |name: &str| format!("llm_d_epp_flow_control_{name}");
-        let help = "Requests in flight that were evicted, by the priority of those that waited";
+        let help = "Evicted requests, by the priority of the waiting requests for which they were evicted";
         registry.register(name("revocations_issued"), help, metrics.issued.clone());
-        let help = "Evicted requests, by how they went";
+        let help = "Evicted requests by outcome";
         registry.register(name("revocations"), help, metrics.ended.clone());
-        let help = "By how much the saturation was too high when somebody was last evicted";
+        let help = "Excess of the saturation over its limit at the last eviction";
         registry.register(name("reclaim_target"), help, metrics.target.clone());
-        let help = "What evicted requests that are not gone yet make of the saturation";
+        let help = "Part of the saturation that is due to evicted requests that have not ended yet";
         registry.register(name("pending_reclaim"), help, metrics.pending.clone());
-        let help = "Time until an evicted request was gone";
+        let help = "Time until an evicted request ended";
         registry.register(name("revocation_confirmation_seconds"), help, metrics.confirmed.clone());
         metrics
     }

@@ -48,7 +48,7 @@ impl ExtProcMetrics {
         );
         registry.register(
             "llm_d_epp_extproc_stream_duration_seconds",
-            "Time that an ext_proc stream is open",
+            "Time from the beginning of an ext_proc stream to its end",
             metrics.durations.clone(),
         );
         // The encoder adds `_total`.

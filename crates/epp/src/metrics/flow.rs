@@ -89,20 +89,20 @@ impl FlowMetrics {
         };
         for prefix in ["llm_d_epp_", "inference_extension_"] {
             let name = |name: &str| format!("{prefix}flow_control_{name}");
-            registry.register(name("queue_size"), "Requests that wait", metrics.size.clone());
-            registry.register(name("queue_bytes"), "Bytes of requests that wait", metrics.bytes.clone());
-            let help = "Time from the request to the end of its wait";
+            registry.register(name("queue_size"), "Waiting requests", metrics.size.clone());
+            registry.register(name("queue_bytes"), "Bytes of waiting requests", metrics.bytes.clone());
+            let help = "Time that requests wait in the queue";
             registry.register(name("request_queue_duration_seconds"), help, metrics.waited.clone());
             let help = "Time to put a request into the queue";
             registry.register(name("request_enqueue_duration_seconds"), help, metrics.enqueued.clone());
-            let help = "Time of one turn of the dispatcher";
+            let help = "Duration of one dispatch cycle";
             registry.register(name("dispatch_cycle_duration_seconds"), help, metrics.cycles.clone());
             registry.register(
                 name("requests"),
-                "Requests, by how their wait ended",
+                "Requests by the outcome of their wait",
                 metrics.requests.clone(),
             );
-            let help = "How full the pool is; 1 and more is full";
+            let help = "Saturation of the pool; 1 or more means that it is full";
             registry.register(name("pool_saturation"), help, metrics.saturation.clone());
         }
         metrics

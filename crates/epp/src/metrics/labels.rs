@@ -15,6 +15,12 @@ pub(crate) struct RequestLabels {
 pub(super) struct LegacyLabels {
     pub(super) model_name: String,
     pub(super) target_model_name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct LegacyRequestLabels {
+    pub(super) model_name: String,
+    pub(super) target_model_name: String,
     pub(super) priority: i64,
 }
 
@@ -31,7 +37,6 @@ pub(super) struct ErrorLabels {
 pub(super) struct LegacyErrorLabels {
     pub(super) model_name: String,
     pub(super) target_model_name: String,
-    pub(super) priority: i64,
     pub(super) error_code: String,
 }
 
@@ -117,5 +122,7 @@ pub(super) struct PodAttemptLabels {
 pub(super) struct LoadLabels {
     pub(super) endpoint_name: String,
     pub(super) namespace: String,
-    pub(super) producer_name: &'static str,
+    pub(super) producer_name: String,
+    pub(super) fairness_id: String,
+    pub(super) priority: i64,
 }

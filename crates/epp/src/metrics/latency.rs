@@ -101,11 +101,11 @@ impl LatencyMetrics {
             registry.register(format!("inference_objective_request_{name}"), help, times.former.clone());
             times
         };
-        let help = "Time until the first token, as a predictor learns it";
+        let help = "Time until the first token, as reported to the predictor";
         // The present name of the measured time is among the series of all requests.
         let ttft = times(false, "ttft_seconds", help, LATENCY);
         let tpot =
-            times(false, "tpot_seconds", "Time for each further token, as a predictor learns it", TOKEN);
+            times(false, "tpot_seconds", "Time for each further token, as reported to the predictor", TOKEN);
         let predicted_ttft =
             times(true, "predicted_ttft_seconds", "Predicted time until the first token", LATENCY);
         let predicted_tpot =
@@ -126,19 +126,19 @@ impl LatencyMetrics {
             former_last: Family::default(),
             calls: Family::default(),
         };
-        let help = "Responses that took longer than their request asked for";
+        let help = "Responses that took longer than the limit of their request";
         registry.register("llm_d_epp_request_slo_violation", help, metrics.violations.clone());
         registry.register(
             "inference_objective_request_slo_violation",
             help,
             metrics.former_violations.clone(),
         );
-        let help = "The last of each number about predicted latency, in seconds";
+        let help = "Latest value of each number about predicted latency, in seconds";
         registry.register("llm_d_epp_inference_request_metric", help, metrics.last.clone());
         registry.register("inference_objective_inference_request_metric", help, metrics.former_last.clone());
         registry.register(
             "llm_d_epp_latency_predictor_calls",
-            "Requests for which a latency predictor was asked, and times it was taught",
+            "Requests for predictions and for training to a latency predictor",
             metrics.calls.clone(),
         );
         metrics

@@ -64,23 +64,24 @@ impl LimitMetrics {
             waits: Family::default(),
             fairness: Family::default(),
         };
-        let help = "Share of a band's limit of requests that is used";
+        let help = "Used share of a priority band's limit of requests";
         r.register("llm_d_epp_flow_control_capacity_utilization_requests", help, metrics.requests.clone());
-        let help = "Share of a band's limit of bytes that is used";
+        let help = "Used share of a priority band's limit of bytes";
         r.register("llm_d_epp_flow_control_capacity_utilization_bytes", help, metrics.bytes.clone());
-        let help = "Share of the limit of requests of all bands that is used";
+        let help = "Used share of the limit of requests for all bands";
         let all = metrics.all_requests.clone();
         r.register("llm_d_epp_flow_control_global_capacity_utilization_requests", help, all);
-        let help = "Share of the limit of bytes of all bands that is used";
+        let help = "Used share of the limit of bytes for all bands";
         let all = metrics.all_bytes.clone();
         r.register("llm_d_epp_flow_control_global_capacity_utilization_bytes", help, all);
-        let help = "Endpoints without metrics that are recent enough";
+        let help = "Endpoints whose metrics are missing or too old";
         r.register("llm_d_epp_flow_control_stale_endpoints", help, metrics.stale.clone());
-        let help = "Tokens that a flow was served; those of long ago count less";
+        let help = "Tokens that a flow was served; older tokens count less";
         r.register("llm_d_epp_program_aware_attained_service_tokens", help, metrics.attained.clone());
         let help = "Mean wait of a flow's requests";
         r.register("llm_d_epp_program_aware_avg_wait_time_milliseconds", help, metrics.waits.clone());
-        let help = "Jain's index of what flows were served: 1 is fair, near 0 is one flow only";
+        let help = "Jain's fairness index of the tokens served to flows: 1 means that all flows got the \
+                    same, near 0 means that one flow got all";
         r.register("llm_d_epp_program_aware_jains_fairness_index", help, metrics.fairness.clone());
         metrics
     }

@@ -7,11 +7,14 @@ mod eviction;
 mod extproc;
 mod flow;
 mod kv_cache;
+mod kv_events;
 mod labels;
 mod latency;
 mod limits;
+mod per_endpoint;
 mod plugins;
 mod pool;
+mod prefixes;
 mod requests;
 mod stream;
 
@@ -21,6 +24,7 @@ use std::{
     time::Duration,
 };
 
+use longboat_scheduler::Scheduler;
 use parking_lot::Mutex;
 use prometheus_client::{
     metrics::{
@@ -34,14 +38,15 @@ use prometheus_client::{
 
 use self::{
     buckets::{
-        Buckets, INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, PER_TOKEN, PREFIX_BYTES, PROCESSING, RATIO,
-        REQUEST_BYTES, RESPONSE_BYTES, SCHEDULING, STREAMED_TOKEN,
+        Buckets, INPUT_TOKENS, LATENCY, OUTPUT_TOKENS, PER_TOKEN, PROCESSING, REQUEST_BYTES, RESPONSE_BYTES,
+        SCHEDULING, STREAMED_TOKEN,
     },
     labels::{
         AttemptLabels, EndpointLabels, ErrorLabels, ExtractorLabels, InfoLabels, LegacyErrorLabels,
-        LegacyLabels, LoadLabels, ModelLabel, OutcomeLabel, PodAttemptLabels, PodLabels, PoolLabel,
-        RewriteLabels, SourceLabel, StreamingLabels,
+        LegacyLabels, LegacyRequestLabels, LoadLabels, ModelLabel, OutcomeLabel, PodAttemptLabels, PodLabels,
+        PoolLabel, RewriteLabels, SourceLabel, StreamingLabels,
     },
+    per_endpoint::PerEndpoint,
 };
 pub(crate) use self::{
     disagg::DisaggMetrics,
@@ -50,9 +55,11 @@ pub(crate) use self::{
     extproc::{ExtProcMetrics, OpenStream},
     flow::{FlowMetrics, Waiting},
     kv_cache::KvCacheMetrics,
+    kv_events::KvEventMetrics,
     labels::RequestLabels,
     latency::{LatencyMetrics, Time},
-    plugins::PluginMetrics,
+    plugins::{PluginMetrics, Work},
+    prefixes::PrefixMetrics,
     stream::{Gaps, StreamMetrics},
 };
 
@@ -122,7 +129,8 @@ pub(crate) struct PickerMetrics {
     flows: Bounded,
     /// The label combinations of requests so far.
     combinations: Mutex<HashSet<RequestLabels>>,
-    requests: Twin<RequestLabels, Counter>,
+    requests: Family<RequestLabels, Counter>,
+    former_requests: Family<LegacyRequestLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     former_errors: Family<LegacyErrorLabels, Counter>,
     durations: Twin<RequestLabels, Histogram, Buckets>,
@@ -139,8 +147,8 @@ pub(crate) struct PickerMetrics {
     running: Family<RequestLabels, Gauge>,
     former_running: Family<ModelLabel, Gauge>,
     scheduling: Histogram,
-    attempts: Family<AttemptLabels, Counter>,
-    former_attempts: Family<PodAttemptLabels, Counter>,
+    attempts: PerEndpoint<AttemptLabels, Counter>,
+    former_attempts: PerEndpoint<PodAttemptLabels, Counter>,
     rewrites: Family<RewriteLabels, Counter>,
     token_lookups: Family<OutcomeLabel, Counter>,
     poll_errors: Family<SourceLabel, Counter>,
@@ -152,9 +160,10 @@ pub(crate) struct PickerMetrics {
     ready: Family<PoolLabel, Gauge>,
     endpoint_queue: Family<EndpointLabels, Decimal>,
     pod_queue: Family<PodLabels, Decimal>,
-    prefixes: Gauge,
-    prefix_ratio: Histogram,
-    prefix_bytes: Histogram,
+    /// What prefix producers know.
+    pub(crate) prefixes: PrefixMetrics,
+    /// The names of the producers of loads.
+    load_producers: Vec<String>,
     in_flight_requests: Family<LoadLabels, Gauge>,
     in_flight_tokens: Family<LoadLabels, Gauge>,
     /// The metrics of flow control.
@@ -215,14 +224,14 @@ where
 }
 
 impl PickerMetrics {
-    /// Registers all series, for a pool of this name.
-    pub(crate) fn new(pool: &str) -> Self {
+    /// Registers all series, for a pool of this name and the plugins of this scheduler.
+    pub(crate) fn new(pool: &str, scheduler: &Scheduler) -> Self {
         let mut registry = Registry::default();
         let r = &mut registry;
-        let requests = Twin { present: Family::default(), former: Family::default() };
+        let (requests, former_requests) = (Family::default(), Family::default());
         // The encoder adds `_total` to counters.
-        r.register("llm_d_epp_request", "Requests", requests.present.clone());
-        r.register("inference_objective_request", "Requests", requests.former.clone());
+        r.register("llm_d_epp_request", "Requests", requests.clone());
+        r.register("inference_objective_request", "Requests", former_requests.clone());
         let errors = Family::default();
         let former_errors = Family::default();
         r.register("llm_d_epp_request_error", "Requests that failed", errors.clone());
@@ -259,25 +268,25 @@ impl PickerMetrics {
             r,
             "request_ntpot_seconds",
             "normalized_time_per_output_token_seconds",
-            "Time of a request for each generated token",
+            "Duration of a request for each token that it generated",
             PER_TOKEN,
         );
         let streamed_per_token = Family::new_with_constructor(Buckets(STREAMED_TOKEN));
         r.register(
             "llm_d_epp_request_streaming_tpot_seconds",
-            "Time for each generated token after the first, where the response is a stream",
+            "Time for each generated token after the first, for streamed responses",
             streamed_per_token.clone(),
         );
         let processing = Buckets(PROCESSING).new_metric();
         r.register(
             "llm_d_epp_request_processing_duration_seconds",
-            "Time from the request to its way on to an endpoint",
+            "Time from the arrival of a request until it is forwarded to an endpoint",
             processing.clone(),
         );
         let responding = Buckets(PROCESSING).new_metric();
         r.register(
             "llm_d_epp_response_processing_duration_seconds",
-            "Of a stream: time in the picker; of another response: time from its headers to its end",
+            "For streams, time in the picker; for other responses, time from the headers to the end",
             responding.clone(),
         );
         let running = Family::default();
@@ -292,10 +301,9 @@ impl PickerMetrics {
                 scheduling.clone(),
             );
         }
-        let attempts = Family::default();
-        r.register("llm_d_epp_scheduler_attempts", "Picks", attempts.clone());
-        let former_attempts = Family::default();
-        r.register("inference_extension_scheduler_attempts", "Picks", former_attempts.clone());
+        let (attempts, former_attempts) = (PerEndpoint::new(), PerEndpoint::new());
+        r.register("llm_d_epp_scheduler_attempts", "Picks", attempts.family());
+        r.register("inference_extension_scheduler_attempts", "Picks", former_attempts.family());
         let rewrites = Family::default();
         for prefix in [PRESENT, "inference_extension_"] {
             r.register(
@@ -307,7 +315,7 @@ impl PickerMetrics {
         let token_lookups = Family::default();
         r.register(
             "llm_d_epp_token_lookups",
-            "Requests for whose tokens a tokenizer was asked",
+            "Requests whose tokens a tokenizer computed",
             token_lookups.clone(),
         );
         let poll_errors = Family::default();
@@ -318,7 +326,7 @@ impl PickerMetrics {
         for prefix in [PRESENT, "llm_d_inference_scheduler_"] {
             r.register(
                 format!("{prefix}datalayer_extract_errors"),
-                "Pages without a number that every engine should have",
+                "Metrics pages without a metric that every engine must have",
                 extract_errors.clone(),
             );
         }
@@ -339,42 +347,33 @@ impl PickerMetrics {
             let family = Family::<PoolLabel, Decimal>::default();
             r.register(
                 format!("{PRESENT}std_dev_{what}"),
-                "Standard deviation over endpoints",
+                "Standard deviation between endpoints",
                 family.clone(),
             );
             family
         });
-        let ready = pool_gauge(r, "ready_endpoints", "ready_pods", "Endpoints of the pool");
+        let ready = pool_gauge(r, "ready_endpoints", "ready_pods", "Ready endpoints of the pool");
         let endpoint_queue = Family::default();
         let pod_queue = Family::default();
         r.register("llm_d_epp_per_endpoint_queue_size", "Queue length", endpoint_queue.clone());
         r.register("inference_pool_per_pod_queue_size", "Queue length", pod_queue.clone());
-        let prefixes = Gauge::default();
-        for prefix in [PRESENT, "inference_extension_"] {
-            r.register(
-                format!("{prefix}prefix_indexer_size"),
-                "Prompt prefixes remembered",
-                prefixes.clone(),
-            );
-        }
-        let prefix_ratio = Buckets(RATIO).new_metric();
-        let prefix_bytes = Buckets(PREFIX_BYTES).new_metric();
-        for prefix in [PRESENT, "inference_extension_"] {
-            let help = "Share of a prompt that its endpoint probably has cached";
-            r.register(format!("{prefix}prefix_indexer_hit_ratio"), help, prefix_ratio.clone());
-            let help = "Bytes of a prompt that its endpoint probably has cached";
-            r.register(format!("{prefix}prefix_indexer_hit_bytes"), help, prefix_bytes.clone());
-        }
+        let prefixes = PrefixMetrics::new(r, scheduler);
         let (in_flight_requests, in_flight_tokens) = (Family::default(), Family::default());
         r.register("llm_d_epp_inflight_requests", "Requests in flight", in_flight_requests.clone());
         r.register(
             "llm_d_epp_inflight_tokens",
-            "Uncached prompt tokens that endpoints work on",
+            "Uncached prompt tokens in flight at each endpoint",
             in_flight_tokens.clone(),
         );
         let flow = FlowMetrics::new(r, pool);
         let limits = limits::LimitMetrics::new(r, pool);
-        let plugins = PluginMetrics::new(r);
+        let kv_cache = scheduler.knows_blocks().then(|| KvCacheMetrics::new(r));
+        let plugins =
+            PluginMetrics::new(r, scheduler, kv_cache.as_ref().map(|kv_cache| kv_cache.lookup_times.clone()));
+        let mut load_producers = scheduler.load_producers().to_vec();
+        if load_producers.is_empty() {
+            load_producers.push("inflight-load-producer".to_owned());
+        }
         let disagg = DisaggMetrics::new(r);
         let encoder_cache = EncoderCacheMetrics::new(r);
         let eviction = EvictionMetrics::new(r, pool);
@@ -383,12 +382,12 @@ impl PickerMetrics {
         let (body_bytes, body_limit) = (Gauge::default(), Gauge::default());
         r.register(
             "llm_d_epp_body_bytes_in_flight",
-            "Bytes of bodies that requests in flight hold",
+            "Memory for the bodies of requests in flight, in bytes",
             body_bytes.clone(),
         );
         r.register(
             "llm_d_epp_body_bytes_in_flight_limit",
-            "The most bytes of bodies that requests in flight may hold",
+            "Limit of the memory for the bodies of requests in flight, in bytes",
             body_limit.clone(),
         );
         let info = Family::<InfoLabels, Gauge>::default();
@@ -403,6 +402,7 @@ impl PickerMetrics {
             flows: Bounded::default(),
             combinations: Mutex::default(),
             requests,
+            former_requests,
             errors,
             former_errors,
             durations,
@@ -433,8 +433,7 @@ impl PickerMetrics {
             endpoint_queue,
             pod_queue,
             prefixes,
-            prefix_ratio,
-            prefix_bytes,
+            load_producers,
             in_flight_requests,
             in_flight_tokens,
             flow,
@@ -445,7 +444,7 @@ impl PickerMetrics {
             eviction,
             latency,
             stream,
-            kv_cache: None,
+            kv_cache,
             extproc: None,
             body_bytes,
             body_limit,
@@ -455,11 +454,6 @@ impl PickerMetrics {
     /// Starts to count ext_proc streams.
     pub(crate) fn count_streams(&mut self) {
         self.extproc = Some(ExtProcMetrics::new(&mut self.registry));
-    }
-
-    /// Tells what the indexes of precise prefixes do.
-    pub(crate) fn count_blocks(&mut self) {
-        self.kv_cache = Some(KvCacheMetrics::new(&mut self.registry));
     }
 
     /// A page lacked a number of queue, running requests or KV cache.

@@ -1,9 +1,9 @@
 //! Metrics of the pool and its endpoints, computed at each scrape.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use longboat_scheduler::{
-    Slot,
+    State,
     flow::{Served, Shares},
 };
 
@@ -15,20 +15,38 @@ use super::{
 use crate::pool::Member;
 
 impl PickerMetrics {
-    /// Sets the load in flight at each endpoint: requests and uncached prompt tokens.
-    pub(crate) fn in_flight(&self, members: &[Arc<Member>], load: impl Fn(Slot) -> (u64, u64)) {
+    /// Sets the load in flight at each endpoint, for each flow: requests and uncached prompt tokens. All producers of loads
+    /// count the same.
+    pub(crate) fn in_flight(&self, members: &[Arc<Member>], state: &State) {
         self.in_flight_requests.clear();
         self.in_flight_tokens.clear();
-        for member in members {
-            let labels = LoadLabels {
-                endpoint_name: member.endpoint.name.clone(),
-                namespace: member.endpoint.namespace.clone(),
-                producer_name: "inflight-load-producer",
-            };
-            let (requests, tokens) = load(member.endpoint.slot);
-            let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
-            self.in_flight_requests.get_or_create(&labels).set(gauge(requests));
-            self.in_flight_tokens.get_or_create(&labels).set(gauge(tokens));
+        let gauge = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        for Member { endpoint, .. } in members.iter().map(AsRef::as_ref) {
+            for (flow, (requests, tokens)) in state.flows_in_flight(endpoint.slot) {
+                for producer in &self.load_producers {
+                    let labels = LoadLabels {
+                        endpoint_name: endpoint.name.clone(),
+                        namespace: endpoint.namespace.clone(),
+                        producer_name: producer.clone(),
+                        fairness_id: flow.fairness_id.clone(),
+                        priority: flow.priority,
+                    };
+                    self.in_flight_requests.get_or_create(&labels).set(gauge(requests));
+                    self.in_flight_tokens.get_or_create(&labels).set(gauge(tokens));
+                }
+            }
+        }
+    }
+
+    /// Removes the series of endpoints that have left the pool.
+    pub(crate) fn keep_endpoints(&self, members: &[Arc<Member>]) {
+        let mut names: BTreeSet<String> = members.iter().map(|member| member.endpoint.full_name()).collect();
+        names.insert(String::new());
+        self.attempts.keep(&names);
+        self.former_attempts.keep(&names);
+        self.encoder_cache.keep(&names);
+        if let Some(kv_cache) = &self.kv_cache {
+            kv_cache.events.keep(&names);
         }
     }
 
@@ -50,17 +68,11 @@ impl PickerMetrics {
     }
 
     /// Returns the metrics page. The metrics of the pool are computed here.
-    pub(crate) fn page(
-        &self,
-        members: &[Arc<Member>],
-        prefix_blocks: usize,
-        bodies: &longboat_accept::Budget,
-    ) -> String {
+    pub(crate) fn page(&self, members: &[Arc<Member>], bodies: &longboat_accept::Budget) -> String {
         self.pool_numbers(members);
         let gauge = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
         self.body_bytes.set(gauge(bodies.held()));
         self.body_limit.set(gauge(bodies.limit()));
-        self.prefixes.set(i64::try_from(prefix_blocks).unwrap_or(i64::MAX));
         let mut page = String::new();
         if let Err(error) = prometheus_client::encoding::text::encode(&mut page, &self.registry) {
             tracing::error!(%error, "Cannot write the metrics page.");

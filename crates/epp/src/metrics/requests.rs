@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
+use prometheus_client::metrics::histogram::Histogram;
 
 use super::{
     Buckets, Finished, MAX_COMBINATIONS, OTHER, PickerMetrics, Twin,
     labels::{
-        AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyLabels, ModelLabel, OutcomeLabel,
-        PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,
+        AttemptLabels, ErrorLabels, LegacyErrorLabels, LegacyLabels, LegacyRequestLabels, ModelLabel,
+        OutcomeLabel, PodAttemptLabels, RequestLabels, RewriteLabels, StreamingLabels,
     },
     length,
 };
@@ -37,7 +37,14 @@ impl PickerMetrics {
     }
 
     pub(crate) fn started(&self, labels: &RequestLabels, bytes: usize) {
-        self.requests.add(labels);
+        self.requests.get_or_create(labels).inc();
+        self.former_requests
+            .get_or_create(&LegacyRequestLabels {
+                model_name: labels.model_name.clone(),
+                target_model_name: labels.target_model_name.clone(),
+                priority: labels.priority,
+            })
+            .inc();
         self.request_bytes.observe(labels, length(bytes));
     }
 
@@ -55,7 +62,6 @@ impl PickerMetrics {
             .get_or_create(&LegacyErrorLabels {
                 model_name: labels.model_name.clone(),
                 target_model_name: labels.target_model_name.clone(),
-                priority: labels.priority,
                 error_code: code.to_owned(),
             })
             .inc();
@@ -71,16 +77,21 @@ impl PickerMetrics {
             namespace: endpoint.map(|endpoint| endpoint.namespace.clone()).unwrap_or_default(),
             port: endpoint.map(|endpoint| endpoint.address.port().to_string()).unwrap_or_default(),
         };
-        self.attempts.get_or_create(&labels).inc();
-        self.former_attempts
-            .get_or_create(&PodAttemptLabels {
-                status: labels.status,
-                target_model_name: labels.target_model_name,
-                pod_name: labels.endpoint_name,
-                namespace: labels.namespace,
-                port: labels.port,
-            })
-            .inc();
+        // A pick that failed is of no endpoint, and its series stays.
+        let of = endpoint.map_or_else(String::new, |endpoint| endpoint.full_name());
+        self.attempts.change(&of, &labels, |counter| {
+            counter.inc();
+        });
+        let former = PodAttemptLabels {
+            status: labels.status,
+            target_model_name: labels.target_model_name,
+            pod_name: labels.endpoint_name,
+            namespace: labels.namespace,
+            port: labels.port,
+        };
+        self.former_attempts.change(&of, &former, |counter| {
+            counter.inc();
+        });
     }
 
     pub(crate) fn running(&self, labels: &RequestLabels, change: i64) {
@@ -142,21 +153,6 @@ impl PickerMetrics {
     pub(crate) fn responded(&self, took: Duration) {
         self.responding.observe(took.as_secs_f64());
     }
-
-    /// Records the cached prefix on the picked endpoint: the matched blocks, all blocks of the prompt, and the matched bytes.
-    pub(crate) fn prefix_matched(&self, matched: u32, total: u32, bytes: u32) {
-        self.prefix_bytes.observe(f64::from(bytes));
-        if total > 0 {
-            self.prefix_ratio.observe(f64::from(matched) / f64::from(total));
-        }
-    }
-}
-
-impl Twin<RequestLabels, Counter> {
-    fn add(&self, labels: &RequestLabels) {
-        self.present.get_or_create(labels).inc();
-        self.former.get_or_create(&former(labels)).inc();
-    }
 }
 
 impl Twin<RequestLabels, Histogram, Buckets> {
@@ -170,7 +166,6 @@ fn former(labels: &RequestLabels) -> LegacyLabels {
     LegacyLabels {
         model_name: labels.model_name.clone(),
         target_model_name: labels.target_model_name.clone(),
-        priority: labels.priority,
     }
 }
 

@@ -1,9 +1,15 @@
 //! Scrapes the metrics of every endpoint at short intervals.
 //!
 //! One task per endpoint keeps one connection. Endpoints are read in groups, each at its own offset within the interval: to wake
-//! up costs more than to read a page, and a hundred endpoints are not read in the same millisecond.
+//! up costs more than to read a page, and a hundred endpoints are not read in the same millisecond. A group has one timer: to
+//! set a timer for each endpoint would also wake up the runtime for each.
 
-use std::{collections::HashMap, ops::Range, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
+    time::Duration,
+};
 
 use longboat_scheduler::{
     Metrics, Slot,
@@ -13,6 +19,7 @@ use rustls::pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
+    sync::watch,
     task::{AbortHandle, JoinSet},
     time::{Instant, MissedTickBehavior},
 };
@@ -58,6 +65,7 @@ impl Scraper {
         let mut changes = core.pool.changes();
         let mut tasks = JoinSet::new();
         let mut running: HashMap<usize, (Arc<Member>, AbortHandle)> = HashMap::new();
+        let mut clocks: HashMap<u32, (watch::Receiver<()>, AbortHandle)> = HashMap::new();
         loop {
             let members = core.pool.members();
             running.retain(|_, (member, task)| {
@@ -67,10 +75,23 @@ impl Scraper {
                 }
                 stays
             });
+            let parts: HashSet<u32> = members.iter().map(|member| part(member.endpoint.slot)).collect();
+            clocks.retain(|part, (_, task)| {
+                let stays = parts.contains(part);
+                if !stays {
+                    task.abort();
+                }
+                stays
+            });
             for member in members.iter() {
                 running.entry(Arc::as_ptr(member) as usize).or_insert_with(|| {
-                    let endpoint =
-                        Arc::clone(&scraper).endpoint(Arc::clone(member), Arc::clone(&core), began);
+                    let part = part(member.endpoint.slot);
+                    let (clock, _) = clocks.entry(part).or_insert_with(|| {
+                        let (sender, clock) = watch::channel(());
+                        (clock, tasks.spawn(tick(began, scraper.interval, part, sender)))
+                    });
+                    let scraper = Arc::clone(&scraper);
+                    let endpoint = scraper.endpoint(Arc::clone(member), Arc::clone(&core), clock.clone());
                     (Arc::clone(member), tasks.spawn(endpoint))
                 });
             }
@@ -83,8 +104,8 @@ impl Scraper {
         tasks.shutdown().await;
     }
 
-    /// Reads an endpoint from now on. `began` is the moment from which all count the intervals.
-    async fn endpoint(self: Arc<Self>, member: Arc<Member>, core: Arc<Core>, began: Instant) {
+    /// Reads an endpoint from now on: at once, so that a new endpoint takes part, and then whenever its group's clock ticks.
+    async fn endpoint(self: Arc<Self>, member: Arc<Member>, core: Arc<Core>, mut clock: watch::Receiver<()>) {
         let Some(engine) = self.engine(&member) else {
             tracing::error!(
                 endpoint = member.endpoint.host_port,
@@ -95,10 +116,6 @@ impl Scraper {
         let mut metrics = Metrics::default();
         let mut connection = None;
         let mut failures = 0_u32;
-        // At once, so that a new endpoint takes part; then together with its group, also after a time in which it was late.
-        let first = first_tick(began, Instant::now(), self.interval, member.endpoint.slot);
-        let mut ticks = tokio::time::interval_at(first, self.interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             let scrape = self.scrape(&member, engine, &mut connection, &mut metrics);
             match tokio::time::timeout(TIMEOUT, scrape).await {
@@ -117,14 +134,18 @@ impl Scraper {
                         if let Ok(Err(error)) = failed {
                             tracing::debug!(endpoint, %error, "Cannot read metrics.");
                         } else {
-                            tracing::debug!(endpoint, "Metrics did not come in time.");
+                            tracing::debug!(endpoint, "Metrics did not arrive in time.");
                         }
                     }
                     failures = (failures + 1).min(10);
                     tokio::time::sleep(MAX_BACKOFF.min(self.interval * (1 << failures.min(4)) / 2)).await;
                 }
             }
-            ticks.tick().await;
+            // Also an endpoint that was late is read again with its group.
+            clock.mark_unchanged();
+            if clock.changed().await.is_err() {
+                return;
+            }
         }
     }
 
@@ -182,9 +203,24 @@ impl Scraper {
     }
 }
 
-/// The first moment after now at which the group of this slot is read.
-fn first_tick(began: Instant, now: Instant, interval: Duration, slot: Slot) -> Instant {
-    let offset = interval * (slot.0 / GROUP % PARTS) / PARTS;
+/// The part of the interval in which the endpoint of this slot is read.
+fn part(slot: Slot) -> u32 {
+    slot.0 / GROUP % PARTS
+}
+
+/// Tells the endpoints of a part when to read. `began` is the moment from which all parts count the intervals.
+async fn tick(began: Instant, interval: Duration, part: u32, clock: watch::Sender<()>) {
+    let mut ticks = tokio::time::interval_at(first_tick(began, Instant::now(), interval, part), interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        clock.send_replace(());
+    }
+}
+
+/// The first moment after now at which a part is read.
+fn first_tick(began: Instant, now: Instant, interval: Duration, part: u32) -> Instant {
+    let offset = interval * part / PARTS;
     let passed = now.duration_since(began).as_nanos() / interval.as_nanos().max(1);
     let passed = u32::try_from(passed).unwrap_or(u32::MAX);
     began + interval.saturating_mul(passed.saturating_add(1)) + offset
@@ -244,7 +280,7 @@ mod tests {
         let (began, interval) = (Instant::now(), Duration::from_millis(50));
         let at = |slot, came: u64| {
             let now = began + Duration::from_millis(came);
-            let first = first_tick(began, now, interval, Slot(slot));
+            let first = first_tick(began, now, interval, part(Slot(slot)));
             assert!(first > now && first <= now + 2 * interval);
             let since = first - began;
             since.as_micros() % interval.as_micros()

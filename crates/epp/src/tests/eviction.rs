@@ -6,7 +6,7 @@ use bytes::Bytes;
 use longboat_extproc::{Action, Event, ImmediateResponse, Reply, names};
 
 use super::support::{self, Stream};
-use crate::core::Core;
+use crate::{core::Core, monitoring::metrics_page};
 
 /// One request per endpoint at a time. Further requests wait, or replace a request in flight that may be dropped.
 const CONFIG: &str = "
@@ -57,7 +57,7 @@ fn immediate(replies: &[Reply]) -> &ImmediateResponse {
 }
 
 fn page(core: &Core) -> String {
-    core.metrics.page(&core.pool.members(), 0, &core.bodies)
+    metrics_page(core)
 }
 
 #[test]

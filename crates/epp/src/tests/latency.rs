@@ -11,6 +11,7 @@ use super::support::{self, Stream};
 use crate::{
     core::Core,
     latency::tests::{Behaviour, predictor, server},
+    monitoring::metrics_page,
 };
 
 const STREAMING: &str = "
@@ -86,7 +87,7 @@ async fn a_request_goes_where_it_is_predicted_to_be_in_time() {
         let (_stream, replies) = ask(&core, &[("x-slo-ttft-ms", "200"), ("x-llm-d-slo-tpot-ms", "50")]);
         assert_eq!(destination(&replies), "127.0.1.2:18300");
     }
-    let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
+    let page = metrics_page(&core);
     let calls = "llm_d_epp_latency_predictor_calls_total{call=\"predict\",outcome=\"answered\"} 4";
     assert!(page.contains(calls), "{page}");
 }
@@ -114,7 +115,7 @@ async fn a_stream_teaches_both_times_and_a_failed_or_cut_response_teaches_nothin
     assert!(time(&lessons[0], "actual_ttft_ms") >= 20.0 && time(&lessons[0], "actual_tpot_ms") == 0.0);
     assert!(time(&lessons[1], "actual_ttft_ms") == 0.0 && time(&lessons[1], "actual_tpot_ms") >= 10.0);
     assert_eq!(lessons[0]["input_token_length"], 1);
-    let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
+    let page = metrics_page(&core);
     for series in [
         "llm_d_epp_request_slo_violation_total{plugin_name=\"predicted-latency-producer\"",
         "inference_objective_request_slo_violation_total{model_name=\"m\",target_model_name=\"m\",type=\"ttft\"} 1",

@@ -1,4 +1,5 @@
-//! Compares the reference's list of series (`metric_names.txt`) with the pages of pickers that have used every feature once.
+//! Compares the reference's series (`metric_names.txt`: name, type and labels) with the pages of pickers that have used every
+//! feature once.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -46,6 +47,20 @@ kind: EndpointPickerConfig
 plugins: [{type: predicted-latency-producer, parameters: {streamingMode: true}}, {type: latency-scorer}]
 ";
 
+const FLOW_BY_NAME: &str = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: inflight-load-producer, name: load}, {type: queue-scorer}]
+";
+
+const PRECISE: &str = "
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- {type: precise-prefix-cache-producer}
+- {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}
+";
+
 fn core_with_stages(plugins: &str) -> Arc<Core> {
     let head = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [";
     let core = support::core(&format!("{head}{plugins}, {STAGES}"));
@@ -62,16 +77,31 @@ fn of_flow(core: &Arc<Core>, headers: &[(&str, &str)]) -> Stream {
     stream
 }
 
-/// Returns the names of all series on a page that have a value, as the list writes them.
-fn names(page: &str) -> BTreeSet<String> {
+/// Returns the series on a page that have a value, as the list writes them: name, type and labels.
+fn series(page: &str) -> BTreeSet<String> {
     let kinds = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-    let full = |(name, kind): (&str, &str)| {
-        if kind == "counter" { format!("{name}_total") } else { name.to_owned() }
+    let described = |(name, kind): (&str, &str)| {
+        let name = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+        let sample = if kind == "histogram" { format!("{name}_count") } else { name.clone() };
+        let of = |line: &str| {
+            let rest = line.strip_prefix(&sample)?;
+            if let Some(labels) = rest.strip_prefix('{') {
+                let mut names: Vec<_> = labels
+                    .split_once('}')?
+                    .0
+                    .split(',')
+                    .filter_map(|label| Some(label.split_once('=')?.0))
+                    .collect();
+                names.sort_unstable();
+                return Some(names.join(","));
+            }
+            rest.starts_with(' ').then(String::new)
+        };
+        let labels = page.lines().find_map(of)?;
+        let labels = if labels.is_empty() { "-" } else { &labels };
+        Some(format!("{name} {kind} {labels}"))
     };
-    let valued = |name: &String| {
-        page.lines().filter(|line| !line.starts_with('#')).any(|line| line.starts_with(name.as_str()))
-    };
-    kinds.map(full).filter(valued).collect()
+    kinds.filter_map(described).collect()
 }
 
 fn flow_control() -> String {
@@ -90,6 +120,20 @@ fn flow_control() -> String {
     core.metrics.poll_failed();
     core.metrics.extract_failed();
     core.metrics.rewritten("r", "m", "n");
+    metrics_page(&core)
+}
+
+/// The page of a picker that follows the KV cache events of an endpoint.
+fn blocks() -> String {
+    let core = support::core(PRECISE);
+    support::with_endpoints(&core, 1);
+    let name = core.pool.members()[0].endpoint.full_name();
+    let events = &core.metrics.kv_cache.as_ref().unwrap().events;
+    let _subscribed = events.subscribed();
+    events.received(&name);
+    events.reconnected(&name);
+    events.failed(&name, "connect");
+    let _stream = send(&core);
     metrics_page(&core)
 }
 
@@ -156,10 +200,81 @@ async fn every_series_of_the_reference_is_there() {
         metrics_page(&pairs),
         predictions().await,
         metrics_page(&looked_at()),
+        blocks(),
     ];
-    let found: BTreeSet<String> = pages.iter().flat_map(|page| names(page)).collect();
+    let found: BTreeSet<String> = pages.iter().flat_map(|page| series(page)).collect();
     let missing: Vec<&str> = NAMES.lines().filter(|name| !found.contains(*name)).collect();
     assert_eq!(missing, Vec::<&str>::new());
+    let manual = include_str!("../../../../docs/reference/metrics.md");
+    let name = |series: &String| series.split(' ').next().unwrap_or_default().to_owned();
+    let unlisted = found.iter().map(name).filter(|name| !manual.contains(&format!("`{name}`")));
+    assert_eq!(unlisted.collect::<Vec<_>>(), Vec::<String>::new(), "docs/reference/metrics.md lacks series");
+}
+
+#[test]
+fn series_of_endpoints_that_have_left_are_gone() {
+    let core = support::core(
+        "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n- {type: mm-embeddings-cache-scorer}\n\
+         - {type: precise-prefix-cache-producer}\n",
+    );
+    support::with_endpoints(&core, 2);
+    let image = br#"{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://a"}}]}]}"#;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let mut stream = Stream::open(&core);
+        stream.request(CHAT, &[], image, None);
+        streams.push(stream);
+    }
+    let events = &core.metrics.kv_cache.as_ref().unwrap().events;
+    for member in core.pool.members().iter() {
+        let name = member.endpoint.full_name();
+        events.received(&name);
+        events.reconnected(&name);
+        events.failed(&name, "recv");
+    }
+    let of_pods =
+        |page: &str| page.lines().filter(|line| line.contains("pod0") || line.contains("pod1")).count();
+    assert!(of_pods(&metrics_page(&core)) > 10);
+    core.set_endpoints(vec![support::desired("other", ([127, 0, 0, 9], 18300).into(), &[])]);
+    let page = metrics_page(&core);
+    assert_eq!(of_pods(&page), 0, "{page}");
+    has(&page, "llm_d_epp_per_endpoint_queue_size{name=\"pool\",model_server_endpoint=\"other\"} 0.0");
+    drop(streams);
+    assert_eq!(of_pods(&metrics_page(&core)), 0, "the end of a response brings nothing back");
+}
+
+#[test]
+fn what_is_in_flight_is_told_by_flow_and_priority() {
+    let core = support::core(FLOW_BY_NAME);
+    support::with_endpoints(&core, 1);
+    core.admission.set_objectives([("urgent".to_owned(), 5)].into());
+    let a = of_flow(&core, &[("x-llm-d-inference-fairness-id", "a")]);
+    let mut b =
+        of_flow(&core, &[("x-llm-d-inference-fairness-id", "b"), ("x-llm-d-inference-objective", "urgent")]);
+    let series = |flow: &str, priority: i32| {
+        format!(
+            "llm_d_epp_inflight_requests{{endpoint_name=\"pod0\",namespace=\"default\",producer_name=\"load\",\
+             fairness_id=\"{flow}\",priority=\"{priority}\"}} 1"
+        )
+    };
+    let page = metrics_page(&core);
+    has(&page, &series("a", 0));
+    has(&page, &series("b", 5));
+    let tokens = |page: &str| {
+        let of_b =
+            |line: &&str| line.starts_with("llm_d_epp_inflight_tokens") && line.contains("fairness_id=\"b\"");
+        page.lines().find(of_b).map(|line| line.rsplit_once(' ').unwrap().1.to_owned())
+    };
+    assert!(tokens(&page).is_some_and(|tokens| tokens != "0"), "{page}");
+    let mut headers = Headers::new();
+    headers.push(":status", "200");
+    b.feed(Event::ResponseHeaders { headers, end_of_stream: false });
+    b.feed(Event::ResponseBody { body: Bytes::from_static(b"{"), end_of_stream: false });
+    let page = metrics_page(&core);
+    assert_eq!(tokens(&page).as_deref(), Some("0"), "the prompt is computed");
+    has(&page, &series("b", 5));
+    drop((a, b));
+    assert!(!metrics_page(&core).contains("llm_d_epp_inflight_requests{"));
 }
 
 #[test]
@@ -228,6 +343,9 @@ fn the_time_in_plugins_and_in_responses_is_counted() {
         ("DataProducer", "approx-prefix-cache-producer"),
         ("PreRequest", "approx-prefix-cache-producer"),
         ("Admission", "probabilistic-admitter"),
+        ("ProfilePicker", "single-profile-handler"),
+        ("RequestParsing", "openai-parser"),
+        ("ResponseParsing", "openai-parser"),
     ] {
         let labels = format!("extension_point=\"{role}\",plugin_type=\"{plugin}\",plugin_name=\"{plugin}\"");
         for prefix in ["llm_d_epp", "inference_extension"] {
@@ -258,10 +376,7 @@ fn streams_are_counted_where_that_is_asked_for() {
 
 #[test]
 fn the_blocks_that_engines_hold_are_counted_where_they_are_known() {
-    let core = support::core(
-        "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n- {type: precise-prefix-cache-producer}\n\
-         - {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}\n",
-    );
+    let core = support::core(PRECISE);
     support::with_endpoints(&core, 2);
     let [holdings] = &core.state.read().holdings()[..] else { panic!("one index") };
     let tokens: Vec<u32> = (0..32).collect();
@@ -273,9 +388,13 @@ fn the_blocks_that_engines_hold_are_counted_where_they_are_known() {
         ..longboat_kv_events::Stored::default()
     };
     holdings.update(|index| {
-        index.apply(0, "m", &longboat_kv_events::Event::Stored(Box::new(stored)));
-        let removed = longboat_kv_events::Event::Removed { hashes: vec![2], medium: "gpu".to_owned() };
-        index.apply(0, "m", &removed);
+        let stored = longboat_kv_events::Event::Stored(Box::new(stored));
+        index.apply(0, "m", &stored);
+        // Two attention groups have stored the blocks, and one has removed the first.
+        index.apply(0, "m", &stored);
+        let removed = |hashes| longboat_kv_events::Event::Removed { hashes, medium: "gpu".to_owned() };
+        index.apply(0, "m", &removed(vec![2]));
+        index.apply(0, "m", &removed(vec![1, 2]));
     });
     let body = json!({"model": "m", "prompt": tokens}).to_string();
     Stream::open(&core).request("/v1/completions", &[], body.as_bytes(), None);
@@ -290,6 +409,11 @@ fn the_blocks_that_engines_hold_are_counted_where_they_are_known() {
         ] {
             has(&page, &format!("{prefix}_{series}_total {count}"));
         }
+        has(&page, &format!("{prefix}_lookup_latency_seconds_count 1"));
+    }
+    for prefix in ["llm_d_epp_kv_cache_events", "kvcache_kvevents"] {
+        has(&page, &format!("{prefix}_dedup_removed_hashes_suppressed_total 2"));
+        has(&page, &format!("{prefix}_dedup_removed_hashes_forwarded_total 1"));
     }
     assert!(
         !metrics_page(&support::core("")).contains("kv_cache_index"),

@@ -54,6 +54,7 @@ fn every_name_is_there_in_its_present_and_its_former_form() {
     support::with_endpoints(&core, 2);
     let mut stream = send(&core);
     answer(&mut stream);
+    let _in_flight = send(&core);
     core.metrics.poll_failed();
     core.metrics.extract_failed();
     let page = metrics_page(&core);
@@ -123,10 +124,11 @@ fn the_pool_has_deviations_and_what_is_in_flight() {
     let mut stream = send(&core);
     let page = metrics_page(&core);
     has(&page, "llm_d_epp_std_dev_queue_size{name=\"pool\"} 2.0");
-    let load = "llm_d_epp_inflight_requests{endpoint_name=\"pod1\",namespace=\"default\",producer_name=\"inflight-load-producer\"}";
+    let load = "llm_d_epp_inflight_requests{endpoint_name=\"pod1\",namespace=\"default\",\
+                producer_name=\"inflight-load-producer\",fairness_id=\"default-flow\",priority=\"0\"}";
     has(&page, &format!("{load} 1"));
     answer(&mut stream);
-    has(&metrics_page(&core), &format!("{load} 0"));
+    assert!(!metrics_page(&core).contains(load), "a flow has a series while it has requests");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Whole requests: replayed recordings, single streams, and a picker over real sockets.
 
+mod answers;
 mod arguments;
 mod burst;
 mod cluster;
@@ -12,6 +13,7 @@ mod metric_names;
 mod metrics;
 mod precise;
 mod readers;
+mod replays;
 mod reports;
 mod requests;
 mod service;

@@ -8,7 +8,7 @@ use longboat_scheduler::Slot;
 use serde_json::json;
 
 use super::support::{self, Stream};
-use crate::core::Core;
+use crate::{core::Core, monitoring::metrics_page};
 
 const CHAT: &str = "/v1/chat/completions";
 const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#;
@@ -263,15 +263,15 @@ fn metrics_show_requests_tokens_and_endpoints_under_both_names() {
     stream.feed(response_body(b"data: {\"usage\":null}\n\n", false));
     let usage = b"data: {\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\ndata: [DONE]\n\n";
     stream.feed(response_body(usage, true));
-    let page = core.metrics.page(&core.pool.members(), core.state.read().prefix_blocks(), &core.bodies);
+    let page = metrics_page(&core);
     for line in [
         "llm_d_epp_request_total{model_name=\"m\",target_model_name=\"m\",fairness_id=\"default-flow\",priority=\"0\"} 1",
         "inference_objective_request_total{model_name=\"m\",target_model_name=\"m\",priority=\"0\"} 1",
-        "inference_objective_input_tokens_sum{model_name=\"m\",target_model_name=\"m\",priority=\"0\"} 12.0",
-        "inference_objective_prompt_cached_tokens_sum{model_name=\"m\",target_model_name=\"m\",priority=\"0\"} 4.0",
+        "inference_objective_input_tokens_sum{model_name=\"m\",target_model_name=\"m\"} 12.0",
+        "inference_objective_prompt_cached_tokens_sum{model_name=\"m\",target_model_name=\"m\"} 4.0",
         "inference_pool_ready_pods{name=\"pool\"} 2",
         "llm_d_epp_ready_endpoints{name=\"pool\"} 2",
-        "llm_d_epp_prefix_indexer_size 1",
+        "llm_d_epp_prefix_indexer_size{plugin_name=\"approx-prefix-cache-producer\",plugin_type=\"approx-prefix-cache-producer\"} 1",
     ] {
         assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
     }
@@ -282,10 +282,10 @@ fn refused_requests_are_counted_as_errors() {
     let core = picker(0);
     Stream::open(&core).request(CHAT, &[], BODY, None);
     Stream::open(&core).request(CHAT, &[], b"{}", None);
-    let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
+    let page = metrics_page(&core);
     for line in [
-        "inference_objective_request_error_total{model_name=\"m\",target_model_name=\"m\",priority=\"0\",error_code=\"ServiceUnavailable\"} 1",
-        "inference_objective_request_error_total{model_name=\"\",target_model_name=\"\",priority=\"0\",error_code=\"BadRequest\"} 1",
+        "inference_objective_request_error_total{model_name=\"m\",target_model_name=\"m\",error_code=\"ServiceUnavailable\"} 1",
+        "inference_objective_request_error_total{model_name=\"\",target_model_name=\"\",error_code=\"BadRequest\"} 1",
     ] {
         assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
     }
@@ -340,7 +340,7 @@ fn bodies_beyond_the_memory_for_all_are_told_to_come_back() {
     assert_eq!((answer.status, answer.headers.get("retry-after")), (503, Some("1")));
     let headers = core.bodies.held() - waiting.len() * (900 << 10);
     assert!(headers < waiting.len() * 1000, "{headers}");
-    let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
+    let page = metrics_page(&core);
     let held = format!("llm_d_epp_body_bytes_in_flight {}", core.bodies.held());
     assert!(page.lines().any(|line| line == held), "{page}");
     drop(waiting);
@@ -455,7 +455,7 @@ plugins: [{type: queue-scorer}, {type: agent-identity}]
     for headers in [&[agent][..], &[agent, ("x-llm-d-inference-fairness-id", "team")], &[]] {
         assert_eq!(Stream::open(&core).request(CHAT, headers, BODY, None).len(), 2);
     }
-    let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
+    let page = metrics_page(&core);
     for flow in ["s1", "team", "default-flow"] {
         let series = format!("target_model_name=\"m\",fairness_id=\"{flow}\",priority=\"0\"}} 1");
         assert!(page.contains(&series), "{series}\n{page}");

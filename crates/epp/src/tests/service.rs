@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use longboat_extproc::{Action, Client, Event, Exchange, Reply, names};
+use longboat_extproc::{Action, Client, ClientError, Event, Exchange, Reply, names};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle, time::timeout};
@@ -275,6 +275,14 @@ async fn it_is_not_ready_before_the_pool_is_known_and_not_while_it_drains() {
     api.answer_pods(&[]).await;
     picker.ready().await;
     assert!(picker.serves("any name at all").await);
+    // The port of health checks has no TLS, and no ext_proc.
+    let refused = async {
+        let mut exchange = Client::new(picker.health, None).open().await?;
+        exchange.send(Event::RequestBody { body: Bytes::new(), end_of_stream: true }).await?;
+        exchange.receive().await
+    };
+    let refused = refused.await;
+    assert!(matches!(refused, Err(ClientError::Status { code: 12, .. })), "{refused:?}");
     // A stream in flight may end in its own time. New streams should go elsewhere.
     let mut exchange = picker.client.open().await.unwrap();
     assert_eq!(picker.request(&mut exchange).await, "503");
@@ -348,13 +356,13 @@ async fn metrics_are_served() {
 
 /// A fake API server for the lists and watches of the picker.
 struct Api {
-    asked: mpsc::Receiver<Asked>,
-    waiting: Vec<Asked>,
+    asked: mpsc::Receiver<PendingRequest>,
+    waiting: Vec<PendingRequest>,
     pool_watch: Option<mpsc::Sender<Bytes>>,
     pod_watch: Option<mpsc::Sender<Bytes>>,
 }
 
-struct Asked {
+struct PendingRequest {
     path: String,
     watch: bool,
     answer: tokio::sync::oneshot::Sender<http::Response<UnsyncBoxBody<Bytes, Infallible>>>,
@@ -362,7 +370,7 @@ struct Asked {
 
 impl Api {
     fn start() -> (kube::Client, Self) {
-        let (questions, asked) = mpsc::channel::<Asked>(4);
+        let (questions, asked) = mpsc::channel::<PendingRequest>(4);
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
             let questions = questions.clone();
             async move {
@@ -373,7 +381,7 @@ impl Api {
                     return Ok(missing.body(Full::from(&status[..]).boxed_unsync()).unwrap());
                 }
                 let (answer, answered) = tokio::sync::oneshot::channel();
-                let question = Asked {
+                let question = PendingRequest {
                     path: request.uri().path().to_owned(),
                     watch: request.uri().query().is_some_and(|query| query.contains("watch=true")),
                     answer,
@@ -387,7 +395,7 @@ impl Api {
     }
 
     /// Returns the next request of this kind. Other requests that come first are kept.
-    async fn question(&mut self, kind: &str, watch: bool) -> Asked {
+    async fn question(&mut self, kind: &str, watch: bool) -> PendingRequest {
         loop {
             let waiting =
                 self.waiting.iter().position(|asked| asked.path.ends_with(kind) && asked.watch == watch);

@@ -12,6 +12,7 @@ use crate::{
     body::Api,
     companion::AnswerError,
     core::Core,
+    monitoring::metrics_page,
     tokens::{Lookup, Question, TokenError, TokenSource, Tokens},
 };
 
@@ -92,7 +93,7 @@ async fn a_request_goes_on_without_tokens_that_cannot_be_had_or_do_not_come() {
 
     let (core, _source) = picker(Duration::from_millis(20));
     assert!(is_sent(&waiting(&core).wait()));
-    let page = core.metrics.page(&core.pool.members(), 0, &core.bodies);
+    let page = metrics_page(&core);
     assert!(page.contains("llm_d_epp_token_lookups_total{outcome=\"late\"} 1"), "{page}");
 }
 

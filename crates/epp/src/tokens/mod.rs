@@ -61,8 +61,8 @@ pub(crate) struct Tokens {
 pub(crate) enum TokenError {
     #[error("the tokenizer does not answer: {0}")]
     Companion(#[from] AnswerError),
-    #[error("the tokenizer's answer cannot be read: {0}")]
+    #[error("cannot read the response of the tokenizer: {0}")]
     Malformed(String),
-    #[error("there is no memory for the tokens: {0} bytes are all that bodies may take")]
+    #[error("no memory left for the tokens: request bodies may use at most {0} bytes")]
     Full(usize),
 }

@@ -14,7 +14,7 @@ use std::{
 
 use tokio::{
     net::TcpStream,
-    sync::{Mutex, mpsc, oneshot},
+    sync::{Mutex, OwnedSemaphorePermit, mpsc, oneshot},
     task::JoinSet,
     time::timeout,
 };
@@ -40,7 +40,7 @@ enum Kind<P> {
 }
 
 struct Thread {
-    connections: mpsc::Sender<std::net::TcpStream>,
+    connections: mpsc::Sender<(std::net::TcpStream, OwnedSemaphorePermit)>,
     /// How many connections the thread has open.
     open: Arc<AtomicUsize>,
     ended: oneshot::Receiver<()>,
@@ -55,13 +55,13 @@ struct Home<P> {
 }
 
 impl<P: Processor> Home<P> {
-    async fn take_in(&self, stream: TcpStream, open: Option<Counted>) {
+    async fn take_in(&self, stream: TcpStream, place: OwnedSemaphorePermit, open: Option<Counted>) {
         let served = connection(stream, Arc::clone(&self.shared), self.shutdown.clone());
         let mut connections = self.connections.lock().await;
         while connections.try_join_next().is_some() {}
         connections.spawn(async move {
             served.await;
-            drop(open);
+            drop((place, open));
         });
     }
 
@@ -109,9 +109,9 @@ impl<P: Processor> Homes<P> {
     }
 
     /// Hands a connection to the thread with the fewest connections.
-    pub(super) async fn take_in(&self, stream: TcpStream) {
+    pub(super) async fn take_in(&self, stream: TcpStream, place: OwnedSemaphorePermit) {
         let threads = match &self.kind {
-            Kind::Here(home) => return home.take_in(stream, None).await,
+            Kind::Here(home) => return home.take_in(stream, place, None).await,
             Kind::Threads(threads) => threads,
         };
         let Some(home) = threads.iter().min_by_key(|thread| thread.open.load(Ordering::Relaxed)) else {
@@ -121,9 +121,9 @@ impl<P: Processor> Homes<P> {
             Ok(stream) => {
                 home.open.fetch_add(1, Ordering::Relaxed);
                 // Sending only fails if the thread has ended, which happens with the server.
-                let _ = home.connections.send(stream).await;
+                let _ = home.connections.send((stream, place)).await;
             }
-            Err(error) => tracing::warn!(%error, "Cannot hand a connection to its thread."),
+            Err(error) => tracing::warn!(%error, "Cannot pass a connection to its thread."),
         }
     }
 
@@ -145,16 +145,16 @@ impl<P: Processor> Homes<P> {
 impl Thread {
     fn start<P: Processor>(home: Home<P>) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (connections, mut coming) = mpsc::channel::<std::net::TcpStream>(ON_THE_WAY);
+        let (connections, mut coming) = mpsc::channel::<(std::net::TcpStream, _)>(ON_THE_WAY);
         let (ending, ended) = oneshot::channel();
         let open = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&open);
         thread::Builder::new().name("ext-proc".to_owned()).spawn(move || {
             runtime.block_on(async {
-                while let Some(stream) = coming.recv().await {
+                while let Some((stream, place)) = coming.recv().await {
                     let counted = Counted(Arc::clone(&counted));
                     match TcpStream::from_std(stream) {
-                        Ok(stream) => home.take_in(stream, Some(counted)).await,
+                        Ok(stream) => home.take_in(stream, place, Some(counted)).await,
                         Err(error) => tracing::warn!(%error, "Cannot serve a connection."),
                     }
                 }

@@ -7,6 +7,7 @@ use longboat_accept::Budget;
 use tokio::{
     io::{AsyncRead, AsyncWrite, BufReader},
     net::{TcpListener, TcpStream},
+    sync::Semaphore,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -18,16 +19,15 @@ use crate::{
 
 mod homes;
 mod http2;
+mod limits;
 mod tonic;
 
 use homes::Homes;
 pub use http2::connection_of;
+pub use limits::Limits;
+use limits::Places;
 
 const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
-
-/// The most bytes of incomplete messages in all streams together. Proxies send pieces of about 50 KB, so this suffices for
-/// 5,000 streams.
-const MAX_PARTIAL: usize = 256 << 20;
 
 /// How long a caller may take for the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -35,6 +35,13 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The most streams per connection. A stream lives as long as its HTTP response, so a connection has as many streams as the
 /// proxy has requests in flight. hyper's default of 200 would queue the rest.
 const MAX_STREAMS: u32 = 1 << 16;
+
+/// What a stream beyond the limit is told.
+const TOO_MANY: &str = "too many streams";
+
+/// The most bytes of fields in the headers of a stream, counted as in the standard of HPACK. A proxy's stream has a few
+/// hundred.
+const MAX_FIELDS: u32 = 64 << 10;
 
 /// The most bytes to read from a socket at once. A TLS session reads 4 KiB at a time, which would mean a hundred system
 /// calls for a long prompt.
@@ -51,6 +58,11 @@ pub trait Processor: Send + Sync + 'static {
     /// Whether the processor can answer streams yet. Until then, streams end with the gRPC status `UNAVAILABLE`. A proxy can
     /// then go on without the processor, which an error response to the client would prevent.
     fn is_ready(&self) -> bool {
+        true
+    }
+
+    /// Whether there is a processor at all. Without one, the port has other services only.
+    fn exists(&self) -> bool {
         true
     }
 }
@@ -151,6 +163,8 @@ pub struct ServerOptions {
     pub max_send_bytes: usize,
     /// How long streams in flight may take to end after a shutdown.
     pub grace: Duration,
+    /// What callers may cost.
+    pub limits: Limits,
     /// Other gRPC services on the same port (health).
     pub others: Option<::tonic::service::Routes>,
     /// The HTTP/2 implementation.
@@ -161,13 +175,15 @@ pub struct ServerOptions {
 }
 
 impl Default for ServerOptions {
-    /// Plaintext, gRPC's usual limits (4 MiB received, any size sent), no grace period, no other services, no threads.
+    /// Plaintext, gRPC's usual limits (4 MiB received, any size sent), the usual limits of callers, no grace period, no other
+    /// services, no threads.
     fn default() -> Self {
         Self {
             tls: None,
             max_receive_bytes: 4 << 20,
             max_send_bytes: usize::MAX,
             grace: Duration::ZERO,
+            limits: Limits::default(),
             others: None,
             transport: Transport::Lean,
             threads: 0,
@@ -193,11 +209,14 @@ struct Shared<P> {
     options: ServerOptions,
     /// The memory budget for incomplete messages in all streams.
     partial: Arc<Budget>,
+    /// The places of streams.
+    places: Places,
 }
 
 impl<P> Shared<P> {
     fn new(processor: Arc<P>, options: ServerOptions) -> Self {
-        Self { processor, options, partial: Budget::new(MAX_PARTIAL) }
+        let partial = Budget::new(options.limits.unfinished);
+        Self { processor, options, partial, places: Places::default() }
     }
 }
 
@@ -211,24 +230,62 @@ pub async fn serve<P: Processor>(
     let threads = options.threads;
     let shared = Arc::new(Shared::new(processor, options));
     let homes = Homes::start(threads, &shared, &shutdown)?;
-    let accepted = accept(&listener, &homes, &shutdown).await;
+    let room = Arc::new(Semaphore::new(shared.options.limits.connections));
+    let accepted = accept(&listener, &homes, &room, &shutdown).await;
     drop(listener);
     homes.end().await;
     accepted
 }
 
+/// Serves other gRPC services until `shutdown`, with the same limits, on a port without ext_proc.
+pub async fn serve_others(
+    listener: TcpListener,
+    others: ::tonic::service::Routes,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> Result<(), ServeError> {
+    let options = ServerOptions { others: Some(others), limits, ..ServerOptions::default() };
+    serve(listener, Arc::new(NoProcessor), options, shutdown).await
+}
+
+/// The processor of a port without ext_proc.
+struct NoProcessor;
+
+impl Processor for NoProcessor {
+    type Exchange = Self;
+
+    fn open(&self) -> Self {
+        Self
+    }
+
+    fn exists(&self) -> bool {
+        false
+    }
+}
+
+impl Exchange for NoProcessor {
+    fn handle(&mut self, _: Incoming, _: &mut Outbox) {}
+}
+
 async fn accept<P: Processor>(
     listener: &TcpListener,
     homes: &Homes<P>,
+    room: &Arc<Semaphore>,
     shutdown: &CancellationToken,
 ) -> Result<(), ServeError> {
     loop {
-        let accepted = tokio::select! {
-            () = shutdown.cancelled() => return Ok(()),
-            accepted = listener.accept() => accepted,
+        let coming = async {
+            let place = Arc::clone(room).acquire_owned().await;
+            (listener.accept().await, place)
         };
+        let (accepted, place) = tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            coming = coming => coming,
+        };
+        // The semaphore is never closed.
+        let Ok(place) = place else { return Ok(()) };
         match accepted {
-            Ok((stream, _)) => homes.take_in(stream).await,
+            Ok((stream, _)) => homes.take_in(stream, place).await,
             Err(error) if is_transient(&error) => {
                 tracing::warn!(%error, "Cannot accept a connection.");
                 tokio::time::sleep(Duration::from_millis(50)).await;

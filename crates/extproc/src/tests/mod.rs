@@ -1,4 +1,5 @@
 //! Tests of the wire format against Envoy's own definitions, and of exchanges over real sockets.
 
+mod hostile;
 mod socket;
 mod wire;

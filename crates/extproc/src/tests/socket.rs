@@ -19,7 +19,7 @@ use crate::{
     Outbox, Processor, ProcessorExchange, Reply, ServerOptions, Transport, serve,
 };
 
-const SOON: Duration = Duration::from_secs(5);
+pub(super) const SOON: Duration = Duration::from_secs(5);
 
 /// A processor that sends everything back, and counts its open exchanges.
 #[derive(Default)]
@@ -91,16 +91,16 @@ impl ProcessorExchange for EchoExchange {
     }
 }
 
-struct Running {
-    address: SocketAddr,
+pub(super) struct Running {
+    pub(super) address: SocketAddr,
     open: Arc<AtomicUsize>,
-    closed: Arc<Notify>,
-    ended: Arc<Mutex<Vec<u8>>>,
+    pub(super) closed: Arc<Notify>,
+    pub(super) ended: Arc<Mutex<Vec<u8>>>,
     shutdown: CancellationToken,
     serving: JoinHandle<()>,
 }
 
-async fn echo(options: ServerOptions) -> Running {
+pub(super) async fn echo(options: ServerOptions) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let processor = Echo::default();
@@ -114,17 +114,17 @@ async fn echo(options: ServerOptions) -> Running {
     Running { address, open, closed, ended, shutdown, serving }
 }
 
-fn request(path: &'static str) -> Event {
+pub(super) fn request(path: &'static str) -> Event {
     let mut headers = Headers::new();
     headers.push(":path", path);
     Event::RequestHeaders { headers, end_of_stream: false }
 }
 
-fn chunk(body: &[u8], end_of_stream: bool) -> Event {
+pub(super) fn chunk(body: &[u8], end_of_stream: bool) -> Event {
     Event::RequestBody { body: Bytes::copy_from_slice(body), end_of_stream }
 }
 
-async fn next(exchange: &mut crate::Exchange) -> Action {
+pub(super) async fn next(exchange: &mut crate::Exchange) -> Action {
     let reply: Reply = timeout(SOON, exchange.receive()).await.unwrap().unwrap().unwrap();
     reply.action
 }

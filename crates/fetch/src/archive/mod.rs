@@ -1,5 +1,6 @@
 //! Unpacks untrusted archives. Nothing is written outside of the folder, and the size of the content is limited.
 
+mod rules;
 mod stage;
 mod tar;
 mod zip;

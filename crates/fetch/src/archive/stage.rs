@@ -13,6 +13,7 @@ use flate2::read::DeflateDecoder;
 
 use super::{
     FREE_GROWTH, MOST_GROWTH, MOST_MEMBERS, Problem, decompressed, is_zip,
+    rules::{Budget, masked, stays_inside, wanted},
     tar::{Kind, Reader},
     zip::{self, Method},
 };
@@ -52,13 +53,6 @@ pub(crate) struct Member {
     pub(crate) is_link: bool,
     /// The archive that contains the member.
     pub(crate) archive: String,
-}
-
-/// The remaining limits of an archive.
-struct Budget {
-    members: usize,
-    bytes: u64,
-    why: &'static str,
 }
 
 // === impl Stage ===
@@ -112,7 +106,7 @@ impl Stage {
         let grown = FREE_GROWTH.max(file.metadata()?.len().saturating_mul(MOST_GROWTH));
         let budget = |bytes, why| Budget { members: MOST_MEMBERS, bytes, why };
         Ok(match self.free {
-            Some(free) if free < grown => budget(free, "its content does not fit into the free space"),
+            Some(free) if free < grown => budget(free, "its content is larger than the free space"),
             _ => budget(grown, "its content is more than 200 times its size"),
         })
     }
@@ -241,7 +235,7 @@ impl Stage {
                 }
                 Some(_) => {
                     let (path, folder) = (names::shown(path), names::shown(folder));
-                    return Err(format!("`{path}` is below `{folder}`, which is no folder").into());
+                    return Err(format!("`{path}` is below `{folder}`, which is not a folder").into());
                 }
             }
         }
@@ -254,7 +248,7 @@ impl Stage {
             self.folder(above, archive)?;
         }
         if self.members.get(path).is_some_and(|found| found.kind == Is::Folder) {
-            return Err(format!("`{}` is a folder and something else", names::shown(path)).into());
+            return Err(format!("`{}` is both a folder and another kind of file", names::shown(path)).into());
         }
         self.remove(path)?;
         self.members.insert(path.to_owned(), Found { kind, archive: archive.to_owned() });
@@ -268,7 +262,9 @@ impl Stage {
 
     fn link(&mut self, path: &str, to: &str, archive: &str) -> Result<(), Problem> {
         if !stays_inside(path, to) {
-            return Err(format!("`{}` is a link that leads out of the folder", names::shown(path)).into());
+            return Err(
+                format!("`{}` is a link to a target outside of the folder", names::shown(path)).into()
+            );
         }
         let at = self.room(path, Is::Link, archive)?;
         Ok(symlink(to, at)?)
@@ -277,7 +273,9 @@ impl Stage {
     fn same(&mut self, path: &str, to: &str, archive: &str) -> Result<(), Problem> {
         if self.members.get(to).is_none_or(|found| found.kind != Is::File) {
             let (path, to) = (names::shown(path), names::shown(to));
-            return Err(format!("`{path}` is a link to `{to}`, which is no file before it").into());
+            return Err(
+                format!("`{path}` is a link to `{to}`, which is not an earlier file of the archive").into()
+            );
         }
         if path == to {
             return Ok(());
@@ -303,75 +301,6 @@ impl Write for Summed {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
-}
-
-// === impl Budget ===
-
-impl Budget {
-    fn member(&mut self) -> Result<(), Problem> {
-        self.members = self
-            .members
-            .checked_sub(1)
-            .ok_or_else(|| format!("more than {MOST_MEMBERS} of its members are wanted"))?;
-        Ok(())
-    }
-
-    fn copy(&mut self, from: &mut impl Read, to: &mut impl Write) -> Result<u64, Problem> {
-        let size = io::copy(&mut from.take(self.bytes.saturating_add(1)), to)?;
-        self.bytes = self.bytes.checked_sub(size).ok_or(self.why)?;
-        Ok(size)
-    }
-}
-
-/// Returns the member's path. Returns `None` if the member is not below the wanted folder.
-fn wanted(path: &str, members: &Members) -> Result<Option<String>, Problem> {
-    let plain: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    if plain.contains(&"..") {
-        return Err(format!("`{}` leaves the folder", names::shown(path)).into());
-    }
-    let plain = match (&members.below, plain.split_first()) {
-        (None, _) => &plain[..],
-        (Some(below), Some((first, rest))) if first == below => rest,
-        (Some(_), _) => return Ok(None),
-    };
-    let path = plain.join("/");
-    if path.is_empty() {
-        return Ok(None);
-    }
-    match names::check(&path) {
-        Ok(()) => Ok(Some(path)),
-        Err(error) => Err(error.to_string().into()),
-    }
-}
-
-/// Whether a relative link stays in the folder, judged by its text. An absolute link does not. The folders above a link are
-/// real folders. But a path component that the link goes down into may be another link, and then the target of a following `..`
-/// is unknown. So such links are refused.
-fn stays_inside(path: &str, to: &str) -> bool {
-    let mut depth = path.matches('/').count();
-    let mut goes_down = false;
-    if to.is_empty() || to.starts_with('/') || to.contains('\0') {
-        return false;
-    }
-    for part in to.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if goes_down => return false,
-            ".." => match depth.checked_sub(1) {
-                Some(less) => depth = less,
-                None => return false,
-            },
-            _ => goes_down = true,
-        }
-    }
-    true
-}
-
-/// The permissions that a member may have: no set-id bits, no write access for others, and always read and write access for the
-/// owner.
-fn masked(mode: u32) -> u32 {
-    let mode = (mode & 0o755) | 0o600;
-    if mode & 0o100 == 0 { mode & !0o011 } else { mode }
 }
 
 #[cfg(test)]
@@ -553,9 +482,5 @@ mod tests {
         assert_eq!(grown(None).bytes, FREE_GROWTH);
         file.set_len(FREE_GROWTH).unwrap();
         assert_eq!(grown(None).bytes, FREE_GROWTH * MOST_GROWTH);
-        let mut left = Budget { members: 1, bytes: 3, why: "w" };
-        assert!(left.copy(&mut &b"abc"[..], &mut io::sink()).is_ok());
-        assert!(left.copy(&mut &b"d"[..], &mut io::sink()).is_err());
-        assert!(left.member().is_ok() && left.member().is_err());
     }
 }

@@ -83,7 +83,7 @@ impl<R: Read> Reader<R> {
                 b'g' | b'V' => {}
                 _ => {
                     if extended.keys().any(|key| key.starts_with("GNU.sparse.")) || typeflag == b'S' {
-                        return Err("it has files with holes, which are not supported".into());
+                        return Err("it has sparse files, which are not supported".into());
                     }
                     let path = extended.remove("path").or(long_name).unwrap_or_else(|| name(&header));
                     let link =

@@ -89,7 +89,7 @@ pub fn objects(text: &[u8]) -> Option<Vec<String>> {
 impl Gcs {
     fn url(&self, path: &str) -> Result<Url, Failure> {
         Url::parse(&format!("{}/{path}", self.endpoint))
-            .map_err(|_| Failure::last("STORAGE_EMULATOR_HOST is no address"))
+            .map_err(|_| Failure::last("STORAGE_EMULATOR_HOST is not a valid address"))
     }
 
     async fn request(&self, path: &str) -> Result<Request, Failure> {
@@ -122,7 +122,7 @@ impl Gcs {
             path.push_str("&prettyPrint=false");
             let document = self.ask(&path).await?;
             let page: Page = serde_json::from_slice(&document.body)
-                .map_err(|error| Failure::last(format!("the list of objects cannot be read: {error}")))?;
+                .map_err(|error| Failure::last(format!("cannot read the list of objects: {error}")))?;
             is_folder |= !page.items.is_empty();
             token = page.next_page_token.filter(|token| !token.is_empty());
             pages.turn(&self.endpoint, page.items.len(), token.as_deref())?;
@@ -146,7 +146,7 @@ impl Gcs {
         );
         let document = self.ask(&path).await?;
         let object: Object = serde_json::from_slice(&document.body)
-            .map_err(|error| Failure::last(format!("the object cannot be read: {error}")))?;
+            .map_err(|error| Failure::last(format!("cannot read the object: {error}")))?;
         let name = self.path.rsplit('/').next().unwrap_or_default().to_owned();
         Ok(vec![object.into_file(name)?])
     }
@@ -164,12 +164,12 @@ impl Object {
         }
         let mut file = Remote::new(path, self.name);
         let size = self.size.as_deref().and_then(|size| size.parse().ok());
-        file.size = Some(size.ok_or_else(|| Failure::last("an object has no size"))?);
+        file.size = Some(size.ok_or_else(|| Failure::last("the server reports no size of an object"))?);
         file.name = self.generation.map_or(Name::Unknown, |generation| Name::Text(generation.into()));
         let md5 = || Digest::from_base64(Algorithm::Md5, &self.md5_hash?);
-        file.digest = self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
-        // Composite objects have no MD5.
-        file.digest = md5().or(file.digest);
+        let crc = self.crc32c.and_then(|sum| Digest::from_base64(Algorithm::Crc32c, &sum));
+        // Every object of Google's store has a CRC. An MD5 takes longer to compute than a download on a fast network.
+        file.digest = crc.or_else(md5);
         Ok(file)
     }
 }

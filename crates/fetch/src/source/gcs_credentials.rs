@@ -146,13 +146,13 @@ impl Credentials {
 }
 
 fn read(body: &[u8]) -> Result<(Option<String>, Option<i64>), Failure> {
-    let answer: Answer = serde_json::from_slice(body)
-        .map_err(|_| Failure::last("the answer with the token cannot be read"))?;
+    let answer: Answer =
+        serde_json::from_slice(body).map_err(|_| Failure::last("cannot read the response with the token"))?;
     Ok((Some(answer.access_token), answer.expires_in))
 }
 
 fn url(text: &str) -> Result<Url, Failure> {
-    Url::parse(text).map_err(|_| Failure::last("an address of the credentials cannot be read"))
+    Url::parse(text).map_err(|_| Failure::last("an address in the credentials is invalid"))
 }
 
 // === impl From ===
@@ -178,7 +178,7 @@ impl From {
         let shown = file.display();
         let text = std::fs::read(file).map_err(|error| refuse(format!("cannot read `{shown}`: {error}")))?;
         let value: serde_json::Value =
-            serde_json::from_slice(&text).map_err(|_| refuse(format!("`{shown}` is no JSON")))?;
+            serde_json::from_slice(&text).map_err(|_| refuse(format!("`{shown}` is not valid JSON")))?;
         let kind = value["type"].as_str().unwrap_or_default().to_owned();
         let broken = |_| refuse(format!("`{shown}` lacks a field of `{kind}`"));
         match kind.as_str() {
@@ -206,7 +206,7 @@ impl Account {
             "iss": self.client_email, "scope": SCOPE, "aud": self.token_uri, "iat": now, "exp": now + 3600,
         });
         let text = format!("{}.{}", encode_json(header), encode_json(claims));
-        let refuse = || Failure::last("the private key of the service account cannot be used");
+        let refuse = || Failure::last("the private key of the service account is invalid");
         let key = PrivateKeyDer::from_pem_slice(self.private_key.as_bytes()).map_err(|_| refuse())?;
         let pair = match &key {
             PrivateKeyDer::Pkcs8(key) => signature::RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),

@@ -90,7 +90,7 @@ fn token(settings: &Settings) -> Option<String> {
 impl Hub {
     fn url(&self, path: &str) -> Result<Url, Failure> {
         let endpoint = self.endpoint.as_str().trim_end_matches('/');
-        Url::parse(&format!("{endpoint}/{path}")).map_err(|_| Failure::last("an address cannot be made"))
+        Url::parse(&format!("{endpoint}/{path}")).map_err(|_| Failure::last("cannot build a valid address"))
     }
 
     fn request(&self, method: Method, url: Url) -> Result<Request, Failure> {
@@ -120,10 +120,10 @@ impl Hub {
         let (commit, files) = match self.client.document(&request, LONGEST_LIST).await {
             Ok(document) => {
                 let model: Model = serde_json::from_slice(&document.body)
-                    .map_err(|error| Failure::last(format!("the list of files cannot be read: {error}")))?;
+                    .map_err(|error| Failure::last(format!("cannot read the list of files: {error}")))?;
                 let commit = model.commit().map(str::to_owned);
                 let commit =
-                    commit.ok_or_else(|| Failure::last("the hub does not say which commit this is"))?;
+                    commit.ok_or_else(|| Failure::last("the hub does not report the commit of the model"))?;
                 (commit, model.into_files())
             }
             Err(failure) => return Err(failure),
@@ -143,18 +143,19 @@ impl Hub {
             let request = self.request(Method::GET, url)?;
             let page = self.client.document(&request, LONGEST_LIST).await?;
             let tree: Tree = serde_json::from_slice(&page.body)
-                .map_err(|error| Failure::last(format!("the list of files cannot be read: {error}")))?;
+                .map_err(|error| Failure::last(format!("cannot read the list of files: {error}")))?;
             let next = next_page(&page.headers);
             let before = files.len();
             files.extend(tree.into_files());
             pages.turn(&origin(&self.endpoint), files.len() - before, next.as_deref())?;
             let Some(next) = next else { return Ok(files) };
-            url = page.url.join(&next).map_err(|_| Failure::last("the next page has no address"))?;
+            url = page.url.join(&next).map_err(|_| Failure::last("the next page has no valid address"))?;
             // The hub's response must not make the downloader send requests to other hosts.
             if origin(&url) != origin(&page.url) {
                 let (hub, host) = (origin(&page.url), crate::names::shown(&origin(&url)));
                 return Err(Failure::last(format!(
-                    "{hub} names a next page of its list of files on another host, {host}; check HF_ENDPOINT"
+                    "the next page of the list of files of {hub} is on another host, {host}; check \
+                     HF_ENDPOINT"
                 )));
             }
         }

@@ -89,7 +89,7 @@ impl Address {
             }
             if part.contains('/') {
                 return Err(refuse(
-                    "expected hf://OWNER/MODEL[:REVISION]: folders of a model cannot be named",
+                    "expected hf://OWNER/MODEL[:REVISION]: a folder of a model is not allowed",
                 ));
             }
             let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -110,7 +110,7 @@ impl Address {
         if revision.chars().any(|c| c.is_control() || c == ' ')
             || revision.split('/').any(|part| part == "..")
         {
-            return Err(refuse("this cannot be a revision"));
+            return Err(refuse("invalid revision"));
         }
         let revision = if revision.is_empty() { "main" } else { revision };
         Ok(Self { repository: repository.to_owned(), revision: revision.to_owned() })
@@ -207,13 +207,14 @@ impl Headers {
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, &'static str> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         if text("x-repo-commit").is_none() {
-            return Err("the server does not say which commit a file is of (X-Repo-Commit)");
+            return Err("the server does not report the commit of a file (X-Repo-Commit)");
         }
         let etag = text("x-linked-etag").or_else(|| text("etag"));
         let etag = etag.map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
-        let identity = etag.filter(|etag| !etag.is_empty()).ok_or("the server gives a file no ETag")?;
+        let identity = etag.filter(|etag| !etag.is_empty()).ok_or("the server reports no ETag of a file")?;
         let size = text("x-linked-size").or_else(|| text("content-length"));
-        let size = size.and_then(|size| size.trim().parse().ok()).ok_or("the server gives a file no size")?;
+        let size =
+            size.and_then(|size| size.trim().parse().ok()).ok_or("the server reports no size of a file")?;
         Ok(Self { identity: identity.to_owned(), size })
     }
 }

@@ -10,6 +10,7 @@ mod oci_auth;
 mod oci_manifest;
 mod pages;
 mod s3;
+mod s3_checksum;
 mod s3_credentials;
 mod s3_list;
 mod s3_sign;
@@ -26,6 +27,7 @@ pub use self::{
     oci_auth::Challenge,
     oci_manifest::{Layers, Manifest},
     s3::address as s3_address,
+    s3_checksum::parts_of as s3_parts,
     s3_list::Page,
 };
 use crate::{
@@ -115,8 +117,7 @@ pub(crate) struct Parallel {
 
 impl Default for Parallel {
     fn default() -> Self {
-        // What is in the sockets of a killed process is sent again: with more connections that is more than a hundredth of a model.
-        Self { files: 8, connections: 5, attempts: None }
+        Self { files: 8, connections: 8, attempts: None }
     }
 }
 
@@ -270,10 +271,10 @@ impl Opened {
             206 => {
                 let range = answer.header("content-range").and_then(content_range);
                 let Some((start, end, size)) = range else {
-                    return Err(Failure::last("an answer with status 206 has no range that can be read"));
+                    return Err(Failure::last("a response with status 206 has no valid range"));
                 };
                 if start != want.start || want.end.is_some_and(|wanted| end > wanted) {
-                    return Err(Failure::last("the server sends other bytes than it was asked for"));
+                    return Err(Failure::last("the server sent another range than the requested one"));
                 }
                 (start, size)
             }

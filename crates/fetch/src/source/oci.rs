@@ -69,7 +69,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     let tls = if insecure {
         tracing::warn!(
             registry = host,
-            "KSERVE_OCI_INSECURE_REGISTRY is on: nobody checks who the registry is."
+            "KSERVE_OCI_INSECURE_REGISTRY is on, so the certificate of the registry is not checked."
         );
         longboat_tls::insecure_client_config(&[])
     } else {
@@ -146,7 +146,7 @@ impl Oci {
         let known = self.session.lock().base.clone();
         for base in known.as_ref().map_or(self.bases.as_slice(), std::slice::from_ref) {
             let url = Url::parse(&format!("{base}/v2/{}/{path}", self.repository));
-            let url = url.map_err(|_| Failure::last("the registry has no address that can be read"))?;
+            let url = url.map_err(|_| Failure::last("the address of the registry is invalid"))?;
             let once = |authorization: Option<String>| async {
                 let mut request = Request::get(url.clone());
                 prepare(&mut request);
@@ -197,9 +197,9 @@ impl Oci {
             }
             Some(Challenge::Bearer { realm, service, scope }) => {
                 let mut url =
-                    Url::parse(&realm).map_err(|_| Failure::last("the registry names no token server"))?;
+                    Url::parse(&realm).map_err(|_| Failure::last("the registry has no token server"))?;
                 if url.scheme() != "https" && self.bases.len() == 1 {
-                    return Err(Failure::last("the registry names a token server without encryption"));
+                    return Err(Failure::last("the token server of the registry is unencrypted"));
                 }
                 let scope = scope.unwrap_or_else(|| format!("repository:{}:pull", self.repository));
                 let mut request = if let Some(Login::Identity(token)) = &self.login {
@@ -228,9 +228,9 @@ impl Oci {
                 }
                 let body = self.client.document(&request, LONGEST_TOKEN).await?.body;
                 let token: Token = serde_json::from_slice(&body)
-                    .map_err(|_| Failure::last("the answer of the token server cannot be read"))?;
+                    .map_err(|_| Failure::last("cannot read the response of the token server"))?;
                 let token = token.token.or(token.access_token).filter(|token| !token.is_empty());
-                let token = token.ok_or_else(|| Failure::last("the token server gives no token"))?;
+                let token = token.ok_or_else(|| Failure::last("the token server returned no token"))?;
                 Ok(format!("Bearer {token}"))
             }
         }
@@ -262,7 +262,8 @@ impl Oci {
         if let Some(platform) = manifest.of_platform(architecture()).map_err(Failure::last)? {
             (manifest, digest) = self.manifest(&platform).await?;
             if manifest.is_index() {
-                let why = "the index names another index; expected manifests, so push the image again or name its digest";
+                let why = "the index refers to another index; expected manifests, so push the image again \
+                           or use its digest";
                 return Err(Failure::last(why));
             }
         }
@@ -284,7 +285,7 @@ impl Source for Oci {
         async move {
             let listing = self.layers(filter).await.map_err(|failure| self.error(failure))?;
             let archives = listing.files.iter().filter(|file| file.placement != Placement::File).count();
-            tracing::debug!(layers = listing.files.len(), archives, "The manifest was read.");
+            tracing::debug!(layers = listing.files.len(), archives, "Read the manifest.");
             Ok(listing)
         }
         .boxed()

@@ -67,7 +67,7 @@ pub(super) fn login(settings: &Settings, host: &str, repository: &str) -> Result
         };
         let config: Config = serde_json::from_slice(&text).map_err(|_| FetchError::Setting {
             name: VARIABLE.into(),
-            why: format!("`{}` is no docker config: expected a JSON object with `auths`", file.display()),
+            why: format!("`{}` is not a Docker config: expected a JSON object with `auths`", file.display()),
         })?;
         if let Some(login) = config.find(host, repository) {
             return Ok(Some(login));

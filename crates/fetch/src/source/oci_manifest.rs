@@ -62,7 +62,7 @@ impl Manifest {
     /// Reads a manifest or an index.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let manifest: Self =
-            serde_json::from_slice(text).map_err(|error| format!("the manifest cannot be read: {error}"))?;
+            serde_json::from_slice(text).map_err(|error| format!("cannot read the manifest: {error}"))?;
         if manifest.layers.len().max(manifest.manifests.len()) > MOST_LAYERS {
             return Err(format!("it has more than {MOST_LAYERS} layers"));
         }
@@ -150,7 +150,7 @@ impl Manifest {
             kinds.dedup();
             kinds.truncate(8);
             return Err(format!(
-                "none of its layers is part of a model; their types are {}",
+                "no layer is part of a model; the types of the layers are {}",
                 kinds.join(", ")
             ));
         }
@@ -204,7 +204,7 @@ fn place(layer: &Descriptor, layout: Layout, filter: &Filter) -> Result<Option<(
                 kind if kind.starts_with("application/vnd.docker.ai.safetensors") => "model.safetensors",
                 kind => {
                     let kind = crate::names::shown(kind);
-                    return Err(format!("a layer of type `{kind}` has no name of a file"));
+                    return Err(format!("a layer of type `{kind}` has no file name"));
                 }
             };
             Ok(Some((name.into(), Placement::File)))

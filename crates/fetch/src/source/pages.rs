@@ -30,21 +30,22 @@ impl Pages {
         self.files += files;
         if self.files > MOST_FILES {
             return Err(Failure::last(format!(
-                "{server} lists more than {MOST_FILES} files; expected a model, so use an address that names only its files"
+                "{server} lists more than {MOST_FILES} files; use an address that has only the files of a \
+                 model"
             )));
         }
         let Some(next) = next else { return Ok(()) };
         self.empty += usize::from(files == 0);
         let why = if !self.named.insert(self.hasher.hash_one(next)) {
-            "a page names one that was read before as the next".to_owned()
+            "a page refers to an earlier page as its next page".to_owned()
         } else if self.empty > MOST_EMPTY {
-            format!("more than {MOST_EMPTY} pages name no file, and each names a next page")
+            format!("more than {MOST_EMPTY} pages are empty, and each has a next page")
         } else {
             return Ok(());
         };
         Err(Failure::last(format!(
-            "the list of files of {server} does not end: {why}; check that this address is that of the store itself, and \
-             report it to those who run the server"
+            "the list of files of {server} does not end: {why}; check that this is the address of the \
+             store itself, and tell the operator of the server"
         )))
     }
 }
@@ -61,12 +62,12 @@ mod tests {
         }
         pages.turn("s", 1, Some("more")).unwrap();
         pages.turn("s", 0, None).unwrap();
-        assert!(pages.turn("s", 0, Some("other")).unwrap_err().why.contains("name no file"));
+        assert!(pages.turn("s", 0, Some("other")).unwrap_err().why.contains("are empty"));
 
         let mut pages = Pages::default();
         pages.turn("s", 1, Some("a")).unwrap();
         pages.turn("s", 1, Some("b")).unwrap();
-        assert!(pages.turn("s", 1, Some("a")).unwrap_err().why.contains("read before"));
+        assert!(pages.turn("s", 1, Some("a")).unwrap_err().why.contains("earlier page"));
 
         let mut pages = Pages::default();
         pages.turn("s", MOST_FILES, Some("a")).unwrap();

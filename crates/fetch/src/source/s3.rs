@@ -15,23 +15,23 @@ use reqwest::Url;
 use super::{
     Listing, Name, Opened, Parallel, Remote, Source, Want,
     pages::Pages,
+    s3_checksum::{Promise, promised},
     s3_credentials::Credentials,
     s3_list::{Object, Page, error_code},
     s3_sign::sign,
 };
 use crate::{
     FetchError,
-    digest::{Algorithm, Digest},
+    digest::Digest,
     encode,
     error::Protocol,
+    file::LARGE,
     filter::Filter,
     http::{Answer, Client, Failure, Follow, Limits, Request, ascii, origin, patiently},
     settings::Settings,
     trust,
 };
 
-/// Larger objects are fetched in parts, after a request for their checksum. In bytes.
-const LARGE: u64 = 32 << 20;
 /// Longest page of a listing, in bytes.
 const LONGEST_PAGE: usize = 8 << 20;
 
@@ -164,7 +164,7 @@ impl S3 {
             }
         };
         let query = if query.is_empty() { String::new() } else { format!("?{query}") };
-        Url::parse(&format!("{address}{query}")).map_err(|_| Failure::last("an address cannot be made"))
+        Url::parse(&format!("{address}{query}")).map_err(|_| Failure::last("cannot build a valid address"))
     }
 
     /// Sends a signed request. Repeats it once if the bucket is in another region.
@@ -217,8 +217,7 @@ impl S3 {
         patiently(self.patience(), || async {
             let answer = self.send(Method::GET, None, &query, HeaderMap::new()).await?;
             let body = answer.body(LONGEST_PAGE).await?;
-            Page::parse(&body)
-                .map_err(|why| Failure::last(format!("the list of objects cannot be read: {why}")))
+            Page::parse(&body).map_err(|why| Failure::last(format!("cannot read the list of objects: {why}")))
         })
         .await
     }
@@ -250,6 +249,40 @@ impl S3 {
         }
     }
 
+    /// Asks for the headers of an object.
+    async fn head(&self, file: &Remote, query: &str) -> Result<Answer, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
+        patiently(self.patience(), || self.send(Method::HEAD, Some(&file.locator), query, headers.clone()))
+            .await
+    }
+
+    /// Completes the digest of the digests of an object's parts with the size of the parts. Returns `None` if the parts have
+    /// different sizes, or if the server does not report them: then the digest cannot be checked.
+    async fn of_parts(&self, file: &Remote, digest: Digest, count: u64) -> Option<Digest> {
+        let size = file.size?;
+        if count == 1 {
+            return Some(digest.of_parts(size));
+        }
+        let mut part = None;
+        // Programs that upload use one size for all parts of an object, so three of them show it.
+        for number in [1, count.div_ceil(2), count] {
+            let answer = self.head(file, &format!("partNumber={number}")).await;
+            let answer = answer.inspect_err(|failure| {
+                let object = &*file.locator;
+                tracing::debug!(object, "Cannot find out the sizes of its parts: {}.", failure.why);
+            });
+            let length = answer.ok()?.length()?;
+            let part = *part.get_or_insert(length);
+            let last =
+                size.checked_sub(part.checked_mul(count - 1)?).filter(|last| (1..=part).contains(last))?;
+            if length != if number == count { last } else { part } {
+                return None;
+            }
+        }
+        part.map(|part| digest.of_parts(part))
+    }
+
     fn error_of(&self, failure: Failure) -> FetchError {
         let protocol = Protocol::S3;
         let code = error_code(&failure.body).unwrap_or_default();
@@ -259,9 +292,14 @@ impl S3 {
                 FetchError::Answer {
                     protocol,
                     resource,
-                    why: format!("the credentials are refused ({code})"),
+                    why: format!("the server refused the credentials ({code})"),
                 }
             }
+            (Some(403), "RequestTimeTooSkewed" | "RequestExpired") => FetchError::Answer {
+                protocol,
+                resource,
+                why: format!("the clock of this machine differs too much from that of the server ({code})"),
+            },
             (Some(status), code) if !code.is_empty() && ![401, 403, 404].contains(&status) => {
                 let code = crate::names::shown(code);
                 FetchError::Answer {
@@ -275,38 +313,22 @@ impl S3 {
     }
 }
 
+/// Whether an object was uploaded in several parts, judged by its ETag.
+fn is_in_parts(file: &Remote) -> bool {
+    let Name::Text(etag) = &file.name else { return false };
+    etag.rsplit_once('-').is_some_and(|(_, count)| count.parse::<u32>().is_ok_and(|count| count > 1))
+}
+
 fn remote(path: String, object: Object) -> Remote {
     let mut file = Remote::new(path, object.key);
     file.size = Some(object.size);
     if !object.etag.is_empty() {
         file.name = Name::Text(object.etag.into());
     }
-    file.described = object.size <= LARGE;
+    // Larger objects are fetched in parts, so their responses have no checksum of the whole. The ETag of an object that was
+    // uploaded in parts is no digest of its content, and more requests are needed to learn the sizes of the parts.
+    file.described = object.size <= LARGE && !is_in_parts(&file);
     file
-}
-
-/// Returns the digest of a whole object from its headers.
-fn promised(header: impl Fn(&str) -> Option<String>) -> Option<Digest> {
-    let is_whole = header("x-amz-checksum-type").is_none_or(|kind| kind.eq_ignore_ascii_case("FULL_OBJECT"));
-    let checksums = [
-        ("x-amz-checksum-sha256", Algorithm::Sha256),
-        ("x-amz-checksum-sha1", Algorithm::Sha1),
-        ("x-amz-checksum-crc64nvme", Algorithm::Crc64Nvme),
-        ("x-amz-checksum-crc32c", Algorithm::Crc32c),
-        ("x-amz-checksum-crc32", Algorithm::Crc32),
-    ];
-    // The checksum of a multipart object ends with the number of its parts, so it is not a digest of the content.
-    let checksum = checksums
-        .into_iter()
-        .filter(|_| is_whole)
-        .find_map(|(name, algorithm)| Digest::from_base64(algorithm, &header(name)?));
-    // The ETag is an MD5 unless the object has several parts or is encrypted with customer keys.
-    let is_plain = header("x-amz-server-side-encryption").is_none_or(|kind| kind == "AES256")
-        && header("x-amz-server-side-encryption-customer-algorithm").is_none();
-    checksum.or_else(|| {
-        let etag = header("etag").filter(|_| is_plain)?;
-        Digest::from_hex(Algorithm::Md5, etag.trim_matches('"'))
-    })
 }
 
 impl Source for S3 {
@@ -335,13 +357,12 @@ impl Source for S3 {
 
     fn describe<'a>(&'a self, file: &'a Remote) -> BoxFuture<'a, Result<Remote, FetchError>> {
         async move {
-            let mut headers = HeaderMap::new();
-            headers.insert("x-amz-checksum-mode", ascii("ENABLED"));
-            let answer = patiently(self.patience(), || {
-                self.send(Method::HEAD, Some(&file.locator), "", headers.clone())
-            });
-            let answer = answer.await.map_err(|failure| self.error_of(failure))?;
-            let digest = promised(|name| answer.header(name).map(str::to_owned));
+            let answer = self.head(file, "").await.map_err(|failure| self.error_of(failure))?;
+            let digest = match promised(|name| answer.header(name)) {
+                Some(Promise::Whole(digest)) => Some(digest),
+                Some(Promise::Parts { digest, count }) => self.of_parts(file, digest, count).await,
+                None => None,
+            };
             Ok(Remote { digest, described: true, ..file.clone() })
         }
         .boxed()
@@ -359,10 +380,15 @@ impl Source for S3 {
                 }
             }
             let answer = self.send(Method::GET, Some(&file.locator), "", headers).await?;
-            let header = |name: &str| answer.header(name).map(str::to_owned);
-            let etag = header("etag").map(|etag| etag.trim_matches('"').to_owned());
+            let etag = answer.header("etag").map(|etag| etag.trim_matches('"').to_owned());
             // The checksums in a partial response are those of the part.
-            let digest = if answer.status() == 200 { promised(header) } else { None };
+            let digest = match promised(|name| answer.header(name)).filter(|_| answer.status() == 200) {
+                Some(Promise::Whole(digest)) => Some(digest),
+                Some(Promise::Parts { digest, count: 1 }) => {
+                    answer.length().map(|size| digest.of_parts(size))
+                }
+                _ => None,
+            };
             let mut opened = Opened::of(answer, want)?;
             opened.identity = etag.map(Into::into);
             opened.digest = digest.or(file.digest);
@@ -400,24 +426,6 @@ mod tests {
         }
         assert_eq!(address("s3://b//k?x#y").unwrap(), ("b".into(), "k?x#y".into()));
         assert!(address("s3://").is_err() && address("s3://a@b/k").is_err());
-    }
-
-    #[test]
-    fn an_etag_is_a_digest_only_where_it_is_one() {
-        let md5 = "d41d8cd98f00b204e9800998ecf8427e";
-        let ask = |headers: &[(&str, &str)]| {
-            promised(|name| {
-                headers.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-            })
-        };
-        let etag = format!("\"{md5}\"");
-        assert_eq!(ask(&[("etag", &etag)]).unwrap().hex(), md5);
-        assert_eq!(ask(&[("etag", &etag), ("x-amz-server-side-encryption", "aws:kms")]), None);
-        assert_eq!(ask(&[("etag", "\"0123-2\"")]), None);
-        let crc = ("x-amz-checksum-crc32", "AAAAAA==");
-        assert_eq!(ask(&[crc, ("etag", &etag)]).unwrap().algorithm, Algorithm::Crc32);
-        let composite = ("x-amz-checksum-type", "COMPOSITE");
-        assert_eq!(ask(&[crc, composite, ("etag", "\"0-2\"")]), None);
     }
 
     #[test]

@@ -181,9 +181,7 @@ impl Credentials {
         let token = match self.settings.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
             Some(file) => {
                 let read = std::fs::read_to_string(file);
-                Some(
-                    read.map_err(|_| Failure::last("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read"))?,
-                )
+                Some(read.map_err(|_| Failure::last("cannot read AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"))?)
             }
             None => self.settings.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(str::to_owned),
         };
@@ -219,13 +217,13 @@ impl Credentials {
     async fn answer(&self, client: &Client, request: &Request) -> Result<Keys, Failure> {
         let document = client.document(request, LONGEST).await?;
         let answer: Answer = serde_json::from_slice(&document.body)
-            .map_err(|_| Failure::last("the answer with the keys cannot be read"))?;
+            .map_err(|_| Failure::last("cannot read the response with the keys"))?;
         Ok(answer.into())
     }
 }
 
 fn url(text: &str) -> Result<Url, Failure> {
-    Url::parse(text).map_err(|_| Failure::last("an address of the environment cannot be read"))
+    Url::parse(text).map_err(|_| Failure::last("an address in the environment variables is invalid"))
 }
 
 fn profile(text: &str, name: &str) -> Option<Keys> {

@@ -50,7 +50,7 @@ impl Page {
                     value.trim_matches('"').clone_into(&mut object.get_or_insert_default().etag);
                 }
                 (["Contents", "Size"], Some(value)) => {
-                    let size = value.parse().map_err(|_| format!("`{value}` is no size"))?;
+                    let size = value.parse().map_err(|_| format!("`{value}` is not a size"))?;
                     object.get_or_insert_default().size = size;
                 }
                 // The end of an object.
@@ -60,14 +60,14 @@ impl Page {
             Ok(())
         })?;
         if !is_list {
-            return Err("it is no list of objects".into());
+            return Err("it is not a list of objects".into());
         }
         if encoded {
             for object in &mut page.objects {
                 let key = object.key.replace('+', " ");
                 object.key = percent_encoding::percent_decode_str(&key)
                     .decode_utf8()
-                    .map_err(|_| "a key is no UTF-8".to_owned())?
+                    .map_err(|_| "a key is not UTF-8".to_owned())?
                     .into_owned();
             }
         }
@@ -101,7 +101,7 @@ fn leaves(
     let mut reader = Reader::from_reader(text);
     let mut path: Vec<String> = Vec::new();
     let mut content = String::new();
-    let unreadable = |error: &dyn std::fmt::Display| format!("it is no XML: {error}");
+    let unreadable = |error: &dyn std::fmt::Display| format!("it is not valid XML: {error}");
     loop {
         match reader.read_event().map_err(|error| unreadable(&error))? {
             Event::Start(element) => {
@@ -124,7 +124,7 @@ fn leaves(
                     "apos" => Some('\''),
                     _ => None,
                 });
-                content.push(character.ok_or("it has an entity that is not known")?);
+                content.push(character.ok_or("it has an unknown entity")?);
             }
             Event::End(_) => {
                 let names: Vec<&str> = path.iter().map(String::as_str).collect();

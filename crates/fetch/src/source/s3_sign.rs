@@ -37,7 +37,7 @@ pub(super) fn sign(
     let mut signed: Vec<(String, String)> = vec![("host".into(), host)];
     for (name, value) in headers.iter() {
         if name.as_str().starts_with("x-amz-") || name == "range" {
-            let value = value.to_str().map_err(|_| Failure::last("a header cannot be signed"))?;
+            let value = value.to_str().map_err(|_| Failure::last("cannot sign a header"))?;
             signed.push((name.as_str().to_owned(), value.trim().to_owned()));
         }
     }

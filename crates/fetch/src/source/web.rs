@@ -37,10 +37,10 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
     let refuse = |why: &str| FetchError::Address { uri: shown.clone(), why: why.to_owned() };
     let mut url = Url::parse(uri).map_err(|error| refuse(&error.to_string()))?;
     if is_git(&url) {
-        return Err(refuse("git repositories are not supported; hf:// and oci:// are"));
+        return Err(refuse("git repositories are not supported; use hf:// or oci://"));
     }
     if is_azure(&url) {
-        return Err(refuse("Azure's stores are not supported; hf://, s3://, gs:// and oci:// are"));
+        return Err(refuse("Azure storage is not supported; use hf://, s3://, gs:// or oci://"));
     }
     if url.path().rsplit('/').next().is_none_or(str::is_empty) {
         return Err(FetchError::Address { uri: shown, why: "No filename contained in URI".into() });
@@ -105,8 +105,8 @@ fn headers(url: &Url, settings: &Settings) -> Result<Vec<(HeaderName, String)>, 
         return Err(refuse("expected a JSON object of header names and values"));
     };
     let header = |(name, value): (String, Value)| {
-        let name = name.parse().map_err(|_| refuse("it has a name that no header can have"))?;
-        let value = value.as_str().ok_or_else(|| refuse("it has a value that is no text"))?;
+        let name = name.parse().map_err(|_| refuse("it has an invalid header name"))?;
+        let value = value.as_str().ok_or_else(|| refuse("it has a value that is not a string"))?;
         Ok((name, value.to_owned()))
     };
     object.into_iter().map(header).collect()
@@ -149,14 +149,16 @@ impl Source for Web {
             let answer = self.client.send(request).await?;
             let header = |name: &str| answer.header(name).map(str::to_owned);
             if header("content-encoding").is_some_and(|encoding| !encoding.eq_ignore_ascii_case("identity")) {
-                return Err(Failure::last("the server compresses the file although it was asked not to"));
+                return Err(Failure::last(
+                    "the server compresses the file, although the request asked for no compression",
+                ));
             }
             let is_page =
                 header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/html"));
             let wants_page =
                 [".html", ".htm"].iter().any(|end| self.name.to_ascii_lowercase().ends_with(end));
             if is_page && !wants_page {
-                return Err(Failure::last("the server answers with a web page, not with the file"));
+                return Err(Failure::last("the server sent a web page instead of the file"));
             }
             let digest =
                 header("repr-digest").or_else(|| header("digest")).and_then(|text| repr_digest(&text));

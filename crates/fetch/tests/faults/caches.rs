@@ -2,11 +2,12 @@
 
 use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering::Relaxed};
 
-use longboat_fetch::{Cache, FetchError, Progress};
+use longboat_download::Progress;
+use longboat_fetch::{Cache, FetchError};
 
 use super::{COMMIT, World};
 use crate::servers::{
-    What,
+    Effect,
     contents::{git_blob, recipe, sha256},
 };
 
@@ -30,7 +31,7 @@ async fn a_cached_model_is_shared_listed_used_offline_and_removed() {
     let offline = [("LONGBOAT_CACHE", root.as_str()), ("HF_HUB_OFFLINE", "1")];
     world.fetch("third", &offline).await.unwrap();
     // An unreachable hub has the same effect as offline mode: all cached files can be verified.
-    world.fault("hub", u64::MAX, What { status: Some(503), ..What::default() });
+    world.fault("hub", u64::MAX, Effect { status: Some(503), ..Effect::default() });
     let impatient = [cached[0], ("LONGBOAT_FETCH_PATIENCE", "1")];
     world.fetch("fourth", &impatient).await.unwrap();
     assert!(

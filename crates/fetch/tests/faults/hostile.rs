@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{
     COMMIT, World, fault, fetch, has_files,
     servers::{
-        Answer, Request, Servers, What,
+        Answer, Effect, Request, Servers,
         contents::{git_blob, sha256},
     },
 };
@@ -130,14 +130,17 @@ async fn lists_that_mean_harm_are_refused_before_the_first_byte() {
         ("leaves the target folder", model(&json!([file("a"), file("../b")]))),
         ("it is absolute", model(&json!([file("/etc/passwd")]))),
         ("control characters", model(&json!([file("a\u{1b}[2J")]))),
-        ("holds the state", model(&json!([file(".longboat/x.journal")]))),
-        ("is a file of the source as well", model(&json!([file("a"), file("a/b")]))),
+        ("is reserved for the state", model(&json!([file(".longboat/x.journal")]))),
+        ("is also a file of the source", model(&json!([file("a"), file("a/b")]))),
         ("two files of the source", model(&json!([file("a"), file("a")]))),
         ("longer than 4096", model(&json!([file(&format!("{long}a"))]))),
         ("not enough space", model(&json!([huge, file("a")]))),
-        ("cannot be read", Answer::new(200, [0x1f, 0x8b, 8, 0, 0]).with("Content-Encoding", "gzip")),
-        ("cannot be read", Answer::new(200, "[".repeat(1 << 20))),
-        ("which commit", Answer::new(200, r#"{"sha":"../../x","siblings":[]}"#)),
+        (
+            "cannot read the list of files",
+            Answer::new(200, [0x1f, 0x8b, 8, 0, 0]).with("Content-Encoding", "gzip"),
+        ),
+        ("cannot read the list of files", Answer::new(200, "[".repeat(1 << 20))),
+        ("the commit of the model", Answer::new(200, r#"{"sha":"../../x","siblings":[]}"#)),
     ];
     for (says, answer) in lists {
         let servers = Arc::new(Servers::default());
@@ -151,8 +154,7 @@ async fn lists_that_mean_harm_are_refused_before_the_first_byte() {
         "<!DOCTYPE a [<!ENTITY a \"{}\"><!ENTITY b \"&a;&a;\">]><ListBucketResult><Contents><Key>&b;</Key></Contents></ListBucketResult>",
         "x".repeat(1000)
     );
-    for (says, body) in [("an entity that is not known", bomb), ("nested too deeply", "<a>".repeat(1 << 20))]
-    {
+    for (says, body) in [("an unknown entity", bomb), ("nested too deeply", "<a>".repeat(1 << 20))] {
         let servers = Arc::new(Servers::default());
         let store = serve(&servers, "s3", Arc::new(move |_| Answer::new(200, body.clone()))).await;
         let dir = tempfile::tempdir().unwrap();
@@ -176,15 +178,15 @@ async fn files_of_another_size_than_announced_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let variables = [("HF_ENDPOINT", hub.as_str())];
         let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;
-        assert!(error.contains("not the one that was announced"), "{sent}: {error}");
+        assert!(error.contains("differs from the announced size"), "{sent}: {error}");
         // Even without a length, only the announced content is accepted.
         servers.faults.lock().push(crate::Fault {
             path: Some(of_files.clone()),
-            ..fault("hub", u64::MAX, What { no_length: true, ..What::default() })
+            ..fault("hub", u64::MAX, Effect { no_length: true, ..Effect::default() })
         });
         let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;
         assert!(
-            error.contains("more bytes came") || error.contains("the body ended after"),
+            error.contains("sent more bytes") || error.contains("the body ended after"),
             "{sent}: {error}"
         );
     }
@@ -195,7 +197,7 @@ async fn an_error_that_trickles_in_is_not_waited_for() {
     longboat_tls::install_default_provider();
     let servers = Arc::new(Servers::default());
     let hub = serve(&servers, "hub", Arc::new(|_| Answer::new(404, "x".repeat(16 << 10)))).await;
-    servers.faults.lock().push(fault("hub", 1, What { throttle: Some(50), ..What::default() }));
+    servers.faults.lock().push(fault("hub", 1, Effect { throttle: Some(50), ..Effect::default() }));
     let dir = tempfile::tempdir().unwrap();
     let variables = [("HF_ENDPOINT", hub.as_str()), ("HF_HUB_DOWNLOAD_TIMEOUT", "1")];
     let error = refused(&servers, "hf://org/m", &variables, dir.path()).await;
@@ -219,4 +221,70 @@ async fn links_in_the_target_are_not_followed() {
     }
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1);
     assert_eq!(std::fs::read_to_string(outside.join("config.json")).unwrap(), "theirs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redirects_that_lead_where_no_model_is_are_refused() {
+    longboat_tls::install_default_provider();
+    for (to, says) in [
+        ("/w.bin", "more than 30 redirects"),
+        ("file:///etc/passwd", "neither http:// nor https://"),
+        ("http://169.254.169.254/latest/meta-data/iam/", "a link-local address"),
+        ("http://[fe80::1]/w.bin", "a link-local address"),
+    ] {
+        let servers = Arc::new(Servers::default());
+        let web = serve(&servers, "web", Arc::new(move |_| Answer::new(302, "").with("Location", to))).await;
+        let dir = tempfile::tempdir().unwrap();
+        let error = refused(&servers, &format!("{web}/w.bin"), &[], dir.path()).await;
+        assert!(error.contains(says), "{to}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_clock_is_named() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let body = "<Error><Code>RequestTimeTooSkewed</Code></Error>";
+    let store = serve(&servers, "s3", Arc::new(move |_| Answer::new(403, body))).await;
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(&servers, "s3://b/m", &[("AWS_ENDPOINT_URL", &store)], dir.path()).await;
+    assert!(error.contains("the clock of this machine"), "{error}");
+}
+
+/// Without an ETag, a body that breaks off is fetched again from its start. The earlier attempts must not fill the volume.
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_that_start_over_leave_nothing_behind() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let content = Arc::new(vec![7; 3 << 20]);
+    let web = serve(&servers, "web", Arc::new(move |_| Answer::file(&content))).await;
+    servers.faults.lock().push(fault(
+        "web",
+        u64::MAX,
+        Effect { close_after: Some(2 << 20), ..Effect::default() },
+    ));
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(&servers, &format!("{web}/w.bin"), &[], dir.path()).await;
+    assert!(error.contains("the server sends no ETag"), "{error}");
+    let left = std::fs::read_dir(dir.path().join(".longboat")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".part")), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_tls_is_said_to_have_none() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    // A plain server answers to the start of TLS with an error in HTTP.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plain = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt as _;
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(&servers, &format!("{plain}/w.bin"), &[], dir.path()).await;
+    assert!(error.contains("does not speak TLS"), "{error}");
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{World, fault, process};
-use crate::servers::{Fault, What, contents::recipe, hub::File};
+use crate::servers::{Effect, Fault, contents::recipe, hub::File};
 
 const SIZE: usize = 64 << 20;
 /// The most memory of a download, in kB.
@@ -17,11 +17,13 @@ const MOST: u64 = 64 << 10;
 async fn a_killed_download_goes_on_where_it_was() {
     let large = recipe("large", SIZE);
     let world = World::with_model(large.clone()).await;
-    world.fault("cdn", u64::MAX, What { throttle: Some(30 << 20), ..What::default() });
+    world.fault("cdn", u64::MAX, Effect { throttle: Some(30 << 20), ..Effect::default() });
     let to = world.folder.path().join("m");
     let pairs = ["hf://org/m".to_owned(), to.display().to_string()];
-    // The process is killed at three moments, so that a resumed download is killed as well.
-    for stop in [SIZE / 5, SIZE / 2, SIZE * 3 / 4] {
+    // The process is killed at three random moments, so that a resumed download is killed as well.
+    let stops = [1, 4, 7].map(|tenth| rand::random_range(SIZE * tenth / 10..SIZE * (tenth + 2) / 10));
+    println!("killed when {stops:?} bytes were sent");
+    for stop in stops {
         let mut child = process(&pairs, world.variables(&[]), None).spawn().unwrap();
         while world.servers.sent.load(Relaxed) < stop as u64 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -33,7 +35,7 @@ async fn a_killed_download_goes_on_where_it_was() {
     world.servers.faults.lock().clear();
     world.fetch("m", &[]).await.unwrap();
     assert!(world.read("m/sub/w.safetensors") == large);
-    // Each kill loses at most the blocks of the two parts in progress, and the bytes in the sockets' buffers.
+    // Each kill loses at most the blocks that are not complete, and the bytes in the sockets' buffers.
     let sent = world.servers.sent.load(Relaxed);
     assert!(sent < (SIZE + 3 * (6 << 20)) as u64, "{sent} bytes were sent");
     let left: Vec<_> =
@@ -45,7 +47,7 @@ async fn a_killed_download_goes_on_where_it_was() {
 async fn bytes_that_changed_on_the_disk_are_fetched_again() {
     let large = recipe("large", SIZE);
     let world = World::with_model(large.clone()).await;
-    world.fault("cdn", u64::MAX, What { throttle: Some(30 << 20), ..What::default() });
+    world.fault("cdn", u64::MAX, Effect { throttle: Some(30 << 20), ..Effect::default() });
     let to = world.folder.path().join("m");
     let mut child = process(&["hf://org/m".to_owned(), to.display().to_string()], world.variables(&[]), None)
         .spawn()
@@ -91,7 +93,7 @@ async fn memory_does_not_grow_with_the_number_of_files() {
     let world = World::with_files((0..100_000).map(file).collect()).await;
     // The memory is at its peak when all files have been compared with the folder. Downloading so many files would take
     // minutes, so the requests for files are refused.
-    let refused = What { status: Some(403), ..What::default() };
+    let refused = Effect { status: Some(403), ..Effect::default() };
     let path = Some(regex::Regex::new("/resolve/").unwrap());
     world.servers.faults.lock().push(Fault { path, ..fault("hub", u64::MAX, refused) });
     let to = world.folder.path().join("m");

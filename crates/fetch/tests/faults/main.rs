@@ -13,6 +13,7 @@ mod environment;
 mod hostile;
 mod killed;
 mod listings;
+mod stores;
 mod volumes;
 
 use std::{
@@ -23,7 +24,7 @@ use std::{
 
 use longboat_fetch::{Args, FetchError, Settings, run_with};
 use servers::{
-    Answer, Fault, Request, Servers, What,
+    Answer, Effect, Fault, Request, Servers,
     contents::{recipe, sha256, tar},
     hub::{File, Hub, Repository},
     registry::Registry,
@@ -76,8 +77,8 @@ impl World {
         Self { servers, hub, endpoint: format!("http://{endpoint}"), folder: tempfile::tempdir().unwrap() }
     }
 
-    pub(crate) fn fault(&self, server: &str, times: u64, what: What) {
-        self.servers.faults.lock().push(fault(server, times, what));
+    pub(crate) fn fault(&self, server: &str, times: u64, effect: Effect) {
+        self.servers.faults.lock().push(fault(server, times, effect));
     }
 
     /// Returns the variables for fetches from this hub.
@@ -108,8 +109,16 @@ impl World {
     }
 }
 
-pub(crate) fn fault(server: &str, times: u64, what: What) -> Fault {
-    Fault { server: server.into(), method: Some("GET".into()), path: None, range: None, skip: 0, times, what }
+pub(crate) fn fault(server: &str, times: u64, effect: Effect) -> Fault {
+    Fault {
+        server: server.into(),
+        method: Some("GET".into()),
+        path: None,
+        range: None,
+        skip: 0,
+        times,
+        effect,
+    }
 }
 
 pub(crate) async fn fetch(pairs: &[String], variables: Vec<(String, String)>) -> Result<(), FetchError> {
@@ -170,8 +179,8 @@ async fn large_files_come_in_parts_and_a_complete_folder_costs_one_request() {
     let large = recipe("large", 100 << 20);
     let world = World::with_model(large.clone()).await;
     // Some parts break off, and one request fails.
-    world.fault("cdn", 2, What { reset_after: Some(3 << 20), ..What::default() });
-    world.fault("cdn", 1, What { status: Some(503), ..What::default() });
+    world.fault("cdn", 2, Effect { reset_after: Some(3 << 20), ..Effect::default() });
+    world.fault("cdn", 1, Effect { status: Some(503), ..Effect::default() });
     world.fetch("m", &[]).await.unwrap();
     assert!(world.read("m/sub/w.safetensors") == large && world.read("m/config.json") == b"{}\n");
     let requests = world.requests();
@@ -210,7 +219,7 @@ async fn a_file_that_changes_on_the_way_is_fetched_anew() {
         Answer::file(&contents[turn]).with("ETag", format!("\"{turn}\""))
     };
     let address = servers.serve("web", Arc::new(answer)).await;
-    servers.faults.lock().push(fault("web", 1, What { close_after: Some(3 << 20), ..What::default() }));
+    servers.faults.lock().push(fault("web", 1, Effect { close_after: Some(3 << 20), ..Effect::default() }));
     let dir = tempfile::tempdir().unwrap();
     let pairs = [format!("http://{address}/w.bin"), dir.path().display().to_string()];
     fetch(&pairs, vec![]).await.unwrap();

@@ -2,8 +2,8 @@
 
 use std::{process::Command, sync::Arc};
 
-use super::{World, process};
-use crate::servers::{Answer, Request, contents::recipe};
+use super::{World, fault, process};
+use crate::servers::{Answer, Effect, Request, contents::recipe};
 
 fn can_mount() -> bool {
     let mounted = Command::new("unshare")
@@ -18,13 +18,24 @@ fn can_mount() -> bool {
 
 /// Fetches onto a volume with these mount options. Returns the message and the files on the volume afterwards.
 async fn onto(pairs: [String; 2], variables: Vec<(String, String)>, options: &str) -> (String, String) {
+    onto_while(pairs, variables, options, "true").await
+}
+
+/// Like [`onto`], while a shell command runs in the volume.
+async fn onto_while(
+    pairs: [String; 2],
+    variables: Vec<(String, String)>,
+    options: &str,
+    meanwhile: &str,
+) -> (String, String) {
     let to = pairs[1].clone();
-    let (options, listing) = (options.to_owned(), format!("{to}.listing"));
+    let (options, meanwhile, listing) = (options.to_owned(), meanwhile.to_owned(), format!("{to}.listing"));
     let output = tokio::task::spawn_blocking(move || {
         // The volume disappears with the namespace, so a child process inside the namespace lists the files.
         let script = format!(
             "mkdir -p {to}; mount -t tmpfs -o {options} none {to}; (sleep 6; find {to} -type f -printf '%P\\n' > {to}.listing) &"
         );
+        let script = format!("{script} (cd {to}; {meanwhile}) &");
         let script = format!("{script} true");
         process(&pairs, variables, Some(&script)).output().unwrap()
     })
@@ -57,7 +68,7 @@ async fn too_little_space_is_said_before_the_first_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_volume_that_fills_up_leaves_nothing_under_a_final_name() {
+async fn a_web_file_that_does_not_fit_leaves_nothing_under_a_final_name() {
     if !can_mount() {
         return;
     }
@@ -66,10 +77,37 @@ async fn a_volume_that_fills_up_leaves_nothing_under_a_final_name() {
     let content = Arc::new(recipe("large", 20 << 20));
     let address = servers.serve("web", Arc::new(move |_: &Request| Answer::file(&content))).await;
     let dir = tempfile::tempdir().unwrap();
-    let to = dir.path().join("m").display().to_string();
-    let (message, left) = onto([format!("http://{address}/w.bin"), to], vec![], "size=8m").await;
-    assert!(message.contains("No space left on device") && message.contains("w.bin"), "{message}");
-    assert!(!left.lines().any(|file| file == "w.bin"), "{left}");
+    for (what, expected) in [
+        (Effect::default(), "not enough space in "),
+        (
+            Effect { no_length: true, ..Effect::default() },
+            "`w.bin` has no announced size, and did not end after ",
+        ),
+    ] {
+        servers.faults.lock().push(fault("web", u64::MAX, what));
+        let to = dir.path().join("m").display().to_string();
+        let (message, left) = onto([format!("http://{address}/w.bin"), to], vec![], "size=8m").await;
+        assert!(message.starts_with(expected), "{message}");
+        assert!(!left.contains("w.bin") && !left.contains(".part"), "{left}");
+        servers.faults.lock().clear();
+        std::fs::remove_file(dir.path().join("m.listing")).unwrap();
+    }
+}
+
+/// Another program fills the volume during the download.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_fills_up_leaves_nothing_under_a_final_name() {
+    if !can_mount() {
+        return;
+    }
+    let world = World::with_model(recipe("large", 12 << 20)).await;
+    world.fault("cdn", u64::MAX, Effect { throttle: Some(4 << 20), ..Effect::default() });
+    let to = world.folder.path().join("m").display().to_string();
+    let meanwhile = "sleep 1; head -c 10000000 /dev/zero > other";
+    let variables = world.variables(&[]);
+    let (message, left) = onto_while(["hf://org/m".into(), to], variables, "size=16m", meanwhile).await;
+    assert!(message.contains("No space left on device") && message.contains("w.safetensors"), "{message}");
+    assert!(!left.contains("sub/w.safetensors"), "{left}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

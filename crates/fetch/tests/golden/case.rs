@@ -8,7 +8,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::servers::{
-    Fault, Servers, What,
+    Effect, Fault, Servers,
     contents::{described, sha256, tar},
     hub::{File, Hub, Repository},
     registry::Registry,
@@ -341,7 +341,7 @@ fn faults(case: &Value, renamed: &[(String, String)]) -> Vec<Fault> {
                 range: pattern("range"),
                 skip: fault["skip"].as_u64().unwrap_or(0),
                 times: fault["times"].as_u64().unwrap_or(u64::MAX),
-                what: What {
+                effect: Effect {
                     status: what["status"].as_u64().map(|status| u16::try_from(status).unwrap()),
                     headers: headers.map(|(name, value)| (name.clone(), text(value))).collect(),
                     body: text(&what["body"]),

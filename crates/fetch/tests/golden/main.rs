@@ -199,7 +199,7 @@ fn between(case: &Case) {
                 range: None,
                 skip: 0,
                 times: u64::MAX,
-                what: servers::What { status: Some(500), ..servers::What::default() },
+                effect: servers::Effect { status: Some(500), ..servers::Effect::default() },
             });
         } else {
             case.shell(step);
@@ -213,7 +213,7 @@ fn between(case: &Case) {
             range: None,
             skip: 0,
             times: u64::MAX,
-            what: servers::What { status: Some(500), ..servers::What::default() },
+            effect: servers::Effect { status: Some(500), ..servers::Effect::default() },
         });
     }
 }

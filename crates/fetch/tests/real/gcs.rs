@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     Program, fault, fetch,
-    servers::{Servers, What, contents::recipe, proxy},
+    servers::{Effect, Servers, contents::recipe, proxy},
 };
 
 /// A bucket `models`, behind the proxy.
@@ -69,10 +69,10 @@ async fn objects_arrive_through_every_fault_and_are_not_sent_twice() {
     store.put("llama/empty", Vec::new()).await;
     store.put("llama-2/other", b"other".to_vec()).await;
     let faults = [
-        fault("gcs", "prefix=", What { status: Some(503), ..What::default() }),
-        fault("gcs", "w%20", What { reset_after: Some(3 << 20), ..What::default() }),
-        fault("gcs", "w%20", What { status: Some(429), ..What::default() }),
-        fault("gcs", "config.json", What { drop: true, ..What::default() }),
+        fault("gcs", "prefix=", Effect { status: Some(503), ..Effect::default() }),
+        fault("gcs", "w%20", Effect { reset_after: Some(3 << 20), ..Effect::default() }),
+        fault("gcs", "w%20", Effect { status: Some(429), ..Effect::default() }),
+        fault("gcs", "config.json", Effect { drop: true, ..Effect::default() }),
     ];
     store.servers.faults.lock().extend(faults);
     let dir = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ async fn a_changed_byte_is_noticed_and_a_missing_object_leaves_nothing() {
     let Some(store) = Store::start().await else { return };
     let content = recipe("w", 2 << 20);
     store.put("m/w.bin", content.clone()).await;
-    let corrupt = || fault("gcs", "w.bin", What { corrupt: Some(1 << 20), ..What::default() });
+    let corrupt = || fault("gcs", "w.bin", Effect { corrupt: Some(1 << 20), ..Effect::default() });
     store.servers.faults.lock().push(corrupt());
     let dir = tempfile::tempdir().unwrap();
     store.fetch("gs://models/m/w.bin", dir.path()).await.unwrap();

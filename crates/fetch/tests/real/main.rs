@@ -17,7 +17,7 @@ use std::{
 };
 
 use longboat_fetch::{Args, FetchError, Settings, run_with};
-use servers::{Fault, What};
+use servers::{Effect, Fault};
 
 /// A server in its own process, which ends with the test.
 pub(crate) struct Program {
@@ -69,9 +69,9 @@ impl Program {
     }
 }
 
-pub(crate) fn fault(server: &str, path: &str, what: What) -> Fault {
+pub(crate) fn fault(server: &str, path: &str, effect: Effect) -> Fault {
     let path = Some(regex::Regex::new(path).unwrap());
-    Fault { server: server.into(), method: Some("GET".into()), path, range: None, skip: 0, times: 1, what }
+    Fault { server: server.into(), method: Some("GET".into()), path, range: None, skip: 0, times: 1, effect }
 }
 
 pub(crate) async fn fetch(uri: &str, to: &Path, variables: &[(&str, &str)]) -> Result<(), FetchError> {

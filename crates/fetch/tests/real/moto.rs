@@ -37,6 +37,25 @@ impl Moto {
     }
 }
 
+/// Uploads a file with boto3, which moto needs anyway. boto3 uploads large files in parts, each with a CRC-32.
+fn upload(moto: &Moto, file: &Path, bucket: &str, key: &str) {
+    let script = "import boto3, sys\nboto3.client('s3').upload_file(*sys.argv[1:])";
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/python/bin/python3");
+    let python = if python.is_file() { python } else { "python3".into() };
+    let output = std::process::Command::new(python)
+        .args(["-c", script])
+        .arg(file)
+        .args([bucket, key])
+        .envs([("AWS_ACCESS_KEY_ID", "AKIA"), ("AWS_SECRET_ACCESS_KEY", "secret")])
+        .envs([
+            ("AWS_DEFAULT_REGION", "us-east-1"),
+            ("AWS_ENDPOINT_URL", &format!("http://{}", moto.0.address)),
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 async fn fetch(moto: &Moto, uri: &str, to: &Path) -> Result<(), FetchError> {
     let endpoint = format!("http://{}", moto.0.address);
     let variables = [
@@ -74,6 +93,15 @@ async fn objects_of_a_real_server_arrive_as_they_are() {
     fetch(&moto, "s3://models/many/", many.path()).await.unwrap();
     assert_eq!(std::fs::read_to_string(many.path().join("1004.txt")).unwrap(), "1004");
     assert_eq!(std::fs::read_dir(many.path()).unwrap().count(), 1006);
+
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("large");
+    std::fs::write(&file, &large).unwrap();
+    // moto reports the checksum of the parts as that of the content.
+    upload(&moto, &file, "models", "parts/w.bin");
+    let to = dir.path().join("m");
+    fetch(&moto, "s3://models/parts", &to).await.unwrap();
+    assert!(std::fs::read(to.join("w.bin")).unwrap() == large);
 
     for (uri, expected) in
         [("s3://none/x", "S3 resource 'none' not found."), ("s3://models/none", "No model found in none")]

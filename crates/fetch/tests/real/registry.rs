@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     Fault, Program, fault, fetch,
     servers::{
-        Servers, What,
+        Effect, Servers,
         contents::{recipe, sha256, tar},
         proxy,
     },
@@ -122,9 +122,9 @@ async fn an_image_arrives_through_every_fault_with_a_password() {
     let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers});
     let digest = registry.manifest("v1", &manifest).await;
     let faults = [
-        fault("registry", "manifests", What { status: Some(503), ..What::default() }),
-        fault("registry", &large, What { close_after: Some(3 << 20), ..What::default() }),
-        fault("registry", &large, What { status: Some(500), ..What::default() }),
+        fault("registry", "manifests", Effect { status: Some(503), ..Effect::default() }),
+        fault("registry", &large, Effect { close_after: Some(3 << 20), ..Effect::default() }),
+        fault("registry", &large, Effect { status: Some(500), ..Effect::default() }),
     ];
     registry.servers.faults.lock().extend(faults);
     let dir = tempfile::tempdir().unwrap();
@@ -160,7 +160,7 @@ async fn raw_weights_of_a_model_pack_are_verified() {
         "schemaVersion": 2, "mediaType": MANIFEST, "artifactType": kind, "config": config, "layers": [layer],
     });
     registry.manifest("pack", &manifest).await;
-    let corrupt = || fault("registry", "blobs", What { corrupt: Some(1 << 20), ..What::default() });
+    let corrupt = || fault("registry", "blobs", Effect { corrupt: Some(1 << 20), ..Effect::default() });
     registry.servers.faults.lock().push(corrupt());
     let dir = tempfile::tempdir().unwrap();
     registry.fetch(":pack", dir.path(), Some("user:pass")).await.unwrap();

@@ -74,6 +74,18 @@ fn known(all: &Known, content: &Arc<Vec<u8>>, compute: impl Fn(&[u8]) -> String)
     sum
 }
 
+/// Returns the digests of the digests of a content's parts: the MD5 in hexadecimal, and the CRC-32 in base64.
+pub fn known_parts(content: &Arc<Vec<u8>>, part: usize) -> (String, String) {
+    static KNOWN: Known = Mutex::new(Vec::new());
+    let both = known(&KNOWN, content, |bytes| {
+        let md5s: Vec<u8> = bytes.chunks(part).flat_map(md5).collect();
+        let crcs: Vec<u8> = bytes.chunks(part).flat_map(|part| crc32fast::hash(part).to_be_bytes()).collect();
+        format!("{} {}", hex(&md5(&md5s)), STANDARD.encode(crc32fast::hash(&crcs).to_be_bytes()))
+    });
+    let (md5, crc) = both.split_once(' ').unwrap();
+    (md5.to_owned(), crc.to_owned())
+}
+
 /// Git's blob hash of a file.
 pub fn git_blob(bytes: &[u8]) -> String {
     let whole = [format!("blob {}\0", bytes.len()).as_bytes(), bytes].concat();

@@ -69,12 +69,12 @@ pub struct Fault {
     pub range: Option<Regex>,
     pub skip: u64,
     pub times: u64,
-    pub what: What,
+    pub effect: Effect,
 }
 
 /// The effect of a fault.
 #[derive(Debug, Clone, Default)]
-pub struct What {
+pub struct Effect {
     pub status: Option<u16>,
     pub headers: Vec<(String, String)>,
     pub body: String,
@@ -216,21 +216,21 @@ impl Servers {
                 }
             }
             buffer.drain(..length);
-            let what = self.fault(&request);
-            if what.drop {
+            let effect = self.fault(&request);
+            if effect.drop {
                 return Ok(());
             }
-            let mut answer = match what.status {
+            let mut answer = match effect.status {
                 Some(status) => Answer {
-                    headers: what.headers.clone(),
-                    ..Answer::new(status, what.body.clone().into_bytes())
+                    headers: effect.headers.clone(),
+                    ..Answer::new(status, effect.body.clone().into_bytes())
                 },
                 None => handler(&request),
             };
             let (mut start, mut end) = (0, answer.body.len());
             if answer.ranges && answer.status == 200 {
                 answer.headers.push(("Accept-Ranges".into(), "bytes".into()));
-                if let Some(range) = request.header("range").filter(|_| !what.ignore_range)
+                if let Some(range) = request.header("range").filter(|_| !effect.ignore_range)
                     && if_range(&request, &answer)
                 {
                     match ranged(range, answer.body.len()) {
@@ -253,22 +253,22 @@ impl Servers {
             }
             let has_length =
                 answer.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-            if !what.no_length && !has_length {
+            if !effect.no_length && !has_length {
                 head.push_str(&format!("Content-Length: {}\r\n", end - start));
             }
-            if what.no_length {
+            if effect.no_length {
                 head.push_str("Connection: close\r\n");
             }
             head.push_str("\r\n");
             stream.write_all(head.as_bytes()).await?;
             if request.method != "HEAD"
-                && !self.body(&mut stream, &answer.body[start..end], start, &what).await?
+                && !self.body(&mut stream, &answer.body[start..end], start, &effect).await?
             {
                 stream.flush().await?;
                 return Ok(());
             }
             stream.flush().await?;
-            if what.no_length {
+            if effect.no_length {
                 return Ok(());
             }
         }
@@ -280,15 +280,15 @@ impl Servers {
         stream: &mut (impl AsyncWrite + Unpin),
         body: &[u8],
         start: usize,
-        what: &What,
+        effect: &Effect,
     ) -> io::Result<bool> {
-        let stop = what.reset_after.or(what.close_after).or(what.stall_after);
+        let stop = effect.reset_after.or(effect.close_after).or(effect.stall_after);
         let length = stop.unwrap_or(usize::MAX).min(body.len());
         let mut at = 0;
         while at < length {
-            let piece = what.throttle.map_or(256 << 10, |rate| (rate / 50).max(1)).min(length - at);
+            let piece = effect.throttle.map_or(256 << 10, |rate| (rate / 50).max(1)).min(length - at);
             let mut bytes = body[at..at + piece].to_vec();
-            if let Some(wrong) = what.corrupt
+            if let Some(wrong) = effect.corrupt
                 && (start + at..start + at + piece).contains(&wrong)
             {
                 bytes[wrong - start - at] ^= 1;
@@ -296,18 +296,18 @@ impl Servers {
             stream.write_all(&bytes).await?;
             self.sent.fetch_add(piece as u64, Ordering::Relaxed);
             at += piece;
-            if what.throttle.is_some() {
+            if effect.throttle.is_some() {
                 sleep(Duration::from_millis(20)).await;
             }
         }
-        if what.stall_after.is_some_and(|after| after < body.len()) {
+        if effect.stall_after.is_some_and(|after| after < body.len()) {
             stream.flush().await?;
-            sleep(Duration::from_secs(what.stall_seconds)).await;
+            sleep(Duration::from_secs(effect.stall_seconds)).await;
         }
         Ok(length == body.len())
     }
 
-    fn fault(&self, request: &Request) -> What {
+    fn fault(&self, request: &Request) -> Effect {
         let mut faults = self.faults.lock();
         let fits = |fault: &Fault| {
             fault.server == request.server
@@ -319,13 +319,13 @@ impl Servers {
                     .is_none_or(|range| request.header("range").is_some_and(|text| range.is_match(text)))
                 && fault.times > 0
         };
-        let Some(fault) = faults.iter_mut().find(|fault| fits(fault)) else { return What::default() };
+        let Some(fault) = faults.iter_mut().find(|fault| fits(fault)) else { return Effect::default() };
         if fault.skip > 0 {
             fault.skip -= 1;
-            return What::default();
+            return Effect::default();
         }
         fault.times -= 1;
-        fault.what.clone()
+        fault.effect.clone()
     }
 }
 

@@ -7,9 +7,21 @@ use serde_json::json;
 
 use super::{
     Answer, Request,
-    contents::{known_md5, md5},
+    contents::{known_md5, known_parts, md5},
     decoded,
 };
+
+/// How the objects of a store were uploaded.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Upload {
+    /// In one request, without a checksum.
+    #[default]
+    Whole,
+    /// In parts of this size, without a checksum.
+    Parts(usize),
+    /// In parts of this size, with the CRC-32 of each part, as boto3 uploads.
+    Checked(usize),
+}
 
 /// Buckets, and the objects of each by key.
 #[derive(Debug, Default)]
@@ -21,6 +33,8 @@ pub struct Store {
     pub key: Option<String>,
     /// Whether the announced CRC-32 is `right` or `wrong`. `None` announces none.
     pub crc: Option<String>,
+    /// How the objects were uploaded.
+    pub upload: Upload,
     /// Whether requests need a bearer token.
     pub private: bool,
 }
@@ -50,6 +64,9 @@ impl Store {
             return self.s3_list(request, objects);
         }
         let Some(content) = objects.get(key) else { return error(404, "NoSuchKey") };
+        if let Upload::Parts(part) | Upload::Checked(part) = self.upload {
+            return self.s3_parts(request, content, part);
+        }
         let answer = Answer::file(content).with("ETag", format!("\"{}\"", known_md5(content)));
         let whole = request.header("range").is_none();
         match self.crc.as_deref().filter(|_| whole) {
@@ -57,6 +74,36 @@ impl Store {
             Some(kind) => {
                 let sum = crc32fast::hash(content) ^ u32::from(kind == "wrong");
                 answer.with("x-amz-checksum-crc32", STANDARD.encode(sum.to_be_bytes()))
+            }
+        }
+    }
+
+    /// Returns an object that was uploaded in parts.
+    fn s3_parts(&self, request: &Request, content: &Arc<Vec<u8>>, part: usize) -> Answer {
+        let (etag, crc) = known_parts(content, part);
+        let count = content.len().div_ceil(part);
+        if let Some(number) = request.query("partNumber") {
+            let number: usize = number.parse().unwrap();
+            let length = part.min(content.len() - part * (number - 1));
+            return Answer::new(206, "").with("Content-Length", length.to_string());
+        }
+        let answer =
+            Answer::file(content).with("ETag", format!("\"{etag}-{count}\"")).with("Server", "AmazonS3");
+        let is_whole = request.header("range").is_none();
+        match self.upload {
+            Upload::Checked(_) if is_whole => answer
+                .with("x-amz-checksum-crc32", format!("{crc}-{count}"))
+                .with("x-amz-checksum-type", "COMPOSITE"),
+            _ => answer,
+        }
+    }
+
+    /// Returns the ETag of an object.
+    fn etag(&self, content: &Arc<Vec<u8>>) -> String {
+        match self.upload {
+            Upload::Whole => known_md5(content),
+            Upload::Parts(part) | Upload::Checked(part) => {
+                format!("{}-{}", known_parts(content, part).0, content.len().div_ceil(part))
             }
         }
     }
@@ -71,7 +118,7 @@ impl Store {
             String::from("<?xml version=\"1.0\"?><ListBucketResult><EncodingType>url</EncodingType>");
         for (key, content) in all.iter().take(page) {
             let key = percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC);
-            let etag = known_md5(content);
+            let etag = self.etag(content);
             text.push_str(&format!(
                 "<Contents><Key>{key}</Key><ETag>&quot;{etag}&quot;</ETag><Size>{}</Size></Contents>",
                 content.len()

@@ -20,9 +20,9 @@ const EXPOSED: &str = "x-request-id, x-inference-pod, retry-after";
 pub(crate) enum Refusal {
     #[error(transparent)]
     Ambiguous(#[from] Ambiguity),
-    #[error("host `{0}` is not served here: name it with --allow-host, or in the hostnames of a route")]
+    #[error("host `{0}` is not allowed: add it with --allow-host, or to the hostnames of a route")]
     ForeignHost(String),
-    #[error("pages of `{0}` may not ask here: name the origin with --cors-origin")]
+    #[error("pages of origin `{0}` may not send requests: allow the origin with --cors-origin")]
     ForeignOrigin(String),
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn failed(error: &SendError) -> Response<ProxyBody> {
         SendError::Failed(_) => StatusCode::BAD_GATEWAY,
         SendError::Upload(error) => return body_refused(error),
     };
-    tracing::debug!(%error, "No back end took a request.");
+    tracing::debug!(%error, "No back end accepted a request.");
     refuse(status, &error.to_string())
 }
 

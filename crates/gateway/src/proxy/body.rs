@@ -102,7 +102,7 @@ impl Body for ProxyBody {
         if let Some(deadline) = &mut self.deadline
             && deadline.as_mut().poll(context).is_ready()
         {
-            return Poll::Ready(Some(Err("the route's request timeout has passed".into())));
+            return Poll::Ready(Some(Err("the request timeout of the route expired".into())));
         }
         if let Source::Lent(lent) = &self.source {
             let Some(body) = lent.body.lock().take() else {

@@ -88,7 +88,7 @@ impl Proxy {
                 Some(Root::Answer(response)) => return response,
                 Some(Root::Route(service)) => {
                     let Some(found) = table.find(&head) else {
-                        let message = format!("no HTTPRoute on this port leads to service {service}");
+                        let message = format!("no HTTPRoute on this port routes to service {service}");
                         return refuse(StatusCode::NOT_FOUND, &message);
                     };
                     found
@@ -107,7 +107,7 @@ impl Proxy {
             None => Ok(answer.await),
         };
         let Ok(mut response) = answered else {
-            return refuse(StatusCode::GATEWAY_TIMEOUT, "the route's request timeout has passed");
+            return refuse(StatusCode::GATEWAY_TIMEOUT, "the request timeout of the route expired");
         };
         headers::for_client(&mut response);
         found.rule.filters.response.apply(response.headers_mut());

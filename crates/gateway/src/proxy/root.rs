@@ -7,14 +7,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{answer::refused, body::ProxyBody, upload::Upload};
-use crate::{front::Directory, observed::Name};
+use longboat_key::Key;
+
+use crate::front::Directory;
 
 /// How to handle a request to the root.
 pub(super) enum Root {
     /// Send this response.
     Answer(Response<ProxyBody>),
     /// Route the request to this service: its head was changed so that the service's route matches.
-    Route(Name),
+    Route(Key),
 }
 
 /// Handles a request that no route matches. Returns `None` if the path is unknown here, too.
@@ -79,7 +81,7 @@ fn model(upload: &Upload) -> Result<String, String> {
     };
     let body: Body<'_> = serde_json::from_slice(bytes)
         .map_err(|error| format!("the body must be a JSON object with a `model`: {error}"))?;
-    body.model.map(Cow::into_owned).ok_or_else(|| "the request names no model".to_owned())
+    body.model.map(Cow::into_owned).ok_or_else(|| "the request has no field `model`".to_owned())
 }
 
 fn unknown(directory: &Directory, model: &str) -> Response<ProxyBody> {

@@ -43,7 +43,7 @@ pub(crate) enum UploadError {
     #[error("the request body is larger than {} MiB", LIMIT >> 20)]
     TooLarge,
     /// The bodies of all requests exceed their common limit.
-    #[error("the bodies of all requests in flight take more memory than they may: try again in a moment")]
+    #[error("the bodies of all requests in flight exceed the memory limit; try again later")]
     Full,
 }
 

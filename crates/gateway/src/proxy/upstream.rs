@@ -34,10 +34,10 @@ pub(crate) enum SendError {
     #[error("no endpoint is ready")]
     NoEndpoint,
     /// No endpoint began to answer within the route's timeout.
-    #[error("the back end did not answer within the route's backendRequest timeout")]
+    #[error("the back end did not answer within the backendRequest timeout of the route")]
     Timeout,
     /// The last endpoint that was tried failed.
-    #[error("the back end cannot be reached: {0}")]
+    #[error("cannot reach the back end: {0}")]
     Failed(#[source] Error),
     /// The client's body cannot be used.
     #[error(transparent)]

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 
 use longboat_api::foreign::{inferencepool::InferencePool, reference::BackendObjectReference};
 
-use crate::{Observed, observed::Name};
+use longboat_key::{Key, Name, Namespace};
+
+use crate::{Observed, observed::is_of};
 
 /// API group of the InferencePools that are served.
 pub(crate) const POOL_GROUP: &str = "inference.networking.k8s.io";
@@ -21,7 +23,7 @@ pub(crate) enum Backend {
 /// A resolved InferencePool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pool {
-    pub(crate) name: Name,
+    pub(crate) name: Key,
     /// Ready pickers.
     pub(crate) pickers: Vec<SocketAddr>,
     /// Whether requests continue without a picker if none answers.
@@ -42,16 +44,15 @@ pub(crate) struct Unresolved {
 impl Backend {
     pub(crate) fn resolve(
         observed: &Observed,
-        namespace: &str,
+        namespace: Namespace<&str>,
         reference: &BackendObjectReference,
     ) -> Result<Self, Unresolved> {
-        let name = Name {
-            namespace: reference.namespace.clone().unwrap_or_else(|| namespace.to_owned()),
-            name: reference.name.clone(),
-        };
-        if name.namespace != namespace {
+        let within = reference.namespace.as_deref().map_or(namespace, Namespace);
+        let name = Key::new(within, Name(&reference.name));
+        if within != namespace {
             // The gateway does not read ReferenceGrants, so nothing can permit this reference.
-            let message = format!("{name} is in another namespace, and ReferenceGrant is not supported here");
+            let message =
+                format!("{name} is in another namespace, and this gateway does not support ReferenceGrant");
             return Err(Unresolved { reason: "RefNotPermitted", message });
         }
         let group = reference.group.as_deref().unwrap_or_default();
@@ -66,12 +67,12 @@ impl Backend {
                     .ok_or_else(|| missing(format!("there is no Service {name} with port {port}")))
             }
             (POOL_GROUP, "InferencePool") => {
-                let pool = observed.pools.iter().find(|pool| name.is(&pool.metadata));
+                let pool = observed.pools.iter().find(|pool| is_of(&pool.metadata, &name));
                 let pool = pool.ok_or_else(|| missing(format!("there is no InferencePool {name}")))?;
                 Ok(Self::Pool(Pool::new(observed, name, pool)))
             }
             _ => {
-                let message = format!("back ends of kind {kind} in group \"{group}\" are not served here");
+                let message = format!("back ends of kind {kind} in group \"{group}\" are not supported");
                 Err(Unresolved { reason: "InvalidKind", message })
             }
         }
@@ -81,9 +82,9 @@ impl Backend {
 // === impl Pool ===
 
 impl Pool {
-    fn new(observed: &Observed, name: Name, pool: &InferencePool) -> Self {
+    fn new(observed: &Observed, name: Key, pool: &InferencePool) -> Self {
         let picker = &pool.spec.endpoint_picker_ref;
-        let service = Name { namespace: name.namespace.clone(), name: picker.name.clone() };
+        let service = Key::new(name.namespace.as_deref(), Name(&picker.name));
         let port = picker.port.as_ref().map_or(9002, |port| port.number);
         Self {
             pickers: observed.service_endpoints(&service, port).unwrap_or_default(),
@@ -97,8 +98,7 @@ impl Pool {
 /// Returns why a pool's picker cannot be found, or `None` if it can.
 pub(crate) fn picker_missing(observed: &Observed, pool: &InferencePool) -> Option<String> {
     let picker = &pool.spec.endpoint_picker_ref;
-    let service =
-        Name { namespace: pool.metadata.namespace.clone().unwrap_or_default(), name: picker.name.clone() };
+    let service = Key::new(Namespace::of(&pool.metadata), Name(&picker.name));
     let port = picker.port.as_ref().map_or(9002, |port| port.number);
     observed
         .service_endpoints(&service, port)

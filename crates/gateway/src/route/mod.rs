@@ -8,6 +8,7 @@ mod matching;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use longboat_api::foreign::httproute::{HTTPRoute, HTTPRouteRule};
+use longboat_key::{Key, Namespace};
 
 pub(crate) use self::{
     backend::{Backend, POOL_GROUP, Pool, Unresolved, picker_missing},
@@ -18,7 +19,6 @@ use crate::{
     Observed,
     attach::{Attachment, attach},
     front::Directory,
-    observed::Name,
     ports::Ports,
 };
 
@@ -47,7 +47,7 @@ struct Entry {
 /// How to handle requests that match.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Rule {
-    pub(crate) route: Name,
+    pub(crate) route: Key,
     pub(crate) filters: Filters,
     pub(crate) backends: Vec<Weighted>,
     /// Timeout of the whole exchange.
@@ -104,7 +104,7 @@ impl Table {
         let mut routes: Vec<_> = observed.routes.iter().collect();
         // Among equal matches the oldest route wins, then the first by name.
         routes.sort_by_cached_key(|route| {
-            (route.metadata.creation_timestamp.as_ref().map(|time| time.0), Name::of(&route.metadata))
+            (route.metadata.creation_timestamp.as_ref().map(|time| time.0), Key::of(route.as_ref()))
         });
         for route in routes {
             let mut hosts = Vec::new();
@@ -181,14 +181,14 @@ impl Rule {
         };
         let timeouts = rule.timeouts.clone().unwrap_or_default();
         Self {
-            route: Name::of(&route.metadata),
+            route: Key::of(route),
             filters: Filters::new(&rule.filters),
             backends: rule
                 .backend_refs
                 .iter()
                 .map(|reference| Weighted {
                     weight: reference.weight.map_or(1, |weight| u32::try_from(weight).unwrap_or(0)),
-                    backend: Backend::resolve(observed, &namespace, &reference.backend),
+                    backend: Backend::resolve(observed, Namespace(&namespace), &reference.backend),
                     filters: Filters::new(&reference.filters),
                 })
                 .collect(),
@@ -250,7 +250,7 @@ pub(crate) fn unresolved(observed: &Observed, route: &HTTPRoute) -> BTreeMap<&'s
     let namespace = route.metadata.namespace.clone().unwrap_or_default();
     let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
     for reference in route.spec.rules.iter().flat_map(|rule| &rule.backend_refs) {
-        if let Err(reason) = Backend::resolve(observed, &namespace, &reference.backend) {
+        if let Err(reason) = Backend::resolve(observed, Namespace(&namespace), &reference.backend) {
             let messages = found.entry(reason.reason).or_default();
             if !messages.contains(&reason.message) {
                 messages.push(reason.message);

@@ -48,6 +48,15 @@ pub enum Outcome {
     Unusable,
 }
 
+/// What became of the blocks that engines said they have removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Removals {
+    /// Blocks that went, or were not there.
+    pub applied: u64,
+    /// Blocks that stay, because the engine has stored them more often than it has removed them.
+    pub outstanding: u64,
+}
+
 /// Further tiers share a number, and have weight 1.
 const TIERS: usize = 16;
 /// The most blocks of the index in one block of an engine, so that the number of entries limits the memory.
@@ -81,6 +90,7 @@ pub struct Index {
     length: usize,
     /// Blocks that ever came in.
     admitted: u64,
+    removals: Removals,
     by_key: AHashMap<BlockKey, Vec<u32>>,
     oldest: u32,
     newest: u32,
@@ -109,6 +119,7 @@ impl Index {
             by_engine: AHashMap::new(),
             length: 0,
             admitted: 0,
+            removals: Removals::default(),
             by_key: AHashMap::new(),
             oldest: NONE,
             newest: NONE,
@@ -118,6 +129,11 @@ impl Index {
     /// How many blocks ever came in, and how many of them went: removed by their engine, with their endpoint, or for others.
     pub fn traffic(&self) -> (u64, u64) {
         (self.admitted, self.admitted - self.length as u64)
+    }
+
+    /// What became of all blocks that engines said they have removed.
+    pub fn removals(&self) -> Removals {
+        self.removals
     }
 
     /// Entries over all endpoints.
@@ -151,10 +167,13 @@ impl Index {
                     if let Some(id) = self.find(holder, tier, engine) {
                         let entry = &mut self.entries[id as usize];
                         entry.count -= 1;
-                        if entry.count == 0 {
-                            self.remove(id);
+                        if entry.count > 0 {
+                            self.removals.outstanding += 1;
+                            continue;
                         }
+                        self.remove(id);
                     }
+                    self.removals.applied += 1;
                 }
                 Outcome::Applied
             }

@@ -67,7 +67,7 @@ impl Wanted<'_> {
         self.chosen.objects.push(json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
         }));
-        self.chosen.notes.push(format!("namespace {name} was missing and is made"));
+        self.chosen.notes.push(format!("created the missing namespace {name}"));
     }
 
     fn reference(&mut self, document: &Document, reference: &Reference) -> Result<(), StandInError> {
@@ -76,7 +76,7 @@ impl Wanted<'_> {
             |sentence: String| StandInError::Impossible { origin: document.place(&reference.path), sentence };
         let missing = |kind: &str| {
             impossible(format!(
-                "{} {} refers to {kind} {namespace}/{name}, which is not there: add it to the manifests",
+                "{} {} refers to {kind} {namespace}/{name}, which does not exist: add it to the manifests",
                 document.text("/kind"),
                 document.text("/metadata/name"),
             ))
@@ -126,15 +126,16 @@ impl Wanted<'_> {
             "metadata": {"name": name, "namespace": namespace},
             "spec": {"gatewayClassName": CLASS, "listeners": [listener]},
         }));
-        self.chosen.notes.push(format!("this machine's gateway stands in for Gateway {namespace}/{name}"));
+        self.chosen.notes.push(format!("the local gateway serves in place of Gateway {namespace}/{name}"));
     }
 
     fn class(&mut self, name: &str) -> Result<(), String> {
         match self.held.class(name) {
             Some(CONTROLLER_NAME) => Ok(()),
             Some(controller) => Err(format!(
-                "nothing here runs {controller}, which serves the class {name}: leave its GatewayClass out, and this \
-                 machine's gateway stands in, or name the class {CLASS}"
+                "controller {controller} of GatewayClass {name} does not run on this machine: remove the \
+                 GatewayClass from the manifests, and the local gateway serves in its place, or use class \
+                 {CLASS}"
             )),
             None => {
                 self.held.add_class(name, CONTROLLER_NAME);
@@ -142,7 +143,7 @@ impl Wanted<'_> {
                     "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
                     "metadata": {"name": name}, "spec": {"controllerName": CONTROLLER_NAME},
                 }));
-                self.chosen.notes.push(format!("this machine's gateway serves Gateways of the class {name}"));
+                self.chosen.notes.push(format!("the local gateway serves Gateways of class {name}"));
                 Ok(())
             }
         }
@@ -164,7 +165,7 @@ impl Wanted<'_> {
         }));
         self.chosen
             .notes
-            .push(format!("the pods of {namespace}/{of} stand in for Service {namespace}/{name}"));
+            .push(format!("created Service {namespace}/{name}, which selects the pods of {namespace}/{of}"));
     }
 }
 
@@ -183,8 +184,10 @@ fn move_ports(
     let listeners = document.object.pointer_mut("/spec/listeners").and_then(Value::as_array_mut);
     let Some(listeners) = listeners.filter(|listeners| !listeners.is_empty()) else { return Ok(()) };
     if listeners.iter().all(|listener| listener["protocol"].as_str().is_some_and(|text| text != PROTOCOL)) {
-        let sentence =
-            format!("{named} has no {PROTOCOL} listener, which is the only protocol served here: add one");
+        let sentence = format!(
+            "{named} has no {PROTOCOL} listener: add one, because the local gateway serves only \
+                 {PROTOCOL}"
+        );
         return Err(StandInError::Impossible { origin, sentence });
     }
     for listener in listeners.iter_mut().filter(|listener| listener["protocol"] == PROTOCOL) {
@@ -193,7 +196,8 @@ fn move_ports(
         listener["port"] = Value::from(port);
         let name = listener["name"].as_str().unwrap_or_default();
         notes.push(format!(
-            "listener {name} of {named} is on port {port}: this user cannot listen on {asked}, or somebody else does"
+            "listener {name} of {named} uses port {port}: port {asked} is in use, or this user may not \
+             listen on it"
         ));
     }
     Ok(())
@@ -274,7 +278,7 @@ mod tests {
         let cases = [
             (
                 service("default", "{scheduler: {pool: {ref: {name: theirs}}}}"),
-                "InferencePool default/theirs, which is not there",
+                "InferencePool default/theirs, which does not exist",
             ),
             (service("default", "{route: {http: {refs: [{name: theirs}]}}}"), "HTTPRoute default/theirs"),
             (
@@ -294,7 +298,7 @@ mod tests {
                  spec: {controllerName: example.com/eg}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n\
                  metadata: {name: g}\nspec: {gatewayClassName: eg, listeners: [{name: s, port: 80, protocol: HTTP}]}\n"
                     .to_owned(),
-                "nothing here runs example.com/eg",
+                "controller example.com/eg of GatewayClass",
             ),
         ];
         for (text, sentence) in cases {
@@ -319,6 +323,6 @@ mod tests {
             .map(|listener| &listener["port"])
             .collect();
         assert_eq!(ports, [&json!(8080), &json!(443), &json!(9000)]);
-        assert!(chosen.notes.iter().any(|note| note.contains("cannot listen on 80")), "{:?}", chosen.notes);
+        assert!(chosen.notes.iter().any(|note| note.contains("port 80 is in use")), "{:?}", chosen.notes);
     }
 }

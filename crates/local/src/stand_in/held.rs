@@ -27,7 +27,7 @@ pub(super) struct Held {
 // === impl Held ===
 
 impl Held {
-    /// Reads the existing objects of the world.
+    /// Reads the existing objects of the cluster.
     pub(super) async fn read(client: &Client) -> Result<Self, kube::Error> {
         let all = ListParams::default();
         let mut held = Self::default();

@@ -39,14 +39,14 @@ pub enum StandInError {
         sentence: String,
     },
     /// The existing objects cannot be read.
-    #[error("cannot read what is there already: {0}")]
+    #[error("cannot read the existing objects: {0}")]
     Read(#[from] kube::Error),
     /// The server refused a substitute.
     #[error(transparent)]
     Apply(#[from] ApplyError),
 }
 
-/// Creates substitutes for the objects to which `documents` refer, and which neither `documents` nor the world contains. The
+/// Creates substitutes for the objects to which `documents` refer, and which neither `documents` nor the cluster contains. The
 /// gateway listens on `address`.
 pub(crate) async fn make(
     client: &Client,

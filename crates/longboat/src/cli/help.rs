@@ -27,20 +27,27 @@ const GROUPS: [(&str, &[&str]); 5] = [
 const EXAMPLES: [(&str, &str); 11] = [
     (
         "",
-        "\
-longboat up service.yaml --prompt \"Why is the sea salty?\"   run a service here, and send a prompt
-longboat render service.yaml                                print the objects that a cluster would get
-longboat doctor                                             find out why something does not work
-longboat help up                                            list all flags of a verb",
+        "longboat up service.yaml --prompt \"Why is the sea salty?\"   run a service here, and send a \
+         prompt
+longboat render service.yaml                                print the objects that a \
+         cluster would get
+longboat doctor                                             find out why \
+         something does not work
+longboat help up                                            list all \
+         flags of a command",
     ),
     (
         "up",
-        "\
-longboat up service.yaml                             run it until you press Ctrl-C
-longboat up service.yaml --prompt \"Hello\" --once     send a prompt, print the answer, and exit
-longboat up -R manifests/ --state ./world            all files below a folder; keep objects for the next run
+        "longboat up service.yaml                             run it until you press Ctrl-C
+longboat up \
+         service.yaml --prompt \"Hello\" --once     send a prompt, print the answer, and exit
+longboat up \
+         -R manifests/ --state ./state            all files below a folder; keep objects for the next \
+         run
 kustomize build . | longboat up -                    manifests from another program
-longboat up service.yaml --engine cpu                run the model on the CPU, or fail with the reason
+longboat \
+         up service.yaml --engine cpu                run the model on the CPU, or fail with the \
+         reason
 longboat up service.yaml --engine vllm               use this command as the engine",
     ),
     (
@@ -137,7 +144,7 @@ fn group(list: &mut String, heading: &str, verbs: &[&str], command: &Command) {
     for name in verbs {
         let about = match (*name, command.find_subcommand(name)) {
             // clap generates this verb.
-            ("help", _) => "Print the help of a verb or role: `help up`".to_owned(),
+            ("help", _) => "Print the help of a command or role: `help up`".to_owned(),
             (_, Some(verb)) if !verb.is_hide_set() => {
                 verb.get_about().map(ToString::to_string).unwrap_or_default()
             }

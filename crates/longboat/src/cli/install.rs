@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use longboat_key::Namespace;
 
 use super::{ClusterArgs, Format, Shown};
 
@@ -42,7 +43,7 @@ pub(crate) struct UpgradeArgs {
     plan: bool,
     /// Namespace of the platform, with presets and settings
     #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
-    pub(crate) system_namespace: String,
+    pub(crate) system_namespace: Namespace,
     /// Prefix of the names of the presets that the upgrade would write
     #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
     pub(crate) preset_prefix: String,

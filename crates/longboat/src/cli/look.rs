@@ -1,8 +1,9 @@
-//! The command line of verbs that read a cluster or a local world.
+//! The command line of verbs that read a cluster or a local cluster.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use longboat_key::{Name, Namespace};
 
 use super::Shown;
 
@@ -22,10 +23,10 @@ pub(crate) struct ClusterArgs {
 pub(crate) struct StatusArgs {
     /// Names of services; all services of the namespace if not given
     #[arg(value_name = "SERVICE")]
-    pub(crate) services: Vec<String>,
+    pub(crate) services: Vec<Name>,
     /// Namespace of the services; the namespace of the context if not given
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
-    pub(crate) namespace: Option<String>,
+    pub(crate) namespace: Option<Namespace>,
     /// Show the services of all namespaces
     #[arg(short = 'A', long, conflicts_with = "services")]
     pub(crate) all_namespaces: bool,
@@ -44,13 +45,13 @@ pub(crate) struct StatusArgs {
 pub(crate) struct DoctorArgs {
     /// Names of services; all services if not given
     #[arg(value_name = "SERVICE")]
-    pub(crate) services: Vec<String>,
+    pub(crate) services: Vec<Name>,
     /// Check only services of this namespace; if not given, named services are looked up in the namespace of the context
     #[arg(short, long, value_name = "NAMESPACE")]
-    pub(crate) namespace: Option<String>,
+    pub(crate) namespace: Option<Namespace>,
     /// Namespace of the platform, with the controller, presets and settings
     #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
-    pub(crate) system_namespace: String,
+    pub(crate) system_namespace: Namespace,
     /// Prefix of the preset names
     #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
     pub(crate) preset_prefix: String,
@@ -72,7 +73,7 @@ pub(crate) struct WhyArgs {
     pub(crate) id: String,
     /// Ask only the pickers of this namespace
     #[arg(short, long, value_name = "NAMESPACE")]
-    pub(crate) namespace: Option<String>,
+    pub(crate) namespace: Option<Namespace>,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
     /// Output format
@@ -91,7 +92,7 @@ pub(crate) struct DashboardArgs {
     pub(crate) open: bool,
     /// Show only services of this namespace; of all namespaces if not given
     #[arg(short, long, value_name = "NAMESPACE")]
-    pub(crate) namespace: Option<String>,
+    pub(crate) namespace: Option<Namespace>,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
 }

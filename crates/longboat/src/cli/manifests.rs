@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use longboat_key::Namespace;
 
 use super::{Format, Shown, folders, look::ClusterArgs};
 
@@ -42,15 +43,15 @@ pub(crate) struct PlatformArgs {
 
 /// The environment of manifests.
 #[derive(Debug, Args)]
-pub(crate) struct WorldArgs {
+pub(crate) struct EnvironmentArgs {
     #[command(flatten)]
     pub(crate) platform: PlatformArgs,
     /// Namespace of objects without a namespace
     #[arg(short, long, value_name = "NAMESPACE")]
-    pub(crate) namespace: Option<String>,
+    pub(crate) namespace: Option<Namespace>,
     /// Namespace of the platform, with presets and settings
     #[arg(long, value_name = "NAMESPACE", default_value = longboat_api::names::DEFAULT_SYSTEM_NAMESPACE)]
-    pub(crate) system_namespace: String,
+    pub(crate) system_namespace: Namespace,
     /// Prefix of the preset names
     #[arg(long, value_name = "PREFIX", default_value = longboat_api::names::DEFAULT_PRESET_PREFIX)]
     pub(crate) preset_prefix: String,
@@ -88,7 +89,7 @@ pub(crate) struct RenderArgs {
     #[command(flatten)]
     pub(crate) manifests: ManifestArgs,
     #[command(flatten)]
-    pub(crate) world: WorldArgs,
+    pub(crate) environment: EnvironmentArgs,
     /// Print the merged spec instead of the created objects
     #[arg(long)]
     pub(crate) effective: bool,
@@ -119,7 +120,7 @@ pub(crate) struct ExplainArgs {
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
-    pub(crate) world: WorldArgs,
+    pub(crate) environment: EnvironmentArgs,
     /// Service to explain, if the manifests contain several
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub(crate) service: Option<String>,
@@ -136,7 +137,7 @@ pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) manifests: ManifestArgs,
     #[command(flatten)]
-    pub(crate) world: WorldArgs,
+    pub(crate) environment: EnvironmentArgs,
     /// Manifest to compare with instead of a cluster; repeatable
     #[arg(long, value_name = "MANIFEST", value_hint = ValueHint::AnyPath)]
     from: Vec<PathBuf>,

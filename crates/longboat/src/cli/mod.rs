@@ -18,7 +18,7 @@ use clap_complete::Shell;
 pub(crate) use self::{
     install::{InstallArgs, Services, UninstallArgs, UpgradeArgs},
     look::{ClusterArgs, DashboardArgs, DoctorArgs, StatusArgs, WhyArgs},
-    manifests::{Api, DiffArgs, ExplainArgs, ManifestArgs, RenderArgs, ValidateArgs, WorldArgs},
+    manifests::{Api, DiffArgs, EnvironmentArgs, ExplainArgs, ManifestArgs, RenderArgs, ValidateArgs},
     up::UpArgs,
 };
 use crate::called::Called;
@@ -192,7 +192,7 @@ pub(crate) fn command(called: Called) -> clap::Command {
     }
 }
 
-/// Makes manifests required. `up` does not need them if a state folder has a world; most verbs do.
+/// Makes manifests required. `up` does not need them if a state folder has a cluster; most verbs do.
 fn must_name_manifests(verb: clap::Command) -> clap::Command {
     verb.mut_arg("manifests", |manifests| manifests.required_unless_present("filenames"))
 }

@@ -59,7 +59,9 @@ async fn config(cluster: &ClusterArgs) -> anyhow::Result<Config> {
 /// Returns the error if there is neither a kubeconfig nor a service account of a pod.
 fn nowhere(error: &KubeconfigError) -> anyhow::Error {
     let why = sentence(error);
-    anyhow!("no cluster to look at: {why}, and this is not a pod\n  Set KUBECONFIG, or use `--kubeconfig`.")
+    anyhow!(
+        "no cluster is configured: {why}, and this is not a pod\n  Set KUBECONFIG, or use `--kubeconfig`."
+    )
 }
 
 /// Describes the error of a kubeconfig. kube's own message quotes paths like Rust's debug output.
@@ -69,7 +71,7 @@ fn sentence(error: &KubeconfigError) -> String {
             format!("there is no file `{}`", path.display())
         }
         KubeconfigError::ReadConfig(error, path) => format!("cannot read `{}`: {error}", path.display()),
-        KubeconfigError::CurrentContextNotSet => "it names no current context: use `--context`".to_owned(),
+        KubeconfigError::CurrentContextNotSet => "it has no current context: use `--context`".to_owned(),
         other => other.to_string(),
     }
 }
@@ -77,7 +79,7 @@ fn sentence(error: &KubeconfigError) -> String {
 fn unreachable(address: &str, error: &kube::Error) -> anyhow::Error {
     let said = reader::sentence(error);
     match error {
-        kube::Error::Api(_) => anyhow!("the API server at {address} refuses: {said}"),
+        kube::Error::Api(_) => anyhow!("the API server at {address} refuses the request: {said}"),
         _ => anyhow!(
             "the API server at {address} does not answer: {said}\n  Is the cluster running, and is this its kubeconfig?"
         ),

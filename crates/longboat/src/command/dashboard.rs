@@ -24,7 +24,7 @@ async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
     let server = Server::bind(args.port).await?;
     let url = server.url();
     printer::note(&format!("{} {url}", "dashboard:".bold()));
-    printer::note("It acts with the rights of your kubeconfig. Ctrl-C ends it.");
+    printer::note("It uses the rights of your kubeconfig. Press Ctrl-C to stop it.");
     let scope = args.namespace.clone().map_or(Scope::Everywhere, Scope::Namespace);
     let page = dashboard::serve(server, cluster.client, cluster.environment, scope, shutdown)?;
     let _file = if args.open { Some(open(&url)?) } else { None };

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use longboat_offline::{Settings, diff, scene::Scene};
 
-use super::{runtime, world};
+use super::{input, runtime};
 use crate::{
     cli::{DiffArgs, Shown},
     printer,
@@ -26,31 +26,31 @@ pub(crate) fn run(args: &DiffArgs) -> ExitCode {
 
 /// Prints the differences, and reports the services that cannot be compared.
 fn differs(args: &DiffArgs) -> anyhow::Result<ExitCode> {
-    let documents = world::documents(&args.manifests.files())?;
-    let settings = world::settings(&args.world)?;
+    let documents = input::documents(&args.manifests.files())?;
+    let settings = input::settings(&args.environment)?;
     let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
     if !documents.iter().any(|document| ours.contains(&document.kind())) {
-        return Err(world::no_service(&documents));
+        return Err(input::no_service(&documents));
     }
     let from = args.from();
     let live = from.is_empty() && args.from_presets.is_none();
     let (before, after) = if live {
-        let namespaces = world::namespaces(&documents, &settings);
-        let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
-        (Scene::observed(observed.clone())?, world::on_top(observed, &documents, &settings)?)
+        let namespaces = input::namespaces(&documents, &settings);
+        let observed = runtime()?.block_on(input::observe(&args.cluster, &settings, namespaces))?;
+        (Scene::observed(observed.clone())?, input::on_top(observed, &documents, &settings)?)
     } else {
         // With other presets, both sides have the same manifests. With other manifests, both sides have the same presets.
-        let old = if from.is_empty() { documents.clone() } else { world::documents(&from)? };
+        let old = if from.is_empty() { documents.clone() } else { input::documents(&from)? };
         let presets = match args.from_presets.as_deref() {
-            Some(path) if path.as_os_str() == "builtin" => world::presets(None)?,
-            Some(path) => world::presets(Some(path))?,
+            Some(path) if path.as_os_str() == "builtin" => input::presets(None)?,
+            Some(path) => input::presets(Some(path))?,
             None => settings.presets.clone(),
         };
         let before = Scene::new(&old, &Settings { presets, ..settings.clone() })?;
         (before, Scene::new(&documents, &settings)?)
     };
     // A refused manifest would change nothing, so its differences are unknown.
-    let accepted = world::is_accepted(&after);
+    let accepted = input::is_accepted(&after);
     let (differences, failed) = diff::diff(&before, &after, live);
     let any = differences.iter().any(|difference| !difference.is_empty());
     match args.output {

@@ -7,6 +7,7 @@ use longboat_doctor::{
     gather::{self, Scope},
     to_text,
 };
+use longboat_key::{Name, Namespace};
 use owo_colors::OwoColorize;
 
 use super::{cluster, runtime};
@@ -28,7 +29,7 @@ pub(crate) fn run(args: DoctorArgs) -> ExitCode {
                     }
                 }
                 Shown::Text if findings.is_empty() && missing.is_empty() => {
-                    printer::note("Nothing is wrong.");
+                    printer::note("No problems found.");
                 }
                 Shown::Text => {
                     printer::piece(&to_text(&findings));
@@ -51,7 +52,7 @@ pub(crate) fn run(args: DoctorArgs) -> ExitCode {
 async fn look(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
     let client = cluster::connect(&args.cluster).await?.client;
     // As in kubectl, a name without a namespace refers to the context's namespace.
-    let named = (!args.services.is_empty()).then(|| client.default_namespace().to_owned());
+    let named = (!args.services.is_empty()).then(|| Namespace(client.default_namespace()).to_shared());
     let namespace = args.namespace.or(named);
     let scope = Scope {
         system_namespace: args.system_namespace,
@@ -75,10 +76,10 @@ async fn look(args: DoctorArgs) -> anyhow::Result<(Vec<Finding>, Vec<String>)> {
     };
     let facts = Box::pin(gather::gather(client, &scope, ask)).await?;
     for sentence in &facts.hidden {
-        printer::note(&format!("{} {sentence}", "not looked at:".bold()));
+        printer::note(&format!("{} {sentence}", "not checked:".bold()));
     }
     let is_there =
-        |name: &&String| facts.services.iter().any(|found| found.metadata.name.as_ref() == Some(*name));
+        |name: &&Name| facts.services.iter().any(|found| Name::of(&found.metadata) == name.as_deref());
     let missing = scope.services.iter().filter(|name| !is_there(name));
     let missing = missing.map(|name| format!("{}/{name}", namespace.as_deref().unwrap_or_default()));
     let missing = missing.collect();

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use anyhow::bail;
+use longboat_key::Namespace;
 use longboat_offline::{
     explain::{self, ExplainError, Explanation},
     scene::{Scene, Subject},
 };
 
-use super::{runtime, world};
+use super::{input, runtime};
 use crate::{
     cli::{ExplainArgs, Shown},
     printer,
@@ -16,37 +17,39 @@ use crate::{
 
 /// Explains the requested services.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
-    let settings = world::settings(&args.world)?;
+    let settings = input::settings(&args.environment)?;
     let scene;
     let documents;
     let mut name = args.service.as_deref();
     if is_file(&args.target) {
-        documents = world::documents(&args.files_with_target())?;
+        documents = input::documents(&args.files_with_target())?;
         scene = Scene::new(&documents, &settings)?;
     } else {
         name = Some(&args.target);
         let files = args.files();
-        documents = if files.is_empty() { Vec::new() } else { world::documents(&files)? };
+        documents = if files.is_empty() { Vec::new() } else { input::documents(&files)? };
         let (namespace, _) = args.target.split_once('/').unwrap_or((&settings.namespace, ""));
-        let namespaces = vec![namespace.to_owned()];
-        let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
-        scene = world::on_top(observed, &documents, &settings)?;
+        let namespaces = vec![Namespace(namespace).to_shared()];
+        let observed = runtime()?.block_on(input::observe(&args.cluster, &settings, namespaces))?;
+        scene = input::on_top(observed, &documents, &settings)?;
     }
     // Refused manifests cannot be explained, but the others can.
-    let accepted = world::is_accepted(&scene);
+    let accepted = input::is_accepted(&scene);
     let asked: Vec<&Subject> =
         scene.subjects.iter().filter(|subject| is_named(subject, name, &settings.namespace)).collect();
     if asked.is_empty() && !accepted {
-        return Err(world::refused());
+        return Err(input::refused());
     }
     if asked.is_empty() {
         let known: Vec<String> = scene.subjects.iter().map(full_name).collect();
         match (name, known.as_slice()) {
-            (Some(name), []) => bail!("there is no LLMInferenceService `{name}`, nor any other"),
-            (Some(name), known) => {
-                bail!("there is no LLMInferenceService `{name}`; there is {}", known.join(", "))
+            (Some(name), []) => {
+                bail!("LLMInferenceService `{name}` not found; there are no LLMInferenceServices")
             }
-            (None, _) => return Err(world::no_service(&documents)),
+            (Some(name), known) => {
+                bail!("LLMInferenceService `{name}` not found; found: {}", known.join(", "))
+            }
+            (None, _) => return Err(input::no_service(&documents)),
         }
     }
     let (mut answers, mut failed, mut unknown) = (Vec::new(), Vec::new(), None);
@@ -57,7 +60,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
             Err(error @ (ExplainError::Unknown { .. } | ExplainError::Unset { .. })) => unknown = Some(error),
             Err(error) => {
                 failed.push(
-                    anyhow::Error::new(error).context(format!("{} cannot be explained", full_name(subject))),
+                    anyhow::Error::new(error).context(format!("cannot explain {}", full_name(subject))),
                 );
             }
         }
@@ -70,7 +73,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     }
     // The other errors are reported as well.
     let Some(last) = failed.pop() else {
-        return if accepted { Ok(()) } else { Err(world::refused()) };
+        return if accepted { Ok(()) } else { Err(input::refused()) };
     };
     for error in &failed {
         printer::error(error, None);

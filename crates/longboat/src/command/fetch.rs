@@ -2,7 +2,8 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use longboat_fetch::{Args, Progress, Watcher};
+use longboat_download::Progress;
+use longboat_fetch::{Args, Watcher};
 
 use crate::printer::{self, Stream};
 
@@ -12,13 +13,17 @@ pub(super) fn run(args: Args) -> ExitCode {
         let is_drawn = printer::is_terminal(Stream::Stderr);
         let watcher = is_drawn.then(|| -> Watcher { Arc::new(draw) });
         let result = tokio::select! {
-            result = longboat_fetch::run(args, watcher) => result,
-            () = shutdown.cancelled() => anyhow::bail!("stopped; what has arrived is kept, and the next run goes on from there"),
+            result = longboat_fetch::run(args, watcher) => {
+                result.map_err(|error| anyhow::anyhow!("Storage initialization failed: {error}"))
+            }
+            () = shutdown.cancelled() => Err(anyhow::anyhow!(
+                "stopped; the downloaded files are kept, and the next run resumes the download"
+            )),
         };
         if is_drawn {
             printer::write(Stream::Stderr, "\r\x1b[K");
         }
-        result.map_err(|error| anyhow::anyhow!("Storage initialization failed: {error}"))
+        result
     })
 }
 

@@ -39,8 +39,9 @@ pub(crate) fn run(args: &InstallArgs) -> anyhow::Result<()> {
             let running = installer::image(&client, &args.namespace).await?;
             match running {
                 Some(image) => bail!(
-                    "no image is chosen, and the controller of this cluster runs `{image}`\n  `--set image={image}` keeps \
-                     that one; `--set image=REGISTRY/longboat:TAG` names another."
+                    "no image is given, and the controller of this cluster runs `{image}`\n  Use `--set \
+                     image={image}` to keep this image, or `--set image=REGISTRY/longboat:TAG` for another \
+                     one."
                 ),
                 None => bail!(no_image(&values.image)),
             }
@@ -51,8 +52,9 @@ pub(crate) fn run(args: &InstallArgs) -> anyhow::Result<()> {
 
 fn no_image(default: &str) -> String {
     format!(
-        "no image is chosen: none is published under `{default}`\n  Build one with `docker build .`, push it to a registry \
-         that the cluster's nodes reach, and name it: `--set image=REGISTRY/longboat:TAG`."
+        "no image is given, and no image is published as `{default}`\n  Build one with `docker build .`, \
+         push it to a registry that the nodes of the cluster can reach, and use `--set \
+         image=REGISTRY/longboat:TAG`."
     )
 }
 

@@ -8,6 +8,7 @@ mod diff;
 mod doctor;
 mod explain;
 mod fetch;
+pub(crate) mod input;
 mod install;
 mod models;
 mod reference;
@@ -18,7 +19,6 @@ mod up;
 mod upgrade;
 mod validate;
 mod why;
-pub(crate) mod world;
 
 use std::{future::Future, process::ExitCode};
 
@@ -137,7 +137,7 @@ async fn traced(
         Ok(sending) => sending,
         // A failure of tracing must not stop the service.
         Err(error) => {
-            tracing::error!(%error, "There are no traces.");
+            tracing::error!(%error, "Cannot send traces.");
             return role.await;
         }
     };
@@ -165,7 +165,7 @@ async fn controller(
         }
         None => kube::Config::infer()
             .await
-            .context("no cluster to work on: set --kubeconfig or KUBECONFIG, or run in one")?,
+            .context("no cluster is configured: set --kubeconfig or KUBECONFIG, or run in a cluster")?,
     };
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let client = kube::Client::try_from(config)?;

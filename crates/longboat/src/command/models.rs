@@ -11,8 +11,7 @@ use crate::{
 
 /// Shows or removes models.
 pub(super) fn run(command: &ModelsCommand) -> anyhow::Result<()> {
-    let cache =
-        Cache::from_environment()?.context("there is no place for a cache: set LONGBOAT_CACHE or HOME")?;
+    let cache = Cache::from_environment()?.context("no folder for the cache: set LONGBOAT_CACHE or HOME")?;
     match command {
         ModelsCommand::Ls(args) => list(&cache, args.output),
         ModelsCommand::Rm(args) if args.all => {
@@ -64,7 +63,7 @@ fn remove(cache: &Cache, names: &[String]) -> anyhow::Result<()> {
     for name in names {
         let removed = cache.remove(name)?;
         if removed.is_empty() {
-            bail!("no model `{name}` in {}: see `longboat models ls`", cache.root().display());
+            bail!("no model `{name}` in {}: `longboat models ls` lists the models", cache.root().display());
         }
         for model in removed {
             printer::line(&format!("removed {} ({})", model.source, size(model.bytes)));

@@ -9,7 +9,7 @@ use longboat_offline::{
 };
 use serde_json::Value;
 
-use super::{runtime, world};
+use super::{input, runtime};
 use crate::{
     cli::{Format, RenderArgs},
     printer,
@@ -29,23 +29,23 @@ pub(crate) fn run(args: &RenderArgs) -> ExitCode {
 
 /// Prints the objects. Returns `false` if something could not be rendered.
 fn render(args: &RenderArgs) -> anyhow::Result<bool> {
-    let documents = world::documents(&args.manifests.files())?;
-    let settings = world::settings(&args.world)?;
+    let documents = input::documents(&args.manifests.files())?;
+    let settings = input::settings(&args.environment)?;
     let scene = if args.live {
-        let namespaces = world::namespaces(&documents, &settings);
-        let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, namespaces))?;
-        world::on_top(observed, &documents, &settings)?
+        let namespaces = input::namespaces(&documents, &settings);
+        let observed = runtime()?.block_on(input::observe(&args.cluster, &settings, namespaces))?;
+        input::on_top(observed, &documents, &settings)?
     } else {
         Scene::new(&documents, &settings)?
     };
     // Refused manifests are not rendered, but the others are.
-    let mut complete = world::is_accepted(&scene);
+    let mut complete = input::is_accepted(&scene);
     let asked: Vec<&Subject> = scene.subjects.iter().filter(|subject| subject.given).collect();
     if asked.is_empty() && !complete {
         return Ok(false);
     }
     if asked.is_empty() {
-        return Err(world::no_service(&documents));
+        return Err(input::no_service(&documents));
     }
     let services: Vec<_> = asked.iter().map(|subject| subject.service.as_ref()).collect();
     if args.effective {
@@ -54,7 +54,7 @@ fn render(args: &RenderArgs) -> anyhow::Result<bool> {
         for (service, effective) in services.iter().zip(specs) {
             match effective {
                 Ok((value, notes)) => {
-                    world::tell(&name(service), &notes);
+                    input::tell(&name(service), &notes);
                     values.push(value);
                 }
                 Err(error) => complete = failed(service, error),
@@ -94,9 +94,9 @@ fn told<T>(
     match rendered {
         Ok(rendered) => {
             let name = name(service);
-            world::tell(&name, &rendered.notes);
+            input::tell(&name, &rendered.notes);
             for gone in &rendered.removed {
-                printer::note(&format!("{name}: {gone} would be removed"));
+                printer::note(&format!("{name}: the controller would remove {gone}"));
             }
             *complete &= !rendered.incomplete;
             Some(rendered.objects)
@@ -110,7 +110,7 @@ fn told<T>(
 
 /// Reports that a service cannot be rendered. The other services are still rendered, but the result is incomplete.
 fn failed(service: &LLMInferenceService, error: PlanningError) -> bool {
-    let context = format!("{} cannot be rendered", name(service));
+    let context = format!("cannot render {}", name(service));
     printer::error(&anyhow::Error::new(error).context(context), None);
     false
 }

@@ -3,6 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::bail;
+use longboat_key::{Key, Name, Namespace};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::Instant,
@@ -42,7 +43,7 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
     let scope = match &args.namespace {
         _ if args.all_namespaces => Scope::Everywhere,
         Some(namespace) => Scope::Namespace(namespace.clone()),
-        None => Scope::Namespace(client.default_namespace().to_owned()),
+        None => Scope::Namespace(Namespace(client.default_namespace()).to_shared()),
     };
     let seen = tree::look(&client, &scope).await?;
     if args.watch {
@@ -51,7 +52,7 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
         return follow(args, environment, &scope, Follow::start(&client, &scope)).await;
     }
     let names = names(args, &scope, &seen);
-    let is_missing = |(namespace, name): &&(String, String)| lines::find(&seen, namespace, name).is_none();
+    let is_missing = |key: &&Key| lines::find(&seen, key).is_none();
     let (missing, found): (Vec<_>, Vec<_>) = names.iter().partition(is_missing);
     let found: Vec<_> = found.into_iter().cloned().collect();
     match args.output {
@@ -62,11 +63,11 @@ async fn status(args: &StatusArgs) -> anyhow::Result<bool> {
         }
     }
     if !missing.is_empty() {
-        let missing: Vec<_> = missing.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+        let missing: Vec<_> = missing.iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect();
         bail!("LLMInferenceService {} not found", missing.join(", "));
     }
-    let works = |(namespace, name): &(String, String)| {
-        lines::find(&seen, namespace, name).is_some_and(|service| match environment {
+    let works = |key: &Key| {
+        lines::find(&seen, key).is_some_and(|service| match environment {
             Environment::Laptop => lines::serves(service),
             Environment::Cluster => lines::is_ready(service),
         })
@@ -87,7 +88,7 @@ async fn follow(
     loop {
         let mut all = lines::all(&seen, &names(args, scope, &seen), environment);
         if let Some(trouble) = follow.trouble() {
-            let text = format!("not heard of, so that this may be old: {trouble}");
+            let text = format!("no connection to the cluster, so these lines may be outdated: {trouble}");
             all.push(Line { subject: tree::CLUSTER.into(), text, mark: Mark::Bad, depth: 0, time: None });
         }
         screen.show(&all);
@@ -100,28 +101,25 @@ async fn follow(
     }
 }
 
-/// Returns the namespaces and names of the requested services, in order.
-fn names(args: &StatusArgs, scope: &Scope, seen: &Seen) -> Vec<(String, String)> {
+/// Returns the keys of the requested services, in order.
+fn names(args: &StatusArgs, scope: &Scope, seen: &Seen) -> Vec<Key> {
     if let (Scope::Namespace(namespace), false) = (scope, args.services.is_empty()) {
-        return args.services.iter().map(|name| (namespace.clone(), name.clone())).collect();
+        let key = |name: &Name| Key { namespace: namespace.clone(), name: name.clone() };
+        return args.services.iter().map(key).collect();
     }
-    let mut all: Vec<_> = seen
-        .services
-        .iter()
-        .map(|service| {
-            let metadata = &service.metadata;
-            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
-        })
-        .collect();
+    let mut all: Vec<Key> = seen.services.iter().map(|service| Key::of(service.as_ref())).collect();
     all.sort();
     all
 }
 
 fn nothing(scope: &Scope) -> String {
     match scope {
-        Scope::Everywhere => "There is no LLMInferenceService.".to_owned(),
+        Scope::Everywhere => "There are no LLMInferenceServices.".to_owned(),
         Scope::Namespace(namespace) => {
-            format!("There is no LLMInferenceService in namespace {namespace}; `-A` looks at all namespaces.")
+            format!(
+                "There are no LLMInferenceServices in namespace {namespace}. Use `-A` to see all \
+                 namespaces."
+            )
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context;
+use longboat_key::{Key, Name, Namespace};
 use longboat_local::{Access, AppliedDocument, Local, Options, StartError, StateError};
 use longboat_manifest as manifest;
 use owo_colors::OwoColorize;
@@ -10,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::world;
+use super::input;
 use crate::{
     cli::UpArgs,
     dashboard, printer,
@@ -42,11 +43,11 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     }
     match error.downcast_ref::<StartError>()? {
         StartError::Port { what: "gateway", .. } => {
-            Some("choose another port with `--port`, or let the system choose with `--port 0`".into())
+            Some("choose another port with `--port`, or use `--port 0` for any free port".into())
         }
         StartError::Port { .. } => Some("choose another port with `--api-port`".into()),
         StartError::State(StateError::InUse { .. }) => {
-            Some("stop the other one, or give this one its own folder with `--state`".into())
+            Some("stop the other `longboat up`, or use another folder with `--state`".into())
         }
         _ => None,
     }
@@ -55,12 +56,12 @@ fn hint(error: &anyhow::Error) -> Option<String> {
 async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     let inputs = args.manifests.files();
     if inputs.is_empty() && args.state.is_none() {
-        anyhow::bail!("no manifest given: name a file, a folder, or `-` for standard input");
+        anyhow::bail!("no manifest given: pass a file, a folder, or `-` for standard input");
     }
     let documents = if inputs.is_empty() {
         Vec::new()
     } else {
-        tokio::task::spawn_blocking(move || world::accepted_documents(&inputs)).await??
+        tokio::task::spawn_blocking(move || input::accepted_documents(&inputs)).await??
     };
     let chosen = engine::choose(&args, &documents).await?;
     printer::note(&format!("{} {}", "engine:".bold(), chosen.line()));
@@ -109,7 +110,7 @@ async fn serve(
     args: &UpArgs,
     local: &Local,
     documents: &[manifest::Document],
-    services: &Mutex<Vec<(String, String)>>,
+    services: &Mutex<Vec<Key>>,
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     let stood_in = local.stand_in(documents).await?;
@@ -125,7 +126,7 @@ async fn serve(
     let names = self::services(&applied);
     services.lock().clone_from(&names);
     if names.is_empty() && args.prompt.is_some() {
-        anyhow::bail!("there is no LLMInferenceService to ask: the manifests hold none");
+        anyhow::bail!("--prompt needs an LLMInferenceService, and the manifests contain none");
     }
     let mut watch = Watch::start(local.client(), names, local.gateway_address())?;
     let (services, groups) = watch.until_ready(Duration::from_secs(args.timeout)).await?;
@@ -149,10 +150,10 @@ async fn serve(
     for line in guide::lines(&services, &groups, local.kubeconfig(), &took) {
         printer::note(&line);
     }
-    watch.forever(vec!["Ctrl-C stops everything.".into()]).await
+    watch.forever(vec!["Press Ctrl-C to stop everything.".into()]).await
 }
 
-fn services(applied: &[AppliedDocument]) -> Vec<(String, String)> {
+fn services(applied: &[AppliedDocument]) -> Vec<Key> {
     let own = applied.iter().filter(|object| object.kind == "LLMInferenceService");
-    own.map(|object| (object.namespace.clone(), object.name.clone())).collect()
+    own.map(|object| Key::new(Namespace(&object.namespace), Name(&object.name))).collect()
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use longboat_compose::PresetNames;
 use longboat_offline::{Settings, scene::Scene, upgrade};
 
-use super::{runtime, world};
+use super::{input, runtime};
 use crate::{
     cli::{Shown, UpgradeArgs},
     printer,
@@ -32,7 +32,7 @@ fn planned(args: &UpgradeArgs) -> anyhow::Result<ExitCode> {
         ..Settings::default()
     };
     // Reads all namespaces, because presets concern all of them.
-    let observed = runtime()?.block_on(world::observe(&args.cluster, &settings, Vec::new()))?;
+    let observed = runtime()?.block_on(input::observe(&args.cluster, &settings, Vec::new()))?;
     let before = Scene::observed(observed.clone())?;
     let after = Scene::upgraded(observed, &settings)?;
     let (upgrade, failed) = upgrade::plan(&before, &after);

@@ -9,7 +9,7 @@ use longboat_offline::{
 };
 use owo_colors::OwoColorize;
 
-use super::world;
+use super::input;
 use crate::{
     cli::{self, ValidateArgs},
     printer,
@@ -39,8 +39,8 @@ pub(crate) fn run(args: ValidateArgs) -> ExitCode {
 
 fn examine(args: &ValidateArgs) -> anyhow::Result<Report> {
     let settings = Settings {
-        presets: world::presets(args.platform.presets.as_deref())?,
-        platform: world::platform(args.platform.platform.as_deref())?,
+        presets: input::presets(args.platform.presets.as_deref())?,
+        platform: input::platform(args.platform.platform.as_deref())?,
         ..Settings::default()
     };
     Ok(validate(manifest::read_all(&args.manifests.files()), &settings))

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{anyhow, bail};
 use longboat_dashboard::picker;
+use longboat_key::Namespace;
 use owo_colors::OwoColorize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<()> {
 async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
     let cluster = cluster::connect(&args.cluster).await?;
     let reach = dashboard::reach(cluster.environment)?;
-    let pods = picker::pods(&cluster.client, args.namespace.as_deref(), None).await;
+    let pods = picker::pods(&cluster.client, args.namespace.as_ref().map(Namespace::as_deref), None).await;
     let pods = pods.map_err(|sentence| anyhow!("cannot list the pickers: {sentence}"))?;
     let (mut found, mut silent) = (Vec::new(), Vec::new());
     for pod in &pods {
@@ -47,16 +48,17 @@ async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
         return Ok(found);
     }
     if pods.is_empty() {
-        bail!("there is no picker: no service has one, or it is in another namespace");
+        bail!("no picker found: no service has one, or it is in another namespace");
     }
     if silent.len() == pods.len() {
-        bail!("no picker tells its decisions\n  {}", silent.join("\n  "));
+        bail!("no picker reports its decisions\n  {}", silent.join("\n  "));
     }
     for sentence in &silent {
         printer::note(&format!("{} {sentence}", "not asked:".bold()));
     }
     bail!(
-        "no picker knows the request `{}`: it is too long ago, or the response had no such `x-request-id`",
+        "no picker has a decision for request `{}`: the request is too old, or no response had this \
+         `x-request-id`",
         args.id
     )
 }
@@ -65,16 +67,19 @@ async fn records(args: &WhyArgs) -> anyhow::Result<Vec<Value>> {
 fn text(record: &Value) -> String {
     let word = |field: &str| record[field].as_str().unwrap_or_default();
     let mut text = format!("{} for model {} at {}\n", word("id").bold(), word("model"), word("time"));
-    let decided = format!("in {} µs, among {} endpoints", record["micros"], record["candidates"]);
+    let decided = format!("in {} µs, from {} endpoints", record["micros"], record["candidates"]);
     let destination: Vec<&str> =
         record["destination"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let _ = match record["error"].as_str() {
-        Some(error) => writeln!(text, "refused {decided}: {error}"),
+        Some(error) => writeln!(text, "refused, decided {decided}: {error}"),
         None => writeln!(text, "sent to {}, decided {decided}", destination.join(", ").cyan()),
     };
     if let Some(prefix) = record["prefix"].as_object() {
-        let _ =
-            writeln!(text, "cached there: {} of {} blocks of the prompt", prefix["matched"], prefix["total"]);
+        let _ = writeln!(
+            text,
+            "cached at this endpoint: {} of {} blocks of the prompt",
+            prefix["matched"], prefix["total"]
+        );
     }
     for profile in record["profiles"].as_array().into_iter().flatten() {
         text.push_str(&of_profile(profile));

@@ -10,7 +10,8 @@ use futures::{
 };
 use kube::{Api, Client};
 use longboat_api::v1alpha2::LLMInferenceService;
-use longboat_dashboard::{Address, Cluster, Head, Picture, ServiceName};
+use longboat_dashboard::{Address, Cluster, Head, Picture};
+use longboat_key::Key;
 use longboat_offline::{
     Settings, diff,
     explain::{self, Explanation},
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
-    command::world,
+    command::input,
     tree::{Environment, Follow, Line, Mark, Scope, Seen, Time, age, data, lines},
     up::{cause, service},
 };
@@ -29,7 +30,7 @@ use crate::{
 /// The interval of redraws without changes, when there is nothing to draw.
 const LONG: Duration = Duration::from_hours(1);
 
-/// The cluster or local world of the dashboard.
+/// The cluster or local cluster of the dashboard.
 pub(super) struct Here {
     client: Client,
     environment: Environment,
@@ -45,7 +46,7 @@ impl Here {
 }
 
 impl Cluster for Here {
-    fn pictures(&self, service: Option<ServiceName>) -> BoxStream<'static, Picture> {
+    fn pictures(&self, service: Option<Key>) -> BoxStream<'static, Picture> {
         let follow = Follow::start(&self.client, &self.scope);
         let environment = self.environment;
         let state = (follow, service, false);
@@ -61,24 +62,19 @@ impl Cluster for Here {
         pictures.boxed()
     }
 
-    fn explain(
-        &self,
-        service: ServiceName,
-        path: Option<String>,
-    ) -> BoxFuture<'static, Result<Value, String>> {
+    fn explain(&self, service: Key, path: Option<String>) -> BoxFuture<'static, Result<Value, String>> {
         let client = self.client.clone();
         aside(move || async move {
             let settings = Settings::default();
             let (observed, _) =
-                world::observe_with(client, &settings, vec![service.namespace.clone()]).await?;
+                input::observe_with(client, &settings, vec![service.namespace.clone()]).await?;
             let scene = Scene::observed(observed)?;
             let is_it = |subject: &&longboat_offline::scene::Subject| {
                 let metadata = &subject.service.metadata;
-                metadata.name.as_ref() == Some(&service.name)
-                    && metadata.namespace.as_ref() == Some(&service.namespace)
+                Key::of_metadata(metadata) == service
             };
             let subject = scene.subjects.iter().find(is_it);
-            let subject = subject.ok_or_else(|| anyhow!("there is no LLMInferenceService `{service}`"))?;
+            let subject = subject.ok_or_else(|| anyhow!("LLMInferenceService `{service}` not found"))?;
             let answer = explain::explain(&scene, &subject.service, path.as_deref())?;
             let text = match &answer {
                 Explanation::Layers(layers) => explain::of_layers(layers),
@@ -95,13 +91,13 @@ impl Cluster for Here {
             let documents = longboat_manifest::parse("manifest", &manifests)?;
             let ours = ["LLMInferenceService", "LLMInferenceServiceConfig"];
             if !documents.iter().any(|document| ours.contains(&document.kind())) {
-                return Err(world::no_service(&documents));
+                return Err(input::no_service(&documents));
             }
             let settings = Settings::default();
-            let namespaces = world::namespaces(&documents, &settings);
-            let (observed, _) = world::observe_with(client, &settings, namespaces).await?;
+            let namespaces = input::namespaces(&documents, &settings);
+            let (observed, _) = input::observe_with(client, &settings, namespaces).await?;
             let before = Scene::observed(observed.clone())?;
-            let after = world::on_top(observed, &documents, &settings)?;
+            let after = input::on_top(observed, &documents, &settings)?;
             let (differences, failed) = diff::diff(&before, &after, true);
             let findings = after.findings.iter().filter(|finding| finding.severity != Severity::Note);
             let mut sentences: Vec<String> =
@@ -115,15 +111,15 @@ impl Cluster for Here {
         })
     }
 
-    fn findings(&self, service: ServiceName) -> BoxFuture<'static, Result<Value, String>> {
+    fn findings(&self, service: Key) -> BoxFuture<'static, Result<Value, String>> {
         let client = self.client.clone();
         aside(move || async move {
-            let names = [(service.namespace, service.name)];
+            let names = [service];
             Ok(json!({"findings": cause::findings(&client, &names).await}))
         })
     }
 
-    fn address(&self, name: ServiceName) -> BoxFuture<'static, Result<Address, String>> {
+    fn address(&self, name: Key) -> BoxFuture<'static, Result<Address, String>> {
         let client = self.client.clone();
         async move {
             let api = Api::<LLMInferenceService>::namespaced(client.clone(), &name.namespace);
@@ -146,34 +142,22 @@ where
     async move {
         match work.await {
             Ok(done) => done.map_err(|error| format!("{error:#}")),
-            Err(_) => Err("this failed inside Longboat; its log says more".to_owned()),
+            Err(_) => Err("internal error; see the log of Longboat".to_owned()),
         }
     }
     .boxed()
 }
 
-fn picture(
-    seen: &Seen,
-    trouble: Option<String>,
-    service: Option<&ServiceName>,
-    environment: Environment,
-) -> Picture {
-    let mut names: Vec<(String, String)> = seen
-        .services
-        .iter()
-        .map(|service| {
-            let metadata = &service.metadata;
-            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
-        })
-        .collect();
+fn picture(seen: &Seen, trouble: Option<String>, service: Option<&Key>, environment: Environment) -> Picture {
+    let mut names: Vec<Key> = seen.services.iter().map(|service| Key::of(service.as_ref())).collect();
     names.sort();
     let heads = lines::heads(seen, &names, environment).into_iter();
     let services = heads.map(|line| Head { service: line.subject, text: line.text, mark: word(line.mark) });
     let tree = service.and_then(|service| {
-        let name = [(service.namespace.clone(), service.name.clone())];
-        lines::find(seen, &service.namespace, &service.name)?;
-        let lines: Vec<Value> = lines::all(seen, &name, environment).iter().map(told).collect();
-        Some(json!({"lines": lines, "object": data::list(seen, &name)["items"][0]}))
+        lines::find(seen, service)?;
+        let name = std::slice::from_ref(service);
+        let lines: Vec<Value> = lines::all(seen, name, environment).iter().map(told).collect();
+        Some(json!({"lines": lines, "object": data::list(seen, name)["items"][0]}))
     });
     Picture { services: services.collect(), tree, trouble }
 }

@@ -11,6 +11,7 @@ use longboat_install::{
     kinds::{self, Kind},
     names::{LABEL, LABEL_VALUE},
 };
+use longboat_watch::has_code;
 use serde_json::Value;
 
 use super::{MANAGER, object, survey, wait::Deadline};
@@ -110,7 +111,7 @@ impl Applier {
             let list = ListParams::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
             let found = match api.list_metadata(&list).await {
                 Ok(found) => found,
-                Err(error) if object::has_code(&error, 404) => continue,
+                Err(error) if has_code(&error, 404) => continue,
                 Err(error) => return Err(object::refused("list", kind.plural, &error)),
             };
             for stale in found {
@@ -124,7 +125,7 @@ impl Applier {
                         self.tally.removed += 1;
                         printer::line(&format!("removed {title}"));
                     }
-                    Err(error) if object::has_code(&error, 404) => {}
+                    Err(error) if has_code(&error, 404) => {}
                     Err(error) => return Err(object::refused("remove", &title, &error)),
                 }
             }
@@ -172,8 +173,8 @@ fn conflict(title: &str, error: &kube::Error) -> anyhow::Error {
         return object::refused("write", title, error);
     }
     anyhow::anyhow!(
-        "cannot write {title}: others have set fields of it to something else{}\n  --force-conflicts takes these fields \
-         over; or choose values that agree.",
+        "cannot write {title}: other field managers own fields with other values{}\n  Use \
+         --force-conflicts to take over these fields, or choose the same values.",
         fields.concat()
     )
 }

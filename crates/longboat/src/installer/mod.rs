@@ -44,7 +44,7 @@ pub(crate) async fn image(client: &Client, namespace: &str) -> anyhow::Result<Op
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let found = deployments.get_opt(CONTROLLER).await;
     let title = object::named("Deployment", Some(namespace), CONTROLLER);
-    let found = found.map_err(|error| object::refused("look at", &title, &error))?;
+    let found = found.map_err(|error| object::refused("read", &title, &error))?;
     let managers = |found: &Deployment| {
         found.metadata.managed_fields.iter().flatten().any(|entry| entry.manager.as_deref() == Some(MANAGER))
     };
@@ -99,10 +99,10 @@ pub(crate) async fn install(
     let tally = applier.tally();
     printer::line(&tally.to_string());
     if tally.is_nothing() {
-        printer::note("The installation was up to date: nothing was changed.");
+        printer::note("The installation is up to date; nothing was changed.");
     }
     if options.values.replicas == 0 {
-        bail!("values: `replicas` is 0: nothing works until there is a controller");
+        bail!("values: `replicas` is 0: expected at least 1, because services need a controller");
     }
     Ok(())
 }

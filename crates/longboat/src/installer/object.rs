@@ -7,6 +7,7 @@ use kube::{
 };
 use longboat_controller::reader;
 use longboat_install::kinds::{self, Kind};
+use longboat_watch::has_code;
 use serde_json::Value;
 
 /// Returns an object's name for people: `Deployment kserve/llmisvc-controller-manager`.
@@ -57,7 +58,7 @@ pub(super) fn api(client: &Client, kind: &Kind, namespace: Option<&str>) -> Api<
 pub(super) fn api_of(client: &Client, object: &Value) -> anyhow::Result<Api<DynamicObject>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = kinds::kind(&text(&object["apiVersion"]), &text(&object["kind"]))
-        .with_context(|| format!("no installation has a {}", title(object)))?;
+        .with_context(|| format!("an installation contains no {}", title(object)))?;
     Ok(api(client, kind, object["metadata"]["namespace"].as_str()))
 }
 
@@ -71,7 +72,7 @@ pub(super) async fn look(
         Ok(found) => Ok(Some(found)),
         // The object does not exist, or (with a plain-text answer) its kind does not.
         Err(error) if has_code(&error, 404) => Ok(None),
-        Err(error) => Err(refused("look at", &title(object), &error)),
+        Err(error) => Err(refused("read", &title(object), &error)),
     }
 }
 
@@ -80,28 +81,23 @@ pub(super) fn refused(what: &str, object: &str, error: &kube::Error) -> anyhow::
     let (text, hint) = match error {
         kube::Error::Api(status) => {
             let hint = match status.code {
-                401 => "\n  The server does not know who asks: check the kubeconfig.",
+                401 => "\n  The API server does not accept the credentials: check the kubeconfig.",
                 403 if status.message.contains("is forbidden") => {
-                    "\n  Installing and uninstalling need the rights of an administrator of the cluster."
+                    "\n  `install` and `uninstall` need the rights of a cluster administrator."
                 }
                 404 if status.message.contains("namespaces") => {
-                    "\n  Create the namespace, or leave `createNamespace` as it is."
+                    "\n  Create the namespace, or set `createNamespace` to true."
                 }
                 422 if status.message.contains("field is immutable") => {
-                    "\n  It cannot become what it has to be: delete it, and run this again."
+                    "\n  An immutable field has to change: delete the object, and run this command again."
                 }
                 _ => "",
             };
             (status.message.clone(), hint)
         }
-        other => (reader::sentence(other), "\n  Nothing is lost: run this again to go on."),
+        other => (reader::sentence(other), "\n  Run this command again to continue."),
     };
     anyhow::anyhow!("cannot {what} {object}: {text}{hint}")
-}
-
-/// Whether the server answered with this code.
-pub(super) fn has_code(error: &kube::Error, code: u16) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
 /// Whether an admission webhook denied a request.

@@ -12,6 +12,7 @@ use longboat_install::{
     kinds::{self, Kind},
     names::{CONTROLLER, LABEL, LABEL_VALUE},
 };
+use longboat_watch::has_code;
 
 use super::{object, wait::Deadline};
 use crate::{cli::Services, printer};
@@ -47,7 +48,7 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
     let remover = Remover { client, deadline: Deadline::after(removal.limit), dry_run: removal.dry_run };
     let keeps = removal.services == Services::Keep;
     if keeps && removal.definitions {
-        bail!("--crds removes every service with their definition: it does not go with --services=keep");
+        bail!("--crds removes the CRDs with all services, so it cannot be used with --services=keep");
     }
     let mut found = Vec::new();
     for kind in &kinds::REMOVAL {
@@ -67,7 +68,7 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
     for (kind, objects) in &found {
         if let Some(helm) = objects.iter().find(|object| object.annotations().contains_key(HELM)) {
             bail!(
-                "{} was installed by Helm, as part of release `{}`: remove it with `helm uninstall`",
+                "Helm installed {} as part of release `{}`: remove it with `helm uninstall`",
                 object::named(kind.kind, helm.namespace().as_deref(), &helm.name_any()),
                 helm.annotations()[HELM]
             );
@@ -93,15 +94,13 @@ pub(crate) async fn uninstall(client: Client, removal: &Removal) -> anyhow::Resu
         count += remover.traces(objects).await?;
     }
     match (count, removal.dry_run) {
-        (0, _) => printer::note("There is nothing of an installation on this cluster."),
-        (_, true) => printer::note("This was a dry run: nothing was removed."),
+        (0, _) => printer::note("This cluster has no objects of an installation."),
+        (_, true) => printer::note("This was a dry run; nothing was removed."),
         (_, false) if keeps => {
-            printer::note(
-                "Presets, settings, definitions and namespaces stay, for the controller that comes next.",
-            );
+            printer::note("Presets, settings, CRDs and namespaces stay for the next controller.");
         }
         (_, false) if removal.definitions => printer::note("Namespaces stay."),
-        (_, false) => printer::note("Definitions and namespaces stay; --crds removes the definitions too."),
+        (_, false) => printer::note("CRDs and namespaces stay; --crds removes the CRDs too."),
     }
     Ok(())
 }
@@ -128,7 +127,7 @@ impl Remover {
         }
         match object::api(&self.client, kind, None).list_metadata(&params).await {
             Ok(found) => Ok(found.items),
-            Err(error) if object::has_code(&error, 404) => Ok(Vec::new()),
+            Err(error) if has_code(&error, 404) => Ok(Vec::new()),
             Err(error) => Err(object::refused("list", kind.plural, &error)),
         }
     }
@@ -142,7 +141,7 @@ impl Remover {
         match services {
             Services::Keep => {
                 printer::note(&format!(
-                    "{} LLMInferenceServices keep running; until a controller comes they follow no change and cannot be \
+                    "{} LLMInferenceServices keep running; without a controller they cannot be changed or \
                      deleted",
                     found.len()
                 ));
@@ -158,9 +157,9 @@ impl Remover {
                     .collect();
                 let more = if found.len() > some.len() { ", …" } else { "" };
                 bail!(
-                    "there are {} LLMInferenceServices ({}{more}), which nobody could delete without the controller\n  \
-                     --services=delete deletes them first; --services=keep leaves them to the controller that comes \
-                     next.",
+                    "there are {} LLMInferenceServices ({}{more}), which cannot be deleted without the \
+                     controller\n  Use --services=delete to delete them first, or --services=keep to keep \
+                     them for the next controller.",
                     found.len(),
                     some.join(", ")
                 )
@@ -188,7 +187,7 @@ impl Remover {
                     printer::line(&format!("removed {title}"));
                     break;
                 }
-                Err(error) if object::has_code(&error, 404) => break,
+                Err(error) if has_code(&error, 404) => break,
                 // An API server still calls a webhook for a moment after its configuration was removed.
                 Err(error) if attempt < ATTEMPTS && object::is_denied_by_a_webhook(&error) => {
                     self.deadline.nap().await;
@@ -212,13 +211,14 @@ impl Remover {
                 let left = api.get_metadata_opt(&name).await;
                 let left = match left {
                     Ok(left) => left,
-                    Err(error) => return Err(object::refused("look at", &title, &error)),
+                    Err(error) => return Err(object::refused("read", &title, &error)),
                 };
                 let Some(left) = left.filter(|left| left.uid() == found.uid()) else { break };
                 if self.deadline.is_over() {
                     bail!(
-                        "{title} does not go away: it is held by {}\n  The controller lets go of it: see that it runs, and \
-                         run this again.",
+                        "{title} is not deleted, because finalizers block the deletion: {}\n  The \
+                         controller removes these finalizers: check that it runs, and run this command \
+                         again.",
                         left.finalizers().join(", ")
                     );
                 }
@@ -241,7 +241,10 @@ impl Remover {
                 let left = left.map_err(|error| object::refused("list", "pods of the controller", &error))?;
                 let Some(pod) = left.items.first() else { break };
                 if self.deadline.is_over() {
-                    bail!("pod {namespace}/{} does not end: `kubectl describe` says why", pod.name_any());
+                    bail!(
+                        "pod {namespace}/{} does not terminate: run `kubectl describe pod` to see why",
+                        pod.name_any()
+                    );
                 }
                 self.deadline.nap().await;
             }
@@ -257,7 +260,7 @@ impl Remover {
             for (kind, name) in &TRACES {
                 let found = object::api(&self.client, kind, Some(&namespace)).get_metadata_opt(name).await;
                 let found = found.map_err(|error| {
-                    object::refused("look at", &object::named(kind.kind, Some(&namespace), name), &error)
+                    object::refused("read", &object::named(kind.kind, Some(&namespace), name), &error)
                 })?;
                 if let Some(found) = found {
                     self.remove(kind, &found).await?;

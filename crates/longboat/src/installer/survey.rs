@@ -69,7 +69,8 @@ pub(super) async fn look(
             }
             Some("ConfigMap") if !force => {
                 survey.notes.push(format!(
-                    "{title} exists, written by {others}: it is left as it is (--force-conflicts takes it over)"
+                    "{title} exists, written by {others}, and is not changed (use --force-conflicts to \
+                     take it over)"
                 ));
                 survey.left.insert(title);
             }
@@ -81,24 +82,25 @@ pub(super) async fn look(
     }
     if let Some((title, others)) = in_the_way {
         bail!(
-            "{title} exists, written by {others}: another controller runs here\n  Delete that Deployment \
-             (`kubectl delete deployment {CONTROLLER} -n NAMESPACE`) once `longboat diff` shows what a change of \
-             controllers would change; services keep running without one. docs/guides/from-kserve.md has the whole way."
+            "{title} exists, written by {others}: another controller runs here\n  Run `longboat diff` to \
+             see what a change of controllers would change, then delete that Deployment (`kubectl delete \
+             deployment {CONTROLLER} -n NAMESPACE`). Services keep running without a controller. \
+             docs/guides/from-kserve.md describes all steps."
         );
     }
     if !foreign.is_empty() && !force {
-        let mut text = String::from("these objects exist, and this command did not write them:");
+        let mut text = String::from("these objects exist, and other tools wrote them:");
         for (title, others) in &foreign {
             let _ = write!(text, "\n  {title}, written by {others}");
         }
         bail!(
-            "{text}\n  --force-conflicts takes them over: fields that are part of the installation become what it \
-             has, all others stay. docs/guides/from-kserve.md says how to go back."
+            "{text}\n  Use --force-conflicts to take them over: fields of the installation get its values, \
+             and all other fields stay. docs/guides/from-kserve.md describes how to go back."
         );
     }
     for (title, others) in foreign {
         survey.taken.insert(title.clone());
-        survey.notes.push(format!("{title} is taken over from {others}"));
+        survey.notes.push(format!("took over {title} from {others}"));
     }
     Ok(survey)
 }

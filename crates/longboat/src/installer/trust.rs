@@ -62,7 +62,8 @@ pub(super) async fn announce(
         }
         if deadline.is_over() {
             anyhow::bail!(
-                "the controller has made no CA for its webhooks: Secret {SECRET} is missing; its log says why"
+                "the controller has not created the CA of its webhooks: Secret {SECRET} is missing; see \
+                 the controller's log"
             );
         }
         deadline.nap().await;
@@ -104,7 +105,9 @@ pub(super) async fn release(
             api.patch(object::name(wanted), &PatchParams::default(), &Patch::Merge(&change))
                 .await
                 .map(|_| ())
-                .with_context(|| format!("{} is left to cert-manager", object::title(wanted)))?;
+                .with_context(|| {
+                    format!("cannot remove the annotation of cert-manager from {}", object::title(wanted))
+                })?;
         }
     }
     Ok(())

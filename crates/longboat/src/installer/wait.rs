@@ -44,8 +44,8 @@ impl Deadline {
     /// Returns the error after the deadline.
     fn missed(&self, what: &str) -> anyhow::Error {
         anyhow::anyhow!(
-            "after {} s {what}\n  What is written stays: run this again to go on, with a longer --timeout if it only takes \
-             its time.",
+            "after {} s: {what}\n  The written objects stay. Run this command again to continue, with a \
+             longer --timeout if the cluster is slow.",
             self.limit.as_secs()
         )
     }
@@ -62,7 +62,7 @@ pub(super) async fn established(
         let api = object::api_of(client, definition)?;
         loop {
             let found = api.get(object::name(definition)).await;
-            let found = found.map_err(|error| object::refused("look at", &title, &error))?;
+            let found = found.map_err(|error| object::refused("read", &title, &error))?;
             let conditions = found.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
             if conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True") {
                 break;
@@ -70,7 +70,8 @@ pub(super) async fn established(
             if deadline.is_over() {
                 let names =
                     conditions.iter().find(|c| c["type"] == "NamesAccepted" && c["status"] == "False");
-                let why = names.and_then(|c| c["message"].as_str()).unwrap_or("the server does not say why");
+                let why =
+                    names.and_then(|c| c["message"].as_str()).unwrap_or("the API server gives no reason");
                 return Err(deadline.missed(&format!("{title} is not established: {why}")));
             }
             deadline.nap().await;
@@ -86,7 +87,7 @@ pub(super) async fn available(client: &Client, namespace: &str, deadline: Deadli
     let mut said = false;
     loop {
         let found = deployments.get(CONTROLLER).await;
-        let found = found.map_err(|error| object::refused("look at", &title, &error))?;
+        let found = found.map_err(|error| object::refused("read", &title, &error))?;
         let wanted = found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         let status = found.status.clone().unwrap_or_default();
         let seen = status.observed_generation >= found.metadata.generation;
@@ -96,10 +97,10 @@ pub(super) async fn available(client: &Client, namespace: &str, deadline: Deadli
         }
         if deadline.is_over() {
             let why = unready_pods(client, namespace).await;
-            return Err(deadline.missed(&format!("{title} has {ready} of {wanted} available{why}")));
+            return Err(deadline.missed(&format!("{title} has {ready} of {wanted} replicas available{why}")));
         }
         if !said {
-            printer::note(&format!("waiting for {title}: {ready} of {wanted} available"));
+            printer::note(&format!("waiting for {title}: {ready} of {wanted} replicas available"));
             said = true;
         }
         deadline.nap().await;
@@ -112,7 +113,7 @@ async fn unready_pods(client: &Client, namespace: &str) -> String {
     let list = ListParams::default().labels(&format!("control-plane={CONTROLLER}"));
     let Ok(found) = pods.list(&list).await else { return String::new() };
     if found.items.is_empty() {
-        return ": there are no pods (`kubectl describe replicaset` says why)".to_owned();
+        return ": there are no pods (run `kubectl describe replicaset` to see why)".to_owned();
     }
     let mut text = String::new();
     for pod in found {
@@ -126,10 +127,9 @@ async fn unready_pods(client: &Client, namespace: &str) -> String {
                 (condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default())
             })
         });
-        let (reason, message) = waiting.or(unscheduled).unwrap_or((
-            status.phase.unwrap_or_default(),
-            "not ready: its log and /readyz say why".to_owned(),
-        ));
+        let (reason, message) = waiting
+            .or(unscheduled)
+            .unwrap_or((status.phase.unwrap_or_default(), "not ready; see its log and /readyz".to_owned()));
         let _ = write!(text, "\n  pod {}: {reason}: {message}", pod.name_any());
     }
     text
@@ -147,14 +147,14 @@ pub(super) async fn trusted(
         let api = object::api_of(client, wanted)?;
         loop {
             let found = api.get(object::name(wanted)).await;
-            let found = found.map_err(|error| object::refused("look at", &title, &error))?;
+            let found = found.map_err(|error| object::refused("read", &title, &error))?;
             if is_trusting(&found.data) {
                 break;
             }
             if deadline.is_over() {
                 return Err(deadline.missed(&format!(
-                    "{title} has no CA bundle for the webhooks: the controller writes it, or cert-manager where \
-                     `certManager` is set; its log says what keeps it"
+                    "{title} has no CA bundle for the webhooks: the controller writes it, or cert-manager \
+                     if `certManager` is set; see the log of the one that writes it"
                 )));
             }
             deadline.nap().await;
@@ -196,7 +196,7 @@ pub(super) async fn answering(client: &Client, namespace: &str, deadline: Deadli
         }
         if deadline.is_over() {
             let why = reader::sentence(&error);
-            return Err(deadline.missed(&format!("API servers do not reach the webhooks: {why}")));
+            return Err(deadline.missed(&format!("the API servers cannot reach the webhooks: {why}")));
         }
         deadline.nap().await;
     }

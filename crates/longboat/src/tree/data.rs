@@ -1,5 +1,6 @@
 //! The tree as data: objects with the fields of the API, each with its children. Pure functions.
 
+use longboat_key::Key;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -11,10 +12,10 @@ use super::{
 /// The fields of the metadata that people and scripts need.
 const METADATA: [&str; 5] = ["namespace", "name", "uid", "generation", "creationTimestamp"];
 
-/// Returns a `List` of these services, `(namespace, name)`. Each has its metadata and status as in the API server, and its
+/// Returns a `List` of these services. Each has its metadata and status as in the API server, and its
 /// workloads as `children`. Each workload has its pods as `children`.
-pub(crate) fn list(seen: &Seen, names: &[(String, String)]) -> Value {
-    let found = names.iter().filter_map(|(namespace, name)| lines::find(seen, namespace, name));
+pub(crate) fn list(seen: &Seen, names: &[Key]) -> Value {
+    let found = names.iter().filter_map(|key| lines::find(seen, key));
     let items = found.map(|service| {
         let children = workloads::of(seen, service).into_iter().map(|workload| {
             let pods = workload.pods.iter().map(|pod| object("v1", "Pod", pod, Vec::new())).collect();
@@ -55,6 +56,7 @@ mod tests {
     use std::sync::Arc;
 
     use longboat_api::labels;
+    use longboat_key::{Name, Namespace};
 
     use super::*;
 
@@ -102,7 +104,7 @@ mod tests {
             "metadata": {"name": "llm", "namespace": "ns", "uid": "u", "generation": 2}, "spec": {"replicas": 1},
             "status": {"observedGeneration": 2, "url": "http://gw"}, "children": [deployment],
         });
-        let names = [("ns".to_owned(), "llm".to_owned()), ("ns".to_owned(), "nope".to_owned())];
+        let names = [Key::new(Namespace("ns"), Name("llm")), Key::new(Namespace("ns"), Name("nope"))];
         assert_eq!(list(&seen, &names), json!({"apiVersion": "v1", "kind": "List", "items": [service]}));
     }
 }

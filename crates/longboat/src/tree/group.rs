@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use longboat_api::v1alpha2::{GroupStatus, LLMInferenceService};
+use longboat_key::Key;
 
 use super::Seen;
 
@@ -32,14 +33,13 @@ pub(crate) fn shares(group: &GroupStatus) -> String {
     members.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the groups of these services, `(namespace, name)`. A group whose members serve different models has one entry per
+/// Returns the groups of these services. A group whose members serve different models has one entry per
 /// model.
-pub(crate) fn all(seen: &Seen, names: &[(String, String)]) -> Vec<Group> {
+pub(crate) fn all(seen: &Seen, names: &[Key]) -> Vec<Group> {
     let mut groups = BTreeMap::new();
     for service in &seen.services {
-        let (namespace, name) =
-            (service.metadata.namespace.clone().unwrap_or_default(), service.metadata.name.clone());
-        let known = name.is_some_and(|name| names.contains(&(namespace.clone(), name)));
+        let Key { namespace, name } = Key::of(service.as_ref());
+        let known = names.iter().any(|known| known.namespace == namespace && known.name == name);
         let (Some(group), Some((url, model))) = (of(service).filter(|_| known), shared_address(service))
         else {
             continue;
@@ -68,6 +68,7 @@ fn shared_address(service: &LLMInferenceService) -> Option<(String, String)> {
 mod tests {
     use std::sync::Arc;
 
+    use longboat_key::{Name, Namespace};
     use serde_json::json;
 
     use super::*;
@@ -96,7 +97,7 @@ mod tests {
             )
         };
         let seen = Seen { services: vec![member("a"), member("b"), member("foreign")], ..Seen::default() };
-        let names = ["a", "b"].map(|name| ("ns".to_owned(), name.to_owned()));
+        let names = ["a", "b"].map(|name| Key::new(Namespace("ns"), Name(name)));
         let expected = Group {
             name: "ns/g".into(),
             url: "http://gateway/publishers/ns/models/a".into(),

@@ -6,6 +6,7 @@ use longboat_api::{
     conditions::{Condition, ConditionStatus, types},
     v1alpha2::LLMInferenceService,
 };
+use longboat_key::{Key, Name, Namespace};
 
 use super::{
     Environment, Line, Mark, Seen, Time, group, pods,
@@ -39,13 +40,13 @@ fn is_beyond_a_laptop(condition: &Condition) -> bool {
         && !condition.reason.ends_with("Progressing")
 }
 
-/// Returns the lines of these services, `(namespace, name)`, in their order: one line for each object, and another for each
+/// Returns the lines of these services, in their order: one line for each object, and another for each
 /// further reason why a service is not ready.
-pub(crate) fn all(seen: &Seen, names: &[(String, String)], environment: Environment) -> Vec<Line> {
+pub(crate) fn all(seen: &Seen, names: &[Key], environment: Environment) -> Vec<Line> {
     let mut lines = Vec::new();
-    for (namespace, name) in names {
-        let subject = format!("{namespace}/{name}");
-        let Some(service) = find(seen, namespace, name) else {
+    for key in names {
+        let subject = format!("{}/{}", key.namespace, key.name);
+        let Some(service) = find(seen, key) else {
             let text = "not created yet".to_owned();
             lines.push(Line { subject, text, mark: Mark::Waiting, depth: 0, time: None });
             continue;
@@ -80,19 +81,16 @@ pub(crate) fn all(seen: &Seen, names: &[(String, String)], environment: Environm
 }
 
 /// Returns the lines of these services without the lines below them.
-pub(crate) fn heads(seen: &Seen, names: &[(String, String)], environment: Environment) -> Vec<Line> {
-    let by_name: BTreeMap<_, _> = seen.services.iter().map(|found| (full_name(found), found)).collect();
-    let line = |(namespace, name): &(String, String)| {
-        let service = by_name.get(&(namespace.as_str(), name.as_str()))?;
+pub(crate) fn heads(seen: &Seen, names: &[Key], environment: Environment) -> Vec<Line> {
+    let by_name: BTreeMap<_, _> =
+        seen.services.iter().map(|found| (Key::of(found.as_ref()), found)).collect();
+    let line = |key: &Key| {
+        let service = by_name.get(key)?;
         let mut causes = causes(service, environment).into_iter();
-        Some(head(service, &format!("{namespace}/{name}"), environment, &mut causes))
+        let subject = format!("{}/{}", key.namespace, key.name);
+        Some(head(service, &subject, environment, &mut causes))
     };
     names.iter().filter_map(line).collect()
-}
-
-fn full_name(service: &LLMInferenceService) -> (&str, &str) {
-    let metadata = &service.metadata;
-    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
 /// Returns the line of a service. If the service is not ready, the line has the first cause.
@@ -111,9 +109,11 @@ fn head<'a>(
     let created = service.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let (text, mark, since) = match ready {
         Some(_) if is_ready(service) => (with_address("Ready"), Mark::Good, None),
-        Some(_) if environment == Environment::Laptop && serves(service) => {
-            (with_address("serves; what cannot run on this machine is marked below"), Mark::Good, None)
-        }
+        Some(_) if environment == Environment::Laptop && serves(service) => (
+            with_address("serves requests; parts that cannot run on this machine are marked below"),
+            Mark::Good,
+            None,
+        ),
         Some(ready) if ready.status != ConditionStatus::True => {
             let changed = ready.last_transition_time.as_ref().map(|time| time.0);
             let text = match causes.next() {
@@ -195,10 +195,10 @@ pub(crate) fn serves(service: &LLMInferenceService) -> bool {
     })
 }
 
-pub(crate) fn find<'a>(seen: &'a Seen, namespace: &str, name: &str) -> Option<&'a LLMInferenceService> {
+pub(crate) fn find<'a>(seen: &'a Seen, key: &Key) -> Option<&'a LLMInferenceService> {
     let found = seen.services.iter().find(|service| {
-        service.metadata.namespace.as_deref() == Some(namespace)
-            && service.metadata.name.as_deref() == Some(name)
+        let metadata = &service.metadata;
+        Namespace::of(metadata) == key.namespace.as_deref() && Name::of(metadata) == key.name.as_deref()
     });
     found.map(AsRef::as_ref)
 }
@@ -300,7 +300,8 @@ mod tests {
 
     #[test]
     fn conditions_workloads_and_pods_hang_under_their_service() {
-        let names = [("default".to_owned(), "qwen".to_owned()), ("default".to_owned(), "other".to_owned())];
+        let names =
+            [Key::new(Namespace("default"), Name("qwen")), Key::new(Namespace("default"), Name("other"))];
         let lines = all(&seen(), &names, Environment::Laptop);
         let texts: Vec<_> = lines.iter().map(|line| (line.depth, line.text.as_str(), line.mark)).collect();
         assert_eq!(
@@ -337,14 +338,14 @@ mod tests {
         ]);
         seen.services = vec![with(conditions.clone())];
         assert!(serves(&seen.services[0]) && !is_ready(&seen.services[0]));
-        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Environment::Laptop);
+        let lines = all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Laptop);
         let scaling = lines.iter().find(|line| line.subject.ends_with("ScalingReady")).unwrap();
         assert_eq!(scaling.text, "cannot run here: FailedGetExternalMetric: none");
         conditions[2]["status"] = json!("False");
         assert!(!serves(&with(conditions.clone())));
         let marked = |conditions: &serde_json::Value| {
             let seen = Seen { services: vec![with(conditions.clone())], ..self::seen() };
-            all(&seen, &[("default".to_owned(), "qwen".to_owned())], Environment::Laptop)[0].mark
+            all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Laptop)[0].mark
         };
         assert_eq!(marked(&conditions), Mark::Waiting);
         // Only the user can resolve this.
@@ -377,7 +378,7 @@ mod tests {
             }))
             .unwrap(),
         )];
-        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Environment::Laptop);
+        let lines = all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Laptop);
         let last: Vec<_> = lines.iter().rev().take(2).map(|line| (line.text.as_str(), line.time)).collect();
         let took = Some(Time::Took(Duration::from_secs(3)));
         assert_eq!(last, [("ready at 127.64.0.2", took), ("1/1 groups of 2 ready", None)]);
@@ -385,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_healthy_service_is_one_line_with_its_address() {
-        let names = [("default".to_owned(), "qwen".to_owned())];
+        let names = [Key::new(Namespace("default"), Name("qwen"))];
         let of = |status: serde_json::Value| {
             let service = json!({
                 "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 1},
@@ -432,7 +433,7 @@ mod tests {
         });
         let services = vec![Arc::new(serde_json::from_value(service).unwrap())];
         let seen = Seen { services, ..Seen::default() };
-        let lines = all(&seen, &[("default".to_owned(), "qwen".to_owned())], Environment::Cluster);
+        let lines = all(&seen, &[Key::new(Namespace("default"), Name("qwen"))], Environment::Cluster);
         let told: Vec<_> = lines.iter().map(|line| format!("{}: {}", line.subject, line.text)).collect();
         assert_eq!(
             told,

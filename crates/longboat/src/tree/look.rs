@@ -18,8 +18,7 @@ pub(crate) async fn look(client: &Client, scope: &Scope) -> anyhow::Result<Seen>
         list(scope.api(client), &ours, "LeaderWorkerSets"),
         list(scope.api(client), &ours, "Pods"),
     )?;
-    let not_installed =
-        || anyhow!("the cluster does not serve LLMInferenceServices: `longboat install` brings them");
+    let not_installed = || anyhow!("the cluster does not serve LLMInferenceServices: run `longboat install`");
     Ok(Seen {
         services: services.ok_or_else(not_installed)?,
         deployments: deployments.unwrap_or_default(),

@@ -22,6 +22,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource};
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, v1alpha2::LLMInferenceService};
+use longboat_key::Namespace;
 use longboat_watch::Selection;
 pub(crate) use look::look;
 pub(crate) use screen::{Screen, text};
@@ -74,7 +75,7 @@ pub(crate) enum Time {
 /// The kind of environment in which services run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Environment {
-    /// A local world without metrics and operators. Services serve without them.
+    /// A local cluster without metrics and operators. Services serve without them.
     Laptop,
     Cluster,
 }
@@ -83,7 +84,7 @@ pub(crate) enum Environment {
 #[derive(Debug, Clone)]
 pub(crate) enum Scope {
     Everywhere,
-    Namespace(String),
+    Namespace(Namespace),
 }
 
 impl Scope {
@@ -91,7 +92,7 @@ impl Scope {
     fn all<K: Resource<DynamicType = ()>>(&self) -> Selection {
         match self {
             Self::Everywhere => Selection::of::<K>(),
-            Self::Namespace(namespace) => Selection::of::<K>().within(Some(namespace)),
+            Self::Namespace(namespace) => Selection::of::<K>().within(Some(namespace.as_deref())),
         }
     }
 

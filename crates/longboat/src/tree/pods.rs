@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 
-use longboat_fetch::PROGRESS_CONDITION;
+use longboat_download::PROGRESS_CONDITION;
 use longboat_node::ENGINE_ANNOTATION;
 
 use super::{Line, Mark, Time};

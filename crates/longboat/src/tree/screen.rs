@@ -108,7 +108,7 @@ fn rows(lines: &[Line], room: usize, now: Timestamp) -> Vec<Row> {
     let mut rows: Vec<Row> = (0..kept.len()).map(|index| row(&kept, index, now)).collect();
     if left_out + cut > 0 && room > 0 {
         let mut row = Row::default();
-        row.push(&format!("and {} more: this window is too small", left_out + cut), Style::new().dimmed());
+        row.push(&format!("and {} more: enlarge the window", left_out + cut), Style::new().dimmed());
         rows.push(row);
     }
     rows
@@ -222,13 +222,13 @@ mod tests {
 └─ … Deployment b  0/1 ready  for 1m5s
    └─ ✗ Pod b-1  main: CrashLoopBackOff…
 ✓ ns/b  Ready
-and 2 more: this window is too small
+and 2 more: enlarge the window
 ";
         assert_eq!(drawn(&tree(), 6), expected);
         let expected = "\
 ✓ ns/a  Ready
 └─ … Deployment b  0/1 ready  for 1m5s
-and 5 more: this window is too small
+and 5 more: enlarge the window
 ";
         assert_eq!(drawn(&tree(), 3), expected);
         assert_eq!(drawn(&tree(), 0), "");

@@ -8,21 +8,22 @@ use longboat_doctor::{
     Finding, examine,
     gather::{self, Scope},
 };
+use longboat_key::{Key, Namespace};
 
-/// Returns the findings about these services, `(namespace, name)`.
-pub(crate) async fn findings(client: &Client, names: &[(String, String)]) -> Vec<Finding> {
-    let namespaces: BTreeSet<&String> = names.iter().map(|(namespace, _)| namespace).collect();
+/// Returns the findings about these services.
+pub(crate) async fn findings(client: &Client, names: &[Key]) -> Vec<Finding> {
+    let namespaces: BTreeSet<&Namespace> = names.iter().map(|key| &key.namespace).collect();
     let scope = Scope {
-        system_namespace: DEFAULT_SYSTEM_NAMESPACE.to_owned(),
+        system_namespace: Namespace(DEFAULT_SYSTEM_NAMESPACE).to_shared(),
         preset_prefix: DEFAULT_PRESET_PREFIX.to_owned(),
         namespaces: namespaces.into_iter().cloned().collect(),
-        services: names.iter().map(|(_, name)| name.clone()).collect(),
+        services: names.iter().map(|key| key.name.clone()).collect(),
         ask: false,
     };
     // Only ready services get a request, so the function is never called here.
     let nobody = |_| std::future::ready(Err(String::new()));
     let Ok(facts) = Box::pin(gather::gather(client.clone(), &scope, nobody)).await else { return Vec::new() };
     let objects: BTreeSet<String> =
-        names.iter().map(|(namespace, name)| format!("LLMInferenceService {namespace}/{name}")).collect();
+        names.iter().map(|key| format!("LLMInferenceService {}/{}", key.namespace, key.name)).collect();
     examine(&facts).into_iter().filter(|finding| objects.contains(&finding.object)).collect()
 }

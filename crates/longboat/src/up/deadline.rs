@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use longboat_fetch::PROGRESS_CONDITION;
+use longboat_download::PROGRESS_CONDITION;
 use tokio::time::Instant;
 
 use crate::tree::Seen;

@@ -81,7 +81,8 @@ impl Chosen {
             Engine::Cpu(_) => format!("cpu: {}", self.reason),
             Engine::Command(command) => format!("`{command}`"),
             Engine::Simulator => format!(
-                "a simulator, because {}: no model is loaded, no weights are fetched, the text is made up",
+                "the simulator, because {}: no model is loaded, no weights are downloaded, and answers are \
+                 filler text",
                 self.reason
             ),
         }
@@ -96,9 +97,9 @@ impl Chosen {
 pub(crate) async fn choose(args: &UpArgs, documents: &[Document]) -> anyhow::Result<Chosen> {
     let chosen = |engine, reason: &str| Ok(Chosen { engine, reason: reason.to_owned() });
     match &args.engine {
-        EngineChoice::Simulator => return chosen(Engine::Simulator, "--engine says so"),
+        EngineChoice::Simulator => return chosen(Engine::Simulator, "--engine selects it"),
         EngineChoice::Command(command) => {
-            return chosen(Engine::Command(command.clone()), "--engine says so");
+            return chosen(Engine::Command(command.clone()), "--engine selects it");
         }
         EngineChoice::Auto | EngineChoice::Cpu => {}
     }
@@ -115,7 +116,7 @@ pub(crate) async fn choose(args: &UpArgs, documents: &[Document]) -> anyhow::Res
 async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyhow::Result<(PathBuf, String)> {
     let wanted = models(documents)?;
     if wanted.is_empty() && limit.is_some() {
-        bail!("no manifest names a model (`--engine cpu` computes what is applied later)");
+        bail!("no manifest has a model (use `--engine cpu` to run models that you apply later)");
     }
     let mut settings = FetchSettings::from_environment()?;
     if offline {
@@ -134,7 +135,7 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
     let download: u64 = download.sum();
     if let Some(limit) = limit.filter(|limit| download > *limit) {
         bail!(
-            "{} would be downloaded, more than the {} of `--max-download` (`--engine cpu` has no limit)",
+            "the download of {} exceeds the {} of `--max-download` (`--engine cpu` has no limit)",
             size(download),
             size(limit)
         );
@@ -143,7 +144,7 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
         (Some(program), _) => program,
         (None, Some(builder)) => {
             printer::note(
-                "building `longboat-engine`, which computes the model; this takes some minutes, once",
+                "building `longboat-engine`, which runs the model; this takes some minutes, only once",
             );
             builder.build().await?
         }
@@ -154,15 +155,15 @@ async fn cpu(documents: &[Document], offline: bool, limit: Option<u64>) -> anyho
         let kind = judged(&program, model, source, &settings).await?;
         let comes = match source {
             Source::Here(path) => format!("from {}", path.display()),
-            Source::HubCache(_) => "from the hub's cache".to_owned(),
+            Source::HubCache(_) => "from the Hugging Face cache".to_owned(),
             Source::Remote(bytes) => format!("downloads {} from {}", size(*bytes), model.uri),
         };
         reasons.push(format!("{} ({kind}; {comes})", model.uri));
     }
     if reasons.is_empty() {
-        reasons.push("what is applied".into());
+        reasons.push("the models that you apply".into());
     }
-    Ok((program, format!("computes {}", reasons.join(", "))))
+    Ok((program, format!("runs {}", reasons.join(", "))))
 }
 
 /// Returns the models that the services serve, and their adapters, without duplicates.
@@ -176,13 +177,14 @@ fn models(documents: &[Document]) -> anyhow::Result<Vec<Wanted>> {
     for subject in scene.subjects.iter().filter(|subject| subject.given) {
         let metadata = &subject.service.metadata;
         let service = metadata.name.clone().unwrap_or_default();
-        let effective =
-            scene.compose(&subject.service).with_context(|| format!("{service} cannot be composed"))?;
+        let effective = scene
+            .compose(&subject.service)
+            .with_context(|| format!("cannot compose the spec of {service}"))?;
         let spec = &effective.spec;
         let halves: Vec<_> = std::iter::once(&spec.workload).chain(spec.prefill.as_deref()).collect();
         let lacks = [
-            (halves.iter().any(|half| half.kv_cache_offloading.is_some()), "KV caches that are offloaded"),
-            (halves.iter().any(|half| half.worker.is_some()), "a model over several pods"),
+            (halves.iter().any(|half| half.kv_cache_offloading.is_some()), "KV cache offloading"),
+            (halves.iter().any(|half| half.worker.is_some()), "a model that spans several pods"),
         ];
         if let Some((_, what)) = lacks.iter().find(|(needed, _)| *needed) {
             bail!("{service} needs {what}, which the CPU engine does not have");
@@ -204,7 +206,7 @@ async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Sour
     let Wanted { service, uri, is_adapter } = model;
     if uri.starts_with("pvc://") {
         let what = if *is_adapter { "an adapter" } else { "the model" };
-        bail!("{what} of {service} is on a volume, which holds nothing on this machine");
+        bail!("{what} of {service} is on a PersistentVolumeClaim, which is empty on this machine");
     }
     if let Some(path) = longboat_fetch::on_this_machine(uri, settings)? {
         return Ok(Source::Here(path));
@@ -216,13 +218,13 @@ async fn source(model: &Wanted, settings: &FetchSettings) -> anyhow::Result<Sour
     let ending = |ending: &str| offer.files.iter().filter(|file| file.ends_with(ending)).count();
     if *is_adapter {
         if ending("adapter_config.json") == 0 || ending("adapter_model.safetensors") == 0 {
-            bail!("{uri} holds no LoRA adapter: adapter_config.json with adapter_model.safetensors");
+            bail!("{uri} has no LoRA adapter: expected adapter_config.json and adapter_model.safetensors");
         }
     } else if ending(".gguf") != 1 && (ending(".safetensors") == 0 || ending("config.json") == 0) {
-        bail!("{uri} holds neither config.json with safetensors nor one GGUF file");
+        bail!("{uri} has no model: expected config.json with safetensors files, or one GGUF file");
     }
     let bytes =
-        offer.bytes.with_context(|| format!("the source of {uri} does not say how large the model is"))?;
+        offer.bytes.with_context(|| format!("the source of {uri} does not report the size of the model"))?;
     Ok(Source::Remote(bytes))
 }
 
@@ -244,7 +246,7 @@ async fn judged(
     let folder = tempfile::tempdir()?;
     let pairs = vec![model.uri.clone(), folder.path().display().to_string()];
     let only =
-        settings.with("STORAGE_ALLOW_PATTERNS", "config.json").with(longboat_fetch::CACHE_VARIABLE, "");
+        settings.with("STORAGE_ALLOW_PATTERNS", "config.json").with(longboat_download::CACHE_VARIABLE, "");
     let fetched = longboat_fetch::run_with(FetchArgs { pairs, mode: None }, &only, None);
     match timeout(PATIENCE, fetched).await {
         Ok(Ok(())) => check(program, folder.path(), Some(bytes)).await,
@@ -297,7 +299,7 @@ mod tests {
         assert_eq!(models(&service("  prefill: {replicas: 1}\n")).unwrap(), wanted);
         let offloading = "  prefill: {replicas: 1, kvCacheOffloading: {cpu: 1Gi}}\n";
         let error = models(&service(offloading)).unwrap_err().to_string();
-        assert_eq!(error, "a needs KV caches that are offloaded, which the CPU engine does not have");
+        assert_eq!(error, "a needs KV cache offloading, which the CPU engine does not have");
         assert_eq!(models(&[]).unwrap(), []);
     }
 

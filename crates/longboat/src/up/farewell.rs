@@ -5,15 +5,16 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use longboat_controller::reader;
+use longboat_key::Key;
 
 /// Says in one sentence what is about to be stopped.
-pub(crate) async fn stopping(client: &Client, services: &[(String, String)]) -> String {
+pub(crate) async fn stopping(client: &Client, services: &[Key]) -> String {
     let pods = reader::list(&Api::<Pod>::all(client.clone()), &ListParams::default()).await;
     let pods = pods.ok().flatten().map_or(0, |pods| pods.len());
     let mut parts = Vec::new();
     match services {
         [] => {}
-        [(namespace, name)] => parts.push(format!("{namespace}/{name}")),
+        [Key { namespace, name }] => parts.push(format!("{namespace}/{name}")),
         many => parts.push(format!("{} services", many.len())),
     }
     match pods {
@@ -22,16 +23,16 @@ pub(crate) async fn stopping(client: &Client, services: &[(String, String)]) -> 
         pods => parts.push(format!("{pods} pods")),
     }
     parts.push("the gateway, the controller and the API server".to_owned());
-    format!("Stopping {}. Ctrl-C again does not wait for them.", parts.join(", "))
+    format!("Stopping {}. Press Ctrl-C again to stop without waiting.", parts.join(", "))
 }
 
 /// Says in one sentence what remains.
 pub(crate) fn stopped(state: Option<&Path>) -> String {
     match state {
         Some(folder) => format!(
-            "Stopped. The objects are kept: `longboat up --state {}` goes on with them.",
+            "Stopped. The objects are kept; `longboat up --state {}` continues with them.",
             folder.display()
         ),
-        None => "Stopped: nothing runs any more, and no file is left.".to_owned(),
+        None => "Stopped. All processes have ended, and all temporary files are removed.".to_owned(),
     }
 }

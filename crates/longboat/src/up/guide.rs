@@ -7,7 +7,7 @@ use owo_colors::OwoColorize;
 use super::Service;
 use crate::tree::group::Group;
 
-/// Returns the addresses of everything, a request to the first service, and how to use the world from another terminal.
+/// Returns the addresses of everything, a request to the first service, and how to use the cluster from another terminal.
 pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, took: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     if !services.is_empty() {
@@ -25,20 +25,20 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
     }
     if let [_, others @ ..] = services {
         let models =
-            others.iter().map(|service| format!("  {} has the model {}", service.name, service.model));
+            others.iter().map(|service| format!("  {} serves the model {}", service.name, service.model));
         lines.extend(models);
     }
     lines.push(String::new());
     lines.push(format!("{}", "In another terminal:".bold()));
     lines.push(format!("  export KUBECONFIG={}", kubeconfig.display()));
-    lines.push("  kubectl get llmisvc       # and everything else that kubectl does".into());
-    lines.push("  longboat doctor           # why something does not work".into());
+    lines.push("  kubectl get llmisvc       # and all other kubectl commands".into());
+    lines.push("  longboat doctor           # find out why something does not work".into());
     lines.push(String::new());
     lines
 }
 
 fn how_to_ask(url: &str, model: &str) -> Vec<String> {
-    // The world has its own certificate authority.
+    // The cluster has its own certificate authority.
     let is_secure = url.starts_with("https://");
     let (insecure, http) =
         if is_secure { ("-k ", ", http_client=httpx.Client(verify=False)") } else { ("", "") };
@@ -84,7 +84,7 @@ mod tests {
             r#"{"model": "m/ns/a", "#,
             "import httpx\n",
             "verify=False",
-            "ns/b has the model m/ns/b",
+            "ns/b serves the model m/ns/b",
             "export KUBECONFIG=/tmp/k",
         ] {
             assert!(text.contains(part), "{part}: {text}");

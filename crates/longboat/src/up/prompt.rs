@@ -19,7 +19,7 @@ pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
         .body(body.to_string())
         .send()
         .await;
-    let response = asked.with_context(|| format!("cannot ask {url}"))?;
+    let response = asked.with_context(|| format!("cannot send the prompt to {url}"))?;
     let status = response.status();
     if !status.is_success() {
         bail!("{url} answered {status}: {}", response.text().await.unwrap_or_default().trim());
@@ -27,7 +27,7 @@ pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
     let mut chunks = response.bytes_stream();
     let mut pending = Vec::new();
     while let Some(chunk) = chunks.next().await {
-        pending.extend_from_slice(&chunk.with_context(|| format!("the answer of {url} was cut"))?);
+        pending.extend_from_slice(&chunk.with_context(|| format!("the response of {url} was cut off"))?);
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = pending.drain(..=end).collect();
             let Some(data) = std::str::from_utf8(&line)?.trim_end().strip_prefix("data: ") else { continue };
@@ -36,9 +36,9 @@ pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
                 return Ok(());
             }
             let event: Value =
-                serde_json::from_str(data).context("the answer holds an event that is no JSON")?;
+                serde_json::from_str(data).context("the response has an event that is not JSON")?;
             if let Some(error) = event.get("error") {
-                bail!("{url} failed in the middle of its answer: {error}");
+                bail!("{url} failed in the middle of its response: {error}");
             }
             let piece = event.pointer("/choices/0/delta/content").and_then(Value::as_str).unwrap_or_default();
             if !piece.is_empty() && !printer::piece(piece) {
@@ -46,5 +46,5 @@ pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
             }
         }
     }
-    bail!("the answer of {url} ended without its end mark")
+    bail!("the response of {url} ended without `data: [DONE]`")
 }

@@ -35,7 +35,7 @@ pub(crate) async fn find(client: &Client, service: &LLMInferenceService) -> anyh
         Some(url) => url.trim_end_matches('/').to_owned(),
         None => at_its_service(client, namespace, &status)
             .await
-            .with_context(|| format!("cannot tell where {name} answers"))?,
+            .with_context(|| format!("cannot find the address of {name}"))?,
     };
     let stated = stated_model(&status, namespace)
         .or_else(|| service.spec.model.name.clone().filter(|model| !model.is_empty()))
@@ -52,7 +52,7 @@ async fn at_its_service(
     status: &LLMInferenceServiceStatus,
 ) -> anyhow::Result<String> {
     let workload = status.workloads.as_ref().and_then(|workloads| workloads.service.as_ref());
-    let name = &workload.context("its status names no Service")?.name;
+    let name = &workload.context("its status has no Service")?.name;
     let services: Api<v1::Service> = Api::namespaced(client.clone(), namespace);
     let found = services.get(name).await.with_context(|| format!("cannot read Service {name}"))?;
     let spec = found.spec.unwrap_or_default();

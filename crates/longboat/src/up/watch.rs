@@ -5,6 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use anyhow::anyhow;
 use kube::Client;
 use longboat_doctor::{Finding, to_text};
+use longboat_key::Key;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::Instant,
@@ -27,11 +28,11 @@ const LONG: Duration = Duration::from_hours(1);
 /// How long a lasting cause must persist before it counts, because some causes only appear for a moment.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Services of a local world, and the tree that shows them.
+/// Services of a local cluster, and the tree that shows them.
 pub(crate) struct Watch {
     client: Client,
-    /// The namespaces and names.
-    names: Vec<(String, String)>,
+    /// Their names.
+    names: Vec<Key>,
     gateway: SocketAddr,
     follow: Follow,
     screen: Screen,
@@ -47,17 +48,13 @@ struct Verdict {
 // === impl Watch ===
 
 impl Watch {
-    pub(crate) fn start(
-        client: Client,
-        names: Vec<(String, String)>,
-        gateway: SocketAddr,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn start(client: Client, names: Vec<Key>, gateway: SocketAddr) -> anyhow::Result<Self> {
         let follow = Follow::start(&client, &Scope::Everywhere);
         let resized = signal(SignalKind::window_change())?;
         Ok(Self { client, names, gateway, follow, screen: Screen::new(Stream::Stderr), resized })
     }
 
-    /// Shows the tree until every service serves at this world's gateway, as far as it can here. Returns the services and
+    /// Shows the tree until every service serves at this cluster's gateway, as far as it can here. Returns the services and
     /// the groups at that moment.
     ///
     /// # Errors
@@ -77,8 +74,8 @@ impl Watch {
             let ready: Vec<_> = self.names.iter().filter(|name| self.is_ready(&seen, name)).collect();
             if ready.len() == self.names.len() {
                 let mut services = Vec::new();
-                for (namespace, name) in &self.names {
-                    if let Some(found) = lines::find(&seen, namespace, name) {
+                for key in &self.names {
+                    if let Some(found) = lines::find(&seen, key) {
                         services.push(service::find(&self.client, found).await?);
                     }
                 }
@@ -112,7 +109,7 @@ impl Watch {
     }
 
     /// Runs the doctor to find causes that waiting does not resolve.
-    async fn judge(&self, stuck: &[(String, String)], before: Option<Verdict>) -> Option<Verdict> {
+    async fn judge(&self, stuck: &[Key], before: Option<Verdict>) -> Option<Verdict> {
         let mut findings = cause::findings(&self.client, stuck).await;
         findings.retain(Finding::is_lasting);
         if findings.is_empty() {
@@ -143,8 +140,8 @@ impl Watch {
         }
     }
 
-    fn is_ready(&self, seen: &Seen, (namespace, name): &(String, String)) -> bool {
-        let found = lines::find(seen, namespace, name).filter(|service| lines::serves(service));
+    fn is_ready(&self, seen: &Seen, key: &Key) -> bool {
+        let found = lines::find(seen, key).filter(|service| lines::serves(service));
         let url = found.map(|service| {
             service.status.as_ref().and_then(|status| status.url.as_deref()).unwrap_or_default()
         });
@@ -153,8 +150,8 @@ impl Watch {
 }
 
 /// Returns the error that these services are not ready, with the findings of the doctor or else the lines of the tree.
-fn failure(stuck: &[(String, String)], what: &str, findings: &[Finding], lines: &[Line]) -> anyhow::Error {
-    let stuck: Vec<_> = stuck.iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+fn failure(stuck: &[Key], what: &str, findings: &[Finding], lines: &[Line]) -> anyhow::Error {
+    let stuck: Vec<_> = stuck.iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect();
     let reasons = if findings.is_empty() {
         let bad = lines.iter().filter(|line| line.mark != Mark::Good);
         bad.map(|line| format!("  {}: {}", line.subject, line.text)).collect::<Vec<_>>().join("\n")
@@ -164,7 +161,7 @@ fn failure(stuck: &[(String, String)], what: &str, findings: &[Finding], lines: 
     anyhow!("{} {what}\n{}", stuck.join(", "), reasons.trim_end())
 }
 
-/// Whether a URL leads to the gateway of an earlier world. A kept state has the old status until the controller has
+/// Whether a URL leads to the gateway of an earlier cluster. A kept state has the old status until the controller has
 /// reconciled it.
 fn is_of_another_world(url: &str, gateway: SocketAddr) -> bool {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next().unwrap_or_default();

@@ -103,7 +103,7 @@ pub(crate) async fn run<F>(
 
 async fn wait(process: &mut Process) -> Exit {
     process.wait().await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot wait for a container's process");
+        tracing::warn!(%error, "Cannot wait for the process of a container.");
         Exit { code: 128, signal: None }
     })
 }

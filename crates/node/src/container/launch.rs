@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
-use longboat_fetch::{CACHE_VARIABLE, PATIENCE_VARIABLE};
+use longboat_download::{CACHE_VARIABLE, MODE_VARIABLE, PATIENCE_VARIABLE};
 
+use super::credentials::{Credentials, listed};
 use super::expand::expand;
 use super::paths::PathMap;
 use super::roles;
@@ -61,6 +62,8 @@ pub(crate) struct Host {
     pub(crate) path: String,
     /// The host variables that containers inherit.
     pub(crate) inherited: Vec<(String, String)>,
+    /// The host's credentials for stores, which only downloads inherit.
+    pub(crate) credentials: Credentials,
     /// The program that runs as `vllm`.
     pub(crate) engine: Engine,
     /// Whether models may only come from this machine.
@@ -82,7 +85,9 @@ impl Host {
     ) -> Self {
         let mut path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned();
         let mut inherited = Vec::new();
+        let mut credentials = Credentials::default();
         for (key, value) in variables {
+            credentials.take(&key, &value);
             if key == "PATH" {
                 path = value;
             } else if OF_DOWNLOADS.contains(&key.as_str())
@@ -97,12 +102,8 @@ impl Host {
             }
         }
         let kv_token = format!("{:032x}", rand::random::<u128>());
-        Self { bin_dir, path, inherited, engine, offline, node_id, kv_token }
+        Self { bin_dir, path, inherited, credentials, engine, offline, node_id, kv_token }
     }
-}
-
-fn listed(list: &[&str], key: &str) -> bool {
-    list.iter().any(|entry| entry.strip_suffix('*').map_or(*entry == key, |prefix| key.starts_with(prefix)))
 }
 
 /// Settings that all containers of a pod share.
@@ -131,14 +132,14 @@ pub(crate) struct Launch {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LaunchError {
     #[error(
-        "no image is pulled locally, and {image:?} is none of those that longboat runs itself ({}): give the container a \
-         command that exists on this machine, or run this service on a cluster",
+        "image `{image}` does not run on this machine, because images are not pulled here; Longboat runs \
+         only these: {}. Set a command that exists on this machine, or run this service on a cluster",
         roles::known_images()
     )]
     Image { image: String },
     #[error(
-        "the command {command:?} (image {image:?}) is neither a role of longboat ({}) nor a program on this machine: \
-         install it, or run this service on a cluster",
+        "command `{command}` (image `{image}`) not found: it is neither a program on this machine nor a \
+         role of Longboat ({}). Install it, or run this service on a cluster",
         roles::LINKS.join(", ")
     )]
     Command { command: String, image: String },
@@ -156,7 +157,7 @@ pub(crate) fn launch(
     paths: &PathMap,
     scratch: &Path,
 ) -> Result<Launch, LaunchError> {
-    let full_env = environment(host, site, env, paths);
+    let mut full_env = environment(host, site, env, paths);
     let expanded = |list: &Option<Vec<String>>| -> Vec<String> {
         list.iter().flatten().map(|text| expand(text, |name| env.get(name).map(String::as_str))).collect()
     };
@@ -188,6 +189,9 @@ pub(crate) fn launch(
         .map(|dir| PathBuf::from(paths.rewrite(dir)))
         .filter(|dir| dir.is_dir())
         .unwrap_or_else(|| scratch.to_owned());
+    if program == host.bin_dir.join(roles::FETCHES) {
+        host.credentials.give(env, &mut full_env);
+    }
     Ok(Launch { program, args, env: full_env, cwd, paths: paths.clone() })
 }
 
@@ -282,7 +286,7 @@ fn modelcar(
     match container.name.as_str() {
         "modelcar-init" => {
             let args = vec![format!("oci://{image}"), target.to_string_lossy().into_owned()];
-            Some((host.bin_dir.join("storage-initializer"), args))
+            Some((host.bin_dir.join(roles::FETCHES), args))
         }
         "modelcar" => Some((find_in(search, "sleep")?, vec!["2147483647".to_owned()])),
         _ => None,
@@ -326,7 +330,7 @@ fn environment(
         _ if host.offline => "offline",
         _ => "cache",
     };
-    env.insert("LONGBOAT_FETCH".to_owned(), fetch.to_owned());
+    env.insert(MODE_VARIABLE.to_owned(), fetch.to_owned());
     env
 }
 
@@ -453,6 +457,28 @@ mod tests {
         let expected = [("LONGBOAT_CACHE", cache.as_str()), ("LONGBOAT_FETCH_PATIENCE", "7")];
         let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
         assert_eq!(host.inherited, expected);
+    }
+
+    #[test]
+    fn only_downloads_have_the_credentials_of_the_user() {
+        let variables = [("AWS_ACCESS_KEY_ID", "AKIA"), ("PATH", "/usr/bin:/bin")];
+        let variables = variables.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let host = Host::new("/lb/bin".into(), Engine::Simulator, false, "node-1".into(), variables);
+        let key = |container: Value| {
+            let container = serde_json::from_value(container).unwrap();
+            let (env, paths) = (BTreeMap::new(), PathMap::new([]));
+            let launch = launch(&host, &site(), &container, &env, &paths, Path::new("/lb/scratch"));
+            launch.unwrap().env.get("AWS_ACCESS_KEY_ID").cloned()
+        };
+        let image = "kserve/storage-initializer:v1";
+        let args = json!(["s3://b/m", "/mnt/models"]);
+        assert_eq!(key(json!({"name": "i", "image": image, "args": args})).as_deref(), Some("AKIA"));
+        assert_eq!(
+            key(json!({"name": "modelcar-init", "image": "m", "args": ["sh"]})).as_deref(),
+            Some("AKIA")
+        );
+        assert_eq!(key(json!({"name": "i", "image": "epp"})), None);
+        assert_eq!(key(json!({"name": "i", "image": image, "command": ["/bin/sh"]})), None);
     }
 
     #[test]

@@ -24,6 +24,6 @@ pub(crate) async fn run(handler: &LifecycleHandler, target: &Target) -> Result<(
         tokio::time::sleep(Duration::from_secs(u64::try_from(action.seconds).unwrap_or(0))).await;
         Ok(())
     } else {
-        Err("invalid handler: only exec, httpGet and sleep are known".to_owned())
+        Err("invalid handler: expected exec, httpGet or sleep".to_owned())
     }
 }

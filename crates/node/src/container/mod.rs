@@ -1,5 +1,6 @@
 //! A single container: its command, environment, paths, process and log.
 
+mod credentials;
 pub(crate) mod env;
 pub(crate) mod exec;
 pub(crate) mod expand;

@@ -59,7 +59,8 @@ impl Group {
             && let Err(error) = kill_process_group(pid, signal)
             && error != rustix::io::Errno::SRCH
         {
-            tracing::debug!(%error, pid = pid.as_raw_nonzero().get(), "cannot signal a process group");
+            tracing::debug!(%error, pid = pid.as_raw_nonzero().get(), "Cannot send a signal to a process \
+                                                                       group.");
         }
     }
 }
@@ -97,7 +98,9 @@ impl Process {
         drop(self.group);
         let drained = async { while self.output.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN, drained).await.is_err() {
-            tracing::debug!("a process outside of the container's group keeps its output open");
+            tracing::debug!(
+                "A process outside of the container's process group keeps the output of the container open."
+            );
         }
     }
 }
@@ -166,7 +169,7 @@ async fn copy(mut source: impl AsyncRead + Unpin, log: LogWriter, stream: Stream
             Ok(0) => break,
             Ok(count) => lines.write(&buffer[..count]),
             Err(error) => {
-                tracing::debug!(%error, "cannot read a container's output");
+                tracing::debug!(%error, "Cannot read the output of a container.");
                 break;
             }
         }

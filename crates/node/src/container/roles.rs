@@ -4,13 +4,15 @@
 //! name under which it was started. To add an image, add one line to `IMAGES`; to add a name, add it to [`LINKS`].
 
 /// The names under which the executable is linked into the `bin` folder.
-pub const LINKS: &[&str] =
-    &["longboat", "vllm", "epp", "pd-sidecar", "storage-initializer", "llm-d-inference-sim"];
+pub const LINKS: &[&str] = &["longboat", "vllm", "epp", "pd-sidecar", FETCHES, "llm-d-inference-sim"];
+
+/// The link that downloads models.
+pub(crate) const FETCHES: &str = "storage-initializer";
 
 /// Entry points whose file name differs from the name of their link. An entry point in any folder whose file name is the
 /// name of a link runs that link.
 const ENTRY_POINTS: &[(&str, &str)] = &[
-    ("/storage-initializer/scripts/initializer-entrypoint", "storage-initializer"),
+    ("/storage-initializer/scripts/initializer-entrypoint", FETCHES),
     ("/app/routing-sidecar", "pd-sidecar"),
     ("/app/llm-d-routing-sidecar", "pd-sidecar"),
 ];
@@ -18,8 +20,8 @@ const ENTRY_POINTS: &[(&str, &str)] = &[
 /// What an image runs if the container has no command: the repository name (without registry, folders and tag), the link,
 /// and the arguments that its entry point puts before those of the container.
 const IMAGES: &[(&str, &str, &[&str])] = &[
-    ("storage-initializer", "storage-initializer", &[]),
-    ("kserve-storage-initializer", "storage-initializer", &[]),
+    ("storage-initializer", FETCHES, &[]),
+    ("kserve-storage-initializer", FETCHES, &[]),
     ("llm-d-router-endpoint-picker", "epp", &[]),
     ("llm-d-inference-scheduler", "epp", &[]),
     ("epp", "epp", &[]),

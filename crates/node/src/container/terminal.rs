@@ -57,7 +57,7 @@ impl Terminal {
     pub(super) fn resize(&self, (columns, rows): (u16, u16)) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         if let Err(error) = tcsetwinsize(self.0.get_ref(), size) {
-            tracing::debug!(%error, "cannot resize a terminal");
+            tracing::debug!(%error, "Cannot resize a terminal.");
         }
     }
 }

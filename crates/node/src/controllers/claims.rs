@@ -87,8 +87,8 @@ impl Reconcile for Claims {
         let particular =
             spec.volume_name.as_ref().is_some_and(|name| *name != own) || spec.selector.is_some();
         if particular {
-            let message = "a claim for a particular volume cannot be bound on this machine: leave volumeName and \
-                           selector out, and it gets a folder of the state directory";
+            let message = "this machine cannot bind a claim to a specific volume: remove volumeName and \
+                           selector, and the claim is bound to a folder of the state directory";
             let (component, severity) = (Component::Volumes, Severity::Warning);
             self.recorder.record(
                 reference(claim.as_ref()),
@@ -114,7 +114,7 @@ impl Claims {
             return Ok(());
         }
         if let Err(error) = private::create_dir(&folder) {
-            let message = format!("cannot make {}: {error}", folder.display());
+            let message = format!("cannot create {}: {error}", folder.display());
             let (component, severity) = (Component::Volumes, Severity::Warning);
             self.recorder.record(reference(claim), component, severity, "ProvisioningFailed", message);
             return Ok(());
@@ -202,7 +202,8 @@ impl Claims {
                 && let Err(error) = tokio::fs::remove_dir_all(&folder).await
                 && error.kind() != std::io::ErrorKind::NotFound
             {
-                tracing::warn!(%error, folder = %folder.display(), "cannot remove the folder of a deleted claim");
+                tracing::warn!(%error, folder = %folder.display(), "Cannot remove the folder of a deleted \
+                                                                    PersistentVolumeClaim.");
             }
             self.without(&volumes, &volume, VOLUME_PROTECTION).await?;
             match volumes.delete(&volume, &DeleteParams::default()).await {

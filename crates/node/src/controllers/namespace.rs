@@ -51,7 +51,7 @@ fn of_name(client: &Client, all: Selection, name: &str) -> impl Stream<Item = Tr
             Ok(watcher::Event::InitDone) => Some(Trigger::All),
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
             Err(error) => {
-                tracing::debug!(%error, "watch interrupted");
+                tracing::debug!(%error, "The watch is interrupted.");
                 None
             }
         }

@@ -70,7 +70,7 @@ pub(super) async fn run(caches: Caches, cancel: CancellationToken) {
                     listening.insert(frontend, stop);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, address = %frontend.address, "cannot listen on a cluster IP");
+                    tracing::debug!(%error, address = %frontend.address, "Cannot listen on a cluster IP.");
                 }
             }
         }
@@ -114,7 +114,7 @@ async fn serve(
                 }
                 Err(error) => {
                     // The process is probably out of file descriptors, until other connections end.
-                    tracing::debug!(%error, address = %frontend.address, "cannot accept a connection");
+                    tracing::debug!(%error, address = %frontend.address, "Cannot accept a connection.");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },

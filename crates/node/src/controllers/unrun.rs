@@ -53,7 +53,8 @@ where
     async fn reconcile(&mut self, key: &Key) -> Result<Option<Duration>, kube::Error> {
         if let Some(object) = self.cache.get(&key.namespace, &key.name) {
             let message = format!(
-                "a {} is not run on this machine: use a Deployment, a StatefulSet or a Job, or run it on a cluster",
+                "kind {} does not run on this machine: use a Deployment, a StatefulSet or a Job, or run it \
+                 on a cluster",
                 K::kind(&())
             );
             let (component, severity) = (Component::Unrun, Severity::Warning);

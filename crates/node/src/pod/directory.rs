@@ -85,7 +85,7 @@ impl PodDirectory {
         if let Err(error) = fs::remove_dir_all(&self.0)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::debug!(%error, path = %self.0.display(), "cannot remove a pod's files");
+            tracing::debug!(%error, path = %self.0.display(), "Cannot remove the files of a pod.");
         }
     }
 }

@@ -2,15 +2,12 @@
 
 use std::path::Path;
 
-use longboat_fetch::{PROGRESS_VARIABLE, Progress};
+use longboat_download::{PROGRESS_VARIABLE, Progress};
 use tokio::time::Instant;
 
 use super::machine::{Role, State};
 use super::worker::Worker;
-use crate::container::launch::Launch;
-
-/// The link that downloads models.
-const FETCHES: &str = "storage-initializer";
+use crate::container::{launch::Launch, roles::FETCHES};
 
 /// The state of the current download, if there is one.
 #[derive(Debug, Default)]

@@ -75,7 +75,7 @@ pub(crate) async fn run(shared: Arc<Shared>, pods: Cache<Pod>) {
                 Ok(uid) => {
                     views.remove(&uid);
                 }
-                Err(error) => tracing::error!(%error, "a pod worker failed"),
+                Err(error) => tracing::error!(%error, "A pod worker failed."),
             },
             _ = shutdown.wait_for(Option::is_some) => break,
         }

@@ -70,7 +70,8 @@ impl Worker {
         let message = match self.mount().await {
             Ok(()) => return true,
             Err(StartError::Api(error)) => {
-                tracing::debug!(%error, pod = %self.pod.name_any(), "cannot read what a pod's volumes need");
+                tracing::debug!(%error, pod = %self.pod.name_any(), "Cannot read the objects for the \
+                                                                     volumes of a pod.");
                 None
             }
             Err(error) => Some(error.to_string()),
@@ -88,7 +89,7 @@ impl Worker {
         if volume::can_change(&self.pod)
             && let Err(error) = self.mount().await
         {
-            tracing::debug!(%error, pod = %self.pod.name_any(), "cannot bring a pod's volumes up to date");
+            tracing::debug!(%error, pod = %self.pod.name_any(), "Cannot update the volumes of a pod.");
         }
     }
 

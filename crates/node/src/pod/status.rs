@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
     HostIP, Pod, PodCondition, PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use longboat_fetch::PROGRESS_CONDITION;
+use longboat_download::PROGRESS_CONDITION;
 
 use super::containers::Member;
 use super::machine::{Record, RestartPolicy, Role, State, Termination, has_ended};

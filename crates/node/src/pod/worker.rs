@@ -172,7 +172,7 @@ async fn delete(shared: &Shared, pod: &Pod) -> bool {
         // The pod is deleted, or another pod now has its name.
         Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => true,
         Err(error) => {
-            tracing::debug!(%error, pod = %pod.name_any(), "cannot delete a pod that has ended");
+            tracing::debug!(%error, pod = %pod.name_any(), "Cannot delete a pod that has ended.");
             false
         }
     }
@@ -189,7 +189,7 @@ impl Worker {
             let lease = shared
                 .addresses
                 .lease()
-                .ok_or("no pod address is free: delete pods, or give a larger range")?;
+                .ok_or("no pod address is free: delete pods, or use a larger range")?;
             let ip = lease.ip().to_string();
             (Some(lease), ip)
         };
@@ -201,7 +201,7 @@ impl Worker {
         for member in &members {
             let name = &member.container.name;
             if !private::is_name(name) {
-                return Err(format!("`{name}` is not a name of a container"));
+                return Err(format!("`{name}` is not a valid container name"));
             }
             for folder in [directory.scratch(name), directory.logs(name)] {
                 private::create_dir(&folder)
@@ -450,7 +450,7 @@ impl Worker {
             }
             Err(kube::Error::Api(answer)) if answer.code == 404 => None,
             Err(error) => {
-                tracing::debug!(%error, pod = %self.pod.name_any(), "cannot write a pod's status");
+                tracing::debug!(%error, pod = %self.pod.name_any(), "Cannot write the status of a pod.");
                 Some(Instant::now() + WRITE_RETRY)
             }
         }

@@ -122,7 +122,7 @@ async fn exchange(
             ended = &mut connection, if open => {
                 open = false;
                 if let Err(error) = ended {
-                    tracing::trace!(%error, "probe connection");
+                    tracing::trace!(%error, "A probe connection ended.");
                 }
             }
         }

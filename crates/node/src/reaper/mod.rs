@@ -90,7 +90,7 @@ fn run_from(input: impl BufRead) -> io::Result<()> {
         match line {
             Ok(line) => charge.read(&line),
             Err(error) => {
-                tracing::warn!(%error, "the node's pipe cannot be read; cleaning up");
+                tracing::warn!(%error, "Cannot read the pipe of the node; cleaning up.");
                 break;
             }
         }

@@ -68,7 +68,7 @@ pub(super) fn of(
             if source.cluster_trust_bundle.is_some() || source.pod_certificate.is_some() {
                 return Err(VolumeError::Unsupported {
                     volume: volume.name.clone(),
-                    message: "clusterTrustBundle and podCertificate need a cluster".to_owned(),
+                    message: "volumes from clusterTrustBundle and podCertificate need a cluster".to_owned(),
                 });
             }
         }

@@ -20,7 +20,7 @@ pub(super) fn write(folder: &Path, files: &Files) -> io::Result<()> {
     if let Some(path) = files.keys().find(|path| !stays_inside(path)) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!("the path {path:?} leaves the volume"),
+            format!("path `{path}` leads out of the volume"),
         ));
     }
     let current = fs::read_link(folder.join(DATA)).ok();

@@ -141,8 +141,8 @@ pub(crate) fn mount(
         } else {
             return Err(VolumeError::Unsupported {
                 volume: volume.name.clone(),
-                message: "this kind of volume needs a cluster; known here: emptyDir, ephemeral, hostPath, \
-                          persistentVolumeClaim, configMap, secret, downwardAPI, projected"
+                message: "this kind of volume needs a cluster; this machine supports emptyDir, ephemeral, \
+                          hostPath, persistentVolumeClaim, configMap, secret, downwardAPI and projected"
                     .to_owned(),
             });
         };
@@ -163,7 +163,7 @@ fn check_name(volume: &Volume, name: &str) -> Result<(), VolumeError> {
     }
     Err(VolumeError::Unsupported {
         volume: volume.name.clone(),
-        message: format!("`{name}` is not a name: it would leave the state directory"),
+        message: format!("invalid name `{name}`: it would lead out of the state directory"),
     })
 }
 
@@ -367,7 +367,7 @@ mod tests {
         for name in ["../../outside", "..", "/outside", "a/b"] {
             let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": name}}]);
             let error = mount(&pod(&volumes), &world.site, &Sources::default(), &facts()).unwrap_err();
-            assert!(error.to_string().contains("leave the state directory"), "{error}");
+            assert!(error.to_string().contains("lead out of the state directory"), "{error}");
             let volumes = json!([{"name": name, "emptyDir": {}}]);
             assert!(mount(&pod(&volumes), &world.site, &Sources::default(), &facts()).is_err(), "{name}");
         }

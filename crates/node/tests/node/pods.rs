@@ -278,7 +278,7 @@ async fn what_cannot_run_here_says_so() {
         "{message}"
     );
     assert_eq!(condition(&pod, "Ready"), "False");
-    world.until_event("p", "Failed: Error: no image is pulled locally").await;
+    world.until_event("p", "Failed: Error: image `").await;
     world.end().await;
 }
 
@@ -297,7 +297,7 @@ async fn how_far_a_download_is_stands_in_the_status_until_it_is_over() {
         .await;
     let of = |pod: &k8s_openapi::api::core::v1::Pod| {
         let conditions = pod.status.clone().unwrap_or_default().conditions.unwrap_or_default();
-        conditions.into_iter().find(|condition| condition.type_ == longboat_fetch::PROGRESS_CONDITION)
+        conditions.into_iter().find(|condition| condition.type_ == longboat_download::PROGRESS_CONDITION)
     };
     let pod = world.until("p", "progress is shown", |pod| of(pod).is_some()).await;
     let condition = of(&pod).unwrap();

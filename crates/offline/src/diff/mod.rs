@@ -123,7 +123,7 @@ impl Difference {
 
 /// A service that cannot be planned, so its difference is unknown.
 #[derive(Debug, Error)]
-#[error("{service} cannot be planned")]
+#[error("cannot compute the objects of {service}")]
 pub struct Unplannable {
     /// `namespace/name`.
     pub service: String,
@@ -200,7 +200,7 @@ fn one(
         }
         for reference in &planned.plan.remove {
             let kind = reference.kind.go_type().rsplit('.').next().unwrap_or_default();
-            pairs.push((format!("{kind}/{}", reference.name), Some(json!({})), None));
+            pairs.push((format!("{kind}/{}", reference.key.name), Some(json!({})), None));
         }
     } else {
         let old = old_planned.as_ref().map(|planned| render::finished(&planned.plan)).unwrap_or_default();

@@ -61,7 +61,7 @@ pub(super) fn fields(
     let (plan, ..) = scene.plan_spec(service, &effective.spec)?;
     let objects = render::finished(&plan);
     let asked = |object: &(usize, &Object)| {
-        object.1.value["kind"] == kind && name.is_none_or(|name| object.1.reference.name == name)
+        object.1.value["kind"] == kind && name.is_none_or(|name| *object.1.reference.key.name == *name)
     };
     let mut found: Vec<(usize, FieldPath)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
@@ -90,7 +90,7 @@ pub(crate) fn sources(
 ) -> BTreeMap<String, Vec<String>> {
     let Ok((plan, ..)) = scene.plan_spec(service, &effective.spec) else { return BTreeMap::new() };
     let objects = render::finished(&plan);
-    let asked = |object: &Object| object.value["kind"] == kind && object.reference.name == name;
+    let asked = |object: &Object| object.value["kind"] == kind && *object.reference.key.name == *name;
     let Some(at) = objects.iter().position(asked) else { return BTreeMap::new() };
     let leaves = paths::leaves(&objects[at].value).into_iter();
     let found =
@@ -136,7 +136,7 @@ fn explained(view: View<'_>, objects: &[Object], found: Vec<(usize, FieldPath)>)
             },
         };
         let kind = object.value["kind"].as_str().unwrap_or_default();
-        ChildField { object: format!("{kind}/{}", object.reference.name), path: place.path, value, from }
+        ChildField { object: format!("{kind}/{}", object.reference.key.name), path: place.path, value, from }
     });
     described.collect()
 }
@@ -165,46 +165,58 @@ fn beside(
 /// The rules for fields that the controller computes, by place: the kind, the beginning of the path, a part of it, and the
 /// rule.
 const RULES: [(&str, &str, &str, &str); 22] = [
-    ("", "metadata.ownerReferences", "", "the service owns its children"),
-    ("", "metadata.name", "", "children are named after the service"),
-    ("", "metadata.namespace", "", "children are where the service is"),
+    ("", "metadata.ownerReferences", "", "the service owns its child objects"),
+    ("", "metadata.name", "", "child objects are named after the service"),
+    ("", "metadata.namespace", "", "child objects are in the namespace of the service"),
     (
         "",
         "metadata.labels",
         "",
-        "labels by which the controller finds its children, and those that travel from the service",
+        "labels by which the controller finds its child objects, and labels copied from the service",
     ),
-    ("", "metadata.annotations", "", "annotations that travel from the service, and marks of the controller"),
-    ("", "apiVersion", "", "the kind of the child"),
-    ("", "kind", "", "the kind of the child"),
+    (
+        "",
+        "metadata.annotations",
+        "",
+        "annotations copied from the service, and annotations of the \
+                                      controller",
+    ),
+    ("", "apiVersion", "", "the kind of the child object"),
+    ("", "kind", "", "the kind of the child object"),
     (
         "Secret",
         "",
         "",
-        "a certificate for the names and addresses of the service, issued when there is none that will do",
+        "a certificate for the names and addresses of the service, issued if there is no valid one",
     ),
-    ("ConfigMap", "", "", "the copy of the platform's CA bundle"),
-    ("ServiceAccount", "", "", "the scheduler's account, with the pull secrets of the model server's"),
-    ("Role", "", "", "what the scheduler may read"),
-    ("ClusterRoleBinding", "", "", "lets the scheduler check tokens"),
-    ("RoleBinding", "", "", "binds the scheduler's role to its account"),
+    ("ConfigMap", "", "", "a copy of the platform's CA bundle"),
+    (
+        "ServiceAccount",
+        "",
+        "",
+        "the ServiceAccount of the scheduler, with the image pull secrets of the \
+                                model server's ServiceAccount",
+    ),
+    ("Role", "", "", "the rights of the scheduler"),
+    ("ClusterRoleBinding", "", "", "allows the scheduler to check tokens"),
+    ("RoleBinding", "", "", "binds the role of the scheduler to its ServiceAccount"),
     ("Deployment", "spec.selector", "", "the pods of this workload; fixed when the Deployment is created"),
     (
         "Deployment",
         "spec.template.metadata",
         "",
-        "labels of the workload, and those that travel from the service",
+        "labels of the workload, and labels copied from the service",
     ),
-    ("Deployment", "spec.strategy", "", "two pickers at once would each see half of the load"),
-    ("Deployment", "", "storage-initializer", "the container that brings the model"),
+    ("Deployment", "spec.strategy", "", "two pickers at the same time would each see only part of the load"),
+    ("Deployment", "", "storage-initializer", "the container that downloads the model"),
     ("Deployment", "", "OTEL_", "tracing"),
-    ("Deployment", "", "provision-location", "the folder that the model is brought to"),
+    ("Deployment", "", "provision-location", "the folder for the downloaded model"),
     ("Deployment", "", ".args[", "arguments that the controller adds, or rewrites for the picker's version"),
     (
         "HTTPRoute",
         "spec.rules",
         "",
-        "the route of the effective spec, with routing by model name and the pool's group",
+        "the route of the effective spec, with routing by model name and the API group of the pool",
     ),
     ("Service", "", "", "the Service in front of the pods, or of the picker"),
 ];

@@ -2,6 +2,7 @@
 
 use longboat_api::v1alpha2::{ConfigSource, LLMInferenceService};
 use longboat_compose::{Effective, Leaf, Origin};
+use longboat_key::Key;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -139,12 +140,7 @@ impl View<'_> {
         match origin {
             Origin::Derived => Setter { kind: SetterKind::Computed, config: None, place: None },
             Origin::Service => {
-                let metadata = &self.service.metadata;
-                let found = self.scene.document(
-                    "LLMInferenceService",
-                    metadata.namespace.as_deref().unwrap_or_default(),
-                    metadata.name.as_deref().unwrap_or_default(),
-                );
+                let found = self.scene.document("LLMInferenceService", &Key::of(self.service));
                 let Some(document) = found else {
                     return Setter { kind: SetterKind::Spec, config: None, place: None };
                 };
@@ -155,19 +151,18 @@ impl View<'_> {
                     None => Setter { kind: SetterKind::Default, config: None, place: None },
                 }
             }
-            Origin::Config { namespace, name } => {
-                let place =
-                    self.scene.document("LLMInferenceServiceConfig", namespace, name).map(|document| {
-                        let written = paths::positions(&document.object, &format!("spec.{path}"));
-                        document.place(&written.unwrap_or_else(|| format!("spec.{path}")))
-                    });
+            Origin::Config(key) => {
+                let place = self.scene.document("LLMInferenceServiceConfig", key).map(|document| {
+                    let written = paths::positions(&document.object, &format!("spec.{path}"));
+                    document.place(&written.unwrap_or_else(|| format!("spec.{path}")))
+                });
                 let applied = self.effective.applied.iter();
                 let is_preset = applied
-                    .filter(|config| config.name == *name && config.namespace == *namespace)
+                    .filter(|config| config.name == *key.name && config.namespace == *key.namespace)
                     .any(|config| matches!(config.source, ConfigSource::Preset));
                 Setter {
                     kind: if is_preset { SetterKind::Preset } else { SetterKind::BaseRef },
-                    config: Some(format!("{namespace}/{name}")),
+                    config: Some(format!("{}/{}", key.namespace, key.name)),
                     place,
                 }
             }

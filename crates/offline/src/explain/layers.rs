@@ -1,7 +1,8 @@
 //! The layers of a service in order, with the fields that each one sets.
 
 use longboat_api::v1alpha2::{ConfigSource, LLMInferenceService};
-use longboat_compose::{Effective, Origin, presets};
+use longboat_compose::{Effective, presets};
+use longboat_key::Key;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -43,11 +44,11 @@ pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
     let provenance = effective.provenance();
     let mut layers: Vec<LayerView> = Vec::new();
     for (config, layer) in effective.applied.iter().zip(effective.layers()) {
-        let origin =
-            Origin::Config { namespace: layer.namespace().to_owned(), name: layer.name().to_owned() };
+        let origin = layer.origin();
         let because = match config.source {
             ConfigSource::Preset => {
-                let suffix = layer.name().strip_prefix(&scene.preset_names.prefix).unwrap_or(layer.name());
+                let name = layer.name().as_str();
+                let suffix = name.strip_prefix(&scene.preset_names.prefix).unwrap_or(name);
                 // A pinned name may have another release's prefix.
                 let suffix = suffix.find("config-llm-").map_or(suffix, |at| &suffix[at..]);
                 presets::why(suffix).to_owned()
@@ -68,13 +69,10 @@ pub(super) fn of(scene: &Scene, service: &LLMInferenceService, effective: &Effec
         let layer = Setter { kind, config: None, place };
         layers.push(LayerView { layer, because: because.to_owned(), sets: Vec::new(), lost: Vec::new() });
     };
-    let metadata = &service.metadata;
-    let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
-    let document =
-        scene.document("LLMInferenceService", namespace.unwrap_or_default(), name.unwrap_or_default());
+    let document = scene.document("LLMInferenceService", &Key::of(service));
     add(SetterKind::Spec, document.map(|document| document.place("spec")), "the service's own spec");
-    add(SetterKind::Default, None, "filled in by admission");
-    add(SetterKind::Computed, None, "follows from the rest");
+    add(SetterKind::Default, None, "set by admission");
+    add(SetterKind::Computed, None, "derived from other fields");
 
     let mut put = |setter: &Setter, lost: bool, setting: Setting| {
         let same =

@@ -74,10 +74,10 @@ pub enum ExplainError {
     #[error(transparent)]
     Planning(#[from] PlanningError),
     /// The path cannot be parsed.
-    #[error("`{0}` is no path: a bracket is not closed")]
+    #[error("invalid path `{0}`: a bracket is not closed")]
     Path(String),
     /// The field exists, but has no value.
-    #[error("nothing sets `{path}` of {service}: no layer, and composing does not either")]
+    #[error("`{path}` of {service} is not set: no layer sets it, and composing does not add it")]
     Unset {
         /// The service.
         service: String,

@@ -1,5 +1,6 @@
 //! The findings of a validation.
 
+use longboat_key::Namespace;
 use longboat_manifest::{Document, ManifestError, Position};
 use serde::Serialize;
 
@@ -161,7 +162,7 @@ impl Severity {
 // === impl ObjectName ===
 
 impl ObjectName {
-    pub(crate) fn of(document: &Document, namespace: &str) -> Self {
+    pub(crate) fn of(document: &Document, namespace: Namespace<&str>) -> Self {
         let name = match document.name() {
             "" => document.text("/metadata/generateName"),
             name => name,
@@ -169,7 +170,7 @@ impl ObjectName {
         Self {
             api_version: document.api_version().to_owned(),
             kind: document.kind().to_owned(),
-            namespace: namespace.to_owned(),
+            namespace: namespace.into(),
             name: name.to_owned(),
         }
     }

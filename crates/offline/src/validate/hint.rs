@@ -11,7 +11,8 @@ const ELSEWHERE: &[(&[&str], Option<&str>, &str)] = &[
     (
         &["workerSpec"],
         None,
-        "pods of workers are described in `spec.worker`; how many there are follows from `spec.parallelism` (data, dataLocal or pipeline)",
+        "set the pod template of workers in `spec.worker`; `spec.parallelism` (data, dataLocal or \
+         pipeline) determines their number",
     ),
     (&["tensorParallelSize"], None, "write `spec.parallelism.tensor`"),
     (&["dataParallelSize"], None, "write `spec.parallelism.data` and `spec.parallelism.dataLocal`"),
@@ -63,9 +64,15 @@ const ELSEWHERE: &[(&[&str], Option<&str>, &str)] = &[
     (
         &["spec", "predictor"],
         None,
-        "this is the form of an InferenceService: an LLMInferenceService has `spec.model` and `spec.template`",
+        "this is a field of an InferenceService: an LLMInferenceService has `spec.model` and \
+         `spec.template`",
     ),
-    (&["conditions", "observedGeneration"], None, "conditions have none: it is `status.observedGeneration`"),
+    (
+        &["conditions", "observedGeneration"],
+        None,
+        "conditions have no such field: use \
+                                                   `status.observedGeneration`",
+    ),
 ];
 
 /// Advice about our own kinds for messages that contain a text.
@@ -79,16 +86,13 @@ const SAID: &[(&str, &str)] = &[
         "remove `replicas`: with `scaling` the autoscaler sets the number of replicas",
     ),
     ("cannot exceed maxReplicas", "raise `maxReplicas`, or lower `minReplicas`"),
-    (
-        "dataLocal must be set when data is set",
-        "add `dataLocal`: how many of the `data` replicas one node holds",
-    ),
-    ("data must be set when dataLocal is set", "add `data`: how many replicas there are over all nodes"),
+    ("dataLocal must be set when data is set", "add `dataLocal`, the number of `data` replicas on one node"),
+    ("data must be set when dataLocal is set", "add `data`, the number of replicas on all nodes"),
     ("wva and keda are mutually exclusive", "remove `wva` or `keda`"),
     ("hpa and keda are mutually exclusive", "remove `hpa` or `keda`"),
     (
         "exactly one of spec or ref must be set",
-        "give `ref: {name}` for a claim that exists, or `spec` for one to be made",
+        "set `ref: {name}` for an existing claim, or `spec` for a new claim",
     ),
     ("exactly one of emptyDir or pvc must be set", "keep either `emptyDir` or `pvc`"),
 ];
@@ -113,7 +117,7 @@ pub(super) fn unknown_field(version: &str, resource: &Resource, path: &str) -> O
 fn flat_selector(version: &str, path: &str) -> Option<String> {
     let (_, below) = path.split_once("pool.spec.selector")?;
     (version != "v1alpha1" && !below.is_empty()).then(|| {
-        "this is the v1alpha1 form of a pool: in v1alpha2 labels stand below `selector.matchLabels`"
+        "this is the v1alpha1 form of a pool: in v1alpha2 write labels below `selector.matchLabels`"
             .to_owned()
     })
 }
@@ -127,7 +131,8 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
     }
     if resource.group == GROUP && path.ends_with("worker") && message.contains("parallelism") {
         return Some(
-            "add `parallelism` with `data` and `dataLocal`, or with `pipeline`: it decides how many pods a replica has"
+            "add `parallelism` with `data` and `dataLocal`, or with `pipeline`: it determines the number \
+             of pods of a replica"
                 .to_owned(),
         );
     }
@@ -137,7 +142,11 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
         && text.contains("{{")
         && resource.kind == "LLMInferenceService"
     {
-        return Some("templates run in the spec of LLMInferenceServiceConfigs: move this field to one, and name it in `baseRefs`".to_owned());
+        return Some(
+            "templates are only rendered in LLMInferenceServiceConfigs: move this field to a config, and \
+             name the config in `baseRefs`"
+                .to_owned(),
+        );
     }
     if message.contains("Unsupported value") {
         return one_of(value?, message);
@@ -147,7 +156,7 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
         && message.contains("must be of type")
     {
         return flat_selector(&resource.version, &format!("{path}.x")).or_else(|| {
-            Some("in v1alpha1 labels stand directly below `selector`, without `matchLabels`".to_owned())
+            Some("in v1alpha1 write labels directly below `selector`, without `matchLabels`".to_owned())
         });
     }
     if is_quantity(path, message) {
@@ -181,10 +190,10 @@ fn wrong_type(value: &Value, message: &str) -> Option<String> {
             Some(format!("put it in quotes: \"{value}\""))
         }
         Value::String(text) if expects("integer") && text.parse::<i64>().is_ok() => {
-            Some(format!("without quotes: {text}"))
+            Some(format!("write it without quotes: {text}"))
         }
         Value::String(text) if expects("boolean") => Some(match text.as_str() {
-            "true" | "false" => format!("without quotes: {text}"),
+            "true" | "false" => format!("write it without quotes: {text}"),
             _ => "write true or false".to_owned(),
         }),
         Value::Object(_) if expects("array") => Some("this is a list: start each item with `- `".to_owned()),

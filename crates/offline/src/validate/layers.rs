@@ -6,6 +6,7 @@ use longboat_admission::Facts;
 use longboat_api::v1alpha2::{API_VERSION, LLMInferenceService};
 use longboat_apiserver::kinds::Resource;
 use longboat_compose::{ComposeError, Effective, Origin};
+use longboat_key::{Key, Name, Namespace};
 use longboat_manifest::{Document, nearest};
 use serde_json::json;
 
@@ -25,9 +26,9 @@ pub(super) struct Layers<'a> {
     /// The kind LLMInferenceService in the storage version.
     pub(super) resource: &'a Resource,
     /// The configs in the manifests by namespace and name.
-    pub(super) configs: BTreeMap<(String, String), &'a Document>,
+    pub(super) configs: BTreeMap<Key, &'a Document>,
     /// The configs in the manifests that have errors themselves.
-    pub(super) broken: BTreeSet<(String, String)>,
+    pub(super) broken: BTreeSet<Key>,
 }
 
 // === impl Layers ===
@@ -43,11 +44,11 @@ impl Layers<'_> {
         let mut findings = Vec::new();
         let mut incomplete = false;
         for (index, reference) in service.spec.base_refs.iter().enumerate() {
-            if self.is_there(&name.namespace, &reference.name) {
+            if self.is_there(Namespace(&name.namespace), Name(&reference.name)) {
                 continue;
             }
             incomplete = true;
-            if !self.is_broken(&name.namespace, &reference.name) {
+            if !self.is_broken(Namespace(&name.namespace), Name(&reference.name)) {
                 findings.push(self.missing(document, name, index, &reference.name));
             }
         }
@@ -92,28 +93,28 @@ impl Layers<'_> {
         reason.clone_into(&mut finding.reason);
         if is_about_the_model {
             finding.hint = Some(match effective.spec.model.uri.as_str() {
-                "" => format!("say where the model is: {SCHEMES}"),
-                _ => format!("models are brought from {SCHEMES}"),
+                "" => format!("set the address of the model: {SCHEMES}"),
+                _ => format!("models are downloaded from {SCHEMES}"),
             });
         } else if message.ends_with("not found") {
             // An object that is not in the files may be in the cluster.
             finding.severity = Severity::Warning;
-            finding.hint = Some("it is not in these files; on the cluster it must be there".to_owned());
+            finding.hint = Some("it is not in these files, so it must exist on the cluster".to_owned());
         }
         finding.message = message;
         Some(finding)
     }
 
-    fn is_there(&self, namespace: &str, name: &str) -> bool {
-        [namespace, self.system()].iter().any(|at| self.scene.has_config(at, name))
+    fn is_there(&self, namespace: Namespace<&str>, name: Name<&str>) -> bool {
+        [namespace, self.system()].iter().any(|at| self.scene.has_config(*at, name))
     }
 
-    fn is_broken(&self, namespace: &str, name: &str) -> bool {
-        [namespace, self.system()].iter().any(|at| self.broken.contains(&((*at).to_owned(), name.to_owned())))
+    fn is_broken(&self, namespace: Namespace<&str>, name: Name<&str>) -> bool {
+        [namespace, self.system()].iter().any(|at| self.broken.contains(&Key::new(*at, name)))
     }
 
-    fn system(&self) -> &str {
-        &self.scene.snapshot().system_namespace
+    fn system(&self) -> Namespace<&str> {
+        self.scene.snapshot().system_namespace.as_deref()
     }
 
     fn missing(&self, document: &Document, name: &ObjectName, index: usize, wanted: &str) -> Finding {
@@ -125,10 +126,10 @@ impl Layers<'_> {
         finding.message = format!(
             "LLMInferenceServiceConfig {wanted:?} is not in these files: it must be in one of the namespaces [{namespaces}] of the cluster"
         );
-        let known = self.configs.keys().map(|(_, name)| name.as_str());
+        let known = self.configs.keys().map(|key| &*key.name);
         finding.hint = Some(match nearest(known, wanted) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => "give the config's file too, and layers are checked together".to_owned(),
+            None => "pass the file of the config too, to check the layers together".to_owned(),
         });
         finding
     }
@@ -177,9 +178,10 @@ impl Layers<'_> {
             let names = names_of(path);
             (names.starts_with(&wanted) || wanted.starts_with(&names)).then_some(&leaf.origin)
         });
-        let Some(Origin::Config { namespace, name }) = origin else { return };
+        let Some(Origin::Config(key)) = origin else { return };
+        let Key { namespace, name } = key;
         finding.hint = Some(format!("the field comes from LLMInferenceServiceConfig {namespace}/{name}"));
-        if let Some(document) = self.configs.get(&(namespace.clone(), name.clone())) {
+        if let Some(document) = self.configs.get(key) {
             let place = document.locate(&finding.path).key;
             finding.file = document.source.to_string();
             finding.line = Some(place.line);
@@ -209,7 +211,7 @@ fn failed(document: &Document, name: &ObjectName, error: &ComposeError) -> Findi
             | ComposeError::SchedulerConfigMissing { .. }
     ) {
         finding.severity = Severity::Warning;
-        finding.hint = Some("it is not in these files; on the cluster it must be there".to_owned());
+        finding.hint = Some("it is not in these files, so it must exist on the cluster".to_owned());
     }
     finding
 }
@@ -220,6 +222,6 @@ fn names_of(path: &str) -> Vec<&str> {
 }
 
 /// The key of a config in [`Layers`].
-pub(super) fn key_of(name: &ObjectName) -> (String, String) {
-    (name.namespace.clone(), name.name.clone())
+pub(super) fn key_of(name: &ObjectName) -> Key {
+    Key::new(Namespace(&name.namespace), Name(&name.name))
 }

@@ -12,6 +12,7 @@ mod unknown;
 
 use std::collections::{BTreeSet, HashMap};
 
+use longboat_key::{Key, Name};
 use longboat_manifest::{Document, Reading};
 
 pub use finding::{Finding, ObjectName, Severity, Source};
@@ -102,7 +103,7 @@ fn all(documents: Vec<Document>, settings: &Settings, report: &mut Report) {
 fn together(
     cluster: &Cluster,
     sound: &[Stored],
-    broken: BTreeSet<(String, String)>,
+    broken: BTreeSet<Key>,
     settings: &Settings,
     report: &mut Report,
 ) {
@@ -116,10 +117,10 @@ fn together(
     let scene = match scene {
         Ok(scene) => scene,
         Err(error) => {
-            let name = ObjectName::of(&first.document, &first.namespace);
+            let name = ObjectName::of(&first.document, first.namespace.as_deref());
             let mut finding = Finding::at(&first.document, &name, "spec", Source::Compose);
             "Layers".clone_into(&mut finding.reason);
-            finding.message = format!("layers cannot be put together: {error}");
+            finding.message = format!("cannot merge the layers: {error}");
             report.findings.push(finding);
             return;
         }
@@ -134,13 +135,13 @@ fn together(
         facts: &cluster.facts,
         resource: &resource,
         configs: configs
-            .map(|one| ((one.namespace.clone(), one.document.name().to_owned()), &one.document))
+            .map(|one| (Key::new(one.namespace.as_deref(), Name(one.document.name())), &one.document))
             .collect(),
         broken,
     };
     let checked = longboat_parallel::map(&services, |stored| {
-        let name = ObjectName::of(&stored.document, &stored.namespace);
-        let subject = scene.subject(&stored.namespace, stored.name());
+        let name = ObjectName::of(&stored.document, stored.namespace.as_deref());
+        let subject = scene.subject(stored.namespace.as_deref(), Name(stored.name()));
         let findings = subject.map(|subject| layers.check(&stored.document, &subject.service, &name));
         (name, findings.unwrap_or_default())
     });
@@ -158,6 +159,7 @@ fn repeated(document: &Document, name: &ObjectName, first: &str) -> Finding {
     let mut finding = Finding::at(document, name, "metadata.name", Source::Manifest);
     "Duplicate".clone_into(&mut finding.reason);
     finding.message = format!("{name} is already at {first}");
-    finding.hint = Some("the later one would replace the earlier one: remove or rename one".to_owned());
+    finding.hint =
+        Some("the second object would replace the first one: remove or rename one of them".to_owned());
     finding
 }

@@ -40,7 +40,8 @@ fn unknown_fields_are_errors_with_what_was_meant() {
         )),
         [
             "7:3 error spec.replcas UnknownField (did you mean `replicas`?)",
-            "8:3 error spec.workerSpec UnknownField (pods of workers are described in `spec.worker`; how many there are follows from `spec.parallelism` (data, dataLocal or pipeline))",
+            "8:3 error spec.workerSpec UnknownField (set the pod template of workers in `spec.worker`; \
+             `spec.parallelism` (data, dataLocal or pipeline) determines their number)",
             "10:5 error spec.parallelism.tensorParallelSize UnknownField (write `spec.parallelism.tensor`)",
             "14:7 error spec.template.containers[0].imag UnknownField (did you mean `image`?)",
         ]
@@ -51,7 +52,7 @@ fn unknown_fields_are_errors_with_what_was_meant() {
 fn wrong_types_values_and_bounds_are_found_where_they_stand() {
     assert_eq!(
         said(&service("  replicas: \"3\"\n")),
-        ["7:3 error spec.replicas FieldValueTypeInvalid (without quotes: 3)"]
+        ["7:3 error spec.replicas FieldValueTypeInvalid (write it without quotes: 3)"]
     );
     assert_eq!(said(&service("  replicas: -1\n")), ["7:3 error spec.replicas FieldValueInvalid"]);
 }
@@ -144,7 +145,8 @@ fn objects_that_are_given_twice_and_kinds_that_are_not_known_are_said() {
     assert_eq!(
         said(&text),
         [
-            "7:12 error metadata.name Duplicate (the later one would replace the earlier one: remove or rename one)",
+            "7:12 error metadata.name Duplicate (the second object would replace the first one: remove or \
+             rename one of them)",
             "9:1 note  NotChecked",
             "14:1 error kind NoMatch (write `serving.kserve.io/v1alpha2` or `serving.kserve.io/v1alpha1`)",
         ]
@@ -185,13 +187,13 @@ fn a_model_that_nobody_can_fetch_is_an_error() {
     assert_eq!(
         said(&service("").replace("hf://org/model", "ftp://host/model")),
         [
-            "6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (models are brought from hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"
+            "6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (models are downloaded from hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"
         ]
     );
     assert_eq!(
         said(&service("").replace("hf://org/model", "\"\"")),
         [
-            "6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (say where the model is: hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"
+            "6:5 error spec.model.uri ReconcileSingleNodeWorkloadError (set the address of the model: hf://, s3://, gs://, http(s)://, pvc://, oci:// or file://)"
         ]
     );
     // A config may set the model.

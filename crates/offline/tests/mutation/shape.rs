@@ -122,7 +122,7 @@ impl Shape {
             documents.extend(longboat_manifest::parse("maps.yaml", MAPS).unwrap());
             let service = documents.iter().find(|document| document.kind() == "LLMInferenceService").unwrap();
             let mut service = service.object.clone();
-            service["metadata"]["namespace"] = Settings::default().namespace.into();
+            service["metadata"]["namespace"] = Settings::default().namespace.as_deref().as_str().into();
             service["metadata"]["uid"] = "00000000-0000-0000-0000-000000000001".into();
             service["metadata"]["generation"] = 1.into();
             Self {

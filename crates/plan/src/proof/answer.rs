@@ -72,8 +72,8 @@ fn unreachable(probe: &Probe, why: &Unreached, engines: Engines) -> Verdict {
         Unreached::Connection(why) => Verdict::no(
             reason::GATEWAY_UNREACHABLE,
             format!(
-                "the gateway does not answer at {url}: {why}. Look at the pods, the Service and the address of the Gateway, and \
-                 whether the controller can reach it"
+                "the gateway does not answer at {url}: {why}. Check the pods, the Service and the address \
+                 of the Gateway, and whether the controller can reach it"
             ),
         ),
         Unreached::Certificate(why) => Verdict::no(
@@ -82,27 +82,31 @@ fn unreachable(probe: &Probe, why: &Unreached, engines: Engines) -> Verdict {
         ),
         Unreached::Trust(why) => Verdict::no(
             reason::GATEWAY_NOT_TRUSTED,
-            format!("the certificates to trust at {url} cannot be used: {why}. {}", probe.trust_hint),
+            format!("the CA certificates for {url} are invalid: {why}. {}", probe.trust_hint),
         ),
         Unreached::Silence(seconds) => {
             let who = match engines {
                 Engines::Silent => {
-                    "the engines do not answer at their pods either: look at their logs and devices"
+                    "the engines do not answer at their pods either: check their logs and devices"
                 }
                 Engines::Answer => {
-                    "the engines answer at their pods otherwise: one of them, the picker or the sidecar holds the request"
+                    "the engines answer other requests at their pods, so an engine, the picker or the \
+                     sidecar blocks the request"
                 }
-                Engines::Unknown => "look at the picker, then at the engines",
+                Engines::Unknown => "check the picker, then the engines",
             };
             Verdict::no(
                 reason::NO_ANSWER,
-                format!("the gateway took a request at {url} and gave no answer within {seconds} s; {who}"),
+                format!(
+                    "the gateway accepted a request at {url}, but did not answer within {seconds} s; {who}"
+                ),
             )
         }
         Unreached::Broken(why) => Verdict::no(
             reason::NO_ANSWER,
             format!(
-                "the answer at {url} broke off: {why}. Look at the logs of the gateway and of the engines"
+                "the response from {url} was cut off: {why}. Check the logs of the gateway and of the \
+                 engines"
             ),
         ),
     }
@@ -124,8 +128,9 @@ fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
         401 | 403 => Verdict::no(
             reason::CREDENTIALS_REQUIRED,
             format!(
-                "{url} answers {code}{said}: something on the way asks for credentials, and the proof sends none. Let requests \
-                 of the controller pass, or turn the proof off for this service"
+                "{url} answered {code}{said}: the route asks for credentials, but the proof sends none. \
+                 Allow requests of the controller without credentials, or turn the proof off for this \
+                 service"
             ),
         ),
         404 if is_engines => Verdict::no(
@@ -138,13 +143,14 @@ fn refusal(probe: &Probe, code: u16, body: &[u8], engines: Engines) -> Verdict {
         404 | 405 => Verdict::no(
             reason::NO_ROUTE,
             format!(
-                "the gateway has no route for {url}{said}: look at the rules, hostnames and parents of the HTTPRoute"
+                "the gateway has no route for {url}{said}: check the rules, hostnames and parentRefs of \
+                 the HTTPRoute"
             ),
         ),
         400..500 if is_pickers && code != 400 => picker(url, code, &said),
         400..500 => Verdict::no(
             reason::REQUEST_REFUSED,
-            format!("a request for one token is refused at {url} with {code}{said}"),
+            format!("{url} refused a request for one token with {code}{said}"),
         ),
         _ if is_engines => engine(url, code, &said),
         _ if is_pickers => picker(url, code, &said),
@@ -159,8 +165,8 @@ fn picker(url: &str, code: u16, said: &str) -> Verdict {
     Verdict::no(
         reason::PICKER_FAILED,
         format!(
-            "{url} answers {code}{said}: the picker gave no endpoint that the gateway can use. Look at the logs of the picker, and \
-             at the pods that the InferencePool selects"
+            "{url} answered {code}{said}: the picker returned no endpoint that the gateway can use. Check \
+             the logs of the picker, and the pods that the InferencePool selects"
         ),
     )
 }
@@ -168,7 +174,7 @@ fn picker(url: &str, code: u16, said: &str) -> Verdict {
 fn engine(url: &str, code: u16, said: &str) -> Verdict {
     Verdict::no(
         reason::ENGINE_FAILED,
-        format!("the engine fails: {url} answers {code}{said}. Look at the logs of container main"),
+        format!("the engine failed: {url} answered {code}{said}. Check the logs of container main"),
     )
 }
 
@@ -180,7 +186,8 @@ fn completion(probe: &Probe, body: &[u8]) -> Result<Received, Verdict> {
         return Err(Verdict::no(
             reason::UNREADABLE_ANSWER,
             format!(
-                "{url} answers 200 with something that is no completion ({said}): the route leads elsewhere"
+                "{url} answered 200, but the response is not a completion ({said}): the route leads to \
+                 another server"
             ),
         ));
     };
@@ -190,8 +197,9 @@ fn completion(probe: &Probe, body: &[u8]) -> Result<Received, Verdict> {
         return Err(Verdict::no(
             reason::WRONG_MODEL,
             format!(
-                "{url} was asked for model {} and a model {named} answered: compare --served-model-name of the engine with \
-                 spec.model.name, and look for another route that takes these requests",
+                "a request to {url} for model {} was answered by a model {named}: compare \
+                 --served-model-name of the engine with spec.model.name, and check whether another route \
+                 matches these requests",
                 probe.model
             ),
         ));
@@ -203,13 +211,13 @@ fn completion(probe: &Probe, body: &[u8]) -> Result<Received, Verdict> {
     if generated == 0 && text.is_empty() {
         return Err(Verdict::no(
             reason::NO_TOKEN,
-            format!("{url} answers 200 without a token: look at the logs of container main"),
+            format!("{url} answered 200 without a token: check the logs of container main"),
         ));
     }
     Ok(Received {
         verdict: Verdict::yes(
             reason::TOKEN_RECEIVED,
-            format!("a token of model {named} came back from {url}"),
+            format!("{url} answered with a token of model {named}"),
         ),
         prompt_tokens: count(usage.and_then(|usage| usage.get("prompt_tokens"))),
         cached_tokens: count(

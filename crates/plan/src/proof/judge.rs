@@ -36,7 +36,8 @@ pub fn judge(probe: &Probe, seen: &Seen) -> Outcome {
         Ok(received) => transfer(probe, seen, received),
         Err(_) => Verdict::unknown(
             reason::PROOF_PENDING,
-            "no request got through, so nothing could be transferred: see ServingProven".to_owned(),
+            "no request succeeded, so no KV cache could be transferred: see condition ServingProven"
+                .to_owned(),
         ),
     });
     let serving = verdict.map_or_else(|broken| broken, |received| received.verdict);
@@ -100,7 +101,8 @@ impl Totals {
                 }
                 (_, Err(why)) => totals.unreadable = Some(format!("{}: {why}", address.name)),
                 (None, Ok(_)) => {
-                    totals.unreadable = Some(format!("{}: not read before the request", address.name));
+                    totals.unreadable =
+                        Some(format!("{}: its metrics were not read before the request", address.name));
                 }
             }
         }
@@ -114,7 +116,8 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
     // No cache holds any of the prompt, so only a transfer can have brought most of it.
     if prompt > 0 && cached * 2 >= prompt {
         let message = format!(
-            "the decode side had {cached} of {prompt} tokens of a new prompt (usage.prompt_tokens_details.cached_tokens)"
+            "the decode pod had {cached} of {prompt} tokens of a new prompt in its cache \
+             (usage.prompt_tokens_details.cached_tokens)"
         );
         return Verdict::yes(reason::KV_TRANSFERRED, message);
     }
@@ -126,16 +129,16 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
     ];
     if let Some((series, _)) = evidence.iter().find(|(_, grown)| grown.is_some_and(|grown| grown > 0.0)) {
         let message =
-            format!("the decode pods counted KV cache that came from elsewhere (metrics: {series} grew)");
+            format!("the decode pods received KV cache from other engines (metric {series} increased)");
         return Verdict::yes(reason::KV_TRANSFERRED, message);
     }
     if decode.grown.nixl_failures.is_some_and(|grown| grown > 0.0) {
         return Verdict::no(
             reason::TRANSFER_FAILED,
             format!(
-                "the decode pods counted failed transfers (metrics: vllm:nixl_num_failed_transfers grew; {}), and computed the \
-                 prompt again: look for a blocked port between the pods (VLLM_NIXL_SIDE_CHANNEL_PORT, by default 5600), and at \
-                 their network devices",
+                "the decode pods reported failed transfers (metric vllm:nixl_num_failed_transfers \
+                 increased; {}) and computed the prompt again: check for a blocked port between the pods \
+                 (VLLM_NIXL_SIDE_CHANNEL_PORT, by default 5600), and check their network devices",
                 probe.connectors
             ),
         );
@@ -146,25 +149,28 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
         return Verdict::unknown(
             reason::METRICS_UNREADABLE,
             format!(
-                "whether KV cache was transferred is not known: the metrics of a pod cannot be read ({why})"
+                "cannot find out whether KV cache was transferred, because the metrics of a pod cannot be \
+                 read ({why})"
             ),
         );
     }
     let left_out = match probe.left_out {
         0 => String::new(),
-        pods => format!("; {pods} pods were not looked at"),
+        pods => format!("; {pods} pods were not checked"),
     };
     if prefill.grown.prompt_tokens == Some(0.0) {
         let why = if probe.has_picker {
-            "the picker did not choose one, or no routing sidecar runs before the decode engine. Look at the prefill profile and \
-             its decider in the configuration of the picker, and for the sidecar in spec.template"
+            "the picker did not choose one, or the decode pods have no routing sidecar. Check the prefill \
+             profile and its decider in the configuration of the picker, and check spec.template for the \
+             sidecar"
         } else {
-            "the service has no picker that could choose one. Set spec.router.scheduler"
+            "the service has no picker to choose one. Set spec.router.scheduler"
         };
         return Verdict::no(
             reason::PREFILL_NOT_USED,
             format!(
-                "no prefill pod worked on a prompt of {prompt} tokens (metrics: vllm:prompt_tokens did not grow{left_out}): {why}"
+                "no prefill pod computed a prompt of {prompt} tokens (metric vllm:prompt_tokens did not \
+                 increase{left_out}): {why}"
             ),
         );
     }
@@ -172,9 +178,10 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
         return Verdict::no(
             reason::KV_NOT_TRANSFERRED,
             format!(
-                "prefill worked, and the decode pods computed the prompt of {prompt} tokens again (metrics: \
-                 vllm:external_prefix_cache_hits did not grow{left_out}; {}): compare --kv-transfer-config, versions and parallelism of \
-                 both halves; `longboat doctor` does so",
+                "prefill worked, but the decode pods computed the prompt of {prompt} tokens again (metric \
+                 vllm:external_prefix_cache_hits did not increase{left_out}; {}): compare \
+                 --kv-transfer-config, versions and parallelism of the prefill and decode pods, or run \
+                 `longboat doctor`",
                 probe.connectors
             ),
         );
@@ -182,8 +189,8 @@ fn transfer(probe: &Probe, seen: &Seen, received: &Received) -> Verdict {
     Verdict::unknown(
         reason::NO_EVIDENCE,
         format!(
-            "prefill worked, and neither usage nor the metrics of the decode pods say whether its KV cache was taken{left_out}: the \
-             engine counts no transfers"
+            "prefill worked, but neither the usage of the response nor the metrics of the decode pods show \
+             whether its KV cache was transferred{left_out}: the engine has no metric of transfers"
         ),
     )
 }

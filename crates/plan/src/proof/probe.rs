@@ -6,6 +6,7 @@ use longboat_api::{
     labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, ROLE, role},
     v1alpha2::LLMInferenceServiceStatus,
 };
+use longboat_key::Name;
 use serde_json::json;
 
 use super::wanted::{address, pods};
@@ -115,7 +116,7 @@ pub(super) fn target(context: &Context, status: &LLMInferenceServiceStatus) -> O
     let has_route = context.spec.router.as_ref().is_some_and(|router| router.route.is_some());
     if !has_route {
         let service =
-            context.snapshot.services.get(context.namespace, &names::workload_service(context.name))?;
+            context.snapshot.services.get(context.namespace, Name(&names::workload_service(context.name)))?;
         let host =
             service.spec.as_ref()?.cluster_ip.as_deref().filter(|ip| !ip.is_empty() && *ip != "None")?;
         let url = format!("{}://{}/v1/completions", scheme(context), authority(host, workload::PORT));
@@ -153,9 +154,10 @@ pub(super) fn make(
     let threshold = picker.map(scheduler::prefill_threshold).unwrap_or_default();
     let words = if disaggregated { LONG_PROMPT.max(threshold).min(LONGEST_PROMPT) } else { 0 };
     let (pods, left_out) = pod_addresses(reconciled);
-    let system = context.snapshot.system_namespace.as_str();
+    let system = context.snapshot.system_namespace.as_deref();
     let bundle = platform.serving_proof.ca_config_map.as_str();
-    let trusted = context.snapshot.config_maps.get(system, bundle).and_then(|found| found.data.as_ref());
+    let trusted =
+        context.snapshot.config_maps.get(system, Name(bundle)).and_then(|found| found.data.as_ref());
     Some(Probe {
         id,
         delay,
@@ -173,11 +175,11 @@ pub(super) fn make(
         words,
         trust_hint: if bundle.is_empty() {
             format!(
-                "Put the certificate of its issuer into a ConfigMap of namespace {system}, and name that in servingProofCA of key \
-                 longboat in inferenceservice-config"
+                "Put the certificate of its issuer into a ConfigMap in namespace {system}, and set \
+                 servingProofCA of key longboat in inferenceservice-config to the name of this ConfigMap"
             )
         } else {
-            format!("ConfigMap {system}/{bundle} has to hold the certificate of its issuer")
+            format!("ConfigMap {system}/{bundle} must contain the certificate of its issuer")
         },
     })
 }
@@ -203,7 +205,7 @@ fn connectors(reconciled: &Reconciled) -> String {
     let decode = list(Half::main(context.spec));
     let prefill = Half::prefill(context.spec).map_or_else(|| decode.clone(), list);
     if decode == prefill {
-        format!("connector of both halves: {decode}")
+        format!("connector of prefill and decode: {decode}")
     } else {
         format!("connector of decode: {decode}; of prefill: {prefill}")
     }
@@ -214,7 +216,7 @@ fn certificate(context: &Context) -> Option<String> {
     if !context.tls() {
         return None;
     }
-    let secret = context.snapshot.secrets.get(context.namespace, &names::tls_secret(context.name))?;
+    let secret = context.snapshot.secrets.get(context.namespace, Name(&names::tls_secret(context.name)))?;
     let pem = secret.data.as_ref()?.get("tls.crt")?;
     Some(String::from_utf8_lossy(&pem.0).into_owned())
 }

@@ -163,7 +163,7 @@ pub(crate) fn report(
     status.annotations.remove(SERVING_PROOF_RECORD);
     let pending = match &wanted.waiting {
         Some(waiting) => Verdict::unknown(waiting.reason, waiting.message.clone()),
-        None => Verdict::unknown(reason::PROOF_PENDING, "a request for one token is on its way".to_owned()),
+        None => Verdict::unknown(reason::PROOF_PENDING, "sent a request for one token".to_owned()),
     };
     pending.set(SERVING_PROVEN, conditions);
     if disaggregated {
@@ -176,9 +176,9 @@ fn with_attempt(verdict: &Verdict, attempt: u32) -> Verdict {
     let mut verdict = verdict.clone();
     if !verdict.is_true() {
         let then = if attempt < ATTEMPTS {
-            "it is tried again"
+            "the controller retries it"
         } else {
-            "a change of pods or routes leads to another one"
+            "a change of pods or routes starts another attempt"
         };
         verdict.message = format!("{} (attempt {attempt} of {ATTEMPTS}; {then})", verdict.message);
     }

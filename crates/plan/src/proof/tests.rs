@@ -27,7 +27,7 @@ fn probe(disaggregated: bool) -> Probe {
         left_out: 0,
         disaggregated,
         has_picker: true,
-        connectors: "connector of both halves: NixlConnector".into(),
+        connectors: "connector of prefill and decode: NixlConnector".into(),
         model: "llm".into(),
         names: vec!["llm".into(), "publishers/ns/models/llm".into()],
         words: if disaggregated { 512 } else { 0 },
@@ -56,7 +56,12 @@ fn said(answer: Result<Answer, Unreached>, engines: Option<bool>) -> Outcome {
 fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() {
     let proven = said(answer(200, TOKEN), None);
     assert!(proven.serving.is_true() && proven.transfer.is_none(), "{proven:?}");
-    assert!(proven.serving.message().contains("a token of model llm came back from http://gw/ns/llm"));
+    assert!(
+        proven
+            .serving
+            .message()
+            .contains("http://gw/ns/llm/v1/completions answered with a token of model llm")
+    );
     let published = TOKEN.replace("\"llm\"", "\"publishers/ns/models/llm\"");
     assert!(said(answer(200, &published), None).serving.is_true());
     // An end-of-text token counts as a token, although it has no text.
@@ -72,7 +77,7 @@ fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() 
             Err(Unreached::Connection(broken("Connection refused"))),
             None,
             "GatewayUnreachable",
-            "refused. Look at the pods, the Service",
+            "refused. Check the pods, the Service",
         ),
         (
             Err(Unreached::Certificate(broken("UnknownIssuer"))),
@@ -84,16 +89,16 @@ fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() 
             Err(Unreached::Trust(broken("no certificate"))),
             None,
             "GatewayNotTrusted",
-            "cannot be used: no certificate",
+            "are invalid: no certificate",
         ),
         (
             Err(Unreached::Silence(30)),
             Some(true),
             "NoAnswer",
-            "within 30 s; the engines answer at their pods otherwise",
+            "within 30 s; the engines answer other requests at their pods",
         ),
         (Err(Unreached::Silence(30)), Some(false), "NoAnswer", "do not answer at their pods either"),
-        (Err(Unreached::Broken(broken("reset"))), None, "NoAnswer", "broke off: reset"),
+        (Err(Unreached::Broken(broken("reset"))), None, "NoAnswer", "was cut off: reset"),
         (
             answer(404, "no HTTPRoute matches /x\n"),
             Some(true),
@@ -101,7 +106,7 @@ fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() 
             "no route for http://gw/ns/llm/v1/completions (no HTTPRoute matches /x)",
         ),
         (answer(404, openai), Some(true), "ModelNotServed", "--served-model-name"),
-        (answer(401, ""), Some(true), "CredentialsRequired", "answers 401: something"),
+        (answer(401, ""), Some(true), "CredentialsRequired", "answered 401: the route"),
         (
             answer(429, "inference error: ResourceExhausted - no decode workers"),
             Some(true),
@@ -109,12 +114,17 @@ fn a_token_of_this_model_proves_and_everything_else_names_the_link_that_broke() 
             "no decode workers",
         ),
         (answer(400, "too long"), Some(true), "RequestRefused", "with 400 (too long)"),
-        (answer(503, ""), Some(true), "PickerFailed", "answers 503: the picker"),
+        (answer(503, ""), Some(true), "PickerFailed", "answered 503: the picker"),
         (answer(503, "no healthy upstream"), Some(false), "EngineFailed", "container main"),
         (answer(500, older), Some(true), "EngineFailed", "no device"),
-        (answer(200, "<html>"), None, "UnreadableAnswer", "(<html>): the route leads elsewhere"),
-        (answer(200, &TOKEN.replace("\"llm\"", "\"other\"")), None, "WrongModel", "a model other answered"),
-        (answer(200, "{}"), None, "WrongModel", "a model without a name answered"),
+        (answer(200, "<html>"), None, "UnreadableAnswer", "(<html>): the route leads to another server"),
+        (
+            answer(200, &TOKEN.replace("\"llm\"", "\"other\"")),
+            None,
+            "WrongModel",
+            "answered by a model other",
+        ),
+        (answer(200, "{}"), None, "WrongModel", "answered by a model without a name"),
         (answer(200, &none), None, "NoToken", "without a token"),
     ] {
         let Outcome { serving, .. } = said(seen.clone(), engines);
@@ -155,33 +165,33 @@ fn a_transfer_is_observed_by_what_the_decode_side_says_and_else_the_link_is_name
     let cached = TOKEN.replace("\"cached_tokens\": 0", "\"cached_tokens\": 992");
     let nixl = ("vllm:nixl_num_failed_transfers_total 0", "vllm:nixl_num_failed_transfers_total 1");
     for (decode, prefill, body, reason, words) in [
-        ((none, some), worked, TOKEN, "KVTransferred", "vllm:external_prefix_cache_hits grew"),
+        ((none, some), worked, TOKEN, "KVTransferred", "vllm:external_prefix_cache_hits increased"),
         (
             ("", "vllm:nixl_bytes_transferred_sum 4e6"),
             worked,
             TOKEN,
             "KVTransferred",
-            "vllm:nixl_bytes_transferred grew",
+            "vllm:nixl_bytes_transferred increased",
         ),
         (
             (none, none),
             worked,
             cached.as_str(),
             "KVTransferred",
-            "992 of 1000 tokens of a new prompt (usage.",
+            "992 of 1000 tokens of a new prompt in its cache (usage.",
         ),
         ((none, none), worked, TOKEN, "KVNotTransferred", "compare --kv-transfer-config"),
-        ((none, none), worked, TOKEN, "KVNotTransferred", "; connector of both halves: NixlConnector)"),
         (
             (none, none),
-            (idle, idle),
+            worked,
             TOKEN,
-            "PrefillNotUsed",
-            "no routing sidecar runs before the decode engine",
+            "KVNotTransferred",
+            "; connector of prefill and decode: NixlConnector)",
         ),
+        ((none, none), (idle, idle), TOKEN, "PrefillNotUsed", "the decode pods have no routing sidecar"),
         (nixl, worked, TOKEN, "TransferFailed", "VLLM_NIXL_SIDE_CHANNEL_PORT"),
-        (nixl, worked, TOKEN, "TransferFailed", "; connector of both halves: NixlConnector)"),
-        (("", ""), worked, TOKEN, "NoEvidence", "counts no transfers"),
+        (nixl, worked, TOKEN, "TransferFailed", "; connector of prefill and decode: NixlConnector)"),
+        (("", ""), worked, TOKEN, "NoEvidence", "has no metric of transfers"),
     ] {
         let (outcome, conclusive) = transfer(decode, prefill, body);
         assert!(outcome.serving.is_true(), "{outcome:?}");
@@ -202,7 +212,7 @@ fn where_there_is_no_picker_prefill_is_used_by_nobody_and_the_message_says_why()
     let probe = Probe { has_picker: false, ..probe(true) };
     let verdict = judge(&probe, &Seen { answer: answer(200, TOKEN), pods, at: 7 }).transfer.unwrap();
     assert_eq!(verdict.reason(), "PrefillNotUsed");
-    assert!(verdict.message().contains("no picker that could choose one"), "{}", verdict.message());
+    assert!(verdict.message().contains("no picker to choose one"), "{}", verdict.message());
 }
 
 #[test]
@@ -214,7 +224,7 @@ fn without_metrics_or_without_an_answer_nothing_is_claimed_of_a_transfer() {
     assert!(verdict.message().contains("no metrics within 3 s"), "{}", verdict.message());
     let outcome = judge(&probe(true), &seen(Err(Unreached::Silence(30))));
     assert_eq!(outcome.serving.reason(), "NoAnswer");
-    assert!(outcome.transfer.unwrap().message().contains("see ServingProven"));
+    assert!(outcome.transfer.unwrap().message().contains("see condition ServingProven"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use longboat_api::{
     reasons::condition as reason,
     v1alpha2::LLMInferenceServiceStatus,
 };
+use longboat_key::Name;
 
 /// What a proof would be about now.
 pub(super) struct Wanted {
@@ -98,7 +99,7 @@ fn surroundings(
     }
     let snapshot = context.snapshot;
     let external = context.scheduler().and_then(|scheduler| scheduler.external_pool());
-    let external = external.and_then(|name| snapshot.inference_pools.get(context.namespace, name));
+    let external = external.and_then(|name| snapshot.inference_pools.get(context.namespace, Name(name)));
     for pool in applied.inference_pools.iter().chain(external) {
         add_object(&mut hash, "InferencePool", &pool.metadata, &generation(&pool.metadata));
     }
@@ -117,7 +118,7 @@ pub(super) fn pods<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Pod> {
     context.snapshot.pods.in_namespace(context.namespace).filter(move |pod| {
         let label =
             |key: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
-        label(NAME) == Some(name)
+        label(NAME) == Some(name.as_str())
             && label(PART_OF) == Some(PART_OF_VALUE)
             && pod.metadata.deletion_timestamp.is_none()
             && address(pod).is_some()
@@ -148,7 +149,7 @@ fn waiting(
             return Some(roll_out(context, &progress));
         }
         if replicas == 0 {
-            let message = format!("the {} workload is scaled to zero: there is no pod to ask", half.label());
+            let message = format!("the {} workload is scaled to zero, so no pod can answer", half.label());
             return Some(Waiting::new(reason::NOTHING_TO_ASK, message));
         }
         serving += replicas;
@@ -159,15 +160,15 @@ fn waiting(
         return Some(roll_out(context, &progress));
     }
     let bundle = &context.snapshot.platform.serving_proof.ca_config_map;
-    let system = &context.snapshot.system_namespace;
-    if !bundle.is_empty() && context.snapshot.config_maps.get(system, bundle).is_none() {
+    let system = context.snapshot.system_namespace.as_deref();
+    if !bundle.is_empty() && context.snapshot.config_maps.get(system, Name(bundle)).is_none() {
         let message = format!(
             "ConfigMap {system}/{bundle}, which servingProofCA of key longboat in inferenceservice-config names, does not exist"
         );
         return Some(Waiting::new(reason::NOTHING_TO_ASK, message));
     }
     if serving == 0 || super::probe::target(context, status).is_none() {
-        let message = "the service has no address to send a request to: the Gateway has none";
+        let message = "the service has no address, because the Gateway has no address";
         return Some(Waiting::new(reason::NOTHING_TO_ASK, message));
     }
     None

@@ -5,16 +5,17 @@ use longboat_api::foreign::{
     httproute::{HTTPRoute, RouteParentStatus},
     reference::ParentReference,
 };
+use longboat_key::Namespace;
 
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 /// Whether two references name the same parent, after defaulting.
-pub(super) fn same_parent(a: &ParentReference, b: &ParentReference, namespace: &str) -> bool {
-    fn key<'a>(parent: &'a ParentReference, namespace: &'a str) -> [&'a str; 5] {
+pub(super) fn same_parent(a: &ParentReference, b: &ParentReference, namespace: Namespace<&str>) -> bool {
+    fn key<'a>(parent: &'a ParentReference, namespace: Namespace<&'a str>) -> [&'a str; 5] {
         [
             parent.group.as_deref().unwrap_or(GATEWAY_GROUP),
             parent.kind.as_deref().unwrap_or("Gateway"),
-            parent.namespace.as_deref().unwrap_or(namespace),
+            parent.namespace.as_deref().unwrap_or(namespace.as_str()),
             &parent.name,
             parent.section_name.as_deref().unwrap_or_default(),
         ]
@@ -25,11 +26,11 @@ pub(super) fn same_parent(a: &ParentReference, b: &ParentReference, namespace: &
 /// Returns why the route does not work yet, or `None` if it works. Each parent must have accepted the route and resolved its
 /// backends, at the route's generation. A parent that the route no longer names must not report a problem either.
 pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
-    let namespace = route.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&route.metadata);
     let generation = route.metadata.generation.unwrap_or_default();
     let statuses: Vec<&RouteParentStatus> = route.status.iter().flat_map(|status| &status.parents).collect();
     if route.spec.parent_refs.is_empty() {
-        return Some("it names no Gateway".into());
+        return Some("it has no parentRef to a Gateway".into());
     }
     for parent in &route.spec.parent_refs {
         let reported = statuses.iter().any(|status| {
@@ -56,7 +57,8 @@ pub(crate) fn objection(route: &HTTPRoute) -> Option<String> {
             let seen = condition.observed_generation.unwrap_or_default();
             if seen != 0 && seen < generation {
                 return Some(format!(
-                    "waiting for Gateway {gateway} to look at generation {generation} (it has seen {seen})"
+                    "waiting for Gateway {gateway} to process generation {generation} (processed so far: \
+                     {seen})"
                 ));
             }
         }
@@ -68,6 +70,6 @@ fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-fn display(parent: &ParentReference, namespace: &str) -> String {
-    format!("{}/{}", parent.namespace.as_deref().unwrap_or(namespace), parent.name)
+fn display(parent: &ParentReference, namespace: Namespace<&str>) -> String {
+    format!("{}/{}", parent.namespace.as_deref().map_or(namespace, Namespace), parent.name)
 }

@@ -7,21 +7,19 @@ use longboat_api::foreign::{
     httproute::HTTPRoute,
     reference::ParentReference,
 };
+use longboat_key::{Key, Name, Namespace};
 
 use crate::context::Context;
 
 /// The Gateways that routes attach to, by namespace and name. Missing ones are left out.
-pub(crate) fn of_routes<'a>(
-    context: &Context<'a>,
-    routes: &[&HTTPRoute],
-) -> BTreeMap<(String, String), &'a Gateway> {
+pub(crate) fn of_routes<'a>(context: &Context<'a>, routes: &[&HTTPRoute]) -> BTreeMap<Key, &'a Gateway> {
     let parents =
         routes.iter().flat_map(|route| route.spec.parent_refs.iter().map(move |parent| (route, parent)));
     parents
         .filter_map(|(route, parent)| {
             let namespace = namespace_of(parent, route, context.namespace);
-            let gateway = context.snapshot.gateways.get(namespace, &parent.name)?;
-            Some(((namespace.to_owned(), parent.name.clone()), gateway))
+            let gateway = context.snapshot.gateways.get(namespace, Name(&parent.name))?;
+            Some((Key::new(namespace, Name(&parent.name)), gateway))
         })
         .collect()
 }
@@ -30,9 +28,9 @@ pub(crate) fn of_routes<'a>(
 pub(super) fn namespace_of<'a>(
     parent: &'a ParentReference,
     route: &'a HTTPRoute,
-    default: &'a str,
-) -> &'a str {
-    parent.namespace.as_deref().or(route.metadata.namespace.as_deref()).unwrap_or(default)
+    default: Namespace<&'a str>,
+) -> Namespace<&'a str> {
+    parent.namespace.as_deref().or(route.metadata.namespace.as_deref()).map_or(default, Namespace)
 }
 
 /// Whether the data plane has applied the Gateway.

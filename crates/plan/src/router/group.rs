@@ -5,7 +5,7 @@
 //! would be unaccepted for a moment, its member would leave the split, and the routes of all other members would change again
 //! without end.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use longboat_api::{
     foreign::{
@@ -14,6 +14,7 @@ use longboat_api::{
     },
     v1alpha2::{GroupMember, GroupStatus, LLMInferenceService, LLMInferenceServiceSpec},
 };
+use longboat_key::{Name, Namespace};
 
 use crate::{
     context::Context,
@@ -44,7 +45,7 @@ pub(crate) fn split(context: &Context) -> Option<Split> {
     let name = name_of(context.spec)?;
     let own_models = models_of_spec(context.spec, context.name);
     let mut members = vec![GroupMember {
-        name: context.name.to_owned(),
+        name: context.name.into(),
         weight: weight(context.spec),
         stopped: false,
         backend_ref: Some(own_backend(context).reference()),
@@ -80,9 +81,9 @@ pub(crate) fn split(context: &Context) -> Option<Split> {
 }
 
 /// The other members of the group, by name.
-fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Item = (&'a Arc<str>, &'a Peer)> {
+fn peers<'a>(context: &Context<'a>, group: &str) -> impl Iterator<Item = (&'a Name, &'a Peer)> {
     let own = context.name;
-    context.snapshot.members(context.namespace, group).filter(move |(name, _)| ***name != *own)
+    context.snapshot.members(context.namespace, Name(group)).filter(move |(name, _)| name.as_deref() != own)
 }
 
 /// The weight that a spec asks for in its group.
@@ -91,25 +92,21 @@ pub(crate) fn weight(spec: &LLMInferenceServiceSpec) -> i32 {
 }
 
 /// The models that a composed or raw spec serves, without the prefix that all models of a namespace share.
-pub fn models_of_spec<'a>(spec: &'a LLMInferenceServiceSpec, service: &'a str) -> BTreeSet<&'a str> {
-    let base = spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(service);
+pub fn models_of_spec<'a>(spec: &'a LLMInferenceServiceSpec, service: Name<&'a str>) -> BTreeSet<&'a str> {
+    let base = spec.model.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(service.as_str());
     let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters);
     std::iter::once(base).chain(adapters.filter_map(|adapter| adapter.name.as_deref())).collect()
 }
 
 /// The models that a member's status lists, or those of its spec while the status lists none.
-pub(crate) fn models_of<'a>(peer: &'a LLMInferenceService, namespace: &str) -> BTreeSet<&'a str> {
+pub(crate) fn models_of<'a>(peer: &'a LLMInferenceService, namespace: Namespace<&str>) -> BTreeSet<&'a str> {
     let without_prefix = |name: &'a str| {
-        let rest = name.strip_prefix("publishers/")?.strip_prefix(namespace)?;
+        let rest = name.strip_prefix("publishers/")?.strip_prefix(namespace.as_str())?;
         rest.strip_prefix("/models/")
     };
     let said = peer.status.iter().flat_map(|status| &status.addresses).flat_map(|address| &address.models);
     let said: BTreeSet<&str> = said.map(|model| without_prefix(&model.name).unwrap_or(&model.name)).collect();
-    if said.is_empty() {
-        models_of_spec(&peer.spec, peer.metadata.name.as_deref().unwrap_or_default())
-    } else {
-        said
-    }
+    if said.is_empty() { models_of_spec(&peer.spec, Name::of(&peer.metadata)) } else { said }
 }
 
 fn own_backend(context: &Context) -> Backend {
@@ -133,7 +130,7 @@ pub(crate) fn backend_of(peer: &LLMInferenceService) -> Backend {
     managed.map_or_else(
         || {
             let name = peer.metadata.name.as_deref().unwrap_or_default();
-            Backend::Service(names::workload_service(name).into())
+            Backend::Service(names::workload_service(Name(name)).into())
         },
         |managed| Backend::Pool(managed.name.as_str().into()),
     )
@@ -213,7 +210,7 @@ pub(crate) fn senders(context: &Context) -> Vec<String> {
         .filter(|(_, peer)| !peer.is_leaving)
         .map(|(name, _)| name.to_string())
         .filter(|peer| {
-            let route = context.snapshot.http_routes.get(context.namespace, &names::route(peer));
+            let route = context.snapshot.http_routes.get(context.namespace, Name(&names::route(Name(peer))));
             let rules = route.into_iter().flat_map(|route| &route.spec.rules);
             rules.flat_map(|rule| &rule.backend_refs).any(|reference| own.contains(&reference.backend.name))
         })

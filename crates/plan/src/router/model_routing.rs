@@ -2,6 +2,7 @@
 
 use longboat_api::{annotations::MODEL_BASED_ROUTING, foreign::httproute::HTTPRouteSpec};
 use longboat_compose::platform::ModelRouting;
+use longboat_key::{Name, Namespace};
 
 use crate::context::Context;
 
@@ -61,8 +62,12 @@ fn vetoed(context: &Context) -> bool {
         .filter_map(|router| router.gateway.as_ref())
         .flat_map(|gateway| &gateway.refs);
     refs.into_iter().any(|reference| {
-        let namespace = if reference.namespace.is_empty() { context.namespace } else { &reference.namespace };
-        let gateway = context.snapshot.gateways.get(namespace, &reference.name);
+        let namespace = if reference.namespace.is_empty() {
+            context.namespace
+        } else {
+            Namespace(reference.namespace.as_str())
+        };
+        let gateway = context.snapshot.gateways.get(namespace, Name(&reference.name));
         let annotations = gateway.and_then(|gateway| gateway.metadata.annotations.as_ref());
         annotations.and_then(|all| all.get(MODEL_BASED_ROUTING)).is_some_and(|value| value == "false")
     })

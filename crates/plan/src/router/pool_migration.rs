@@ -8,6 +8,7 @@ use longboat_api::{
     annotations::{INFERENCE_POOL_MIGRATED, INFERENCE_POOL_MIGRATED_V1},
     foreign::httproute::{HTTPRoute, HTTPRouteSpec},
 };
+use longboat_key::Namespace;
 
 use super::acceptance::same_parent;
 
@@ -51,7 +52,7 @@ fn uses_group(route: &HTTPRoute, group: &str) -> bool {
 
 /// Whether the gateways of the route know the kinds of its backends. Returns `None` if they have not reported it.
 fn supports_backends(route: &HTTPRoute) -> Option<bool> {
-    let namespace = route.metadata.namespace.as_deref().unwrap_or_default();
+    let namespace = Namespace::of(&route.metadata);
     let parents = &route.spec.parent_refs;
     let statuses = route.status.iter().flat_map(|status| &status.parents);
     let ours = statuses.filter(|status| {

@@ -5,6 +5,7 @@ use longboat_api::{
     foreign::{httproute::HTTPRoute, reference::ParentReference},
     reasons::condition::REFS_INVALID,
 };
+use longboat_key::{Name, Namespace};
 
 use super::route;
 use crate::{context::Context, problem::Problem};
@@ -29,9 +30,9 @@ pub(super) fn check(context: &Context) -> Result<(), Problem> {
         .iter()
         .map(|gateway| {
             let namespace = Some(gateway.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-            (namespace.unwrap_or(context.namespace), gateway.name.as_str())
+            (namespace.map_or(context.namespace, Namespace), Name(gateway.name.as_str()))
         })
-        .filter(|(namespace, name)| context.snapshot.gateways.get(namespace, name).is_none())
+        .filter(|(namespace, name)| context.snapshot.gateways.get(*namespace, *name).is_none())
         .map(|(namespace, name)| format!("Gateway {namespace}/{name} does not exist"))
         .collect();
     refuse(GATEWAYS_READY, "", &missing)?;
@@ -40,7 +41,7 @@ pub(super) fn check(context: &Context) -> Result<(), Problem> {
     let observed = &context.snapshot.http_routes;
     let missing: Vec<String> = route_refs
         .iter()
-        .filter(|route| observed.get(namespace, &route.name).is_none())
+        .filter(|route| observed.get(namespace, Name(&route.name)).is_none())
         .map(|route| format!("HTTPRoute {namespace}/{} does not exist", route.name))
         .collect();
     refuse(HTTP_ROUTES_READY, "", &missing)?;
@@ -52,7 +53,7 @@ pub(super) fn check(context: &Context) -> Result<(), Problem> {
         refuse(HTTP_ROUTES_READY, "", &missing)?;
     }
 
-    let named = route_refs.iter().filter_map(|route| observed.get(namespace, &route.name));
+    let named = route_refs.iter().filter_map(|route| observed.get(namespace, Name(&route.name)));
     let objections: Vec<String> = named.flat_map(|route| objections(context, route)).collect();
     refuse(HTTP_ROUTES_READY, "HTTPRoute target validation failed: ", &objections)
 }
@@ -74,8 +75,10 @@ fn missing_gateways<'a>(
 ) -> impl Iterator<Item = String> + 'a {
     parents
         .iter()
-        .map(|parent| (parent.namespace.as_deref().unwrap_or(context.namespace), parent.name.as_str()))
-        .filter(|(namespace, name)| context.snapshot.gateways.get(namespace, name).is_none())
+        .map(|parent| {
+            (parent.namespace.as_deref().map_or(context.namespace, Namespace), Name(parent.name.as_str()))
+        })
+        .filter(|(namespace, name)| context.snapshot.gateways.get(*namespace, *name).is_none())
         .map(|(namespace, name)| format!("{namespace}/{name}"))
 }
 

@@ -6,6 +6,7 @@ use longboat_api::{
     labels::{ROUTING_GROUP, component},
     v1alpha2::RouteSpec,
 };
+use longboat_key::Name;
 
 use super::{group, model_routing, pool_migration};
 use crate::{context::Context, labels, names, owner};
@@ -32,7 +33,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, String> {
     }
     let managed_pool = context.scheduler().is_some_and(|scheduler| scheduler.external_pool().is_none());
     if managed_pool {
-        let live = context.snapshot.http_routes.get(context.namespace, &name);
+        let live = context.snapshot.http_routes.get(context.namespace, Name(&name));
         let migrated = pool_migration::is_due(live);
         // If the older group is not served, the route uses the newer one. The annotation does not record that, because the
         // older group may be served later.
@@ -56,6 +57,7 @@ pub(super) fn plan(context: &Context) -> Result<Option<HTTPRoute>, String> {
 pub(crate) fn in_play<'a>(context: &Context<'a>, managed: Option<&'a HTTPRoute>) -> Vec<&'a HTTPRoute> {
     let refs =
         context.spec.router.iter().filter_map(|router| router.route.as_ref()).flat_map(RouteSpec::refs);
-    let named = refs.filter_map(|route| context.snapshot.http_routes.get(context.namespace, &route.name));
+    let named =
+        refs.filter_map(|route| context.snapshot.http_routes.get(context.namespace, Name(&route.name)));
     named.chain(managed).collect()
 }

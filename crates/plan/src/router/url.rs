@@ -6,6 +6,7 @@ use longboat_api::foreign::{
     gateway::Gateway,
     httproute::{HTTPRoute, HTTPRouteMatch, HTTPRouteRule},
 };
+use longboat_key::{Key, Name, Namespace};
 
 use super::gateway;
 use crate::context::Context;
@@ -20,8 +21,7 @@ pub(crate) struct Discovered {
     pub(crate) host: String,
     pub(crate) path: String,
     pub(crate) url: String,
-    pub(crate) gateway_namespace: String,
-    pub(crate) gateway: String,
+    pub(crate) gateway: Key,
 }
 
 /// All URLs of the routes, sorted.
@@ -33,7 +33,7 @@ pub(crate) fn discover(context: &Context, routes: &[&HTTPRoute]) -> Result<Vec<D
     for route in routes {
         of_route(context, route, &mut found).map_err(|error| {
             let metadata = &route.metadata;
-            let namespace = metadata.namespace.as_deref().unwrap_or(context.namespace);
+            let namespace = metadata.namespace.as_deref().map_or(context.namespace, Namespace);
             format!(
                 "failed to discover URL for route {namespace}/{}: {error}",
                 metadata.name.as_deref().unwrap_or_default()
@@ -50,7 +50,7 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -
     for parent in &route.spec.parent_refs {
         let namespace = gateway::namespace_of(parent, route, context.namespace);
         let gateway =
-            context.snapshot.gateways.get(namespace, &parent.name).ok_or_else(|| {
+            context.snapshot.gateways.get(namespace, Name(&parent.name)).ok_or_else(|| {
                 format!("failed to get Gateway {namespace}/{}: it does not exist", parent.name)
             })?;
         let listeners = gateway::listeners(gateway, parent.section_name.as_deref(), &ingress.url_scheme)
@@ -64,7 +64,7 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -
                 places.push((*scheme, host, listener.port));
             }
         }
-        if let Some((service, ports)) = backing_service(context, namespace, &parent.name) {
+        if let Some((service, ports)) = backing_service(context, namespace, Name(&parent.name)) {
             let host = format!("{service}.{namespace}.svc.{}", context.snapshot.cluster_domain);
             let declared =
                 listeners.iter().filter(|(listener, _)| ports.is_empty() || ports.contains(&listener.port));
@@ -81,8 +81,7 @@ fn of_route(context: &Context, route: &HTTPRoute, found: &mut Vec<Discovered>) -
                         host: host.clone(),
                         path: path.clone(),
                         url,
-                        gateway_namespace: namespace.to_owned(),
-                        gateway: parent.name.clone(),
+                        gateway: Key::new(namespace, Name(&parent.name)),
                     });
                 }
             }
@@ -121,7 +120,11 @@ fn external_hosts(route: &HTTPRoute, gateway: &Gateway, listener_host: Option<&s
 }
 
 /// The Service that a gateway implementation created for a Gateway, and its ports.
-fn backing_service(context: &Context, namespace: &str, gateway: &str) -> Option<(String, Vec<i32>)> {
+fn backing_service(
+    context: &Context,
+    namespace: Namespace<&str>,
+    gateway: Name<&str>,
+) -> Option<(String, Vec<i32>)> {
     let service = context.snapshot.service_behind(namespace, gateway)?;
     let ports =
         service.spec.iter().flat_map(|spec| spec.ports.iter().flatten()).map(|port| port.port).collect();

@@ -8,6 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{labels::component, reasons::event::SCHEDULER_CONFIG_KEPT, v1alpha2::SchedulerSpec};
+use longboat_key::Name;
 
 use super::{
     config::{self, Origin},
@@ -32,7 +33,8 @@ pub(super) fn plan(
     draft: &mut Draft,
 ) -> Result<(), String> {
     let name = names::scheduler(context.name);
-    let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
+    let live =
+        context.snapshot.deployments.get(context.namespace, Name(&name)).and_then(|live| live.spec.as_ref());
     let mut origin = Origin::Default;
     let mut pod = scheduler.template.as_deref().cloned().unwrap_or_default();
     if let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN) {
@@ -94,8 +96,8 @@ fn kept(context: &Context) -> PlannedEvent {
         type_: EventType::Warning,
         reason: SCHEDULER_CONFIG_KEPT,
         message: format!(
-            "The picker of {} keeps the configuration that it runs with, which is not the default for this service. Set \
-             spec.router.scheduler.config.inline, or stop the service and start it again for the default",
+            "The picker of {} keeps its current configuration, which is not the default for this service. \
+             Set spec.router.scheduler.config.inline, or stop and start the service to get the default",
             context.name
         ),
     }

@@ -17,6 +17,7 @@ pub use version::VersionError;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{reasons::event::DEPRECATED_PLUGIN, v1alpha2::SchedulerSpec};
+use longboat_key::Name;
 use serde_json::Value;
 
 use crate::{
@@ -41,7 +42,7 @@ pub(crate) fn plan(context: &Context, draft: &mut Draft) -> Result<(), Problem> 
             Some(*account)
         }
         service_account::Account::Existing(name) => {
-            context.snapshot.service_accounts.get(context.namespace, &name).cloned()
+            context.snapshot.service_accounts.get(context.namespace, Name(&name)).cloned()
         }
     };
     if context.snapshot.capabilities.cluster_scope {

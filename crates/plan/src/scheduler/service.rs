@@ -7,6 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+use longboat_key::Name;
 
 use crate::{context::Context, labels, names, owner};
 
@@ -57,7 +58,7 @@ pub(crate) fn name(context: &Context) -> String {
 pub(crate) fn dns_name(context: &Context) -> Option<String> {
     let scheduler = context.scheduler()?;
     let service = if let Some(pool) = scheduler.external_pool() {
-        let pool = context.snapshot.inference_pools.get(context.namespace, pool)?;
+        let pool = context.snapshot.inference_pools.get(context.namespace, Name(pool))?;
         pool.spec.endpoint_picker_ref.name.clone()
     } else {
         scheduler.pool.as_ref()?.spec.as_ref()?;

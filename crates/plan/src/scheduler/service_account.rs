@@ -2,6 +2,7 @@
 
 use k8s_openapi::{api::core::v1::ServiceAccount, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+use longboat_key::Name;
 
 use crate::{context::Context, labels, names, owner};
 
@@ -34,7 +35,7 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Accou
     let template = scheduler.template.as_ref();
     let named = template.and_then(|pod| pod.service_account_name.as_deref()).filter(|name| !name.is_empty());
     if let Some(name) = named.filter(|name| *name != managed) {
-        return match accounts.get(context.namespace, name) {
+        return match accounts.get(context.namespace, Name(name)) {
             Some(_) => Ok(Account::Existing(name.to_owned())),
             None => Err(format!(
                 "failed to fetch existing scheduler service account {}/{name}: ServiceAccount \"{name}\" not found",
@@ -46,10 +47,10 @@ pub(super) fn plan(context: &Context, scheduler: &SchedulerSpec) -> Result<Accou
         context.spec.workload.template.as_ref().and_then(|pod| pod.service_account_name.as_deref());
     let (source, annotations) = match of_workload.filter(|name| !name.is_empty()) {
         Some(name) => {
-            let source = accounts.get(context.namespace, name);
+            let source = accounts.get(context.namespace, Name(name));
             (source, source.and_then(|account| account.metadata.annotations.clone()))
         }
-        None => (accounts.get(context.namespace, "default"), None),
+        None => (accounts.get(context.namespace, Name("default")), None),
     };
     let metadata = ObjectMeta {
         annotations,

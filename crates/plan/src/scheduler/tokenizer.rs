@@ -8,6 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 use longboat_api::{labels::component, v1alpha2::SchedulerSpec};
+use longboat_key::Name;
 
 use super::config;
 use crate::{
@@ -59,13 +60,14 @@ pub(super) fn plan(
     let template = scheduler.tokenizer.as_ref().and_then(|tokenizer| tokenizer.template.as_deref());
     let Some(template) = template.filter(|pod| !pod.containers.is_empty()) else {
         return Err(
-            "the picker's configuration needs a tokenizer, and no preset provides one where the configuration comes from \
-             a ConfigMap: set spec.router.scheduler.tokenizer to {}"
+            "the picker's configuration needs a tokenizer, but presets provide none if the configuration \
+             comes from a ConfigMap: set spec.router.scheduler.tokenizer to {}"
                 .into(),
         );
     };
     let name = names::tokenizer(context.name);
-    let live = context.snapshot.deployments.get(context.namespace, &name).and_then(|live| live.spec.as_ref());
+    let live =
+        context.snapshot.deployments.get(context.namespace, Name(&name)).and_then(|live| live.spec.as_ref());
     let mut pod = template.clone();
     let mut attachment =
         Attachment::of_model(context, account, live.and_then(|spec| spec.template.spec.as_ref()));

@@ -19,8 +19,8 @@ pub enum TransformError {
     Version(#[from] VersionError),
     /// Flags that have to move into the configuration, on a picker whose configuration is not inline text.
     #[error(
-        "flags {flags} are no longer supported by the scheduler version: move them into the configuration, which must be \
-         inline text to be rewritten"
+        "the scheduler version no longer supports flags {flags}: move them into the configuration. The \
+         controller can only do that if the configuration is inline"
     )]
     FlagsWithoutConfig {
         /// The flags, sorted and comma-separated.

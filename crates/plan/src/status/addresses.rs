@@ -47,8 +47,8 @@ fn address(context: &Context, entry: &Discovered) -> ServiceAddress {
         origin: Some(ObjectReference {
             group: "gateway.networking.k8s.io".into(),
             kind: "Gateway".into(),
-            name: entry.gateway.clone(),
-            namespace: Some(entry.gateway_namespace.clone()),
+            name: entry.gateway.name.as_deref().into(),
+            namespace: Some(entry.gateway.namespace.as_deref().into()),
         }),
         models: models(context, entry.is_model_routing()),
     }

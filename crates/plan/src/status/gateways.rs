@@ -7,6 +7,7 @@ use longboat_api::{
     foreign::gateway::Gateway,
     reasons::condition::GATEWAYS_NOT_READY,
 };
+use longboat_key::Key;
 
 use super::Reconciled;
 use crate::router::gateway::is_programmed;
@@ -14,7 +15,7 @@ use crate::router::gateway::is_programmed;
 /// Clears the condition if the service names no Gateway. The default Gateway belongs to the platform.
 pub(super) fn report(
     reconciled: &Reconciled,
-    gateways: &BTreeMap<(String, String), &Gateway>,
+    gateways: &BTreeMap<Key, &Gateway>,
     conditions: &mut Conditions,
 ) {
     if !names_gateways(reconciled) {
@@ -24,7 +25,7 @@ pub(super) fn report(
     let waiting: Vec<String> = gateways
         .iter()
         .filter(|(_, gateway)| !is_programmed(gateway))
-        .map(|((namespace, name), _)| format!("{namespace}/{name}"))
+        .map(|(Key { namespace, name }, _)| format!("{namespace}/{name}"))
         .collect();
     if waiting.is_empty() {
         conditions.mark_true(types::GATEWAYS_READY);

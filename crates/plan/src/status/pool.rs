@@ -9,16 +9,17 @@ use longboat_api::{
     reasons::condition::{INFERENCE_POOL_FETCH_ERROR, INFERENCE_POOL_NOT_READY, WAITING_FOR_GATEWAY},
     v1alpha2::{LLMInferenceServiceStatus, ObjectReference, SchedulerStatus},
 };
+use longboat_key::{Key, Name, Namespace};
 
 use super::Reconciled;
 use crate::{names, scheduler};
 
-type Gateways<'a> = BTreeMap<(String, String), &'a Gateway>;
+type Gateways<'a> = BTreeMap<Key, &'a Gateway>;
 
 /// What gateways report about one pool, of either API group.
 struct Pool<'a> {
     metadata: &'a ObjectMeta,
-    parents: Vec<(String, &'a str, &'a [Condition])>,
+    parents: Vec<(Namespace<&'a str>, Name<&'a str>, &'a [Condition])>,
 }
 
 /// Reports the pool, which may be managed or the user's. Returns false if the user's pool is missing.
@@ -41,8 +42,8 @@ pub(super) fn report(
         None => names::pool(context.name),
     };
     let verdict = if scheduler.external_pool().is_some() {
-        let Some(pool) = context.snapshot.inference_pools.get(context.namespace, &name) else {
-            let message = no_external_pool(context.namespace, &name);
+        let Some(pool) = context.snapshot.inference_pools.get(context.namespace, Name(&name)) else {
+            let message = no_external_pool(context.namespace, Name(&name));
             conditions.mark_false(types::INFERENCE_POOL_READY, INFERENCE_POOL_FETCH_ERROR, &message);
             return false;
         };
@@ -56,7 +57,7 @@ pub(super) fn report(
     }
     if let Some(router) = &mut status.router {
         let reference = |group: &str, kind: &str, name: String| {
-            let namespace = Some(context.namespace.to_owned());
+            let namespace = Some(context.namespace.into());
             Some(ObjectReference { group: group.into(), kind: kind.into(), name, namespace })
         };
         router.scheduler = Some(SchedulerStatus {
@@ -67,14 +68,14 @@ pub(super) fn report(
     true
 }
 
-fn no_external_pool(namespace: &str, name: &str) -> String {
+fn no_external_pool(namespace: Namespace<&str>, name: Name<&str>) -> String {
     format!(
         "failed to fetch referenced Inference Pool {namespace}/{name}: InferencePool.inference.networking.k8s.io \"{name}\" \
          not found"
     )
 }
 
-fn no_managed_pool(namespace: &str, name: &str) -> String {
+fn no_managed_pool(namespace: Namespace<&str>, name: Name<&str>) -> String {
     format!("Inference Pool {namespace}/{name} not found (checked v1 and v1alpha2)")
 }
 
@@ -90,12 +91,12 @@ pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
     let was_missing = said.reason == INFERENCE_POOL_FETCH_ERROR;
     let (namespace, snapshot) = (context.namespace, context.snapshot);
     let (name, message) = match scheduler.external_pool() {
-        Some(name) => (name.to_owned(), no_external_pool(namespace, name)),
-        None => (names::pool(context.name), no_managed_pool(namespace, &names::pool(context.name))),
+        Some(name) => (name.to_owned(), no_external_pool(namespace, Name(name))),
+        None => (names::pool(context.name), no_managed_pool(namespace, Name(&names::pool(context.name)))),
     };
     let managed = scheduler.external_pool().is_none();
-    let there = snapshot.inference_pools.get(namespace, &name).is_some()
-        || managed && snapshot.inference_pools_x.get(namespace, &name).is_some();
+    let there = snapshot.inference_pools.get(namespace, Name(&name)).is_some()
+        || managed && snapshot.inference_pools_x.get(namespace, Name(&name)).is_some();
     if !there {
         conditions.mark_false(types::INFERENCE_POOL_READY, INFERENCE_POOL_FETCH_ERROR, &message);
     } else if was_missing {
@@ -118,7 +119,9 @@ fn managed(reconciled: &Reconciled, name: &str, gateways: &Gateways) -> Option<(
         let objection = pool.objection(gateways)?;
         first = first.or(Some(objection));
     }
-    first.or_else(|| Some((INFERENCE_POOL_FETCH_ERROR, no_managed_pool(reconciled.context.namespace, name))))
+    first.or_else(|| {
+        Some((INFERENCE_POOL_FETCH_ERROR, no_managed_pool(reconciled.context.namespace, Name(name))))
+    })
 }
 
 // === impl Pool ===
@@ -126,19 +129,16 @@ fn managed(reconciled: &Reconciled, name: &str, gateways: &Gateways) -> Option<(
 impl<'a> Pool<'a> {
     fn new(pool: &'a InferencePool) -> Self {
         let parents = pool.status.iter().flat_map(|status| &status.parents).map(|parent| {
-            (
-                parent.parent_ref.namespace.clone(),
-                parent.parent_ref.name.as_str(),
-                parent.conditions.as_slice(),
-            )
+            let (namespace, name) = (parent.parent_ref.namespace.as_str(), parent.parent_ref.name.as_str());
+            (Namespace(namespace), Name(name), parent.conditions.as_slice())
         });
         Self { metadata: &pool.metadata, parents: parents.collect() }
     }
 
     fn older(pool: &'a inferencepool_x::InferencePool) -> Self {
         let parents = pool.status.iter().flat_map(|status| &status.parent).map(|parent| {
-            let namespace = parent.parent_ref.namespace.clone().unwrap_or_default();
-            (namespace, parent.parent_ref.name.as_str(), parent.conditions.as_slice())
+            let namespace = parent.parent_ref.namespace.as_deref().unwrap_or_default();
+            (Namespace(namespace), Name(parent.parent_ref.name.as_str()), parent.conditions.as_slice())
         });
         Self { metadata: &pool.metadata, parents: parents.collect() }
     }
@@ -146,27 +146,26 @@ impl<'a> Pool<'a> {
     /// Returns why these Gateways send no traffic to the pool, or `None` if they do. Without Gateways, nobody has to accept
     /// the pool.
     fn objection(&self, gateways: &Gateways) -> Option<(&'static str, String)> {
-        let own_namespace = self.metadata.namespace.clone().unwrap_or_default();
+        let own_namespace = Namespace::of(self.metadata);
         let pool = format!("{own_namespace}/{}", self.metadata.name.as_deref().unwrap_or_default());
-        let namespace = |given: &str| if given.is_empty() { own_namespace.clone() } else { given.to_owned() };
+        let key = |namespace: Namespace<&str>, name| {
+            Key::new(if namespace.is_empty() { own_namespace } else { namespace }, name)
+        };
         let relevant: Vec<_> = self
             .parents
             .iter()
-            .filter(|(parent, name, _)| gateways.contains_key(&(namespace(parent), (*name).to_owned())))
+            .filter(|(parent, name, _)| gateways.contains_key(&key(*parent, *name)))
             .collect();
         if relevant.is_empty() {
             let message =
                 format!("Inference Pool {pool} exists but no Gateway controller has accepted it yet");
             return Some((WAITING_FOR_GATEWAY, message));
         }
-        let silent = gateways.keys().find(|(gateway_namespace, gateway)| {
-            !relevant
-                .iter()
-                .any(|(parent, name, _)| namespace(parent) == *gateway_namespace && name == gateway)
-        });
-        if let Some((gateway_namespace, gateway)) = silent {
-            let message =
-                format!("Inference Pool {pool} is not yet accepted by gateway {gateway_namespace}/{gateway}");
+        let accepts =
+            |gateway: &Key| relevant.iter().any(|(parent, name, _)| key(*parent, *name) == *gateway);
+        if let Some(silent) = gateways.keys().find(|gateway| !accepts(gateway)) {
+            let (within, gateway) = (&silent.namespace, &silent.name);
+            let message = format!("Inference Pool {pool} is not yet accepted by gateway {within}/{gateway}");
             return Some((WAITING_FOR_GATEWAY, message));
         }
         let generation = self.metadata.generation.unwrap_or_default();

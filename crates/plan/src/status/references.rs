@@ -9,6 +9,7 @@ use longboat_api::{
         TypedReference, WorkloadsStatus,
     },
 };
+use longboat_key::{Key, Name, Namespace};
 
 use super::Reconciled;
 use crate::{names, workload::Half};
@@ -29,25 +30,26 @@ pub(super) fn router(reconciled: &Reconciled, routes: &[&HTTPRoute], status: &mu
         status.router = None;
         return;
     }
-    let mut gateways: BTreeMap<(String, String), Attached> = BTreeMap::new();
+    let mut gateways: BTreeMap<Key, Attached> = BTreeMap::new();
     for route in routes {
-        let namespace = route.metadata.namespace.as_deref().unwrap_or(context.namespace);
+        let namespace = route.metadata.namespace.as_deref().map_or(context.namespace, Namespace);
         let name = route.metadata.name.clone().unwrap_or_default();
         for parent in &route.spec.parent_refs {
-            let gateway = (parent.namespace.as_deref().unwrap_or(namespace).to_owned(), parent.name.clone());
-            let of_gateway = || listeners(context.snapshot.gateways.get(&gateway.0, &gateway.1));
+            let (within, gateway) =
+                (parent.namespace.as_deref().map_or(namespace, Namespace), Name(parent.name.as_str()));
+            let of_gateway = || listeners(context.snapshot.gateways.get(within, gateway));
             let names = parent.section_name.clone().map_or_else(of_gateway, |name| vec![name]);
-            let attached = gateways.entry(gateway).or_default();
+            let attached = gateways.entry(Key::new(within, gateway)).or_default();
             attached.listeners.extend(names);
-            attached.routes.insert(name.clone(), reference("HTTPRoute", &name, namespace));
+            attached.routes.insert(name.clone(), reference("HTTPRoute", namespace, Name(&name)));
         }
     }
     let previous = status.router.take().unwrap_or_default();
     status.router = Some(RouterStatus {
         gateways: gateways
             .into_iter()
-            .map(|((namespace, name), attached)| GatewayStatusReference {
-                reference: reference("Gateway", &name, &namespace),
+            .map(|(Key { namespace, name }, attached)| GatewayStatusReference {
+                reference: reference("Gateway", namespace.as_deref(), name.as_deref()),
                 listeners: attached.listeners.into_iter().collect(),
                 http_routes: attached.routes.into_values().collect(),
             })
@@ -103,7 +105,7 @@ fn listeners(gateway: Option<&Gateway>) -> Vec<String> {
     for_http.map(|listener| listener.name.clone()).collect()
 }
 
-fn reference(kind: &str, name: &str, namespace: &str) -> ObjectReference {
+fn reference(kind: &str, namespace: Namespace<&str>, name: Name<&str>) -> ObjectReference {
     ObjectReference {
         group: GATEWAY_GROUP.into(),
         kind: kind.into(),

@@ -35,7 +35,7 @@ pub(crate) fn of_deployment(deployment: &Deployment) -> Option<String> {
     let replicas = wanted_replicas(deployment);
     let status = deployment.status.clone().unwrap_or_default();
     if status.observed_generation < deployment.metadata.generation {
-        return Some(format!("the newest revision of Deployment {name} has not been looked at"));
+        return Some(format!("Deployment {name} has not started the rollout of the newest revision"));
     }
     let updated = status.updated_replicas.unwrap_or_default();
     let available = status.available_replicas.unwrap_or_default();

@@ -6,6 +6,7 @@ use longboat_api::{
     reasons::condition::{HTTP_ROUTES_NOT_READY, REFS_INVALID},
     v1alpha2::RouteSpec,
 };
+use longboat_key::Namespace;
 
 use super::Reconciled;
 use crate::{
@@ -31,7 +32,8 @@ pub(super) fn report(reconciled: &Reconciled, routes: &[&HTTPRoute], conditions:
         .iter()
         .filter_map(|route| {
             let objection = acceptance::objection(route)?;
-            let namespace = route.metadata.namespace.as_deref().unwrap_or(reconciled.context.namespace);
+            let namespace =
+                route.metadata.namespace.as_deref().map_or(reconciled.context.namespace, Namespace);
             Some(format!("{namespace}/{}: {objection}", route.metadata.name.as_deref().unwrap_or_default()))
         })
         .collect();

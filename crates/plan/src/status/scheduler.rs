@@ -5,6 +5,7 @@ use longboat_api::{
     conditions::{Conditions, types},
     reasons::condition::{PROGRESS_DEADLINE_EXCEEDED, PROGRESSING},
 };
+use longboat_key::Name;
 
 use super::Reconciled;
 use crate::{names, scheduler::tokenizer};
@@ -35,7 +36,7 @@ pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
     for (type_, name) in [(types::TOKENIZER_READY, tokenizer), (types::SCHEDULER_WORKLOAD_READY, picker)] {
         let live = |name: &String| {
             let applied = reconciled.applied.deployment(name);
-            applied.or_else(|| context.snapshot.deployments.get(context.namespace, name))
+            applied.or_else(|| context.snapshot.deployments.get(context.namespace, Name(name)))
         };
         match name.as_ref().and_then(live) {
             Some(deployment) => judge(type_, deployment, conditions),

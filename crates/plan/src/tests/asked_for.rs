@@ -1,6 +1,7 @@
 //! Values that stay if no layer sets them: host names of a route, the configuration of a picker. But a value that the service
 //! itself set before is removed when the service no longer sets it, so that the result does not depend on the history.
 
+use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use super::{
@@ -24,7 +25,8 @@ fn with(pointer: &str, value: Value) -> Value {
 }
 
 fn picker_args(world: &World) -> Vec<String> {
-    let picker = world.snapshot.deployments.get(NAMESPACE, "llm-kserve-router-scheduler").unwrap();
+    let picker =
+        world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve-router-scheduler")).unwrap();
     let pod = picker.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
     pod.containers[0].args.clone().unwrap_or_default()
 }
@@ -91,8 +93,12 @@ fn a_new_picker_spreads_conversations_and_a_running_one_goes_on_as_it_does() {
     world.settle();
     assert!(spreads(&world), "another shape");
     // The configuration that a release without this plugin would write.
-    let mut picker =
-        world.snapshot.deployments.get(NAMESPACE, "llm-kserve-router-scheduler").unwrap().clone();
+    let mut picker = world
+        .snapshot
+        .deployments
+        .get(Namespace(NAMESPACE), Name("llm-kserve-router-scheduler"))
+        .unwrap()
+        .clone();
     let pod = picker.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
     for arg in pod.containers[0].args.iter_mut().flatten() {
         *arg = arg.replace(SPREADS, "");
@@ -107,12 +113,20 @@ fn a_new_picker_spreads_conversations_and_a_running_one_goes_on_as_it_does() {
 #[test]
 fn host_names_that_the_service_asked_for_go_with_it_and_those_of_others_stay() {
     let names = |world: &World| {
-        world.snapshot.http_routes.get(NAMESPACE, "llm-kserve-route").unwrap().spec.hostnames.clone()
+        world
+            .snapshot
+            .http_routes
+            .get(Namespace(NAMESPACE), Name("llm-kserve-route"))
+            .unwrap()
+            .spec
+            .hostnames
+            .clone()
     };
     let custom = with("/spec/router/route", json!({"http": {"spec": {"hostnames": ["a.example.com"]}}}));
     let mut world = settled(&[custom.clone(), plain()]);
     assert_eq!(names(&world), Vec::<String>::new());
-    let mut route = world.snapshot.http_routes.get(NAMESPACE, "llm-kserve-route").unwrap().clone();
+    let mut route =
+        world.snapshot.http_routes.get(Namespace(NAMESPACE), Name("llm-kserve-route")).unwrap().clone();
     route.spec.hostnames = vec!["theirs.example.com".to_owned()];
     world.store(route);
     world.put(with_prefill(), NAMESPACE);

@@ -7,6 +7,7 @@ use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec};
 use longboat_compose::{
     ConfigSet, Inputs, Layer, PresetNames, compose as compose_layers, outcome::Outcome, platform::Platform,
 };
+use longboat_key::Key;
 use serde_json::Value;
 
 use super::{SYSTEM_NAMESPACE, world::World};
@@ -35,16 +36,11 @@ pub(super) fn presets(golden: &longboat_golden::Entry) -> ConfigSet {
 }
 
 pub(super) fn compose(world: &World, service: &LLMInferenceService) -> Composed {
-    let config_maps: BTreeMap<(String, String), BTreeMap<String, String>> = world
+    let config_maps: BTreeMap<Key, BTreeMap<String, String>> = world
         .snapshot
         .config_maps
         .iter()
-        .map(|map| {
-            let metadata = &map.metadata;
-            let key =
-                (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
-            (key, map.data.clone().unwrap_or_default())
-        })
+        .map(|map| (Key::of(map), map.data.clone().unwrap_or_default()))
         .collect();
     let inputs = Inputs {
         service,

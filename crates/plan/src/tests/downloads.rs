@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use longboat_api::conditions::{Condition, types};
+use longboat_key::{Name, Namespace};
 use serde_json::json;
 
 use super::{
@@ -14,7 +15,7 @@ use super::{
 use crate::Download;
 
 fn pod(world: &World) -> &PodSpec {
-    let deployment = world.snapshot.deployments.get(NAMESPACE, "llm-kserve").unwrap();
+    let deployment = world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve")).unwrap();
     deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap()
 }
 

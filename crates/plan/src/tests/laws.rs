@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use longboat_compose::{ConfigSet, Layer, PresetNames, platform::Platform, presets};
+use longboat_key::{Key, Name, Namespace};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -85,14 +86,14 @@ pub(super) fn world(configs: &ConfigSet, tls: bool) -> World {
     let data: BTreeMap<String, String> = data.map(|(key, text)| (key.to_owned(), text.to_owned())).into();
     let platform = Arc::new(Platform::parse(&data, SYSTEM_NAMESPACE).unwrap());
     let now = "2026-11-20T00:00:00Z".parse().unwrap();
-    let mut world = World::new(Snapshot::empty(now, platform, SYSTEM_NAMESPACE), configs.clone());
+    let mut world = World::new(Snapshot::empty(now, platform, SYSTEM_NAMESPACE.to_shared()), configs.clone());
     world.put(
         json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "gw"},
             "spec": {"gatewayClassName": "x", "listeners": [{"name": "http", "port": 8080, "protocol": "HTTP"}]},
             "status": {"addresses": [{"value": "127.0.0.1"}]},
         }),
-        SYSTEM_NAMESPACE,
+        &SYSTEM_NAMESPACE,
     );
     world
 }
@@ -112,7 +113,7 @@ fn a_settled_service_is_not_written_to_and_stopping_removes_what_resuming_brings
         world.settle();
         let running = children(&world);
         prop_assert!(!running.is_empty());
-        let status = world.services[&(NAMESPACE.to_owned(), "llm".to_owned())].status.clone().unwrap();
+        let status = world.services[&Key::new(Namespace(NAMESPACE), Name("llm"))].status.clone().unwrap();
         let url = (!service["spec"]["router"]["route"].is_null()).then_some("http://127.0.0.1:8080/team/llm");
         prop_assert_eq!(status.url.as_deref(), url);
 
@@ -182,7 +183,8 @@ fn a_deployment_that_selects_by_what_its_pods_do_is_replaced_only_when_that_chan
     world.put(plain(), NAMESPACE);
     world.settle();
     // The selector that the reference would create.
-    let mut deployment = world.snapshot.deployments.get(NAMESPACE, "llm-kserve").unwrap().clone();
+    let mut deployment =
+        world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve")).unwrap().clone();
     let spec = deployment.spec.as_mut().unwrap();
     spec.selector.match_labels.as_mut().unwrap().insert("llm-d.ai/role".into(), "both".into());
     world.store(deployment);
@@ -235,8 +237,8 @@ fn workloads_of_several_replicas_get_a_budget_where_the_platform_says_so() {
     Arc::make_mut(&mut world.snapshot.platform).disruption_budgets = true;
     world.settle();
     assert_eq!(budgets(&world), ["llm-kserve", "llm-kserve-prefill"]);
-    let deployment = world.snapshot.deployments.get(NAMESPACE, "llm-kserve").unwrap();
-    let budget = world.snapshot.pod_disruption_budgets.get(NAMESPACE, "llm-kserve").unwrap();
+    let deployment = world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve")).unwrap();
+    let budget = world.snapshot.pod_disruption_budgets.get(Namespace(NAMESPACE), Name("llm-kserve")).unwrap();
     let (spec, selector) = (budget.spec.as_ref().unwrap(), &deployment.spec.as_ref().unwrap().selector);
     assert_eq!((spec.selector.as_ref(), &spec.max_unavailable), (Some(selector), &Some(IntOrString::Int(1))));
     world.put(with_replicas(json!(1)), NAMESPACE);
@@ -257,7 +259,7 @@ fn our_initializer_names_its_role_and_a_running_one_keeps_its_image_command_and_
         platform.storage.memory_limit = if ours { "100Mi" } else { "1Gi" }.to_owned();
     };
     let made = |world: &World| {
-        let deployment = world.snapshot.deployments.get(NAMESPACE, "llm-kserve").unwrap();
+        let deployment = world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve")).unwrap();
         let pod = deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
         let all = pod.init_containers.iter().flatten();
         let container =
@@ -292,7 +294,7 @@ fn our_initializer_names_its_role_and_a_running_one_keeps_its_image_command_and_
     });
     world.put(custom, NAMESPACE);
     world.settle();
-    let deployment = world.snapshot.deployments.get(NAMESPACE, "custom-kserve").unwrap();
+    let deployment = world.snapshot.deployments.get(Namespace(NAMESPACE), Name("custom-kserve")).unwrap();
     let pod = deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
     let container =
         pod.init_containers.iter().flatten().find(|container| container.name == "storage-initializer");

@@ -16,6 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
 use longboat_compose::ConfigSet;
+use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use longboat_golden::{self as golden, Case, Difference, Entry, MeantDifferences, Report, Stage};
@@ -23,7 +24,7 @@ use longboat_golden::{self as golden, Case, Difference, Entry, MeantDifferences,
 use self::world::World;
 use crate::{Child, Snapshot};
 
-const SYSTEM_NAMESPACE: &str = "kserve";
+const SYSTEM_NAMESPACE: Namespace<&str> = Namespace("kserve");
 
 #[test]
 fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
@@ -89,7 +90,7 @@ fn new_world(recordings: &Entry, presets: &ConfigSet, case: &Case) -> Option<Wor
         if config_map.exists() { golden::documents(&config_map).remove(0) } else { return None };
     let now: Timestamp = "2026-11-20T00:00:00Z".parse().unwrap();
     let platform = composing::platform(&config_map)?;
-    let mut snapshot = Snapshot::empty(now, Arc::new(platform), SYSTEM_NAMESPACE);
+    let mut snapshot = Snapshot::empty(now, Arc::new(platform), SYSTEM_NAMESPACE.to_shared());
     let served = &mut snapshot.capabilities;
     served.kubernetes = Some((1, 34));
     match case.server.as_deref() {
@@ -103,7 +104,7 @@ fn new_world(recordings: &Entry, presets: &ConfigSet, case: &Case) -> Option<Wor
     }
     let mut world = World::new(snapshot, presets.clone());
     if world.snapshot.capabilities.gateway_api {
-        world.put(golden::documents(&recordings.join("base/gateway.yaml")).remove(0), SYSTEM_NAMESPACE);
+        world.put(golden::documents(&recordings.join("base/gateway.yaml")).remove(0), &SYSTEM_NAMESPACE);
     }
     if case.has_default_account {
         world.put(
@@ -132,17 +133,21 @@ fn act(world: &mut World, case: &Case, stage: &Stage) {
     }
     let words: Vec<&str> = action.splitn(4, ' ').collect();
     match words[..] {
-        ["DELETE", kind, name] => world.delete(kind, &case.name, name),
+        ["DELETE", kind, name] => world.delete(kind, Namespace(&case.name), Name(name)),
         ["PATCH", kind, name, patch] => {
             let patch: Value = serde_json::from_str(patch.trim_start_matches(": ")).unwrap();
-            patch_child(world, kind, &case.name, name, &patch);
+            patch_child(world, kind, Namespace(&case.name), Name(name), &patch);
         }
         _ => panic!("{}: an action that is not known: {action}", case.name),
     }
 }
 
-fn patch_child(world: &mut World, kind: &str, namespace: &str, name: &str, patch: &Value) {
-    fn found<K: Child + serde::Serialize>(snapshot: &Snapshot, namespace: &str, name: &str) -> Value {
+fn patch_child(world: &mut World, kind: &str, namespace: Namespace<&str>, name: Name<&str>, patch: &Value) {
+    fn found<K: Child + serde::Serialize>(
+        snapshot: &Snapshot,
+        namespace: Namespace<&str>,
+        name: Name<&str>,
+    ) -> Value {
         serde_json::to_value(K::observed(snapshot).get(namespace, name).unwrap()).unwrap()
     }
     let snapshot = &world.snapshot;
@@ -159,7 +164,7 @@ fn patch_child(world: &mut World, kind: &str, namespace: &str, name: &str, patch
         other => panic!("cannot patch a {other}"),
     };
     merge_patch(&mut object, patch);
-    world.put(object, namespace);
+    world.put(object, &namespace);
 }
 
 fn merge_patch(target: &mut Value, patch: &Value) {
@@ -202,7 +207,7 @@ fn compare(world: &World, case: &Case, stage: &Stage, found: &mut Vec<Difference
         let service = world
             .services
             .iter()
-            .find(|((namespace, name), _)| *namespace == case.name && (suffix.is_empty() || name == suffix));
+            .find(|(key, _)| *key.namespace == *case.name && (suffix.is_empty() || *key.name == **suffix));
         let status = service.and_then(|(_, service)| service.status.as_ref());
         let ours = golden::normal_status(serde_json::to_value(status).unwrap());
         let place = format!("{}/status", stage.name);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use longboat_api::{conditions::Condition, labels::KV_REVISION};
+use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use super::{
@@ -28,7 +29,7 @@ fn with(service: Value) -> World {
 /// The label on the pods of each half that exists.
 fn labels(world: &World) -> Vec<Option<String>> {
     let template = |name: &str| {
-        let found = world.snapshot.deployments.get(NAMESPACE, name)?;
+        let found = world.snapshot.deployments.get(Namespace(NAMESPACE), Name(name))?;
         let labels = found.spec.as_ref()?.template.metadata.as_ref()?.labels.clone();
         Some(labels.unwrap_or_default().remove(KV_REVISION))
     };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use longboat_api::{conditions::Condition, v1alpha2::LLMInferenceServiceStatus};
+use longboat_key::{Name, Namespace};
 use serde_json::{Value, json};
 
 use super::{
@@ -34,7 +35,7 @@ fn pod(name: &str, address: &str, role: &str) -> Value {
 /// Makes all pods of all Deployments have the newest revision.
 pub(super) fn rolled_out(world: &mut World) {
     simulate::ready(world, NAMESPACE, &json!({}));
-    let all: Vec<_> = world.snapshot.deployments.in_namespace(NAMESPACE).cloned().collect();
+    let all: Vec<_> = world.snapshot.deployments.in_namespace(Namespace(NAMESPACE)).cloned().collect();
     for mut deployment in all {
         let status = deployment.status.get_or_insert_default();
         status.observed_generation = deployment.metadata.generation;
@@ -231,11 +232,12 @@ fn another_image_is_another_subject_and_a_roll_out_is_waited_for_by_name() {
     world.settle();
     assert_eq!(said(&world, "ServingProven"), "Unknown WaitingForRollout");
     let message = condition(&world, "KVTransferObserved").unwrap().message;
-    assert!(message.contains("Deployment llm-kserve-prefill has not been looked at"), "{message}");
+    assert!(message.contains("Deployment llm-kserve-prefill has not started the rollout"), "{message}");
     assert!(message.contains("different revisions may not be able to exchange KV cache"), "{message}");
     assert!(due(&mut world).is_none());
 
-    let mut half = world.snapshot.deployments.get(NAMESPACE, "llm-kserve-prefill").unwrap().clone();
+    let mut half =
+        world.snapshot.deployments.get(Namespace(NAMESPACE), Name("llm-kserve-prefill")).unwrap().clone();
     let said_so = half.status.get_or_insert_default();
     said_so.observed_generation = half.metadata.generation;
     (said_so.replicas, said_so.updated_replicas) = (Some(2), Some(1));

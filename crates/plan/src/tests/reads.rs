@@ -8,12 +8,13 @@ use longboat_api::{
     labels,
     v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec, LLMInferenceServiceStatus},
 };
+use longboat_key::{Key, Name, Namespace, Uid};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{composing, world::World};
 use crate::{
-    Applied, Child, Children, Key, Kind, ObjectKey, Objects, Plan, Progress, Snapshot, kinds, owner, types,
+    Applied, Child, Children, Kind, ObjectKey, Objects, Plan, Progress, Snapshot, kinds, owner, types,
 };
 
 /// One service, with the input of its reconcile.
@@ -45,7 +46,7 @@ pub(super) fn unnoticed(world: &World) -> Vec<String> {
                 $(for object in world.snapshot.$field.iter() {
                     let key = Key::of(object);
                     let mut without = world.snapshot.clone();
-                    without.$field.remove(&key.namespace, &key.name);
+                    without.$field.remove(key.namespace.as_deref(), key.name.as_deref());
                     subject.judge(&before, &without, Kind::$kind, object, "is gone", &mut found);
                     for (part, changed) in parts_less(object) {
                         let mut with = world.snapshot.clone();
@@ -79,7 +80,7 @@ impl Subject<'_> {
         };
         let status = crate::status(self.service, progress, &self.applied, &snapshot, snapshot.now).unwrap();
         let mut reads = std::mem::take(&mut plan.reads);
-        reads.extend(snapshot.reads(self.uid()));
+        reads.extend(snapshot.reads(Uid(self.uid())));
         // Events are recorded once, so they are not part of the comparison.
         plan.events.clear();
         plan.missed_secrets.clear();
@@ -101,7 +102,7 @@ impl Subject<'_> {
         found: &mut Vec<String>,
     ) {
         let metadata = object.metadata();
-        if owner::controls(self.uid(), metadata)
+        if owner::controls(Uid(self.uid()), metadata)
             || self.is_labelled(metadata)
             || self.is_binding(kind, metadata)
         {
@@ -112,7 +113,7 @@ impl Subject<'_> {
             let label = metadata.labels.as_ref().and_then(|labels| labels.get(labels::GATEWAY_NAME));
             for name in label.into_iter().chain(&metadata.name) {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
-                names.push(Key::new(namespace, name).of_kind(Kind::GatewayService));
+                names.push(Key::new(Namespace(namespace), Name(name)).of_kind(Kind::GatewayService));
             }
         }
         self.compare(before, changed, &names, what, found);
@@ -123,11 +124,17 @@ impl Subject<'_> {
             if Some(&**name) == self.service.metadata.name.as_deref() {
                 continue;
             }
-            let models = peer.models.iter().map(|model| Key::new(namespace, model).of_kind(Kind::ModelName));
-            let group = peer.group.iter().map(|group| Key::new(namespace, group).of_kind(Kind::RoutingGroup));
+            let models = peer
+                .models
+                .iter()
+                .map(|model| Key::new(Namespace(namespace), Name(model)).of_kind(Kind::ModelName));
+            let group = peer
+                .group
+                .iter()
+                .map(|group| Key::new(Namespace(namespace), Name(group)).of_kind(Kind::RoutingGroup));
             let names: Vec<ObjectKey> = models.chain(group).collect();
             let mut without = snapshot.clone();
-            without.peers.remove(namespace, name);
+            without.peers.remove(Namespace(namespace), Name(name));
             self.compare(before, &without, &names, &format!("the service {name} is gone"), found);
         }
     }
@@ -177,7 +184,7 @@ fn live(
         ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
             $(applied.$field = plan.children.$field.iter().filter_map(|child| {
                 let key = child.reference().key().key;
-                Objects::get(types::$kind::observed(snapshot), &key.namespace, &key.name).cloned()
+                Objects::get(types::$kind::observed(snapshot), key.namespace.as_deref(), key.name.as_deref()).cloned()
             }).collect();)*
         };
     }

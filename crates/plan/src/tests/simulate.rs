@@ -17,6 +17,7 @@ use longboat_api::foreign::{
     reference::ParentReference,
     scaledobject::{ScaledObjectCondition, ScaledObjectStatus},
 };
+use longboat_key::Namespace;
 use serde_json::Value;
 
 use super::world::World;
@@ -56,7 +57,7 @@ fn words(how: &Value, type_: &str, reason: &str) -> [String; 3] {
 }
 
 fn deployments(world: &mut World, namespace: &str, how: &Value) {
-    let all: Vec<_> = world.snapshot.deployments.in_namespace(namespace).cloned().collect();
+    let all: Vec<_> = world.snapshot.deployments.in_namespace(Namespace(namespace)).cloned().collect();
     for mut deployment in all {
         let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         let available =
@@ -84,7 +85,8 @@ fn deployments(world: &mut World, namespace: &str, how: &Value) {
 }
 
 fn autoscalers(world: &mut World, namespace: &str, how: &Value) {
-    let all: Vec<_> = world.snapshot.horizontal_pod_autoscalers.in_namespace(namespace).cloned().collect();
+    let all: Vec<_> =
+        world.snapshot.horizontal_pod_autoscalers.in_namespace(Namespace(namespace)).cloned().collect();
     for mut object in all {
         let conditions = [("AbleToScale", "ReadyForNewScale"), ("ScalingActive", "ValidMetricFound")];
         let conditions = conditions.map(|(type_, reason)| {
@@ -106,7 +108,7 @@ fn autoscalers(world: &mut World, namespace: &str, how: &Value) {
 }
 
 fn scaled_objects(world: &mut World, namespace: &str, how: &Value) {
-    let all: Vec<_> = world.snapshot.scaled_objects.in_namespace(namespace).cloned().collect();
+    let all: Vec<_> = world.snapshot.scaled_objects.in_namespace(Namespace(namespace)).cloned().collect();
     for mut object in all {
         let conditions = ["Ready", "Active", "Fallback", "Paused"].map(|type_| {
             let [mut status, reason, message] = words(how, type_, type_);
@@ -122,7 +124,7 @@ fn scaled_objects(world: &mut World, namespace: &str, how: &Value) {
 
 fn groups(world: &mut World, namespace: &str, how: &Value) {
     let now = Time(world.snapshot.now);
-    let all: Vec<_> = world.snapshot.leader_worker_sets.in_namespace(namespace).cloned().collect();
+    let all: Vec<_> = world.snapshot.leader_worker_sets.in_namespace(Namespace(namespace)).cloned().collect();
     for mut set in all {
         let wanted = set.spec.replicas.unwrap_or(1);
         let ready = how["readyReplicas"].as_i64().map_or(wanted, |count| i32::try_from(count).unwrap());
@@ -154,7 +156,7 @@ fn condition(how: &Value, type_: &str, generation: Option<i64>, now: Time) -> Co
 
 fn routes(world: &mut World, namespace: &str, how: &Value) {
     let now = Time(world.snapshot.now);
-    let all: Vec<_> = world.snapshot.http_routes.in_namespace(namespace).cloned().collect();
+    let all: Vec<_> = world.snapshot.http_routes.in_namespace(Namespace(namespace)).cloned().collect();
     for mut route in all {
         let seen = how["observedGeneration"].as_i64().or(route.metadata.generation);
         let types = ["Accepted", "ResolvedRefs"].into_iter().filter(|type_| {
@@ -176,7 +178,7 @@ fn pools(world: &mut World, namespace: &str, how: &Value) {
     let mut gateways: Vec<ParentReference> = world
         .snapshot
         .http_routes
-        .in_namespace(namespace)
+        .in_namespace(Namespace(namespace))
         .flat_map(|route| route.spec.parent_refs.clone())
         .collect();
     gateways.dedup_by(|a, b| a.name == b.name && a.namespace == b.namespace);
@@ -185,7 +187,8 @@ fn pools(world: &mut World, namespace: &str, how: &Value) {
         .as_array()
         .map_or(vec!["InferencePool"], |kinds| kinds.iter().filter_map(Value::as_str).collect());
     if kinds.contains(&"InferencePool") {
-        let all: Vec<_> = world.snapshot.inference_pools.in_namespace(namespace).cloned().collect();
+        let all: Vec<_> =
+            world.snapshot.inference_pools.in_namespace(Namespace(namespace)).cloned().collect();
         for mut pool in all {
             let accepted = condition(&how["pool"], "Accepted", pool.metadata.generation, now.clone());
             let parents = gateways.iter().map(|parent| PoolParentStatus {
@@ -203,7 +206,8 @@ fn pools(world: &mut World, namespace: &str, how: &Value) {
         }
     }
     if kinds.contains(&"InferencePoolX") {
-        let all: Vec<_> = world.snapshot.inference_pools_x.in_namespace(namespace).cloned().collect();
+        let all: Vec<_> =
+            world.snapshot.inference_pools_x.in_namespace(Namespace(namespace)).cloned().collect();
         for mut pool in all {
             let accepted = condition(&how["pool"], "Accepted", pool.metadata.generation, now.clone());
             let parent = gateways.iter().map(|parent| PoolStatus {

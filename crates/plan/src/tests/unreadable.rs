@@ -1,12 +1,13 @@
 //! An object that exists and cannot be decoded does not count as absent.
 
+use longboat_key::{Key, Name, Namespace};
 use longboat_store::{Cache, Layout};
 
 use super::{
     composing,
     laws::{NAMESPACE, plain, presets_as_layers, world},
 };
-use crate::{Key, Kind, PlanError, types::Deployment};
+use crate::{Kind, PlanError, types::Deployment};
 
 #[test]
 fn nothing_is_planned_while_a_child_cannot_be_read() {
@@ -23,13 +24,13 @@ fn nothing_is_planned_while_a_child_cannot_be_read() {
         summary: |_| None,
         from_metadata: None,
     });
-    let live = world.snapshot.deployments.get(NAMESPACE, name).unwrap().metadata.clone();
+    let live = world.snapshot.deployments.get(Namespace(NAMESPACE), Name(name)).unwrap().metadata.clone();
     assert!(cache.set_unreadable(&live, "`replicas` is no number".into()));
     let mut snapshot = world.snapshot.clone();
-    cache.share_one(&Key::new(NAMESPACE, name), &mut snapshot.deployments);
+    cache.share_one(&Key::new(Namespace(NAMESPACE), Name(name)), &mut snapshot.deployments);
     let error = crate::children(service, &spec, &snapshot).unwrap_err();
-    let object = Key::new(NAMESPACE, name).of_kind(Kind::Deployment);
+    let object = Key::new(Namespace(NAMESPACE), Name(name)).of_kind(Kind::Deployment);
     assert_eq!(error, PlanError::Unreadable { object, reason: "`replicas` is no number".into() });
     let text = error.to_string();
-    assert!(text.starts_with(&format!("Deployment {NAMESPACE}/{name} cannot be read")), "{text}");
+    assert!(text.starts_with(&format!("cannot read Deployment {NAMESPACE}/{name}")), "{text}");
 }

@@ -16,6 +16,7 @@ use longboat_api::{
     v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
 };
 use longboat_compose::{ConfigSet, Layer};
+use longboat_key::{Key, Name, Namespace};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -28,7 +29,7 @@ use crate::{
 /// The cluster, with a record of what happened in it.
 pub(super) struct World {
     pub(super) snapshot: Snapshot,
-    pub(super) services: BTreeMap<(String, String), LLMInferenceService>,
+    pub(super) services: BTreeMap<Key, LLMInferenceService>,
     pub(super) configs: ConfigSet,
     /// The last certificate issued for each secret.
     pub(super) certificates: BTreeMap<String, CertificateRequest>,
@@ -113,7 +114,7 @@ impl World {
     }
 
     fn put_service(&mut self, mut service: LLMInferenceService) {
-        let key = (service.metadata.namespace.clone().unwrap(), service.metadata.name.clone().unwrap());
+        let key = Key::of(&service);
         if let Some(live) = self.services.get(&key) {
             let bump = i64::from(live.spec != service.spec);
             service.metadata.uid.clone_from(&live.metadata.uid);
@@ -131,7 +132,7 @@ impl World {
         object.fill_in(self.serial + 1);
         let metadata = object.metadata().clone();
         let live = K::observed(&self.snapshot)
-            .get(&metadata.namespace.unwrap_or_default(), &metadata.name.unwrap())
+            .get(Namespace(&metadata.namespace.unwrap_or_default()), Name(&metadata.name.unwrap()))
             .cloned();
         let generation = live
             .as_ref()
@@ -151,10 +152,10 @@ impl World {
     }
 
     /// Deletes an object by kind and name.
-    pub(super) fn delete(&mut self, kind: &str, namespace: &str, name: &str) {
+    pub(super) fn delete(&mut self, kind: &str, namespace: Namespace<&str>, name: Name<&str>) {
         // A config in use stays, because of its finalizer.
         let used = self.services.values().filter_map(|service| service.status.as_ref()).any(|status| {
-            status.applied_configs.iter().any(|config| config.name == name && config.namespace == namespace)
+            status.applied_configs.iter().any(|config| config.name == *name && config.namespace == *namespace)
         });
         let world = &mut self.snapshot;
         match kind {
@@ -186,7 +187,7 @@ impl World {
     }
 
     /// One reconcile of one service, as the controller does it.
-    fn reconcile(&mut self, key: &(String, String)) {
+    fn reconcile(&mut self, key: &Key) {
         let mut service = self.services[key].clone();
         self.snapshot.peers = Peers::default();
         add_peers(&mut self.snapshot.peers, self.services.values());
@@ -258,13 +259,16 @@ impl World {
     fn apply_kind<K: Child + Stored, S>(&mut self, children: &Children<S>, applied: &mut Children<Applied>) {
         for desired in K::of(children) {
             let reference = desired.reference();
-            let live = K::observed(&self.snapshot).get(&reference.namespace, &reference.name).cloned();
+            let live = K::observed(&self.snapshot)
+                .get(reference.key.namespace.as_deref(), reference.key.name.as_deref())
+                .cloned();
             let anew = live.as_ref().is_none_or(|live| desired.is_fixed(live));
             let write = match &live {
                 None => Some(desired.clone()),
                 Some(live) if desired.is_fixed(live) => {
                     self.writes.push(format!("Deleted {reference}"));
-                    K::observed_mut(&mut self.snapshot).remove(&reference.namespace, &reference.name);
+                    K::observed_mut(&mut self.snapshot)
+                        .remove(reference.key.namespace.as_deref(), reference.key.name.as_deref());
                     Some(desired.clone())
                 }
                 Some(live) if desired.differs(live) => {
@@ -278,19 +282,21 @@ impl World {
                 self.writes.push(format!("{} {reference}", if anew { "Created" } else { "Updated" }));
                 self.store(object);
             }
-            let stored = K::observed(&self.snapshot).get(&reference.namespace, &reference.name).cloned();
+            let stored = K::observed(&self.snapshot)
+                .get(reference.key.namespace.as_deref(), reference.key.name.as_deref())
+                .cloned();
             K::of_mut(applied).extend(stored);
         }
     }
 
     fn remove(&mut self, object: &ObjectRef) {
         self.writes.push(format!("Deleted {object}"));
-        let ObjectRef { kind, namespace, name } = object;
+        let ObjectRef { kind, key } = object;
         let world = &mut self.snapshot;
         macro_rules! each {
             ($($(#[$doc:meta])* $field:ident: $kind:ident $child:tt $observed:tt;)*) => {
                 match kind {
-                    $(ChildKind::$kind => world.$field.remove(namespace, name).is_some(),)*
+                    $(ChildKind::$kind => world.$field.remove(key.namespace.as_deref(), key.name.as_deref()).is_some(),)*
                 }
             };
         }
@@ -427,7 +433,7 @@ impl World {
             kind: &str,
             found: &mut BTreeMap<String, Value>,
         ) {
-            for object in K::observed(&world.snapshot).in_namespace(namespace) {
+            for object in K::observed(&world.snapshot).in_namespace(Namespace(namespace)) {
                 if is_child(object.metadata()) {
                     let name = object.metadata().name.as_deref().unwrap_or_default();
                     found.insert(format!("{kind}-{name}.yaml"), serde_json::to_value(object).unwrap());

@@ -4,6 +4,7 @@ use k8s_openapi::api::{
     core::v1::{EnvVar, PodSpec, ServiceAccount},
     rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject},
 };
+use longboat_key::Name;
 
 use crate::{context::Context, draft::Draft, labels::Map, names, owner};
 
@@ -35,7 +36,7 @@ pub(super) fn name_pool(context: &Context, pod: &mut PodSpec) {
 /// does not exist.
 pub(super) fn of_pod(context: &Context, pod: &PodSpec) -> Result<Option<ServiceAccount>, String> {
     match pod.service_account_name.as_deref().filter(|name| !name.is_empty()) {
-        None => Ok(context.snapshot.service_accounts.get(context.namespace, "default").cloned()),
+        None => Ok(context.snapshot.service_accounts.get(context.namespace, Name("default")).cloned()),
         Some(name) => existing(context, name).map(Some),
     }
 }
@@ -52,7 +53,7 @@ pub(super) fn managed_or_named(
     if let Some(name) = named.filter(|name| !name.is_empty() && *name != managed) {
         return existing(context, name);
     }
-    let default = context.snapshot.service_accounts.get(context.namespace, "default");
+    let default = context.snapshot.service_accounts.get(context.namespace, Name("default"));
     let account = ServiceAccount {
         metadata: owner::child(context, managed, labels),
         secrets: default.and_then(|account| account.secrets.clone()),
@@ -64,7 +65,7 @@ pub(super) fn managed_or_named(
 }
 
 fn existing(context: &Context, name: &str) -> Result<ServiceAccount, String> {
-    context.snapshot.service_accounts.get(context.namespace, name).cloned().ok_or_else(|| {
+    context.snapshot.service_accounts.get(context.namespace, Name(name)).cloned().ok_or_else(|| {
         format!(
             "failed to fetch existing service account {}/{name}: ServiceAccount \"{name}\" not found",
             context.namespace
@@ -109,7 +110,7 @@ pub(super) fn let_route(
                 api_group: None,
                 kind: "ServiceAccount".into(),
                 name: account.to_owned(),
-                namespace: Some(context.namespace.to_owned()),
+                namespace: Some(context.namespace.into()),
             }]),
         },
     )

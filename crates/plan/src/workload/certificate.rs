@@ -57,7 +57,7 @@ impl Certificate {
         now: Timestamp,
     ) -> Option<String> {
         if self.not_after <= now {
-            return Some(format!("it was valid until {}", self.not_after));
+            return Some(format!("it expired at {}", self.not_after));
         }
         if let Some(name) = dns_names.iter().find(|name| !self.dns_names.contains(*name)) {
             return Some(format!("it does not cover {name}"));

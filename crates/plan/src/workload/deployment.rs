@@ -8,6 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::{child_name, labels::component, names::suffix, v1alpha2::WorkloadSpec};
+use longboat_key::Name;
 
 use super::{account, devices, half::Half, metadata, pod, revision};
 use crate::{context::Context, draft::Draft, labels, names, owner, selector};
@@ -17,7 +18,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     let workload = half.spec;
     let name = half.deployment_name(context.name);
     // A Deployment of a deleted service with the same name says nothing about this service.
-    let live = context.snapshot.deployments.get(context.namespace, &name);
+    let live = context.snapshot.deployments.get(context.namespace, Name(&name));
     let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
     let live_spec = live.and_then(|deployment| deployment.spec.as_ref());
     let live_pod = live_spec.and_then(|spec| spec.template.spec.as_ref());
@@ -30,7 +31,7 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
         let account =
             account::managed_or_named(context, draft, named.as_deref(), managed, own_labels.clone())?;
         let account_name = account.metadata.name.clone().unwrap_or_default();
-        let rights = [suffix::ROLE, suffix::ROLE_BINDING].map(|suffix| child_name(context.name, suffix));
+        let rights = [suffix::ROLE, suffix::ROLE_BINDING].map(|suffix| child_name(&context.name, suffix));
         account::let_route(context, draft, &account_name, rights, &own_labels)?;
         pod.service_account_name = Some(account_name);
         account::name_pool(context, &mut pod);

@@ -15,6 +15,7 @@ use k8s_openapi::{
 use longboat_api::annotations::{
     DRA_CEL_SELECTOR, DRA_CONTAINER_NAME, DRA_DEVICE_CLASS, DRA_DEVICE_COUNT, DRA_DEVICES,
 };
+use longboat_key::Name;
 use sha2::{Digest, Sha256};
 
 use crate::{compare::Compare, context::Context, draft::Draft, labels::Map, names, owner};
@@ -31,7 +32,8 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
     if !context.snapshot.capabilities.resource_claim_template {
         return Err(format!(
             "the cluster does not serve resource.k8s.io/v1 (ResourceClaimTemplate), which the annotation \
-             {DRA_DEVICE_CLASS} needs: it comes with Kubernetes 1.34; upgrade the cluster, or remove the annotation"
+             {DRA_DEVICE_CLASS} needs: upgrade the cluster to Kubernetes 1.34 or later, or remove the \
+             annotation"
         ));
     }
     let count = match annotation(context, DRA_DEVICE_COUNT) {
@@ -68,8 +70,10 @@ pub(super) fn plan(context: &Context) -> Result<Option<ResourceClaimTemplate>, S
             spec: ResourceClaimSpec { devices: Some(devices) },
         },
     };
-    let live =
-        context.snapshot.resource_claim_templates.get(context.namespace, &names::device_claims(context.name));
+    let live = context
+        .snapshot
+        .resource_claim_templates
+        .get(context.namespace, Name(&names::device_claims(context.name)));
     let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
     // A template that the reference created has no mark. It gets one only if the devices change, so that its pods run on.
     if live.is_none_or(|live| mark(&live.metadata).is_some() || template.is_fixed(live)) {

@@ -15,6 +15,7 @@ use longboat_api::{
     names::suffix,
     v1alpha2::{ParallelismSpec, WorkloadSpec},
 };
+use longboat_key::Name;
 
 use super::{account, devices, half::Half, metadata, pod, revision};
 use crate::{
@@ -31,13 +32,14 @@ pub(super) fn plan(context: &Context, half: &Half, draft: &mut Draft) -> Result<
     let account = account(context, half, draft)?;
     if !context.snapshot.capabilities.leader_worker_set {
         return Err(format!(
-            "the cluster does not serve leaderworkerset.x-k8s.io/v1 (LeaderWorkerSet), which {}.worker needs: install LWS \
-             (https://lws.sigs.k8s.io), or remove {0}.worker; it is noticed as soon as it is there",
+            "the cluster does not serve leaderworkerset.x-k8s.io/v1 (LeaderWorkerSet), which {}.worker \
+             needs: install LWS (https://lws.sigs.k8s.io), or remove {0}.worker; the controller notices \
+             when the API is installed",
             half.field()
         ));
     }
     // A LeaderWorkerSet of a deleted service with the same name says nothing about this service.
-    let live = context.snapshot.leader_worker_sets.get(context.namespace, &name);
+    let live = context.snapshot.leader_worker_sets.get(context.namespace, Name(&name));
     let live = live.filter(|live| owner::controls(context.uid, &live.metadata));
     let live_pods = live.map(|live| &live.spec.leader_worker_template);
     let mut complete = |pod: &PodSpec, part: &str, live: Option<&PodTemplateSpec>| {
@@ -111,7 +113,7 @@ fn account(context: &Context, half: &Half, draft: &mut Draft) -> Result<ServiceA
     if !half.prefill && pods().any(account::has_routing_sidecar) {
         let name = account.metadata.name.clone().unwrap_or_default();
         let rights = [suffix::MULTI_NODE_ROLE, suffix::MULTI_NODE_ROLE_BINDING]
-            .map(|suffix| child_name(context.name, suffix));
+            .map(|suffix| child_name(&context.name, suffix));
         account::let_route(context, draft, &name, rights, &own_labels)?;
     }
     Ok(account)

@@ -5,6 +5,7 @@ use longboat_api::{
     labels::{KSERVE_COMPONENT, KSERVE_COMPONENT_WORKLOAD, ROLE, component, role},
     v1alpha2::{LLMInferenceServiceSpec, WorkloadSpec},
 };
+use longboat_key::Name;
 
 use crate::{
     labels::{self, Map},
@@ -45,7 +46,7 @@ impl<'a> Half<'a> {
     }
 
     /// The name of its LeaderWorkerSet, and of the account that is managed for it.
-    pub(crate) fn group_name(&self, service: &str) -> String {
+    pub(crate) fn group_name(&self, service: Name<&str>) -> String {
         if self.prefill { names::prefill_group(service) } else { names::workload_group(service) }
     }
 
@@ -70,12 +71,12 @@ impl<'a> Half<'a> {
     }
 
     /// The name of its Deployment.
-    pub(crate) fn deployment_name(&self, service: &str) -> String {
+    pub(crate) fn deployment_name(&self, service: Name<&str>) -> String {
         if self.prefill { names::prefill(service) } else { names::workload(service) }
     }
 
     /// The labels of the half's Deployment: [`Self::identity`], and the role of its pods.
-    pub(crate) fn deployment_labels(&self, service: &str) -> Map {
+    pub(crate) fn deployment_labels(&self, service: Name<&str>) -> Map {
         let mut labels = self.identity(service);
         labels.insert(ROLE.into(), self.role.into());
         labels
@@ -83,7 +84,7 @@ impl<'a> Half<'a> {
 
     /// The labels that identify the pods of the half's Deployment for their lifetime. The role is not among them: it changes
     /// when prefill is added or removed, and a selector is immutable.
-    pub(crate) fn identity(&self, service: &str) -> Map {
+    pub(crate) fn identity(&self, service: Name<&str>) -> Map {
         let name = if self.prefill { component::WORKLOAD_PREFILL } else { component::WORKLOAD };
         let mut labels = labels::of(name, service);
         labels.insert(KSERVE_COMPONENT.into(), KSERVE_COMPONENT_WORKLOAD.into());

@@ -2,6 +2,7 @@
 //! serves.
 
 use longboat_api::labels::COMPONENT;
+use longboat_key::Name;
 
 use super::Half;
 use crate::{
@@ -32,8 +33,10 @@ pub(crate) fn spare(context: &Context, remove: &mut Vec<ObjectRef>) {
 
 /// Returns the workload of the other kind, if only that one serves.
 fn serving_predecessor(context: &Context, half: &Half) -> Option<ObjectRef> {
-    let deployment = context.snapshot.deployments.get(context.namespace, &half.deployment_name(context.name));
-    let group = context.snapshot.leader_worker_sets.get(context.namespace, &half.group_name(context.name));
+    let deployment =
+        context.snapshot.deployments.get(context.namespace, Name(&half.deployment_name(context.name)));
+    let group =
+        context.snapshot.leader_worker_sets.get(context.namespace, Name(&half.group_name(context.name)));
     let ready = deployment.filter(|live| owner::controls(context.uid, &live.metadata) && is_available(live));
     let ready_group =
         group.filter(|live| owner::controls(context.uid, &live.metadata) && is_group_available(live));
@@ -47,7 +50,8 @@ fn serving_predecessor(context: &Context, half: &Half) -> Option<ObjectRef> {
 /// Whether an account, role or binding is for model servers, and not for the picker.
 fn is_of_workload(context: &Context, object: &ObjectRef) -> bool {
     fn labelled<K: Child>(context: &Context, object: &ObjectRef) -> bool {
-        let live = K::observed(context.snapshot).get(&object.namespace, &object.name);
+        let live =
+            K::observed(context.snapshot).get(object.key.namespace.as_deref(), object.key.name.as_deref());
         live.is_some_and(|live| {
             let component = live.metadata().labels.as_ref().and_then(|labels| labels.get(COMPONENT));
             owner::controls(context.uid, live.metadata())

@@ -52,8 +52,9 @@ pub(crate) fn obstacle(context: &Context, half: &Half) -> Option<Obstacle> {
     let field = half.field();
     if !context.snapshot.capabilities.scaled_object {
         let message = format!(
-            "the cluster does not serve keda.sh/v1alpha1 (ScaledObject), which {field}.scaling needs: install KEDA \
-             (https://keda.sh), or scale by {field}.scaling.wva.hpa; it is noticed as soon as it is there"
+            "the cluster does not serve keda.sh/v1alpha1 (ScaledObject), which {field}.scaling needs: \
+             install KEDA (https://keda.sh), or use {field}.scaling.wva.hpa; the controller notices when \
+             the API is installed"
         );
         return Some(Obstacle { reason: SCALING_CRD_NOT_FOUND, message });
     }

@@ -10,6 +10,7 @@ use k8s_openapi::{
     jiff::{SignedDuration, Timestamp},
 };
 use longboat_api::labels::{COMPONENT, NAME, PART_OF, PART_OF_VALUE, component};
+use longboat_key::Name;
 
 use super::certificate::{Certificate, is_private_key};
 use crate::{context::Context, labels, names, owner, scheduler};
@@ -40,12 +41,12 @@ pub struct CertificateRequest {
 /// Returns the secret, and a request for its content unless the live content is still valid.
 pub(super) fn plan(context: &Context) -> (Secret, Option<CertificateRequest>) {
     let name = names::tls_secret(context.name);
-    let live = context.snapshot.secrets.get(context.namespace, &name);
+    let live = context.snapshot.secrets.get(context.namespace, Name(&name));
     let mut metadata = owner::child(context, name.clone(), labels::of(component::WORKLOAD, context.name));
     let expiration = &context.snapshot.platform.expiration_annotations;
     let (dns_names, addresses) = (dns_names(context), addresses(context));
     let objection = match live {
-        None => Some("there is none yet".to_owned()),
+        None => Some("there is no certificate yet".to_owned()),
         Some(live) => objection(live, expiration, &dns_names, &addresses, context.snapshot.now),
     };
 
@@ -138,7 +139,7 @@ fn addresses(context: &Context) -> Vec<IpAddr> {
     let snapshot = context.snapshot;
     let ours = |labels: Option<&labels::Map>| {
         let value = |key: &str| labels.and_then(|all| all.get(key)).map(String::as_str);
-        value(NAME) == Some(context.name)
+        value(NAME) == Some(context.name.as_str())
             && value(PART_OF) == Some(PART_OF_VALUE)
             && value(COMPONENT) != Some(component::SCHEDULER)
     };

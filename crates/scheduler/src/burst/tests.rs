@@ -214,7 +214,9 @@ fn what_cannot_be_done_is_refused_by_name() {
     };
     assert_eq!(scheduler.burst(), Some(&expected));
     let twice = format!("{}, {{type: burst-prefix-cache-producer, name: other}}", plugins("{}"));
-    assert!(try_scheduler(&twice, "").unwrap_err().to_string().contains("another plugin gathers requests"));
+    assert!(
+        try_scheduler(&twice, "").unwrap_err().to_string().contains("another plugin already delays requests")
+    );
     let peers =
         "{type: p2p-source-producer, parameters: {prefixMatchInfoProducerName: burst-prefix-cache-producer}}";
     let error = try_scheduler(&format!("{}, {peers}", plugins("{}")), "").unwrap_err().to_string();

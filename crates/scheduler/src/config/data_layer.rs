@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::EndpointPickerConfig;
-use crate::{error::ConfigError, parameters::Parameters};
+use crate::{error::ConfigError, parameters::Parameters, registry};
 
 /// The metrics to scrape and to extract.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -152,6 +152,8 @@ struct FileDiscovery {
 impl DataLayer {
     /// Reads the declared plugins. Declared engines are added to the built-in ones.
     pub fn from_config(config: &EndpointPickerConfig) -> Result<Self, ConfigError> {
+        // A reference to a plugin of an unknown type would otherwise hide that the type is unknown.
+        registry::known(config)?;
         let mut layer = Self {
             source: MetricsSource::default(),
             default_engine: "vllm".to_owned(),
@@ -171,13 +173,18 @@ impl DataLayer {
                     declared = true;
                     layer.source = parameters.read()?;
                     if !matches!(layer.source.scheme.as_str(), "http" | "https") {
-                        return Err(parameters.invalid("scheme must be http or https"));
+                        let scheme = &layer.source.scheme;
+                        return Err(
+                            parameters.invalid(format!("scheme: expected http or https, found \"{scheme}\""))
+                        );
                     }
                     if !layer.source.insecure_skip_verify && layer.source.ca_cert_path.is_empty() {
                         return Err(parameters.invalid("insecureSkipVerify: false needs a caCertPath"));
                     }
                     if layer.source.client_cert_path.is_empty() != layer.source.client_key_path.is_empty() {
-                        return Err(parameters.invalid("clientCertPath and clientKeyPath need each other"));
+                        return Err(
+                            parameters.invalid("clientCertPath and clientKeyPath must be set together")
+                        );
                     }
                     let interval = &layer.source.interval;
                     let is_time =
@@ -207,7 +214,7 @@ impl DataLayer {
                     }
                     if !layer.engines.contains_key(&layer.default_engine) {
                         return Err(parameters.invalid(format!(
-                            "defaultEngine \"{}\" is not among the engines",
+                            "defaultEngine \"{}\" is not one of engineConfigs",
                             layer.default_engine
                         )));
                     }

@@ -168,15 +168,16 @@ impl EndpointPickerConfig {
             return Ok(Self::default());
         }
         let value: Value =
-            serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(error.to_string()))?;
+            serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(in_our_words(&error)))?;
         let config: Self = reading::read(&value).map_err(|error| ConfigError::Shape(error.to_string()))?;
         if config.kind != "EndpointPickerConfig" || !API_VERSIONS.contains(&config.api_version.as_str()) {
             return Err(ConfigError::Kind { api_version: config.api_version, kind: config.kind });
         }
-        for gate in &config.feature_gates {
-            if !is_known_gate(gate) {
-                return Err(ConfigError::FeatureGate(gate.clone()));
-            }
+        let unknown: Vec<_> = config.feature_gates.iter().filter(|gate| !is_known_gate(gate)).collect();
+        if !unknown.is_empty() {
+            let named = unknown.iter().map(|gate| format!("\"{gate}\"{}", nearest::hint(GATES, gate)));
+            let named = named.collect::<Vec<_>>().join(", ");
+            return Err(ConfigError::FeatureGate(format!("{named}; known are {}", GATES.join(" and "))));
         }
         Ok(config)
     }
@@ -192,7 +193,33 @@ impl EndpointPickerConfig {
         {
             warnings.push("flowControl has no effect while its feature gate is off".to_owned());
         }
+        let from_file = self.data_layer.as_ref().is_some_and(|layer| layer.discovery.is_some());
+        if from_file && self.is_enabled("flowControl") {
+            warnings.extend(self.without_priorities());
+        }
         warnings
+    }
+
+    /// Warnings about parts of flow control that need priorities, where no InferenceObjective gives requests one.
+    fn without_priorities(&self) -> Vec<String> {
+        let flow = self.flow_control.as_ref();
+        let field = |name: &str| flow.and_then(|flow| flow.get(name)).filter(|value| !value.is_null());
+        let bands = field("priorityBands").and_then(Value::as_array).into_iter().flatten();
+        let other = bands.into_iter().any(|band| band.get("priority").and_then(Value::as_i64) != Some(0));
+        let evicts = field("enableEviction").and_then(Value::as_bool) == Some(true);
+        let parts = [
+            ("flowControl.priorityBands other than that of priority 0", other),
+            ("flowControl.defaultNegativePriorityBand", field("defaultNegativePriorityBand").is_some()),
+            ("flowControl.enableEviction", evicts),
+        ];
+        let unused = parts.iter().filter(|(_, is_there)| *is_there);
+        let warning = |(part, _): &(&str, bool)| {
+            format!(
+                "{part}: no effect, because endpoints come from a file: no InferenceObjective is read, and every request has \
+                 priority 0"
+            )
+        };
+        unused.map(warning).collect()
     }
 
     /// Whether a feature gate is on. The last entry counts; without one the gate is off.
@@ -218,7 +245,23 @@ impl EndpointPickerConfig {
 
 fn is_known_gate(gate: &str) -> bool {
     let name = gate.strip_suffix("=true").or_else(|| gate.strip_suffix("=false")).unwrap_or(gate);
-    matches!(name, "flowControl" | "haPopulateNonLeaderDatastore")
+    GATES.contains(&name)
+}
+
+/// The feature gates.
+const GATES: [&str; 2] = ["flowControl", "haPopulateNonLeaderDatastore"];
+
+/// Says where a text is not YAML and why, without the options of the library that read it.
+fn in_our_words(error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let known = [
+        (", set DuplicateKeyPolicy in Options if acceptable", ""),
+        (" rejected by the configured policy", " is not a number here"),
+        ("recursive references require weak recursion types", "an alias within its own anchor"),
+        ("tabs disallowed within this context", "a tab where YAML takes only spaces"),
+    ];
+    known.iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
 }
 
 /// A key without a value, such as `plugins:`, is common in YAML written by hand. It reads as the default, such as an empty

@@ -17,6 +17,24 @@ pub(crate) fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) 
     (distance <= NEAR.min(name.len() / 2)).then_some(best)
 }
 
+/// The most names that a message lists.
+const LISTED: usize = 12;
+
+/// A hint at a declared name: the nearest one, or else all of them.
+pub(crate) fn hint_or_all<'a>(declared: impl IntoIterator<Item = &'a str>, name: &str) -> String {
+    let declared: Vec<&str> = declared.into_iter().collect();
+    let near = hint(declared.iter().copied(), name);
+    if !near.is_empty() {
+        return near;
+    }
+    match declared.len() {
+        0 => "; none is declared".to_owned(),
+        1 => format!("; only \"{}\" is declared", declared[0]),
+        count if count <= LISTED => format!("; declared are {}", declared.join(", ")),
+        count => format!("; declared are {} and {} more", declared[..LISTED].join(", "), count - LISTED),
+    }
+}
+
 /// `; did you mean "…"?`, or nothing.
 pub(crate) fn hint<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> String {
     nearest(known, name).map_or_else(String::new, |meant| format!("; did you mean \"{meant}\"?"))

@@ -22,6 +22,13 @@ pub enum Parser {
     Passthrough,
 }
 
+impl Parser {
+    /// The plugin type.
+    pub fn plugin_type(self) -> &'static str {
+        PARSERS.iter().find(|(_, parser)| *parser == self).map_or("", |(name, _)| name)
+    }
+}
+
 /// Types of parsers.
 const PARSERS: [(&str, Parser); 6] = [
     ("openai-parser", Parser::OpenAi),

@@ -6,6 +6,7 @@
 mod eviction;
 mod limits;
 mod queue;
+mod section;
 mod service;
 mod settings;
 

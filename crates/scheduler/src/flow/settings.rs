@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::limits::UsageLimit;
+use super::{
+    limits::UsageLimit,
+    section::{Band, Section, count, time_to_live, wrong},
+};
 use crate::{
     config::{EndpointPickerConfig, PluginReference},
     error::ConfigError,
     parameters::{NoParameters, Parameters},
-    quantity, reading,
+    reading,
 };
 
 /// All settings of flow control.
@@ -124,31 +127,6 @@ pub enum ConcurrencyMode {
     Hybrid,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Section {
-    max_bytes: Option<Value>,
-    max_requests: Option<Value>,
-    #[serde(rename = "defaultRequestTTL")]
-    default_request_ttl: Option<String>,
-    default_priority_band: Option<Band>,
-    default_negative_priority_band: Option<Band>,
-    priority_bands: Option<Vec<Band>>,
-    usage_limit_policy_plugin_ref: Option<String>,
-    saturation_detector: Option<PluginReference>,
-    enable_eviction: Option<bool>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Band {
-    priority: Option<i32>,
-    max_bytes: Option<Value>,
-    max_requests: Option<Value>,
-    fairness_policy_ref: Option<String>,
-    ordering_policy_ref: Option<String>,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Utilization {
@@ -241,17 +219,18 @@ impl Settings {
     /// The error in the section or its plugins. They are checked even if the feature gate is off.
     pub fn from_config(config: &EndpointPickerConfig) -> Result<Self, ConfigError> {
         let section = config.flow_control.as_ref().filter(|value| !value.is_null());
-        let whole = Parameters { name: "flowControl", value: section };
-        let section: Section = whole.read()?;
-        let ttl = longboat_duration::parse(section.default_request_ttl.as_deref().unwrap_or("60s"))
-            .map_err(|error| whole.invalid(format!("defaultRequestTTL: {error}")))?;
-        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        let section: Section = match section {
+            None => Section::default(),
+            Some(section) => reading::read_at("flowControl", section)
+                .map_err(|error| ConfigError::Shape(error.to_string()))?,
+        };
+        let ttl_ms = time_to_live(section.default_request_ttl.as_ref())?;
         let mut bands = BTreeMap::new();
-        for spec in section.priority_bands.iter().flatten() {
-            let priority =
-                spec.priority.ok_or_else(|| whole.invalid("priorityBands: priority is required"))?;
-            if bands.insert(priority, band(config, &whole, Some(spec))?).is_some() {
-                return Err(whole.invalid(format!("priorityBands: priority {priority} is listed twice")));
+        for (index, spec) in section.priority_bands.iter().flatten().enumerate() {
+            let path = format!("priorityBands[{index}]");
+            let priority = spec.priority.ok_or_else(|| wrong(&path, "field \"priority\" is missing"))?;
+            if bands.insert(priority, band(config, &path, Some(spec))?).is_some() {
+                return Err(wrong(&format!("{path}.priority"), format!("{priority} is listed twice")));
             }
         }
         let former = config.saturation_detector.as_ref().filter(|value| !value.is_null());
@@ -263,18 +242,18 @@ impl Settings {
             ),
         };
         let reference = section.saturation_detector.or(former);
-        let default_band = band(config, &whole, section.default_priority_band.as_ref())?;
+        let default_band = band(config, "defaultPriorityBand", section.default_priority_band.as_ref())?;
         let negative = section.default_negative_priority_band.as_ref();
         Ok(Self {
             enabled: config.is_enabled("flowControl"),
             eviction: section.enable_eviction == Some(true),
-            ttl_ms: (ttl_ms > 0).then_some(ttl_ms),
-            max_requests: count(&whole, "maxRequests", section.max_requests.as_ref())?,
-            max_bytes: count(&whole, "maxBytes", section.max_bytes.as_ref())?,
+            ttl_ms,
+            max_requests: count("maxRequests", section.max_requests.as_ref())?,
+            max_bytes: count("maxBytes", section.max_bytes.as_ref())?,
             bands,
             negative_band: match negative {
                 None => default_band.clone(),
-                spec => band(config, &whole, spec)?,
+                spec => band(config, "defaultNegativePriorityBand", spec)?,
             },
             default_band,
             usage_limit: usage_limit(config, section.usage_limit_policy_plugin_ref.as_deref())?,
@@ -304,11 +283,7 @@ impl Settings {
     }
 }
 
-fn band(
-    config: &EndpointPickerConfig,
-    whole: &Parameters<'_>,
-    spec: Option<&Band>,
-) -> Result<BandSettings, ConfigError> {
+fn band(config: &EndpointPickerConfig, path: &str, spec: Option<&Band>) -> Result<BandSettings, ConfigError> {
     let spec = spec.cloned().unwrap_or_default();
     let fairness = match part(config, spec.fairness_policy_ref.as_deref(), "global-strict-fairness-policy") {
         ("round-robin-fairness-policy", parameters) => {
@@ -329,10 +304,10 @@ fn band(
     ordering.1.read::<NoParameters>()?;
     Ok(BandSettings {
         max_requests: Some(
-            count(whole, "maxRequests of a band", spec.max_requests.as_ref())?.unwrap_or(5000),
+            count(&format!("{path}.maxRequests"), spec.max_requests.as_ref())?.unwrap_or(5000),
         ),
         max_bytes: Some(
-            count(whole, "maxBytes of a band", spec.max_bytes.as_ref())?.unwrap_or(1_000_000_000),
+            count(&format!("{path}.maxBytes"), spec.max_bytes.as_ref())?.unwrap_or(1_000_000_000),
         ),
         fairness,
         ordering: ordering.0,
@@ -420,22 +395,30 @@ fn read_usage_limit(plugin_type: &str, parameters: &Parameters<'_>) -> Result<Us
             let min = given.min_ceiling.ok_or_else(|| parameters.invalid("minCeiling is required"))?;
             let max = given.max_ceiling.unwrap_or(1.0);
             if !(0.0 <= min && min <= max) {
-                return Err(parameters.invalid("minCeiling must be 0 or more, and at most maxCeiling"));
+                return Err(parameters.invalid(format!(
+                    "minCeiling: expected 0 or more, and at most maxCeiling ({max}), found {min}"
+                )));
             }
-            if given.shape.is_some_and(|shape| shape != "linear") {
-                return Err(parameters.invalid("shape must be linear"));
+            if let Some(shape) = given.shape.filter(|shape| shape != "linear") {
+                return Err(parameters.invalid(format!("shape: expected linear, found \"{shape}\"")));
             }
             let by_value = match given.domain.as_deref() {
                 None | Some("rank") => false,
                 Some("value") => true,
-                Some(_) => return Err(parameters.invalid("domain must be rank or value")),
+                Some(other) => {
+                    return Err(
+                        parameters.invalid(format!("domain: expected rank or value, found \"{other}\""))
+                    );
+                }
             };
             Ok(UsageLimit::Holdback { min, max, by_value })
         }
         _ => {
             let StaticLimit { threshold } = parameters.read()?;
             if threshold.is_nan() || threshold <= 0.0 {
-                return Err(parameters.invalid("threshold must be above 0"));
+                return Err(
+                    parameters.invalid(format!("threshold: expected a number above 0, found {threshold}"))
+                );
             }
             Ok(UsageLimit::Static { threshold })
         }
@@ -456,7 +439,7 @@ pub(crate) fn read_detector(
         if headroom.is_finite() && headroom >= 0.0 {
             return Ok(headroom);
         }
-        Err(parameters.invalid("headroom must be 0 or more"))
+        Err(parameters.invalid(format!("headroom: expected 0 or more, found {headroom}")))
     };
     if plugin_type == "concurrency-detector" {
         let given: InFlight = parameters.read()?;
@@ -468,8 +451,13 @@ pub(crate) fn read_detector(
         return Ok((detector, checked(given.headroom)?));
     }
     let given: Utilization = parameters.read()?;
-    if !(given.queue_depth_threshold > 0.0 && given.kv_cache_util_threshold > 0.0) {
-        return Err(parameters.invalid("thresholds must be above 0"));
+    for (field, value) in [
+        ("queueDepthThreshold", given.queue_depth_threshold),
+        ("kvCacheUtilThreshold", given.kv_cache_util_threshold),
+    ] {
+        if value.is_nan() || value <= 0.0 {
+            return Err(parameters.invalid(format!("{field}: expected a number above 0, found {value}")));
+        }
     }
     let stale = longboat_duration::parse(&given.metrics_staleness_threshold)
         .map_err(|error| parameters.invalid(format!("metricsStalenessThreshold: {error}")))?;
@@ -479,16 +467,4 @@ pub(crate) fn read_detector(
         stale_after_ms: u64::try_from(stale.as_millis()).unwrap_or(u64::MAX),
     };
     Ok((detector, checked(given.headroom)?))
-}
-
-/// Reads a number, or a quantity such as `1G`. A missing value and 0 mean that there is no limit.
-fn count(whole: &Parameters<'_>, field: &str, value: Option<&Value>) -> Result<Option<u64>, ConfigError> {
-    let number = match value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => quantity::parse(text).ok().and_then(|number| u64::try_from(number).ok()),
-        Some(value) => value.as_u64(),
-    };
-    let number =
-        number.ok_or_else(|| whole.invalid(format!("{field} must be a number, or a quantity such as 1G")))?;
-    Ok((number > 0).then_some(number))
 }

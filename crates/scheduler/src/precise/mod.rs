@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use longboat_kv_events::{Expected, Index, Limits};
+use longboat_kv_events::{Expected, Index, Limits, Removals};
 use parking_lot::RwLock;
 
 use crate::{
@@ -80,6 +80,8 @@ pub struct IndexCounts {
     pub lookups: u64,
     /// Blocks of them that the best endpoint held, from the first on.
     pub hits: u64,
+    /// What became of the blocks that engines said they have removed.
+    pub removals: Removals,
 }
 
 #[derive(Debug)]
@@ -100,9 +102,11 @@ impl Holdings {
 
     /// What it did so far.
     pub fn counts(&self) -> IndexCounts {
-        let (admissions, evictions) = self.known.read().index.traffic();
+        let known = self.known.read();
+        let (admissions, evictions) = known.index.traffic();
+        let removals = known.index.removals();
         let (lookups, hits) = (self.lookups.load(Relaxed), self.hits.load(Relaxed));
-        IndexCounts { admissions, evictions, lookups, hits }
+        IndexCounts { admissions, evictions, lookups, hits, removals }
     }
 
     /// Returns the settings.

@@ -16,14 +16,11 @@
 //! by its forks: prompts that match up to a block and then differ. The turns of one conversation fork at most once or twice at
 //! a block, because each turn is longer than the one before.
 
-use std::collections::hash_map::Entry;
-
-use ahash::AHashMap;
 use xxhash_rust::xxh64::xxh64;
 
-pub(crate) mod cache;
+mod tree;
 
-use cache::Cache;
+use tree::Tree;
 
 use crate::{
     endpoint::{Slot, Snapshot},
@@ -81,8 +78,9 @@ pub(crate) struct Matches {
     /// Like `matched` and `total`, without the leading blocks that many prompts share.
     own: Vec<u32>,
     own_total: u32,
-    /// For each prompt, the last known block before the prompt differs from all remembered ones.
-    forks: Vec<u64>,
+    /// For each prompt, the number of known blocks before the prompt differs from all remembered ones. 0 for a prompt that does
+    /// not differ, and for one of which nothing is known.
+    forks: Vec<usize>,
     block_tokens: u32,
     /// Whether these matches say where a request should go, instead of which blocks are cached.
     planned: bool,
@@ -113,7 +111,12 @@ impl Matches {
 
     /// Returns the first matches that say which blocks are cached.
     pub(crate) fn cached(all: &[Self]) -> Option<&Self> {
-        all.iter().find(|matches| !matches.planned)
+        all.iter().find(|matches| matches.tells())
+    }
+
+    /// Whether the matches say which blocks are cached. Otherwise they say where blocks are planned to be.
+    pub(crate) fn tells(&self) -> bool {
+        !self.planned
     }
 
     /// The blocks of each prompt.
@@ -155,31 +158,22 @@ impl Matches {
 #[derive(Debug, Clone)]
 pub(crate) struct PrefixIndex {
     settings: Settings,
-    holders: AHashMap<u64, Holders>,
-    caches: Vec<Cache>,
-}
-
-/// The endpoints that hold a block.
-#[derive(Debug, Clone, Default)]
-struct Holders {
-    slots: SlotSet,
-    /// The number of prompts that matched up to this block and then differed.
-    forks: u32,
+    tree: Tree,
 }
 
 impl PrefixIndex {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, holders: AHashMap::new(), caches: Vec::new() }
+        Self { settings, tree: Tree::default() }
     }
 
     /// The number of remembered prefixes, over all endpoints.
     pub(crate) fn len(&self) -> usize {
-        self.caches.iter().map(Cache::len).sum()
+        self.tree.len()
     }
 
     /// The number of prefixes that an endpoint holds.
     pub(crate) fn held(&self, slot: Slot) -> usize {
-        self.caches.get(slot.0 as usize).map_or(0, Cache::len)
+        self.tree.held(slot)
     }
 
     /// Computes a request's hashes and looks up their holders. All candidates need the same block size to be comparable, so the
@@ -203,45 +197,43 @@ impl PrefixIndex {
         let shared = self.shared(hashes, &mut matches.forks);
         matches.own_total -= count(shared);
         let mut holding: Vec<usize> = (0..candidates.len()).collect();
-        for (depth, hash) in hashes.iter().enumerate() {
-            let Some(holders) = self.holders.get(hash) else { break };
-            holding.retain(|&candidate| holders.slots.contains(candidates[candidate].endpoint.slot));
+        let mut depth = 0;
+        for (node, known) in self.tree.path(hashes) {
+            holding.retain(|&candidate| {
+                let held = node.held(candidates[candidate].endpoint.slot);
+                let end = depth + held.min(known);
+                matches.matched[candidate] += count(end - depth);
+                matches.own[candidate] += count(end.saturating_sub(shared.max(depth)));
+                held == node.len()
+            });
             if holding.is_empty() {
                 break;
             }
-            for &candidate in &holding {
-                matches.matched[candidate] += 1;
-                matches.own[candidate] += u32::from(depth >= shared);
-            }
+            depth += known;
         }
     }
 
-    /// Returns the number of leading blocks that many prompts share. Adds the last known block to `forks` if the prompt goes on
-    /// after it.
-    fn shared(&self, hashes: &[u64], forks: &mut Vec<u64>) -> usize {
+    /// Returns the number of leading blocks that many prompts share. Adds the number of known blocks to `forks`, if the prompt
+    /// goes on after them.
+    fn shared(&self, hashes: &[u64], forks: &mut Vec<usize>) -> usize {
         if self.settings.shared_after == 0 {
             return 0;
         }
-        let (mut shared, mut last) = (0, None);
-        for (depth, hash) in hashes.iter().enumerate() {
-            let Some(holders) = self.holders.get(hash) else {
-                forks.extend(last);
-                break;
-            };
-            last = Some(*hash);
-            if holders.forks >= self.settings.shared_after {
-                shared = depth + 1;
+        let (mut shared, mut depth) = (0, 0);
+        for (node, known) in self.tree.path(hashes) {
+            depth += known;
+            if known == node.len() && node.forks() >= self.settings.shared_after {
+                shared = depth;
             }
         }
+        forks.push(if depth < hashes.len() { depth } else { 0 });
         shared
     }
 
     /// Counts the forks of a request. Called once per request, before [`learn`](Self::learn).
     pub(crate) fn fork(&mut self, matches: &Matches) {
-        for hash in &matches.forks {
-            if let Some(holders) = self.holders.get_mut(hash) {
-                holders.forks = holders.forks.saturating_add(1);
-            }
+        for (hashes, known) in matches.chains.iter().zip(&matches.forks) {
+            self.tree.fork(&hashes[..*known]);
         }
     }
 
@@ -253,34 +245,16 @@ impl PrefixIndex {
         } else {
             self.settings.capacity as usize
         };
-        let index = slot.0 as usize;
-        if self.caches.len() <= index {
-            self.caches.resize_with(index + 1, Cache::default);
-        }
-        let cache = &mut self.caches[index];
         let mut newest = 0;
         for hashes in &matches.chains {
             newest += hashes.len();
-            // The last block is touched first. So the first block is evicted last, and the remaining blocks are always a
-            // prefix.
-            for &hash in hashes.iter().rev() {
-                if cache.touch(hash) {
-                    self.holders.entry(hash).or_default().slots.insert(slot);
-                }
-            }
+            self.tree.learn(slot, hashes);
         }
-        while cache.len() > capacity.max(newest) {
-            let Some(hash) = cache.evict() else { break };
-            drop_holder(&mut self.holders, hash, slot);
-        }
+        self.tree.forget(slot, self.tree.held(slot).saturating_sub(capacity.max(newest)));
     }
 
     pub(crate) fn forget(&mut self, slot: Slot) {
-        if let Some(cache) = self.caches.get_mut(slot.0 as usize) {
-            for hash in std::mem::take(cache).into_prefixes() {
-                drop_holder(&mut self.holders, hash, slot);
-            }
-        }
+        self.tree.forget(slot, self.tree.held(slot));
     }
 
     fn block_tokens(&self, candidates: &[Snapshot]) -> u32 {
@@ -303,15 +277,6 @@ impl PrefixIndex {
 
 fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
-}
-
-fn drop_holder(holders: &mut AHashMap<u64, Holders>, hash: u64, slot: Slot) {
-    if let Entry::Occupied(mut entry) = holders.entry(hash) {
-        entry.get_mut().slots.remove(slot);
-        if entry.get().slots.is_empty() {
-            entry.remove();
-        }
-    }
 }
 
 /// Returns the hash before the first block, made from the model and the tenant's salt.
@@ -348,64 +313,6 @@ pub(crate) fn chain(root: u64, prompt: &Prompt, block_tokens: u32, limit: usize)
             previous
         })
         .collect()
-}
-
-/// A set of slots. The first 64 endpoints use one word, and the others are behind one pointer. So an entry of the index takes
-/// only 32 bytes. This matters because the table is larger than the processor's caches and is accessed for each block of a
-/// prompt.
-#[derive(Debug, Clone, Default)]
-struct SlotSet {
-    first: u64,
-    more: Option<Box<More>>,
-}
-
-/// The slots from the 64th on.
-#[derive(Debug, Clone, Default)]
-struct More(Vec<u64>);
-
-const _: () =
-    assert!(size_of::<(u64, Holders)>() <= 32, "an entry of the index is at most half a cache line");
-
-impl SlotSet {
-    fn contains(&self, slot: Slot) -> bool {
-        let bit = 1 << (slot.0 % 64);
-        match slot.0 as usize / 64 {
-            0 => self.first & bit != 0,
-            word => {
-                self.more.as_ref().and_then(|more| more.0.get(word - 1)).is_some_and(|bits| bits & bit != 0)
-            }
-        }
-    }
-
-    fn insert(&mut self, slot: Slot) {
-        let bit = 1 << (slot.0 % 64);
-        match slot.0 as usize / 64 {
-            0 => self.first |= bit,
-            word => {
-                let More(words) = &mut **self.more.get_or_insert_default();
-                if words.len() < word {
-                    words.resize(word, 0);
-                }
-                words[word - 1] |= bit;
-            }
-        }
-    }
-
-    fn remove(&mut self, slot: Slot) {
-        let bit = 1 << (slot.0 % 64);
-        match slot.0 as usize / 64 {
-            0 => self.first &= !bit,
-            word => {
-                if let Some(bits) = self.more.as_mut().and_then(|more| more.0.get_mut(word - 1)) {
-                    *bits &= !bit;
-                }
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.first == 0 && self.more.as_ref().is_none_or(|more| more.0.iter().all(|&bits| bits == 0))
-    }
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         let program = Program::compile(text).map_err(invalid)?;
         match program.unknown_variable(&[USAGE]) {
             None => Ok(program.runnable()),
-            Some(other) => Err(invalid(format!("there is no \"{other}\", only {USAGE}"))),
+            Some(other) => Err(invalid(format!("unknown name \"{other}\"; expected {USAGE}"))),
         }
     };
     let expression = compile("expression", &expression)?;
@@ -154,7 +154,7 @@ mod tests {
         for (expression, condition, part) in [
             ("", "", "attributes[0].expression is required"),
             ("usage.prompt_tokens +", "", "attributes[0].expression: "),
-            ("response.tokens", "", "there is no \\\"response\\\", only usage"),
+            ("response.tokens", "", "unknown name \\\"response\\\"; expected usage"),
             ("1", "usage.(", "attributes[0].condition: "),
         ] {
             let message = report(expression, condition).unwrap_err();

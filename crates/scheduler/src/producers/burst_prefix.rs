@@ -80,9 +80,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         }
     };
     if builder.prefixes.iter().any(|(_, source)| matches!(source, PrefixSource::Planned(_))) {
-        return Err(
-            parameters.invalid("another plugin gathers requests already, and they can wait only once")
-        );
+        return Err(parameters.invalid("another plugin already delays requests; only one is allowed"));
     }
     let settings = BurstSettings {
         window: Duration::from_millis(window.into()),

@@ -27,7 +27,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let given: Given = parameters.read()?;
     if given.per_server.is_some() && given.former.is_some() {
         return Err(parameters
-            .invalid("cacheSizeInMB is the former name of cacheSizeInMBPerServer: give one of them"));
+            .invalid("cacheSizeInMB is the former name of cacheSizeInMBPerServer: set only one of them"));
     }
     let size = given.per_server.or(given.former).unwrap_or_default();
     if size > MAX_MIB {

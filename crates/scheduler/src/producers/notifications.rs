@@ -20,7 +20,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
     }
     if (group.as_str(), version.as_str(), kind.as_str()) != ("", "v1", "Pod") {
         return Err(parameters.invalid(format!(
-            "kind \"{kind}\" of group \"{group}\" and version \"{version}\" is not supported: only pods of version v1 are followed"
+            "kind \"{kind}\" of group \"{group}\" and version \"{version}\" is not supported: only pods of \
+             version v1 are watched"
         )));
     }
     Ok(Plugin::default())

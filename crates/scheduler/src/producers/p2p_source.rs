@@ -58,8 +58,9 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     }
     if matches!(builder.prefixes.get(prefix), Some((_, PrefixSource::Told(_)))) {
         return Err(parameters.invalid(
-            "prefixMatchInfoProducerName names a precise-prefix-cache-producer, which is not supported here: what is in the memory \
-             of GPUs cannot be pulled, and it does not tell the tiers of a match apart; name an approx-prefix-cache-producer",
+            "prefixMatchInfoProducerName names a precise-prefix-cache-producer, which is not supported \
+             here: blocks in GPU memory cannot be pulled, and the producer does not distinguish the tiers \
+             of a match; name an approx-prefix-cache-producer",
         ));
     }
     let prefill = Some(given.prefill_profile_name).filter(|name| !name.is_empty());

@@ -205,8 +205,9 @@ fn entries(index: BlockIndex, parameters: &Parameters<'_>) -> Result<Option<usiz
     };
     let entries = by_count.or(by_bytes);
     if entries == Some(0) {
-        return Err(parameters
-            .invalid("indexerConfig.kvBlockIndexConfig: an index without room for a block is of no use"));
+        return Err(
+            parameters.invalid("indexerConfig.kvBlockIndexConfig: expected a size of at least one block")
+        );
     }
     Ok(entries)
 }
@@ -233,15 +234,15 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
         let discovery = given.pod_discovery_config.unwrap_or_default();
         if discovery.pod_namespace.is_some_and(|namespace| !namespace.is_empty()) {
             return Err(parameters.invalid(
-                "kvEventsConfig.podDiscoveryConfig.podNamespace: the endpoints of the pool are followed; it has one namespace",
+                "kvEventsConfig.podDiscoveryConfig.podNamespace: the picker watches the pods of the pool, \
+                 which has one namespace; remove the field",
             ));
         }
         let port = discovery.socket_port.unwrap_or(PORT);
         let replay_port = discovery.replay_socket_port.filter(|port| *port != 0);
         if port == 0 || replay_port == Some(port) {
-            return Err(parameters.invalid(
-                "kvEventsConfig.podDiscoveryConfig: socketPort and replaySocketPort must be two ports",
-            ));
+            return Err(parameters
+                .invalid("kvEventsConfig.podDiscoveryConfig: socketPort and replaySocketPort must differ"));
         }
         let labels = labels(discovery.pod_label_selector.as_deref().unwrap_or_default(), parameters)?;
         Some(EndpointEvents { port, replay_port, labels })
@@ -250,7 +251,8 @@ fn events(given: KvEvents, parameters: &Parameters<'_>) -> Result<EventSource, C
     };
     if endpoints.is_none() && listen.is_none() {
         return Err(parameters.invalid(
-            "kvEventsConfig: no events can come; set discoverPods, or leave zmqEndpoint out, or name an address to listen on",
+            "kvEventsConfig: no source of events; set discoverPods, or remove zmqEndpoint, or set \
+             zmqEndpoint to an address to listen on",
         ));
     }
     Ok(EventSource { topic: given.topic_filter.unwrap_or_else(|| TOPIC.to_owned()), endpoints, listen })

@@ -6,7 +6,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    error::ConfigError, latency::LatencySettings, parameters::Parameters, plugin::Plugin, registry::Builder,
+    error::ConfigError,
+    latency::LatencySettings,
+    parameters::Parameters,
+    plugin::Plugin,
+    registry::{Builder, Predictor},
 };
 
 #[derive(Debug, Deserialize)]
@@ -60,6 +64,7 @@ pub(crate) fn usual(name: &str) -> LatencySettings {
         slo_buffer: 1.0,
         role_label: None,
         prefix: 0,
+        encoder_cache: None,
     }
 }
 
@@ -68,17 +73,10 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     if !(given.slo_buffer_factor.is_finite() && given.slo_buffer_factor > 0.0) {
         return Err(parameters.invalid("sloBufferFactor must be above 0"));
     }
-    let encoders = given.encoder_cache_match_info_producer_name.as_ref().is_some_and(|name| !name.is_empty());
-    if given.use_encoder_cache_features || encoders {
-        return Err(parameters.invalid(
-            "useEncoderCacheFeatures and encoderCacheMatchInfoProducerName are not supported: they would need \
-             mm-embeddings-cache-producer",
-        ));
-    }
     if let Some(other) = &builder.latency {
         return Err(parameters.invalid(format!(
             "there may be one predicted-latency-producer, and there is {} already",
-            other.0.name
+            other.settings.name
         )));
     }
     let settings = LatencySettings {
@@ -89,7 +87,14 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         role_label: Some(given.endpoint_role_label).filter(|label| !label.is_empty()),
         ..usual(parameters.name)
     };
-    builder.latency = Some((settings, given.prefix_match_info_producer_name));
+    // Without the features, the reference reads no name either.
+    let encoder_cache =
+        given.encoder_cache_match_info_producer_name.filter(|_| given.use_encoder_cache_features);
+    builder.latency = Some(Predictor {
+        settings,
+        prefix: given.prefix_match_info_producer_name,
+        encoder_cache: given.use_encoder_cache_features.then(|| encoder_cache.unwrap_or_default()),
+    });
     if let Some(load) = given.in_flight_load_producer_name {
         builder.wanted_loads.push((parameters.name.to_owned(), load));
     }

@@ -51,8 +51,8 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
     let given: Given = parameters.read()?;
     if given.uds_tokenizer_config.is_some() {
         return Err(parameters.invalid(
-            "udsTokenizerConfig: a tokenizer behind a Unix socket is not supported; serve it over HTTP (`vllm launch \
-             render`, or the simulator) and name its address in vllm.url",
+            "udsTokenizerConfig: a tokenizer behind a Unix socket is not supported; serve it over HTTP \
+             (`vllm launch render`, or the simulator) and set vllm.url to its address",
         ));
     }
     let asks = match (given.backend.as_deref(), &given.vllm, &given.estimate) {
@@ -62,13 +62,13 @@ pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Resul
         (Some(other), ..) if other != "vllm" && other != "estimate" => {
             return Err(parameters.invalid(format!("backend: expected vllm or estimate, found \"{other}\"")));
         }
-        _ => return Err(parameters.invalid("tokens come either from vllm or from estimate, not from both")),
+        _ => return Err(parameters.invalid("set either vllm or estimate, not both")),
     };
     if !asks {
         return Ok(Plugin::default());
     }
     if builder.tokenizer.is_some() {
-        return Err(parameters.invalid("another plugin asks a tokenizer already, and one is enough"));
+        return Err(parameters.invalid("another plugin already uses a tokenizer; only one is allowed"));
     }
     let vllm = given.vllm.unwrap_or_default();
     let url = vllm.url.filter(|url| !url.is_empty()).unwrap_or_else(|| URL.to_owned());

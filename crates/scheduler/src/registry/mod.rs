@@ -169,9 +169,17 @@ pub(crate) struct Builder {
     pub(crate) wanted_prefixes: Vec<(String, String)>,
     /// References of producers to load producers. They are checked when all producers are known.
     pub(crate) wanted_loads: Vec<(String, String)>,
-    /// The predictor's settings, and the prefix producer that it reads.
-    pub(crate) latency: Option<(LatencySettings, Option<String>)>,
+    /// The predictor of latencies.
+    pub(crate) latency: Option<Predictor>,
     deciders: BTreeMap<String, Arc<dyn Decider>>,
+}
+
+/// The predictor of latencies, and the producers that it reads.
+pub(crate) struct Predictor {
+    pub(crate) settings: LatencySettings,
+    pub(crate) prefix: Option<String>,
+    /// The producer of encoder caches; empty: the first one. `None` if none is read.
+    pub(crate) encoder_cache: Option<String>,
 }
 
 /// The name under which the default prefix producer is found.
@@ -240,11 +248,12 @@ impl Builder {
         })
     }
 
-    /// Returns the index of the producer of encoder caches that a plugin reads: the named one, or else the first one. A default
-    /// producer is created if none is declared.
+    /// Returns the index of the producer of encoder caches that a plugin reads: the one that its field names, or else the first
+    /// one. A default producer is created if none is declared.
     pub(crate) fn encoder_cache(
         &mut self,
         parameters: &Parameters<'_>,
+        field: &str,
         producer: Option<&str>,
     ) -> Result<usize, ConfigError> {
         let wanted = producer.filter(|name| !name.is_empty()).unwrap_or(DEFAULT_ENCODER_CACHE);
@@ -253,7 +262,7 @@ impl Builder {
         }
         if wanted != DEFAULT_ENCODER_CACHE {
             return Err(ConfigError::reference(
-                format!("producerName of plugin \"{}\"", parameters.name),
+                format!("{field} of plugin \"{}\"", parameters.name),
                 wanted,
                 "a declared mm-embeddings-cache-producer",
                 self.encoder_caches.iter().map(|(name, _)| &**name),
@@ -291,7 +300,7 @@ impl Builder {
         producer: Option<&str>,
     ) -> Result<(), ConfigError> {
         let wanted = producer.filter(|name| !name.is_empty() && *name != DEFAULT_LATENCY);
-        let declared = self.latency.as_ref().map(|(settings, _)| settings.name.as_str());
+        let declared = self.latency.as_ref().map(|latency| latency.settings.name.as_str());
         match (wanted, declared) {
             (Some(wanted), declared) if declared != Some(wanted) => Err(ConfigError::reference(
                 format!("latencyPredictionInfoProducerName of plugin \"{}\"", parameters.name),
@@ -300,19 +309,25 @@ impl Builder {
                 declared,
             )),
             (None, None) => {
-                self.latency = Some((producers::predicted_latency::usual(DEFAULT_LATENCY), None));
+                let settings = producers::predicted_latency::usual(DEFAULT_LATENCY);
+                self.latency = Some(Predictor { settings, prefix: None, encoder_cache: None });
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    /// Finds the prefix producer of the predictor. Called when all producers are known.
+    /// Finds the producers that the predictor reads. Called when all producers are known.
     fn settle_latency(&mut self) -> Result<(), ConfigError> {
-        let Some((mut settings, prefix)) = self.latency.take() else { return Ok(()) };
-        let parameters = Parameters { name: &settings.name, value: None };
-        settings.prefix = self.prefix(&parameters, prefix.as_deref(), Settings::default())?;
-        self.latency = Some((settings, prefix));
+        let Some(mut latency) = self.latency.take() else { return Ok(()) };
+        let name = latency.settings.name.clone();
+        let parameters = Parameters { name: &name, value: None };
+        latency.settings.prefix = self.prefix(&parameters, latency.prefix.as_deref(), Settings::default())?;
+        if let Some(producer) = &latency.encoder_cache {
+            let field = "encoderCacheMatchInfoProducerName";
+            latency.settings.encoder_cache = Some(self.encoder_cache(&parameters, field, Some(producer))?);
+        }
+        self.latency = Some(latency);
         Ok(())
     }
 
@@ -386,7 +401,7 @@ pub(crate) fn instantiate(
 }
 
 /// Checks that every declared type is known. The error lists all unknown types, so that the user can fix them all at once.
-fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
+pub(crate) fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
     let missing: Vec<_> = config
         .plugins
         .iter()

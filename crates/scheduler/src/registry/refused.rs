@@ -4,26 +4,17 @@
 
 /// The type, and the feature that it would need.
 pub const REFUSED: &[(&str, &str)] = &[
-    (
-        "cross-replica-publisher",
-        "a transport between replicas of the picker, of which the reference has none",
-    ),
+    ("cross-replica-publisher", "a transport between replicas of the picker, which llm-d does not have"),
     ("dcgm-data-source", "NVIDIA's DCGM exporter beside each model server"),
     ("dcgm-extractor", "NVIDIA's DCGM exporter beside each model server"),
     ("disaggregatedset-rollout-pod-extractor", "the DisaggregatedSet resource"),
     ("disaggregatedset-rollout-screener", "the DisaggregatedSet resource"),
     (
         "local-syncer",
-        "a transport between replicas of the picker: the reference's shares with its own process only",
+        "a transport between replicas of the picker; llm-d shares state only within one process",
     ),
-    (
-        "models-data-extractor",
-        "a filter or scorer that reads the list of models, of which the reference has none",
-    ),
-    (
-        "models-data-source",
-        "a filter or scorer that reads the list of models, of which the reference has none",
-    ),
+    ("models-data-extractor", "a filter or scorer that reads the list of models, which llm-d does not have"),
+    ("models-data-source", "a filter or scorer that reads the list of models, which llm-d does not have"),
     ("multicluster-approx-prefix-cache-producer", "pools of other clusters"),
     ("multicluster-file-discovery", "pools of other clusters"),
     ("multicluster-kv-cache-utilization-scorer", "pools of other clusters"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Handler, Options, Profile, Scheduler, WeightedScorer};
 use crate::{
-    config::{EndpointPickerConfig, ProfilePlugin},
+    config::{EndpointPickerConfig, ProfilePlugin, nearest::hint_or_all},
     error::ConfigError,
     handlers,
     pickers::max_score::MaxScore,
@@ -70,7 +70,9 @@ impl Scheduler {
             reports: builder.reports,
             watched_prefixes: Vec::new(),
             watched_encoders: Vec::new(),
-            latency: builder.latency.map(|(settings, _)| settings),
+            watched_handler: None,
+            loads: builder.loads,
+            latency: builder.latency.map(|latency| latency.settings),
         })
     }
 }
@@ -161,7 +163,9 @@ fn handler(
     handler.check(profiles.len())?;
     for wanted in handler.profiles() {
         if !profiles.iter().any(|profile| profile.name == wanted) {
-            return Err(ConfigError::MissingProfile { handler: name.clone(), profile: wanted.to_owned() });
+            let hint = hint_or_all(profiles.iter().map(|profile| profile.name.as_str()), wanted);
+            let (handler, profile) = (name.clone(), wanted.to_owned());
+            return Err(ConfigError::MissingProfile { handler, profile, hint });
         }
     }
     Ok((name, handler))

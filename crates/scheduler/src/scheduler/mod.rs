@@ -32,7 +32,7 @@ use crate::{
     request::Request,
     sessions::{self, Agents},
     state::State,
-    stopwatch::{Role, Stopwatch, Timed, Watched, finds, learns},
+    stopwatch::{Role, Stopwatch, Timed, Watched, excluded, finds, learns, timed},
 };
 
 /// How to build a scheduler.
@@ -76,6 +76,10 @@ pub struct Scheduler {
     /// The times of prefix producers, and of producers of encoder caches.
     watched_prefixes: Vec<Watched>,
     watched_encoders: Vec<Watched>,
+    /// The times of the profile handler, without the profiles that it runs.
+    watched_handler: Option<Arc<dyn Stopwatch>>,
+    /// The names of the declared producers of loads.
+    loads: Vec<String>,
 }
 
 struct Profile {
@@ -104,13 +108,17 @@ impl std::fmt::Debug for Scheduler {
 }
 
 impl Scheduler {
-    /// Times the work of filters, scorers, pickers, admitters and producers from now on. `watch` makes the stopwatch for a plugin in a role; a plugin
+    /// Times the work of the profile handler, filters, scorers, pickers, admitters and producers from now on. `watch` makes the stopwatch for a plugin in a role; a plugin
     /// that several profiles use gets one for each.
     pub fn time_plugins(&mut self, watch: impl Fn(Role) -> Arc<dyn Stopwatch>) {
+        let watch = |extension_point, name: &str, plugin_type: &str| {
+            watch(Role { extension_point, plugin_type: plugin_type.to_owned(), plugin_name: name.to_owned() })
+        };
+        self.watched_handler =
+            Some(watch("ProfilePicker", &self.handler_plugin.name, &self.handler_plugin.plugin_type));
         let types = &self.types;
         let watch = |extension_point, name: &str| {
-            let plugin_type = types.get(name).map_or(name, String::as_str).to_owned();
-            watch(Role { extension_point, plugin_type, plugin_name: name.to_owned() })
+            watch(extension_point, name, types.get(name).map_or(name, String::as_str))
         };
         for (name, admitter) in &mut self.admitters {
             *admitter = Arc::new(Timed { plugin: Arc::clone(admitter), watch: watch("Admission", name) });
@@ -159,6 +167,28 @@ impl Scheduler {
     /// The plugin that decides which profiles run.
     pub fn handler(&self) -> &Handler {
         &self.handler_plugin
+    }
+
+    /// Returns the name and the type of each declared plugin.
+    pub fn declared(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.types.iter().map(|(name, plugin_type)| (name.as_str(), plugin_type.as_str()))
+    }
+
+    /// Returns the name and the type of each prefix producer.
+    pub fn prefix_producers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.prefixes
+            .iter()
+            .map(|(name, _)| (name.as_str(), self.types.get(name).map_or(name.as_str(), String::as_str)))
+    }
+
+    /// Whether a prefix producer is told by engines which blocks they hold.
+    pub fn knows_blocks(&self) -> bool {
+        self.prefixes.iter().any(|(_, source)| matches!(source, PrefixSource::Told(_)))
+    }
+
+    /// The names of the producers of loads. Loads are counted even if none is declared.
+    pub fn load_producers(&self) -> &[String] {
+        &self.loads
     }
 
     /// Whether a response header names the endpoint that served.
@@ -262,7 +292,7 @@ impl Scheduler {
             admitter.admit(&context)?;
         }
         let mut run = Run { scheduler: self, context: &context, runs: Vec::new() };
-        let mut picked = self.handler.run(&mut run)?;
+        let mut picked = timed(self.watched_handler.as_ref(), || self.handler.run(&mut run))?;
         let runs = run.runs;
         if !self.peer_sources.is_empty() {
             let find = |source: &PeerSource| source.find(&context, &runs, picked.primary);
@@ -311,6 +341,7 @@ impl Scheduler {
             now,
             learners,
             reserve,
+            flow: None,
             tpot_ms: if self.latency.is_some() { Wanted::of(request.headers).tpot_ms } else { 0.0 },
         })
     }
@@ -401,7 +432,7 @@ impl Scheduler {
             );
         }
         let primary = decision.reserve.get(decision.primary).map(|(slot, ..)| (*slot, decision.tpot_ms));
-        state.in_flight.reserve(decision.reserve.iter().copied(), primary)
+        state.in_flight.reserve(decision.reserve.iter().copied(), primary, decision.flow.clone())
     }
 }
 
@@ -438,7 +469,7 @@ impl Run<'_, '_> {
     pub(crate) fn profile(&mut self, name: &str) -> Option<usize> {
         let scheduler = self.scheduler;
         let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
-        self.run(profile, None)
+        excluded(scheduler.watched_handler.as_ref(), || self.run(profile, None))
     }
 
     /// Like [`Self::profile`], but only with endpoints that can exchange KV cache with the target of `run`.
@@ -446,7 +477,7 @@ impl Run<'_, '_> {
         let scheduler = self.scheduler;
         let profile = scheduler.profiles.iter().find(|profile| profile.name == name)?;
         let peer = self.runs[run].targets.first().copied();
-        self.run(profile, peer)
+        excluded(scheduler.watched_handler.as_ref(), || self.run(profile, peer))
     }
 
     /// The name of the only profile.

@@ -24,7 +24,7 @@ struct EncoderCache {
 
 pub(crate) fn build(parameters: &Parameters<'_>, builder: &mut Builder) -> Result<Plugin, ConfigError> {
     let given: Given = parameters.read()?;
-    let producer = builder.encoder_cache(parameters, given.producer_name.as_deref())?;
+    let producer = builder.encoder_cache(parameters, "producerName", given.producer_name.as_deref())?;
     Ok(Plugin::scorer(EncoderCache { producer }))
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn build(parameters: &Parameters<'_>, _: &mut Builder) -> Result<Plug
     };
     let Normalization { fixed_range: fixed, adaptive_range } = given.algorithm.normalization;
     if fixed.is_some() && adaptive_range.is_some() {
-        let message = "algorithm.normalization: fixedRange and adaptiveRange exclude each other";
+        let message = "algorithm.normalization: set either fixedRange or adaptiveRange, not both";
         return Err(parameters.invalid(message));
     }
     // The test is written as "not below", so that it also refuses NaN.

@@ -3,6 +3,7 @@
 use crate::{
     ConfigError, Options, REFUSED, Scheduler,
     config::{DataLayer, EndpointPickerConfig, MetricSpec},
+    flow::Settings,
     known_types,
 };
 
@@ -74,7 +75,7 @@ fn unknown_fields_types_and_gates_are_refused_by_name() {
         unknown.contains("queue-scorrer") && unknown.contains("did you mean \"queue-scorer\"?"),
         "{unknown}"
     );
-    assert!(refused("plugins: [{type: dcgm-extractor}]\n").contains("it would need NVIDIA's DCGM exporter"));
+    assert!(refused("plugins: [{type: dcgm-extractor}]\n").contains("it needs NVIDIA's DCGM exporter"));
     assert!(refused("plugins: [{type: session-affinity-scorer}]\n").contains("--allow-experimental-plugins"));
     assert!(refused("featureGates: [flow]\n").contains("flow"));
     let parameters = refused("plugins: [{type: load-aware-scorer, name: l, parameters: {treshold: 1}}]\n");
@@ -186,7 +187,7 @@ fn every_missing_type_is_named_at_once() {
         refused("plugins: [{type: one}, {type: dcgm-extractor, name: two}, {type: queue-scorer}]\n");
     assert!(
         message.starts_with(
-            "unknown plugin type \"one\" of plugin \"one\"; plugin type \"dcgm-extractor\" of plugin \"two\" is not supported: it would need NVIDIA's DCGM exporter beside each model server; known types are "
+            "unknown plugin type \"one\" of plugin \"one\"; plugin type \"dcgm-extractor\" of plugin \"two\" is not supported, because it needs NVIDIA's DCGM exporter beside each model server; known types are "
         ),
         "{message}"
     );
@@ -230,7 +231,7 @@ fn what_would_need_another_product_is_refused_by_path_and_value() {
         ("dataLayer: {discovery: {peers: {pluginRef: p}}}\n", "dataLayer.discovery.peers: \"p\""),
     ] {
         let message = refused(&format!("plugins: [{{type: queue-scorer}}]\n{body}"));
-        assert!(message.starts_with(path) && message.contains("it would need"), "{message}");
+        assert!(message.starts_with(path) && message.contains("because it needs"), "{message}");
     }
 }
 
@@ -287,4 +288,115 @@ fn the_types_that_are_refused_are_those_of_the_compatibility_table() {
     let ours: Vec<Vec<&str>> = REFUSED.iter().map(|&(name, needs)| vec![name, needs]).collect();
     assert_eq!(written, ours);
     assert!(REFUSED.is_sorted() && REFUSED.iter().all(|(name, _)| !known_types().contains(name)));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
+    let flow = "featureGates: [flowControl]\nplugins: [{type: queue-scorer}]\nflowControl: ";
+    let profile = "schedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}]}]";
+    for (body, message) in [
+        (
+            format!("plugins: [{{type: queue-scorer, name: load}}]\n{profile}"),
+            "schedulingProfiles: profile \"default\": pluginRef refers to plugin \"queue-scorer\", which is not a declared \
+             filter, scorer or picker; only \"load\" is declared",
+        ),
+        (
+            "plugins: [{type: queue-scorer}]\ndataLayer: {discovery: {pluginRef: queue-scorer}}".to_owned(),
+            "dataLayer.discovery.pluginRef refers to plugin \"queue-scorer\", which is not a declared file-discovery plugin; \
+             the plugin of this name has another type",
+        ),
+        (
+            "plugins: [{type: multicluster-file-discovery, name: all}]\ndataLayer: {discovery: {pluginRef: all}}".to_owned(),
+            "plugin type \"multicluster-file-discovery\" of plugin \"all\" is not supported: it would need pools of other \
+             clusters",
+        ),
+        (
+            "plugins: [{type: queue-scorre}, {type: dcgm-extractor}]".to_owned(),
+            "unknown plugin type \"queue-scorre\" of plugin \"queue-scorre\"; did you mean \"queue-scorer\"?; plugin type \
+             \"dcgm-extractor\" of plugin \"dcgm-extractor\" is not supported: it would need NVIDIA's DCGM exporter beside \
+             each model server",
+        ),
+        (
+            "plugins: [{type: queue-scorer}, {type: queue-scorer}]".to_owned(),
+            "plugins: two plugins have the name \"queue-scorer\"; give one of them another name with the field name",
+        ),
+        (
+            "featureGates: [flowcontrol, dataLayer]".to_owned(),
+            "featureGates: unknown feature gate \"flowcontrol\"; did you mean \"flowControl\"?, \"dataLayer\"; known are \
+             flowControl and haPopulateNonLeaderDatastore",
+        ),
+        (
+            format!("{flow}{{defaultRequestTTL: 60}}"),
+            "the endpoint picker configuration: flowControl.defaultRequestTTL: expected a duration such as 60s, or 0s for no \
+             limit, found 60",
+        ),
+        (
+            format!("{flow}{{maxRequests: -1}}"),
+            "the endpoint picker configuration: flowControl.maxRequests: expected a whole number, or a quantity such as 1G, \
+             found -1",
+        ),
+        (
+            format!("{flow}{{priorityBands: [{{priority: 1}}, {{priority: 0, maxBytes: lots}}]}}"),
+            "the endpoint picker configuration: flowControl.priorityBands[1].maxBytes: expected a whole number, or a quantity \
+             such as 1G, found \"lots\"",
+        ),
+        (
+            format!("{flow}{{priorityBands: [{{priority: 0}}, {{priority: 0}}]}}"),
+            "the endpoint picker configuration: flowControl.priorityBands[1].priority: 0 is listed twice",
+        ),
+        (
+            format!("{flow}{{defaultPriorityBand: {{maxRequest: 1}}}}"),
+            "the endpoint picker configuration: flowControl.defaultPriorityBand: there is no field \"maxRequest\" here, only \
+             priority, maxBytes, maxRequests, fairnessPolicyRef, orderingPolicyRef; did you mean \"maxRequests\"?",
+        ),
+        (
+            "plugins: [{type: utilization-detector, parameters: {queueDepthThreshold: -3}}]".to_owned(),
+            "parameters of plugin \"utilization-detector\": queueDepthThreshold: expected a number above 0, found -3",
+        ),
+        (
+            format!("plugins: [{{type: disagg-profile-handler}}, {{type: queue-scorer}}]\n{profile}"),
+            "plugin \"disagg-profile-handler\" runs scheduling profile \"decode\", which is not declared in \
+             schedulingProfiles; only \"default\" is declared",
+        ),
+    ] {
+        let read = EndpointPickerConfig::parse(&format!("{HEAD}{body}\n"));
+        let built = read.and_then(|config| {
+            DataLayer::from_config(&config)?;
+            Settings::from_config(&config)?;
+            Scheduler::new(&config, Options::default())
+        });
+        assert_eq!(built.unwrap_err().to_string(), message, "{body}");
+    }
+}
+
+#[test]
+fn what_is_not_yaml_is_told_without_the_words_of_a_library() {
+    for (body, wanted) in [
+        ("plugins: []\nplugins: []\n", "line 4 column 1: duplicate mapping key: plugins"),
+        ("plugins:\n\t- type: queue-scorer\n", "a tab where YAML takes only spaces"),
+        ("x: &a [*a]\n", "an alias within its own anchor"),
+        ("x: .nan\n", "is not a number here"),
+    ] {
+        let message = EndpointPickerConfig::parse(&format!("{HEAD}{body}")).unwrap_err().to_string();
+        assert!(message.contains(wanted), "{message}");
+        for theirs in ["Policy", "policy", "Options", "error:", "weak"] {
+            assert!(!message.contains(theirs), "{message}");
+        }
+    }
+}
+
+#[test]
+fn what_needs_priorities_is_told_of_where_endpoints_come_from_a_file() {
+    let warnings = |body: &str| EndpointPickerConfig::parse(&format!("{HEAD}{body}")).unwrap().warnings();
+    let flow = "featureGates: [flowControl]\nplugins: [{type: file-discovery, parameters: {path: /x}}]\n\
+                flowControl: {enableEviction: true, priorityBands: [{priority: 0}, {priority: 5}]}\n";
+    let file = format!("{flow}dataLayer: {{discovery: {{pluginRef: file-discovery}}}}\n");
+    let told = warnings(&file);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        told[0].starts_with("flowControl.priorityBands") && told[1].starts_with("flowControl.enableEviction")
+    );
+    assert_eq!(warnings(flow), Vec::<String>::new(), "objectives are read where there is an API server");
+    let plain = file.replace(", {priority: 5}", "").replace("enableEviction: true, ", "");
+    assert_eq!(warnings(&plain), Vec::<String>::new());
 }

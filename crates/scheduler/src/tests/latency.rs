@@ -4,7 +4,8 @@ use rand::{SeedableRng, rngs::StdRng};
 
 use super::plugins::{Sent, pool, scheduler};
 use crate::{
-    Decision, Features, Metrics, Prediction, Prompt, Request, ScheduleError, Scheduler, Slot, Snapshot, State,
+    Decision, Features, Media, Metrics, Modality, NoHeaders, Prediction, Prompt, Request, ScheduleError,
+    Scheduler, Slot, Snapshot, State,
 };
 
 /// The headers of a request that asks for these times.
@@ -206,11 +207,48 @@ fn the_predictor_is_told_what_it_learned_from() {
             prefix_ratio: 1.0,
             role: "decode".to_owned(),
             prefill_tokens: 1000,
+            ..Features::default()
         },
         Features { input_tokens: 1000, ..Features::default() },
     ];
     assert_eq!(scheduler.features(&state, &request, &pool, 0), expected);
     state.release(held);
+}
+
+#[test]
+fn a_predictor_is_told_of_encoder_caches_where_it_is_asked_for() {
+    let image = |name: &str| Media::new(Modality::Image, name.as_bytes());
+    let features = |parameters: &str| {
+        let plugins =
+            format!("{{type: mm-embeddings-cache-scorer}}, {{type: predicted-latency-producer{parameters}}}");
+        let scheduler = scheduler(&plugins, "");
+        let (mut state, pool) =
+            (scheduler.state(), pool(vec![(Metrics::default(), &[]), (Metrics::default(), &[])]));
+        let request = |media| Request {
+            id: "r",
+            model: "m",
+            cache_salt: "",
+            prompts: &[],
+            exact: false,
+            multimodal: true,
+            priority: 0,
+            predictions: &[],
+            together: None,
+            media,
+            headers: &NoHeaders,
+        };
+        let (first, then) = ([image("a")], [image("a"), image("b"), image("c")]);
+        let decision =
+            scheduler.schedule(&state, &request(&first), &pool, 0, &mut StdRng::seed_from_u64(1)).unwrap();
+        let target = decision.primary_run().targets[0];
+        let held = scheduler.commit(&mut state, &decision);
+        state.release(held);
+        let features = scheduler.features(&state, &request(&then), &pool, 0);
+        let of = |index: usize| (features[index].encoder_items, features[index].encoder_matched);
+        (of(target), of(1 - target))
+    };
+    assert_eq!(features(", parameters: {useEncoderCacheFeatures: true}"), ((3, 1), (3, 0)));
+    assert_eq!(features(""), ((0, 0), (0, 0)));
 }
 
 #[test]
@@ -224,8 +262,11 @@ fn references_to_a_predictor_must_lead_somewhere() {
     assert!(text.contains("sloBufferFactor must be above 0"), "{text}");
     let text = refused("{type: predicted-latency-producer}, {name: b, type: predicted-latency-producer}");
     assert!(text.contains("there may be one predicted-latency-producer"), "{text}");
-    let text = refused("{type: predicted-latency-producer, parameters: {useEncoderCacheFeatures: true}}");
-    assert!(text.contains("mm-embeddings-cache-producer"), "{text}");
+    let text = refused(
+        "{type: mm-embeddings-cache-producer, name: images}, {type: predicted-latency-producer, \
+         parameters: {useEncoderCacheFeatures: true, encoderCacheMatchInfoProducerName: image}}",
+    );
+    assert!(text.contains("encoderCacheMatchInfoProducerName") && text.contains("did you mean"), "{text}");
     let longest = |ttl: &str| {
         let plugins = format!("{{type: predicted-latency-producer, parameters: {{contextTTL: {ttl}}}}}");
         scheduler(&plugins, "").latency().unwrap().longest.as_secs()

@@ -82,9 +82,9 @@ fn scoring_changes_nothing_and_committing_does() {
     let pods = endpoints(&[Metrics::default(), Metrics::default()]);
     let mut state = scheduler.state();
     let decision = pick(&scheduler, &state, &pods, "hello").unwrap();
-    assert_eq!((state.prefix_blocks(), decision.prefix_hit()), (0, Some((0, 1))));
+    assert_eq!((state.prefix_blocks().sum::<usize>(), decision.prefix_hit()), (0, Some((0, 1))));
     let reservation = scheduler.commit(&mut state, &decision);
-    assert_eq!(state.prefix_blocks(), 1);
+    assert_eq!(state.prefix_blocks().sum::<usize>(), 1);
     let again = pick(&scheduler, &state, &pods, "hello").unwrap();
     assert_eq!(again.prefix_hit(), Some((1, 1)));
     assert_eq!(again.destination, decision.destination);

@@ -141,7 +141,7 @@ fn an_attribute_is_scored_by_its_place_in_the_range() {
     assert!(refused(&scorer("linear_lower_is_better", "fixedRange: {min: .nan, max: 1}")).contains("min"));
     assert!(
         refused(&scorer("linear_lower_is_better", "fixedRange: {max: 1}, adaptiveRange: {}"))
-            .contains("exclude")
+            .contains("not both")
     );
     assert!(refused(&scorer("percentile", "")).contains("algorithm.type"));
 }

@@ -207,7 +207,7 @@ fn published_configurations_load_or_are_refused_by_name() {
             (Ok(_), None) => loaded += 1,
             (Err(error), Some(names)) => {
                 let message = error.to_string();
-                if !names.iter().all(|name| message.contains(name) && message.contains("it would need")) {
+                if !names.iter().all(|name| message.contains(name) && message.contains("because it needs")) {
                     wrong.push(format!("{file}: {message}"));
                 }
             }

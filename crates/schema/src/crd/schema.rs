@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use super::super::{
     StructuralSchema,
     cel::Program,
-    cel_types, default, lists, patterns, prune,
+    cel::types,
+    default, lists, patterns, prune,
     structural::{Additional, Node},
     validate,
 };
@@ -17,7 +18,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 
 /// Appends the errors of the `openAPIV3Schema` at `path`.
 pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
-    let mut walk = Walk { causes, costs: cel_types::Costs::default() };
+    let mut walk = Walk { causes, costs: types::Costs::default() };
     let compiled = StructuralSchema::of(schema, false);
     walk.node(schema, compiled.node(), &mut path.to_owned(), Position::Root, 1);
     if let Some(detail) = walk.costs.total() {
@@ -38,7 +39,7 @@ enum Position {
 
 struct Walk<'a> {
     causes: &'a mut Vec<Cause>,
-    costs: cel_types::Costs,
+    costs: types::Costs,
 }
 
 // === impl Walk ===
@@ -272,7 +273,7 @@ impl Walk<'_> {
             let program = match compiled
                 .program()
                 .map_err(str::to_owned)
-                .and_then(|program| cel_types::check(program, source, node).map(|()| program))
+                .and_then(|program| types::check(program, source, node).map(|()| program))
             {
                 Ok(program) => program,
                 Err(why) => {
@@ -284,7 +285,7 @@ impl Walk<'_> {
                     continue;
                 }
             };
-            if cel_types::is_no_condition(program, node) {
+            if types::is_no_condition(program, node) {
                 self.causes.push(Cause {
                     reason: "FieldValueInvalid",
                     message: format!(
@@ -300,7 +301,7 @@ impl Walk<'_> {
             }
             if let Some(message) = rule["messageExpression"].as_str().filter(|m| !m.trim().is_empty())
                 && let Err(why) =
-                    Program::compile(message).and_then(|program| cel_types::check(&program, message, node))
+                    Program::compile(message).and_then(|program| types::check(&program, message, node))
             {
                 self.causes.push(Cause {
                     reason: "FieldValueInvalid",
@@ -345,7 +346,7 @@ impl Walk<'_> {
             }
         }
         let bound = |key: &str, child: &Node| {
-            map.get(key).and_then(Value::as_u64).unwrap_or_else(|| cel_types::most_items(child))
+            map.get(key).and_then(Value::as_u64).unwrap_or_else(|| types::most_items(child))
         };
         if let (Some(schema), Additional::Schema(child)) = (map.get("additionalProperties"), &node.additional)
         {

@@ -209,7 +209,7 @@ pub fn expanded(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
         }
         _ => Err(Error::Configuration {
             flag: "configuration",
-            message: "give it or --configuration-file, not both".into(),
+            message: "use this flag or --configuration-file, not both".into(),
         }),
     }
 }

@@ -79,10 +79,10 @@ impl Mooncake {
         let host = ask.prefiller.authority().host();
         let bootstrap = format!("{host}:{}", self.bootstrap_port);
         let engines = self.engines(ask.prefiller, &bootstrap).await.map_err(|why| {
-            format!("bootstrap endpoint {bootstrap} does not name the engines of the prefiller: {why}")
+            format!("bootstrap endpoint {bootstrap} does not list the engines of the prefill pod: {why}")
         })?;
         // A random engine is chosen, to spread the load.
-        let engine = engines.choose(&mut rand::rng()).ok_or("it names none")?;
+        let engine = engines.choose(&mut rand::rng()).ok_or("its list is empty")?;
         let (prefill, decode) = parts(ask, &format!("http://{bootstrap}"), engine);
         let (lists, prefiller) = (self.lists.clone(), ask.prefiller.authority().clone());
         let failed = Box::new(move || lists.forget(&prefiller));
@@ -126,7 +126,7 @@ pub(crate) fn engines(list: &[u8]) -> Result<Vec<Engine>, String> {
         engine_id: serde_json::Value,
     }
     let list: BTreeMap<String, Entry> =
-        serde_json::from_slice(list).map_err(|error| format!("its list is not one: {error}"))?;
+        serde_json::from_slice(list).map_err(|error| format!("its response is not a list: {error}"))?;
     let engine = |(rank, entry): (String, Entry)| {
         Some(Engine { rank: rank.parse().ok()?, id: entry.engine_id.as_str()?.to_owned() })
     };

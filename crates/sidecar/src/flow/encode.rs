@@ -48,7 +48,7 @@ impl Flow<'_> {
             match running.next().await {
                 Some(Ok(one)) => found.push(one),
                 Some(Err(why)) => {
-                    tracing::warn!(why, "An item of a request was not encoded.");
+                    tracing::warn!(why, "Cannot encode an item of a request.");
                     return Err(Box::new(answer::error(StatusCode::BAD_GATEWAY, &why)));
                 }
                 None => break,

@@ -44,7 +44,7 @@ impl Flow<'_> {
                         }
                         Err(_) => {
                             self.metrics.count(Outcome::PrefillFailed);
-                            tracing::warn!(target = %target.authority(), "A prefill took too long.");
+                            tracing::warn!(target = %target.authority(), "A prefill request took too long.");
                             return answer::no_cache_in_time();
                         }
                     },

@@ -119,7 +119,8 @@ impl Flow<'_> {
                 self.held(&head, &body, (prefill, decode), patience, &route, prefiller).await
             }
             Err(why) => {
-                tracing::warn!(target = %prefiller.authority(), why, "A request cannot be divided.");
+                tracing::warn!(target = %prefiller.authority(), why, "Cannot divide a request between \
+                                                                      prefill and decode.");
                 let failure = prefill::failure(&why);
                 self.failed(&head, &body, failure, &route).await
             }
@@ -229,7 +230,7 @@ impl Head {
 
 /// The client's response if the engine gives none.
 pub(crate) fn unreachable_decoder(error: &SendError) -> Response<ProxyBody> {
-    tracing::warn!(error = chain(error), "The engine beside the sidecar did not answer.");
+    tracing::warn!(error = chain(error), "The engine of this pod did not answer.");
     if is_refused(error) {
         return answer::decoder_not_ready();
     }

@@ -89,7 +89,7 @@ async fn understood(answer: Response<Incoming>, target: &Target) -> Result<Bytes
     if head.status.is_success() {
         return Ok(body);
     }
-    tracing::warn!(target = %target.authority(), status = %head.status, "A prefill failed.");
+    tracing::warn!(target = %target.authority(), status = %head.status, "A prefill request failed.");
     headers::for_client(&mut head.headers);
     head.headers.remove(header::CONTENT_LENGTH);
     let is_request_error = REQUEST_ERRORS.contains(&head.status.as_u16());
@@ -107,7 +107,7 @@ pub(super) fn failure(message: &str) -> Box<Failure> {
 }
 
 fn late(target: &Target, patience: Duration) -> Box<Failure> {
-    tracing::warn!(target = %target.authority(), "A prefill took longer than --prefill-timeout.");
+    tracing::warn!(target = %target.authority(), "A prefill request took longer than --prefill-timeout.");
     let (endpoint, patience) = (target.authority(), patience.as_secs_f64());
     let message =
         format!("prefill endpoint {endpoint} did not answer within {patience} s (--prefill-timeout)");

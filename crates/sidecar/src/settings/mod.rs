@@ -109,18 +109,18 @@ impl TryFrom<Args> for Settings {
         let transfer = transfer::of(&args)?;
         retries(&args)?;
         if args.max_request_body_mib == 0 {
-            let message = "no request would be taken: expected 1 or more".into();
+            let message = "expected 1 or more, because 0 would refuse all requests".into();
             return Err(Error::Flag { flag: "max-request-body-mib", message });
         }
         if args.tracing {
-            let message = "traces are not exported: leave the flag out, or give false".into();
+            let message = "exporting traces is not supported: remove the flag, or set it to false".into();
             return Err(Error::Flag { flag: "tracing", message });
         }
         for (flag, stages) in
             [("enable-tls", &args.enable_tls), ("tls-insecure-skip-verify", &args.tls_insecure_skip_verify)]
         {
             if let Some(stage) = stages.iter().find(|stage| !STAGES.contains(&stage.as_str())) {
-                let message = format!("no stage is called `{stage}`; expected {}", STAGES.join(", "));
+                let message = format!("unknown stage `{stage}`; expected {}", STAGES.join(", "));
                 return Err(Error::Flag { flag, message });
             }
         }
@@ -161,7 +161,7 @@ impl TryFrom<Args> for Settings {
 
 fn retries(args: &Args) -> Result<(), Error> {
     if args.prefill_max_retries > 0 && args.prefill_retry_backoff.is_zero() {
-        let message = "retries need a time to wait between them: expected more than 0s".into();
+        let message = "expected more than 0s, because retries need a delay".into();
         return Err(Error::Flag { flag: "prefill-retry-backoff", message });
     }
     Ok(())
@@ -179,7 +179,7 @@ fn ranks(args: &Args) -> Result<Vec<Rank>, Error> {
     (0..args.data_parallel_size).map(rank).collect::<Option<_>>().ok_or_else(|| Error::Flag {
         flag: "data-parallel-size",
         message: format!(
-            "{} ranks from ports {} and {engine} need ports above 65535",
+            "{} ranks from ports {} and {engine} would need ports above 65535",
             args.data_parallel_size, args.port
         ),
     })
@@ -201,14 +201,15 @@ fn allowed(args: &Args) -> Result<Option<Pool>, Error> {
     }
     if !["inference.networking.k8s.io", "inference.networking.x-k8s.io"].contains(&args.pool_group.as_str()) {
         let message = format!(
-            "`{}` has no InferencePool; expected inference.networking.k8s.io or inference.networking.x-k8s.io",
+            "API group `{}` has no InferencePool; expected inference.networking.k8s.io or \
+             inference.networking.x-k8s.io",
             args.pool_group
         );
         return Err(Error::Flag { flag: "pool-group", message });
     }
     let (namespace, name) = parsed.ok_or_else(|| Error::Flag {
         flag: "inference-pool",
-        message: "--enable-ssrf-protection needs to know the pool: give NAMESPACE/NAME".into(),
+        message: "--enable-ssrf-protection needs the pool: set NAMESPACE/NAME".into(),
     })?;
     Ok(Some(Pool { group: args.pool_group.clone(), namespace: namespace.into(), name: name.into() }))
 }

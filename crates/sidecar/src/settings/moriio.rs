@@ -52,7 +52,7 @@ pub(super) fn of(args: &Args) -> Result<Option<Moriio>, Error> {
     if local.is_empty() {
         return refused(
             "moriio-write-mode",
-            "prefillers have to know where to write: give --moriio-local-pod-ip, or the variable POD_IP",
+            "prefill pods need an address to write to: set --moriio-local-pod-ip, or the variable POD_IP",
         );
     }
     if flags.moriio_parallel_decode_wait_timeout.is_some() && !flags.moriio_parallel_dispatch {
@@ -62,7 +62,7 @@ pub(super) fn of(args: &Args) -> Result<Option<Moriio>, Error> {
         );
     }
     if args.decode_chunk_size > 0 && flags.moriio_parallel_dispatch {
-        return refused("decode-chunk-size", "cannot go together with --moriio-parallel-dispatch");
+        return refused("decode-chunk-size", "cannot be used with --moriio-parallel-dispatch");
     }
     for (flag, size) in [
         ("moriio-tp-size", flags.moriio_tp_size),
@@ -134,7 +134,8 @@ fn pods(flag: &'static str, hosts: &[String], dp_size: u32, local: Option<u32>) 
         return Ok(());
     }
     let Some(local) = local else {
-        let message = format!("{} pods need --moriio-dp-size-local, the ranks of one of them", hosts.len());
+        let message =
+            format!("{} pods need --moriio-dp-size-local, the number of ranks of one pod", hosts.len());
         return Err(Error::Flag { flag, message });
     };
     if u64::from(local).checked_mul(hosts.len() as u64) != Some(u64::from(dp_size)) {

@@ -42,7 +42,8 @@ pub(super) fn of(args: &Args) -> Result<Transfer, Error> {
         other => Err(Error::Flag {
             flag: "kv-connector",
             message: format!(
-                "no connector is called `{other}`; expected nixlv2, shared-storage, sglang, mooncake or offloading"
+                "unknown connector `{other}`; expected nixlv2, shared-storage, sglang, mooncake or \
+                 offloading"
             ),
         }),
     }
@@ -56,7 +57,7 @@ pub(super) fn encoder(args: &Args) -> Result<Option<Encoder>, Error> {
         "ec-nixl" => Ok(Some(Encoder::Nixl)),
         other => Err(Error::Flag {
             flag: "ec-connector",
-            message: format!("no encoder connector is called `{other}`; expected ec-example or ec-nixl"),
+            message: format!("unknown encoder connector `{other}`; expected ec-example or ec-nixl"),
         }),
     }
 }

@@ -47,7 +47,7 @@ impl Checker<'_> {
     fn fits(&self, schema: &Value, value: &Value, depth: usize) -> Result<bool, String> {
         self.budget.step()?;
         if depth > 2 * DEPTH {
-            return Err("the schema refers to itself without an end".to_owned());
+            return Err("the schema refers to itself endlessly".to_owned());
         }
         let fields = match schema {
             Value::Object(fields) => fields,
@@ -158,7 +158,7 @@ fn string(fields: &Map<String, Value>, text: &str) -> Result<bool, String> {
         None => Ok(true),
         Some(pattern) => match Regex::new(pattern) {
             Ok(pattern) => Ok(pattern.is_match(text)),
-            Err(_) => Err("a pattern is not understood".to_owned()),
+            Err(_) => Err("a pattern is invalid".to_owned()),
         },
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value,
     let pointer = reference.strip_prefix('#').ok_or_else(|| {
         format!("the reference `{shown}` does not begin with `#`: others are not simulated")
     })?;
-    root.pointer(pointer).ok_or_else(|| format!("the reference `{shown}` leads nowhere"))
+    root.pointer(pointer).ok_or_else(|| format!("the target of the reference `{shown}` does not exist"))
 }
 
 struct Maker<'a, 'r> {
@@ -66,7 +66,7 @@ impl Maker<'_, '_> {
     fn value(&mut self, schema: &Value, depth: usize) -> Result<Value, String> {
         self.budget.step()?;
         if depth > DEPTH {
-            return Err("the schema demands values that are nested too deeply, or without an end".to_owned());
+            return Err("the schema requires values that are nested too deeply or endlessly".to_owned());
         }
         let fields = match schema {
             Value::Object(fields) => fields,
@@ -120,7 +120,7 @@ impl Maker<'_, '_> {
             "string" => self.string(fields).map(Value::String),
             "array" => self.array(fields, depth),
             "object" => self.object(fields, depth),
-            other => Err(format!("`{}` is no type", other.chars().take(40).collect::<String>())),
+            other => Err(format!("unknown type `{}`", other.chars().take(40).collect::<String>())),
         }
     }
 
@@ -135,7 +135,7 @@ impl Maker<'_, '_> {
     ) -> Result<Value, String> {
         let mut order: Vec<&Value> = parts.iter().collect();
         if order.is_empty() {
-            return Err(format!("`{keyword}` has no alternative"));
+            return Err(format!("`{keyword}` has no alternatives"));
         }
         let first = self.random.random_range(0..order.len());
         order.rotate_left(first);
@@ -171,7 +171,7 @@ impl Maker<'_, '_> {
                 let chosen = said.choose(self.random).or(kinds.first());
                 return chosen
                     .map(|kind| (*kind).to_owned())
-                    .ok_or_else(|| "`type` names no type".to_owned());
+                    .ok_or_else(|| "`type` has no valid type".to_owned());
             }
             Some(_) => return Err("`type` must be a name or a list of names".to_owned()),
             None => {}
@@ -226,7 +226,7 @@ impl Maker<'_, '_> {
             let middle = low.zip(high).map_or(f64::NAN, |(low, high)| f64::midpoint(low, high));
             return match Number::from_f64(middle) {
                 Some(number) if !whole && !fields.contains_key("multipleOf") => Ok(Value::Number(number)),
-                _ => Err("no number fits between the bounds, or they are too far out".to_owned()),
+                _ => Err("no number is within the bounds, or the bounds are too large".to_owned()),
             };
         }
         let count = (low + (self.random.random_range(0.0..=1.0) * (high - low)).floor()).min(high);
@@ -407,7 +407,7 @@ fn size(fields: &Map<String, Value>, keyword: &str) -> Result<Option<usize>, Str
     let number = number.ok_or_else(|| format!("`{keyword}` must be a whole number of at least 0"))?;
     let number = usize::try_from(number).unwrap_or(usize::MAX);
     if keyword.starts_with("min") && number > LONGEST {
-        return Err(format!("`{keyword}` of {number} is more than is simulated ({LONGEST})"));
+        return Err(format!("`{keyword}` is {number}, but the simulator supports at most {LONGEST}"));
     }
     Ok(Some(number))
 }
@@ -464,15 +464,12 @@ mod tests {
             (json!({"type": "object", "patternProperties": {"^x": {}}}), "`patternProperties`"),
             (json!({"$ref": "https://example.com/schema"}), "https://example.com/schema"),
             (json!({"$ref": "#/$defs/none"}), "#/$defs/none"),
-            (json!({"$ref": "#"}), "without an end"),
+            (json!({"$ref": "#"}), "endlessly"),
             (json!({"type": "string", "minLength": 1_000_000}), "minLength"),
             (json!({"type": "integer", "minimum": 3, "maximum": 2}), "bounds"),
             (json!({"type": "thing"}), "thing"),
             (json!(false), "no value"),
-            (
-                json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}),
-                "without an end",
-            ),
+            (json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}), "endlessly"),
         ] {
             let why = made(&schema, 1).unwrap_err();
             assert!(why.contains(word), "{schema}: {why}");

@@ -21,7 +21,7 @@ pub(super) fn make_containing(pattern: &str, random: &mut StdRng) -> Result<Stri
 
 fn made(pattern: &str, judge: &str, random: &mut StdRng) -> Result<String, String> {
     let shown: String = pattern.chars().take(80).collect();
-    let unknown = || format!("the regular expression `{shown}` is not understood, or is too large");
+    let unknown = || format!("the regular expression `{shown}` is invalid or too large");
     let judge = Regex::new(judge).map_err(|_| unknown())?;
     let hir = regex_syntax::parse(pattern).map_err(|_| unknown())?;
     let mut text = String::new();
@@ -29,14 +29,14 @@ fn made(pattern: &str, judge: &str, random: &mut StdRng) -> Result<String, Strin
     if judge.is_match(&text) {
         Ok(text)
     } else {
-        Err(format!("the regular expression `{shown}` is too intricate to be simulated"))
+        Err(format!("the regular expression `{shown}` is too complex to be simulated"))
     }
 }
 
 /// Appends text for a part of the pattern. The recursion is bounded, because the parser limits the nesting.
 fn write(hir: &Hir, text: &mut String, random: &mut StdRng) -> Result<(), &'static str> {
     if text.len() > LONGEST {
-        return Err("asks for a text that is too long to be simulated");
+        return Err("requires a text that is too long to be simulated");
     }
     match hir.kind() {
         HirKind::Empty
@@ -47,7 +47,7 @@ fn write(hir: &Hir, text: &mut String, random: &mut StdRng) -> Result<(), &'stat
         HirKind::Literal(literal) => {
             text.push_str(std::str::from_utf8(&literal.0).map_err(|_| "is not about text")?);
         }
-        HirKind::Class(class) => text.push(character(class, random).ok_or("has a class without characters")?),
+        HirKind::Class(class) => text.push(character(class, random).ok_or("has an empty character class")?),
         HirKind::Repetition(repetition) => {
             let most = repetition.max.unwrap_or(repetition.min.saturating_add(MORE));
             let most = most.min(repetition.min.saturating_add(MORE));

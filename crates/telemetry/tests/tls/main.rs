@@ -85,7 +85,7 @@ async fn a_collector_with_tls_is_trusted_by_its_authority_and_shown_our_certific
         ("without a certificate to show", with("ca.pem")[..1].to_vec()),
     ] {
         let (sent, said) = sends(&collector.url, folder.path(), &files);
-        assert!(!sent && said.contains("The collector takes no spans"), "{refused}: {said}");
+        assert!(!sent && said.contains("The collector does not accept spans"), "{refused}: {said}");
     }
     assert!(collector.arrived().is_empty());
 

@@ -66,7 +66,8 @@ fn head(schema: &mut Value, embedded: bool) {
     put("kind", json!({"type": "string", "description": "The type of the object, in CamelCase."}));
     put(
         "metadata",
-        json!({"allOf": [reference(OBJECT_META)], "description": "What all objects have: name, namespace, labels, annotations."}),
+        json!({"allOf": [reference(OBJECT_META)], "description": "Standard object metadata: name, \
+                                                                  namespace, labels, annotations."}),
     );
     if embedded {
         let mut required = schema["required"].as_array().cloned().unwrap_or_default();

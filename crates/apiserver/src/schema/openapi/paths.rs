@@ -228,22 +228,22 @@ fn query(name: &str, kind: &str) -> Value {
     let description = match name {
         "allowWatchBookmarks" => "Whether a watch may send BOOKMARK events.",
         "continue" => "Token of the previous page of a list.",
-        "dryRun" => "`All`: everything but storing the result is done.",
-        "fieldManager" => "Who makes the change, for the ownership of fields.",
-        "fieldSelector" => "Fields that objects must have.",
+        "dryRun" => "`All`: process the request without storing the result.",
+        "fieldManager" => "Name of the client that makes the change, for the ownership of fields.",
+        "fieldSelector" => "Field selector that objects must match.",
         "fieldValidation" => {
             "What to do about unknown and duplicate fields: `Strict` refuses, `Warn` warns, `Ignore` drops them."
         }
         "force" => "Whether an apply takes over fields that others own.",
-        "gracePeriodSeconds" => "Seconds until the object goes.",
-        "labelSelector" => "Labels that objects must have.",
-        "limit" => "Most objects in one page of a list.",
-        "orphanDependents" => "Deprecated: whether dependents stay; use propagationPolicy.",
+        "gracePeriodSeconds" => "Seconds until the object is deleted.",
+        "labelSelector" => "Label selector that objects must match.",
+        "limit" => "Maximum number of objects in one page of a list.",
+        "orphanDependents" => "Deprecated: whether dependents are kept; use propagationPolicy.",
         "pretty" => "Whether JSON is indented.",
         "propagationPolicy" => "What happens to dependents: `Orphan`, `Background` or `Foreground`.",
-        "resourceVersion" => "How recent the answer must be, or where a watch starts.",
-        "resourceVersionMatch" => "How resourceVersion is meant in a list.",
-        "sendInitialEvents" => "Whether a watch starts with the objects that exist.",
+        "resourceVersion" => "How recent the response must be, or where a watch starts.",
+        "resourceVersionMatch" => "How a list uses resourceVersion.",
+        "sendInitialEvents" => "Whether a watch starts with the existing objects.",
         "timeoutSeconds" => "Seconds after which a list or watch ends.",
         _ => "Whether to send changes as they happen.",
     };

@@ -35,10 +35,10 @@ async fn services_become_what_the_reference_makes_of_them() {
         if !named.unwrap_or_else(|| at % SAMPLE == 0 || case.needs_a_server().is_some()) {
             continue;
         }
-        platform::become_that_of(&world, &recordings, &case).await;
+        platform::set_up_case(&world, &recordings, &case).await;
         let differences = run::case(&world, &recordings, &case).await;
         run::forget(&world, &recordings, &case).await;
-        platform::become_usual_again(&world, &recordings, &case).await;
+        platform::tear_down_case(&world, &recordings, &case).await;
         report.add(&case.name, differences, &meant);
     }
     running.stop().await;

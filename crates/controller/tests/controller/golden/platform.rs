@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
 use longboat_golden::{Case, Difference, Entry, documents};
+use longboat_key::Namespace;
 use longboat_offline::{Presets, Settings};
 use longboat_testkit::{Faults, World};
 use serde_json::{Value, json};
@@ -31,7 +32,7 @@ pub(super) async fn world(recordings: &Entry) -> World {
 }
 
 /// Changes the world to the settings and APIs of a case.
-pub(super) async fn become_that_of(world: &World, recordings: &Entry, case: &Case) {
+pub(super) async fn set_up_case(world: &World, recordings: &Entry, case: &Case) {
     if case.variant.is_some() {
         settings(world, recordings, case.variant.as_deref()).await;
     }
@@ -60,7 +61,7 @@ pub(super) async fn rendered(world: &World, recordings: &Entry, case: &Case) -> 
         None => "base/configmap.yaml".to_owned(),
     };
     let mut settings = Settings {
-        namespace: case.name.clone(),
+        namespace: Namespace(&*case.name).to_shared(),
         presets: Presets::Given(read("base/presets-stored.yaml")),
         platform: read(&settings_file).pop(),
         ..Settings::default()
@@ -88,8 +89,8 @@ pub(super) async fn rendered(world: &World, recordings: &Entry, case: &Case) -> 
     offline::compare(world, &documents, &settings).await.found
 }
 
-/// Reverts [`become_that_of`].
-pub(super) async fn become_usual_again(world: &World, recordings: &Entry, case: &Case) {
+/// Reverts [`set_up_case`].
+pub(super) async fn tear_down_case(world: &World, recordings: &Entry, case: &Case) {
     if case.variant.is_some() {
         settings(world, recordings, None).await;
     }

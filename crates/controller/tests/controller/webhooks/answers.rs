@@ -145,7 +145,7 @@ async fn settings_that_cannot_be_read_for_a_moment_are_read_again_before_an_answ
     assert_eq!(answer["response"], json!({"uid": "7", "allowed": true}));
 
     faults.fail_reads(SETTINGS, u64::MAX);
-    let message = "cannot read what the answer depends on, such as the platform's settings: the server has a fault \
+    let message = "cannot read the objects that admission needs, such as the platform's settings: the server has a fault \
                    (attempts: 5); try again\n";
     assert_eq!(ask().await, (500, message.to_owned()));
     faults.fail_reads(SETTINGS, 0);

@@ -231,7 +231,7 @@ async fn what_cert_manager_writes_is_left_alone_and_said() {
             (status == 503).then_some(text)
         })
         .await;
-    assert!(report.contains("left to cert-manager"), "{report}");
+    assert!(report.contains("written by cert-manager"), "{report}");
     assert_eq!(bundle(&world).await, None);
 }
 

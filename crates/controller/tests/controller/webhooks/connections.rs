@@ -30,9 +30,9 @@ async fn post(replica: &Replica, client: &Client, path: &str, body: impl Into<Bo
 async fn requests_that_make_no_sense_get_an_answer_that_does() {
     let (_world, replica, client) = reached(Settings::default()).await;
     for (body, what) in [
-        ("", "no AdmissionReview"),
-        ("{", "no AdmissionReview"),
-        ("[]", "no AdmissionReview"),
+        ("", "not an AdmissionReview"),
+        ("{", "not an AdmissionReview"),
+        ("[]", "not an AdmissionReview"),
         ("{}", "expected an AdmissionReview"),
         (r#"{"apiVersion":"admission.k8s.io/v2","kind":"AdmissionReview"}"#, "admission.k8s.io/v2"),
         (r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#, "no request"),

@@ -16,6 +16,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::watcher::{self, Event},
 };
+use longboat_key::Namespace;
 use longboat_watch::Events;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -88,7 +89,7 @@ fn pool_events(client: &Client, namespace: &str, group: &str, name: &str) -> Eve
     let version = GROUPS.iter().find(|(known, _)| *known == group).map_or("v1", |(_, version)| version);
     let kind = GroupVersionKind::gvk(group, version, "InferencePool");
     let all = longboat_watch::Selection::of_resource(ApiResource::from_gvk(&kind));
-    let only = all.within(Some(namespace)).fields(format!("metadata.name={name}"));
+    let only = all.within(Some(Namespace(namespace))).fields(format!("metadata.name={name}"));
     longboat_watch::decoded(client, &only)
 }
 
@@ -187,7 +188,7 @@ impl Follower {
                 self.core.clear_endpoints();
             }
             Some(selection) => {
-                let pods = longboat_watch::Selection::of::<Pod>().within(Some(&self.namespace));
+                let pods = longboat_watch::Selection::of::<Pod>().within(Some(Namespace(&self.namespace)));
                 self.events = longboat_watch::decoded(&self.client, &pods.labelled(&selection.selector));
             }
         }

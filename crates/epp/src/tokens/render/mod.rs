@@ -55,7 +55,7 @@ impl Renderer {
             client: companion::client(namespace),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             health: Health::new(
-                "The tokenizer does not answer. Requests are scheduled without their tokens.",
+                "The tokenizer does not answer, so requests are scheduled without their tokens.",
             ),
         })
     }

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
     task::{Context, Wake, Waker},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -11,11 +12,11 @@ use parking_lot::Mutex;
 use super::{
     frame::{self, Code, HEAD, Head, MAX_FRAME, PREFACE},
     hpack::{self, Decoder},
-    stream::{Call, Status, UNAVAILABLE, UNIMPLEMENTED},
+    stream::{Call, DEADLINE_EXCEEDED, Status, UNAVAILABLE, UNIMPLEMENTED},
 };
 use crate::{
     client::{CONNECTION_WINDOW, STREAM_WINDOW},
-    server::{Exchange, MAX_STREAMS, PATH, Processor, Shared},
+    server::{Exchange, MAX_FIELDS, MAX_STREAMS, PATH, Processor, Shared, TOO_MANY},
 };
 
 /// The initial window of every peer.
@@ -29,6 +30,9 @@ const ENOUGH: usize = 128 << 10;
 const TOO_MUCH: usize = 4 << 20;
 /// With this many answers waiting in a call, its caller gets no more window.
 const BACKLOG: usize = 16;
+/// The payloads of pings: at the end of a connection, and to a silent peer.
+const LEAVING: [u8; 8] = [0; 8];
+const THERE: [u8; 8] = [1; 8];
 /// The largest header block that spans several frames.
 const MAX_BLOCK: usize = 64 << 10;
 
@@ -94,8 +98,7 @@ impl<P: Processor> Core<P> {
     pub(super) fn new(shared: Arc<Shared<P>>) -> Self {
         let mut output = Vec::new();
         // The settings: concurrent streams, their window, and the longest list of fields.
-        let list = u32::try_from(hpack::MAX_LIST).unwrap_or(u32::MAX);
-        frame::settings(&[(3, MAX_STREAMS), (4, STREAM_WINDOW), (6, list)], &mut output);
+        frame::settings(&[(3, MAX_STREAMS), (4, STREAM_WINDOW), (6, MAX_FIELDS)], &mut output);
         frame::window_update(0, CONNECTION_WINDOW - FIRST_WINDOW, &mut output);
         Self {
             shared,
@@ -164,7 +167,10 @@ impl<P: Processor> Core<P> {
             frame::PING => {
                 let Ok(payload) = <[u8; 8]>::try_from(payload) else { return Err(Failed(Code::FrameSize)) };
                 if head.has(frame::ACK) {
-                    self.ponged();
+                    // Only the answer to this payload says that no more calls are on their way.
+                    if payload == LEAVING {
+                        self.ponged();
+                    }
                 } else {
                     frame::head(8, frame::PING, frame::ACK, 0, &mut self.output);
                     self.output.extend_from_slice(&payload);
@@ -262,12 +268,14 @@ impl<P: Processor> Core<P> {
             self.refuse(stream, ends, &Status::new(UNIMPLEMENTED, "no such method"));
         } else if !self.shared.processor.is_ready() {
             self.refuse(stream, ends, &Status::new(UNAVAILABLE, "not ready yet"));
-        } else {
-            let mut call = Call::new(self.shared.processor.open(), gzip, self.call_window);
+        } else if let Some(place) = self.shared.places.take(self.shared.options.limits.streams) {
+            let mut call = Call::new(self.shared.processor.open(), gzip, self.call_window, place);
             call.remote_closed = ends;
             call.settle();
             self.calls.insert(stream, call);
             self.after(stream);
+        } else {
+            self.refuse(stream, ends, &Status::new(UNAVAILABLE, TOO_MANY));
         }
         Ok(())
     }
@@ -469,7 +477,39 @@ impl<P: Processor> Core<P> {
             // Calls that the peer sends before it answers the ping are still accepted.
             frame::goaway(0x7fff_ffff, Code::None, &mut self.output);
             frame::head(8, frame::PING, 0, 0, &mut self.output);
-            self.output.extend_from_slice(&[0; 8]);
+            self.output.extend_from_slice(&LEAVING);
+        }
+    }
+
+    /// Asks the peer whether it is still there.
+    pub(super) fn ping(&mut self) {
+        frame::head(8, frame::PING, 0, 0, &mut self.output);
+        self.output.extend_from_slice(&THERE);
+    }
+
+    /// Returns the number of open calls.
+    pub(super) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Returns the number of calls that were ever opened, or refused.
+    pub(super) fn opened(&self) -> u64 {
+        u64::from(self.last.div_ceil(2))
+    }
+
+    /// Ends calls that have waited too long for their first message. `passed` is the time since the last look.
+    pub(super) fn expire(&mut self, passed: Duration, limit: Duration) {
+        let mut late = Vec::new();
+        for (&stream, call) in &mut self.calls {
+            let Some(waited) = call.waited.as_mut().filter(|_| call.end.is_none()) else { continue };
+            *waited += passed;
+            if *waited >= limit {
+                call.end = Some(Status::new(DEADLINE_EXCEEDED, "no message has come"));
+                late.push(stream);
+            }
+        }
+        for stream in late {
+            self.after(stream);
         }
     }
 

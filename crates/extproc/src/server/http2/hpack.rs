@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 
 use super::huffman;
+use crate::server::MAX_FIELDS;
 
 /// The size of the decoder's table in bytes, counted as in the standard, which has this default.
 const TABLE: usize = 4096;
 /// The overhead of each entry in the standard's count.
 const ENTRY: usize = 32;
-/// The most bytes of fields in one block, counted in the same way. A proxy's call has a few hundred.
-pub(super) const MAX_LIST: usize = 64 << 10;
 
 /// The block is invalid. The connection must end, because the tables of both sides may now differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +43,7 @@ impl Decoder {
         let mut listed = 0;
         let mut count = |name: &[u8], value: &[u8]| {
             listed += name.len() + value.len() + ENTRY;
-            if listed > MAX_LIST { Err(Broken) } else { Ok(()) }
+            if listed > MAX_FIELDS as usize { Err(Broken) } else { Ok(()) }
         };
         let mut first = true;
         while let Some(&byte) = block.first() {

@@ -13,10 +13,16 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time,
+};
 use tokio_util::sync::CancellationToken;
 
-use super::{Processor, ServerOptions, Shared};
+use super::{
+    Processor, ServerOptions, Shared,
+    limits::{Patience, Seen, Verdict},
+};
 
 mod core;
 mod frame;
@@ -31,7 +37,7 @@ const INPUT: usize = 64 << 10;
 /// How many reads may precede a write, so that one long body does not delay the answers to others.
 const READS: usize = 16;
 /// The capacity that the write buffer keeps.
-const KEPT: usize = 64 << 10;
+const KEPT: usize = 256 << 10;
 
 /// Serves a connection until it ends.
 pub(super) async fn connection<P: Processor>(
@@ -39,14 +45,43 @@ pub(super) async fn connection<P: Processor>(
     shared: Arc<Shared<P>>,
     shutdown: CancellationToken,
 ) {
-    let mut connection =
-        Connection { io, core: Core::new(shared), input: vec![0; INPUT], have: 0, written: 0, ending: false };
+    let limits = shared.options.limits;
+    let mut connection = Connection {
+        io,
+        core: Core::new(shared),
+        input: vec![0; INPUT],
+        have: 0,
+        written: 0,
+        ending: false,
+        heard: false,
+    };
+    let period = limits.period();
+    let mut looks = time::interval_at(time::Instant::now() + period, period);
+    looks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+    let mut patience = Patience::default();
     let mut asked = pin!(shutdown.cancelled());
     let mut leaving = false;
     let ended = poll_fn(|context| {
         if !leaving && asked.as_mut().poll(context).is_ready() {
             leaving = true;
             connection.core.leave();
+        }
+        while looks.poll_tick(context).is_ready() {
+            let seen = connection.seen();
+            match patience.look(period, &limits, seen) {
+                Verdict::Stay => {}
+                Verdict::Ping => connection.core.ping(),
+                Verdict::Leave => connection.core.leave(),
+                Verdict::Close(reason) => {
+                    tracing::debug!(reason, "A connection is closed.");
+                    return Poll::Ready(Ok(()));
+                }
+            }
+            // A peer that does not read why its connection ends gets no more time for it.
+            if connection.ending {
+                return Poll::Ready(Ok(()));
+            }
+            connection.core.expire(period, limits.first);
         }
         connection.turn(context)
     });
@@ -83,6 +118,15 @@ struct Connection<P: Processor, S> {
     written: usize,
     /// Whether the connection ends with an error: it reads no more, and only tells the peer why.
     ending: bool,
+    /// Whether bytes have come since the last look.
+    heard: bool,
+}
+
+impl<P: Processor, S> Connection<P, S> {
+    fn seen(&mut self) -> Seen {
+        let heard = std::mem::take(&mut self.heard);
+        Seen { streams: self.core.calls(), opened: self.core.opened(), heard }
+    }
 }
 
 impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
@@ -119,6 +163,7 @@ impl<P: Processor, S: AsyncRead + AsyncWrite + Unpin> Connection<P, S> {
             if room.filled().is_empty() {
                 return Ok(Read::End);
             }
+            self.heard = true;
             let have = self.have + room.filled().len();
             match self.core.receive(&self.input[..have]) {
                 Ok(taken) => {

@@ -1,6 +1,6 @@
 //! One gRPC call with its incoming and outgoing messages.
 
-use std::{io::Read, sync::Arc};
+use std::{io::Read, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use longboat_accept::{Budget, Held};
@@ -8,7 +8,7 @@ use prost::Message;
 
 use crate::{
     message::Incoming,
-    server::{Exchange, Outbox},
+    server::{Exchange, Outbox, limits::Place},
     wire::ProcessingRequest,
 };
 
@@ -32,6 +32,7 @@ impl Status {
 }
 
 const OK: u8 = 0;
+pub(super) const DEADLINE_EXCEEDED: u8 = 4;
 pub(super) const UNKNOWN: u8 = 2;
 const OUT_OF_RANGE: u8 = 11;
 pub(super) const UNIMPLEMENTED: u8 = 12;
@@ -57,10 +58,13 @@ pub(super) struct Call<E> {
     pub(super) owed: u32,
     /// Whether the call is in the list of calls that have something to send.
     pub(super) listed: bool,
+    /// How long the call has waited for its first message. `None` once it has come.
+    pub(super) waited: Option<Duration>,
+    _place: Place,
 }
 
 impl<E: Exchange> Call<E> {
-    pub(super) fn new(exchange: E, gzip: bool, window: i64) -> Self {
+    pub(super) fn new(exchange: E, gzip: bool, window: i64, place: Place) -> Self {
         Self {
             exchange,
             out: Outbox::default(),
@@ -73,13 +77,16 @@ impl<E: Exchange> Call<E> {
             window,
             owed: 0,
             listed: false,
+            waited: Some(Duration::ZERO),
+            _place: place,
         }
     }
 
     /// Processes received bytes, and hands each complete message to the exchange.
     pub(super) fn receive(&mut self, bytes: &[u8], longest: usize, partial: &Arc<Budget>) {
-        let Self { input, exchange, out, end, .. } = self;
+        let Self { input, exchange, out, end, waited, .. } = self;
         let received = input.push(bytes, longest, partial, |message| {
+            *waited = None;
             // Messages after the end are ignored.
             if !out.is_finished()
                 && let Some(incoming) = Incoming::from_wire(message)
@@ -185,7 +192,7 @@ impl Input {
             let message = match self.prefix[0] {
                 0 => message,
                 1 if self.gzip => unzip(&message, longest)?,
-                _ => return Err("a compressed message, of no encoding that was named".to_owned()),
+                _ => return Err("a compressed message without an encoding in the headers".to_owned()),
             };
             let message =
                 ProcessingRequest::decode(Bytes::from(message)).map_err(|error| error.to_string())?;
@@ -204,7 +211,7 @@ impl Input {
 
 fn hold(partial: &Arc<Budget>, bytes: usize) -> Result<Held, String> {
     let limit = partial.limit();
-    partial.hold(bytes).ok_or_else(|| format!("more than {limit} bytes of messages are on their way at once"))
+    partial.hold(bytes).ok_or_else(|| format!("more than {limit} bytes of messages are in flight"))
 }
 
 fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
@@ -215,7 +222,7 @@ fn unzip(message: &[u8], longest: usize) -> Result<Vec<u8>, String> {
         .read_to_end(&mut whole)
         .map_err(|error| error.to_string())?;
     if whole.len() > longest {
-        return Err(format!("a message is longer than {longest} bytes when it is unpacked"));
+        return Err(format!("a message is longer than {longest} bytes after decompression"));
     }
     Ok(whole)
 }
@@ -242,7 +249,7 @@ mod tests {
         assert_eq!(partial.held(), 3 * TRUSTED, "what is announced is believed in part");
         let long = begin(&partial, LONGEST, TRUSTED + 1).unwrap();
         assert_eq!(partial.held(), LONGEST + 3 * TRUSTED);
-        assert!(begin(&partial, 100, 1).unwrap_err().contains("at once"));
+        assert!(begin(&partial, 100, 1).unwrap_err().contains("in flight"));
         drop(announced);
         drop(long);
         // An unknown field in two parts.

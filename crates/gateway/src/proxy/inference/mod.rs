@@ -55,16 +55,16 @@ struct Forward {
 #[derive(Debug, thiserror::Error)]
 enum PickError {
     /// There is no ready picker.
-    #[error("the pool has no endpoint picker that is ready")]
+    #[error("the pool has no ready endpoint picker")]
     None,
     /// A picker cannot be reached.
-    #[error("the endpoint picker cannot be reached")]
+    #[error("cannot reach the endpoint picker")]
     Unreachable(#[source] ClientError),
     /// A picker failed during the exchange.
     #[error("the endpoint picker failed: {0}")]
     Failed(#[source] ClientError),
     /// A picker ended its stream without a decision.
-    #[error("the endpoint picker gave no answer")]
+    #[error("the endpoint picker did not answer")]
     Silent,
     /// The client's body cannot be used.
     #[error(transparent)]
@@ -95,7 +95,8 @@ impl Pickers {
             Ok(Decision::Forward(forward)) => *forward,
             Err(PickError::Upload(error)) => return refused(&error, &mut upload).await,
             Err(error) if pool.fail_open => {
-                tracing::debug!(%error, pool = %pool.name, "Going on without the picker, as the pool's failureMode says.");
+                tracing::debug!(%error, pool = %pool.name, "Continuing without the picker, as failureMode \
+                                                            of the pool says.");
                 if let Err(error) = upload.read().await {
                     return refused(&error, &mut upload).await;
                 }
@@ -167,7 +168,7 @@ impl Pickers {
                     PickError::Unreachable(error)
                 }
             };
-            tracing::debug!(error = %last, %picker, pool = %pool.name, "A picker did not decide.");
+            tracing::debug!(error = %last, %picker, pool = %pool.name, "A picker made no decision.");
         }
         Err(last)
     }

@@ -129,12 +129,12 @@ impl Shared {
                     state.written = 0;
                     state.rotations += 1;
                 }
-                Err(error) => tracing::warn!(%error, dir = %self.dir.display(), "cannot rotate a log"),
+                Err(error) => tracing::warn!(%error, dir = %self.dir.display(), "Cannot rotate a log."),
             }
         }
         if let Some(file) = &mut state.file {
             if let Err(error) = file.write_all(bytes) {
-                tracing::warn!(%error, dir = %self.dir.display(), "cannot write a log");
+                tracing::warn!(%error, dir = %self.dir.display(), "Cannot write a log.");
             }
             state.written += bytes.len() as u64;
         }

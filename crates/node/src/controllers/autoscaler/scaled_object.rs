@@ -107,7 +107,8 @@ fn status(spec: &ScaledObjectSpec) -> ScaledObjectStatus {
         message,
     };
     let ready = format!(
-        "KEDA does not run on this machine: no trigger is evaluated, so the replicas stay between {} and {}",
+        "KEDA does not run on this machine, so no trigger is evaluated and the replicas stay between {} \
+         and {}",
         spec.min_replica_count.unwrap_or(LEAST).max(1),
         spec.max_replica_count.unwrap_or(MOST)
     );

@@ -54,7 +54,7 @@ impl Reconcile for Jobs {
             return self.expire(&job, end, at).await;
         }
         if let Some(field) = unsupported(&job) {
-            let message = format!("spec.{field} is not supported on this machine: the job is not run");
+            let message = format!("the job does not run, because this machine does not support spec.{field}");
             self.say(&job, Severity::Warning, "NotRun", message);
             return Ok(None);
         }

@@ -154,15 +154,15 @@ impl Group {
             matches!(phase, Some("Succeeded" | "Failed"))
         };
         if self.pods().any(ended) {
-            return Some("a pod of it ended");
+            return Some("one of its pods ended");
         }
         if !settings.recreate {
             return None;
         }
         if self.pods().any(|pod| pod.metadata.deletion_timestamp.is_some()) {
-            return Some("a pod of it was deleted");
+            return Some("one of its pods was deleted");
         }
-        self.pods().any(|pod| restarted(pod)).then_some("a pod of it restarted")
+        self.pods().any(|pod| restarted(pod)).then_some("one of its pods restarted")
     }
 }
 
@@ -267,6 +267,6 @@ mod tests {
         leader.status.as_mut().unwrap().container_statuses =
             Some(vec![ContainerStatus { restart_count: 1, ..ContainerStatus::default() }]);
         let (groups, _) = observe(&set, &settings, vec![Arc::new(leader)]);
-        assert_eq!(groups[0].broken(&settings), Some("a pod of it restarted"));
+        assert_eq!(groups[0].broken(&settings), Some("one of its pods restarted"));
     }
 }

@@ -4,6 +4,7 @@ use k8s_openapi::{
     api::core::v1::{ConfigMap, ConfigMapVolumeSource, Container, PodSpec, Volume, VolumeMount},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use longboat_key::Name;
 
 use super::{Attachment, add_mount, add_volume, initializer::add_env};
 use crate::context::Context;
@@ -60,10 +61,10 @@ pub(super) fn add(pod: &mut PodSpec, container: &mut Container, attachment: &Att
 pub(crate) fn copy(context: &Context) -> Result<Option<ConfigMap>, String> {
     let snapshot = context.snapshot;
     let name = &snapshot.platform.storage.ca_bundle_config_map;
-    if name.is_empty() || context.namespace == snapshot.system_namespace {
+    if name.is_empty() || context.namespace == snapshot.system_namespace.as_deref() {
         return Ok(None);
     }
-    let source = snapshot.config_maps.get(&snapshot.system_namespace, name);
+    let source = snapshot.config_maps.get(snapshot.system_namespace.as_deref(), Name(name));
     let bundle = source.and_then(|source| source.data.as_ref()).and_then(|data| data.get(KEY));
     let Some(bundle) = bundle else {
         return Err(format!(

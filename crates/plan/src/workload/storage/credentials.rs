@@ -9,6 +9,7 @@ use k8s_openapi::{
         ServiceAccount, Volume, VolumeMount,
     },
 };
+use longboat_key::Name;
 
 use super::{Attachment, StorageError, add_mount, add_volume, initializer::literal, s3};
 
@@ -38,7 +39,7 @@ pub(super) fn add(
     for name in names {
         let secret = attachment
             .secrets
-            .get(attachment.namespace, name)
+            .get(attachment.namespace, Name(name))
             .ok_or_else(|| StorageError::SecretNotFound(name.to_owned()))?;
         add_secret(pod, container, name, secret, attachment);
     }

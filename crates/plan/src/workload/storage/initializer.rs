@@ -10,8 +10,8 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
-use longboat_api::names::DOWNLOAD_PROGRESS_PORT;
 use longboat_compose::{Adapter, AdapterSource};
+use longboat_download::PORT_VARIABLE;
 
 use super::{
     Attachment, INITIALIZER, MODEL_PATH, StorageError, add_mount, add_volume, ca_bundle, container_mut,
@@ -137,7 +137,7 @@ pub(super) fn attach(
         }
     }
     if let Some(port) = progress_port(attachment) {
-        add_env(&mut container, DOWNLOAD_PROGRESS_PORT, &port.to_string());
+        add_env(&mut container, PORT_VARIABLE, &port.to_string());
         let port = ContainerPort {
             container_port: port.into(),
             protocol: Some("TCP".into()),
@@ -277,7 +277,7 @@ fn progress_port(attachment: &Attachment) -> Option<u16> {
         return platform.download_progress_port.filter(|_| platform.storage.ours);
     };
     let mut env = live.env.iter().flatten();
-    env.find(|variable| variable.name == DOWNLOAD_PROGRESS_PORT)?.value.as_ref()?.parse().ok()
+    env.find(|variable| variable.name == PORT_VARIABLE)?.value.as_ref()?.parse().ok()
 }
 
 pub(super) fn literal(name: &str, value: &str) -> EnvVar {

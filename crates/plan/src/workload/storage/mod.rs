@@ -17,6 +17,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 use longboat_compose::{Adapter, platform::Platform};
+use longboat_key::Namespace;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -70,7 +71,7 @@ pub enum StorageError {
 /// The input that decides how a model is attached.
 pub(crate) struct Attachment<'a> {
     pub(crate) service: &'a LLMInferenceService,
-    pub(crate) namespace: &'a str,
+    pub(crate) namespace: Namespace<&'a str>,
     /// The model's URI after composition.
     pub(crate) uri: &'a str,
     /// `spec.storageInitializer.enabled`.
@@ -79,7 +80,7 @@ pub(crate) struct Attachment<'a> {
     pub(crate) confidential: Option<&'a str>,
     pub(crate) platform: &'a Platform,
     /// The system namespace. There the CA bundle has its original name.
-    pub(crate) system_namespace: &'a str,
+    pub(crate) system_namespace: Namespace<&'a str>,
     /// The account of the pods, or `default`; `None` if that does not exist.
     pub(crate) service_account: Option<&'a ServiceAccount>,
     pub(crate) secrets: &'a Observed<Secret>,
@@ -111,7 +112,7 @@ impl<'a> Attachment<'a> {
             confidential: confidential
                 .map(|confidential| confidential.resource_id.as_deref().unwrap_or_default()),
             platform: &context.snapshot.platform,
-            system_namespace: &context.snapshot.system_namespace,
+            system_namespace: context.snapshot.system_namespace.as_deref(),
             service_account,
             secrets: &context.snapshot.secrets,
             container: MAIN,

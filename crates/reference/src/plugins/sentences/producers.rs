@@ -105,11 +105,13 @@ pub(super) const PLUGINS: &[Description] = &[
             LOAD,
             (
                 "useEncoderCacheFeatures",
-                "Refused unless `false`: encoder caches are not supported as features.",
+                "Whether the predictor is told how many images, audio and videos a request has, and how many of them a pod has \
+                 probably encoded. Default: `false`.",
             ),
             (
                 "encoderCacheMatchInfoProducerName",
-                "Refused unless empty: encoder caches are not supported as features.",
+                "Name of the `mm-embeddings-cache-producer` that knows what pods have encoded. Used only with \
+                 `useEncoderCacheFeatures`. Default: the first one.",
             ),
             ("samplingMean", IGNORED),
             ("maxDecodeTokenSamplesForPrediction", IGNORED),

@@ -164,6 +164,61 @@ proptest! {
     }
 }
 
+/// A waiting request of a model of the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Waiting {
+    item: u32,
+    priority: i32,
+    flow: u8,
+    /// How many requests of its band went on while it was the first of its flow.
+    passed: usize,
+}
+
+proptest! {
+    #[test]
+    fn the_highest_band_goes_first_and_no_flow_of_it_starves(
+        steps in prop::collection::vec(prop::option::weighted(0.6, (-2..3, 0..4u8)), 1..150),
+        fair in any::<bool>(),
+    ) {
+        let policy = if fair { "round-robin-fairness-policy" } else { "global-strict-fairness-policy" };
+        let band = format!("{{fairnessPolicyRef: {policy}}}");
+        let mut queue = queue(&format!(
+            "flowControl: {{defaultPriorityBand: {band}, defaultNegativePriorityBand: {band}}}\n"
+        ));
+        queue.provision(-2..3);
+        let mut waiting: Vec<Waiting> = Vec::new();
+        for (item, step) in (0u32..).zip(steps) {
+            if let Some((priority, flow)) = step {
+                let name = flow.to_string();
+                queue.push(Arrival { priority, flow: &name, bytes: 1, within_ms: None }, item, item.into()).unwrap();
+                waiting.push(Waiting { item, priority, flow, passed: 0 });
+                continue;
+            }
+            let Some(popped) = queue.pop(0.0, item.into()) else {
+                prop_assert!(waiting.is_empty());
+                continue;
+            };
+            let at = waiting.iter().position(|waiting| waiting.item == popped).unwrap();
+            let gone = waiting.remove(at);
+            prop_assert!(waiting.iter().all(|other| other.priority <= gone.priority), "a higher band waits");
+            let mut heads = BTreeSet::new();
+            for other in waiting.iter_mut().filter(|other| other.priority == gone.priority) {
+                if !heads.insert(other.flow) {
+                    continue;
+                }
+                if fair {
+                    prop_assert!(other.flow != gone.flow || other.item > gone.item, "a flow keeps its order");
+                    other.passed = if other.flow == gone.flow { 0 } else { other.passed + 1 };
+                    // With four flows, at most the three others have a turn before it.
+                    prop_assert!(other.passed <= 4, "flow {} starves", other.flow);
+                } else {
+                    prop_assert!(other.item > gone.item, "who came first goes first");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn the_flow_that_was_served_least_comes_next() {
     let fair = "plugins: [{type: program-aware-fairness, parameters: {lasHalfLifeSeconds: 10}}]\nflowControl: {defaultPriorityBand: {fairnessPolicyRef: program-aware-fairness}}\n";

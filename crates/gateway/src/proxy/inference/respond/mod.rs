@@ -19,7 +19,7 @@ use super::wire::{answered, change, listed, response_headers};
 use crate::proxy::body::{BodyError, ProxyBody};
 
 /// The error of a response that the picker ends early.
-const CUT: &str = "the endpoint picker ended the response, to make room for another one";
+const CUT: &str = "the endpoint picker ended the response, to free capacity for another request";
 
 /// Waits for the response of an endpoint while also reading the picker's replies: the picker may end a request that is not
 /// answered yet. Then the pending request to the endpoint is dropped, which also ends the work there.
@@ -67,7 +67,8 @@ pub(super) async fn respond(
             Ok(Some(_)) => {}
             Ok(None) => return Response::from_parts(head, body),
             Err(error) => {
-                tracing::debug!(%error, "The picker went away; a response goes on without it.");
+                tracing::debug!(%error, "Lost the connection to the picker; a response continues without \
+                                         it.");
                 return Response::from_parts(head, body);
             }
         }
@@ -200,10 +201,14 @@ impl Relay {
         let Link { shown, .. } = self.link.take()?;
         let Some(rest) = shown.rest() else {
             self.done = true;
-            return Some("the endpoint picker changed the response and went away in the middle of it".into());
+            return Some(
+                "the connection to the endpoint picker, which changes the response, was lost in the middle \
+                 of it"
+                    .into(),
+            );
         };
         if let Some(error) = error {
-            tracing::debug!(%error, "The picker went away; a response goes on without it.");
+            tracing::debug!(%error, "Lost the connection to the picker; a response continues without it.");
         }
         self.rest = rest;
         None

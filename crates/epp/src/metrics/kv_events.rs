@@ -1,0 +1,100 @@
+//! The KV cache events that come from endpoints.
+
+use std::collections::BTreeSet;
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, gauge::Gauge},
+    registry::Registry,
+};
+
+use super::per_endpoint::PerEndpoint;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PodLabel {
+    pod_identifier: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ErrorLabels {
+    pod_identifier: String,
+    operation: &'static str,
+}
+
+/// These series.
+#[derive(Debug)]
+pub(crate) struct KvEventMetrics {
+    subscribers: Gauge,
+    reconnections: PerEndpoint<PodLabel, Counter>,
+    messages: PerEndpoint<PodLabel, Counter>,
+    errors: PerEndpoint<ErrorLabels, Counter>,
+}
+
+/// Counts a subscription to an endpoint until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Subscribed(Gauge);
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl KvEventMetrics {
+    pub(super) fn new() -> Self {
+        Self {
+            subscribers: Gauge::default(),
+            reconnections: PerEndpoint::new(),
+            messages: PerEndpoint::new(),
+            errors: PerEndpoint::new(),
+        }
+    }
+
+    pub(super) fn register(&self, r: &mut Registry) {
+        let name = |name: &str| format!("llm_d_epp_kv_cache_events_{name}");
+        let help = "Endpoints whose events are followed, connected or not";
+        r.register(name("active_subscribers"), help, self.subscribers.clone());
+        let help = "Connections to endpoints that were made again";
+        r.register(name("subscriber_reconnections"), help, self.reconnections.family());
+        let help = "Messages with events";
+        r.register(name("messages_received"), help, self.messages.family());
+        let help = "Connections and replays that failed";
+        r.register(name("zmq_errors"), help, self.errors.family());
+    }
+
+    pub(super) fn keep(&self, endpoints: &BTreeSet<String>) {
+        self.reconnections.keep(endpoints);
+        self.messages.keep(endpoints);
+        self.errors.keep(endpoints);
+    }
+
+    /// Counts an endpoint whose events are followed.
+    pub(crate) fn subscribed(&self) -> Subscribed {
+        self.subscribers.inc();
+        Subscribed(self.subscribers.clone())
+    }
+
+    /// Counts a connection to an endpoint that was made before, and has ended.
+    pub(crate) fn reconnected(&self, endpoint: &str) {
+        let labels = PodLabel { pod_identifier: endpoint.to_owned() };
+        self.reconnections.change(endpoint, &labels, |counter| {
+            counter.inc();
+        });
+    }
+
+    /// Counts a message of an endpoint.
+    pub(crate) fn received(&self, endpoint: &str) {
+        let labels = PodLabel { pod_identifier: endpoint.to_owned() };
+        self.messages.change(endpoint, &labels, |counter| {
+            counter.inc();
+        });
+    }
+
+    /// Counts an operation that failed: `connect`, `recv`, `replay-incomplete` or `replay-no-progress`.
+    pub(crate) fn failed(&self, endpoint: &str, operation: &'static str) {
+        let labels = ErrorLabels { pod_identifier: endpoint.to_owned(), operation };
+        self.errors.change(endpoint, &labels, |counter| {
+            counter.inc();
+        });
+    }
+}

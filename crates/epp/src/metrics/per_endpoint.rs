@@ -1,0 +1,60 @@
+//! Series of single endpoints. They go when their endpoint has left the pool.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    hash::Hash,
+};
+
+use parking_lot::Mutex;
+use prometheus_client::{encoding::EncodeLabelSet, metrics::family::Family, registry::Metric};
+
+/// A metric of endpoints.
+#[derive(Debug)]
+pub(super) struct PerEndpoint<L, M> {
+    family: Family<L, M>,
+    /// The labels of each endpoint's series, by its full name.
+    known: Mutex<HashMap<String, HashSet<L>>>,
+}
+
+impl<L, M> PerEndpoint<L, M>
+where
+    L: EncodeLabelSet + Clone + Hash + Eq + std::fmt::Debug + Send + Sync + 'static,
+    M: Clone + Default,
+    Family<L, M>: Metric,
+{
+    pub(super) fn new() -> Self {
+        Self { family: Family::default(), known: Mutex::default() }
+    }
+
+    /// The family to register.
+    pub(super) fn family(&self) -> Family<L, M> {
+        self.family.clone()
+    }
+
+    /// Changes the metric of an endpoint.
+    pub(super) fn change(&self, endpoint: &str, labels: &L, change: impl FnOnce(&M)) {
+        // The lock stays until the change is made, so that no series comes back after its endpoint was forgotten.
+        let mut known = self.known.lock();
+        let of_endpoint = match known.get_mut(endpoint) {
+            Some(of_endpoint) => of_endpoint,
+            None => known.entry(endpoint.to_owned()).or_default(),
+        };
+        if !of_endpoint.contains(labels) {
+            of_endpoint.insert(labels.clone());
+        }
+        change(&self.family.get_or_create(labels));
+    }
+
+    /// Removes the series of all endpoints but these.
+    pub(super) fn keep(&self, endpoints: &BTreeSet<String>) {
+        self.known.lock().retain(|endpoint, of_endpoint| {
+            let stays = endpoints.contains(endpoint);
+            if !stays {
+                for labels in &*of_endpoint {
+                    self.family.remove(labels);
+                }
+            }
+            stays
+        });
+    }
+}

@@ -1,0 +1,92 @@
+//! Large buffers of finished requests, for the next ones.
+//!
+//! The allocator gives a large free buffer back to the system within milliseconds. The next request then pays for each page of
+//! its buffers again, which takes several times as long as to copy a body into them.
+
+use parking_lot::Mutex;
+
+/// The allocator keeps smaller buffers itself.
+const SMALLEST: usize = 128 << 10;
+/// Larger buffers are rare, and would take the place of many others.
+const LARGEST: usize = 2 << 20;
+/// The most bytes that are kept.
+const KEPT: usize = 4 << 20;
+
+/// The buffers that are kept, those that were given first at the start.
+#[derive(Debug)]
+struct Spares(Mutex<Vec<Vec<u8>>>);
+
+static SPARES: Spares = Spares::new();
+
+/// Returns an empty buffer with at least this capacity, and at most twice this capacity.
+pub(crate) fn take(capacity: usize) -> Vec<u8> {
+    SPARES.take(capacity)
+}
+
+/// Takes a buffer that is no longer needed.
+pub(crate) fn give(buffer: Vec<u8>) {
+    SPARES.give(buffer);
+}
+
+impl Spares {
+    const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    fn take(&self, capacity: usize) -> Vec<u8> {
+        if capacity >= SMALLEST {
+            let mut kept = self.0.lock();
+            if capacity > LARGEST {
+                // Whoever needs so much gets what is kept here, too.
+                kept.clear();
+            }
+            let fits = |buffer: &Vec<u8>| (capacity..=2 * capacity).contains(&buffer.capacity());
+            if let Some(at) = kept.iter().position(fits) {
+                return kept.remove(at);
+            }
+        }
+        Vec::with_capacity(capacity)
+    }
+
+    fn give(&self, mut buffer: Vec<u8>) {
+        if !(SMALLEST..=LARGEST).contains(&buffer.capacity()) {
+            return;
+        }
+        buffer.clear();
+        let mut kept = self.0.lock();
+        kept.push(buffer);
+        let mut bytes: usize = kept.iter().map(Vec::capacity).sum();
+        while bytes > KEPT {
+            bytes -= kept.remove(0).capacity();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_where_it_fits_and_little_is_kept() {
+        let spares = Spares::new();
+        let mut buffer = Vec::with_capacity(300 << 10);
+        buffer.push(1);
+        let place = buffer.as_ptr();
+        spares.give(buffer);
+        let (smaller, larger) = (spares.take(SMALLEST), spares.take(301 << 10));
+        assert!(smaller.as_ptr() != place && larger.as_ptr() != place, "too large, and too small");
+        let again = spares.take(200 << 10);
+        assert_eq!((again.as_ptr(), again.len()), (place, 0));
+        assert!(spares.0.lock().is_empty());
+        for size in [SMALLEST - 1, LARGEST + 1] {
+            spares.give(Vec::with_capacity(size));
+            assert!(spares.0.lock().is_empty(), "{size}");
+        }
+        for _ in 0..10 {
+            spares.give(Vec::with_capacity(1 << 20));
+        }
+        assert_eq!(spares.0.lock().len(), KEPT >> 20);
+        spares.take(LARGEST + 1);
+        assert!(spares.0.lock().is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! Which requests pass, and where they go without a picker.
+
+use super::*;
+
+#[tokio::test]
+async fn a_service_is_reached_past_an_endpoint_that_is_gone() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &[]).await;
+    // Nothing listens on this address. The port is the same, as for all endpoints of a slice.
+    let gone = SocketAddr::new("127.0.0.9".parse().unwrap(), simulator.port());
+    let bench = bench(None, simulator, &[gone, simulator], "FailOpen").await;
+    for _ in 0..8 {
+        let response = bench.ask("/svc", false).await;
+        assert_eq!(response.status(), 200);
+    }
+    assert_eq!(bench.client.get(format!("{}/nothing", bench.url)).send().await.unwrap().status(), 404);
+}
+
+/// Sends these bytes, and returns the response up to the end of the connection.
+async fn raw(bench: &Bench, bytes: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", bench.port)).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &[]).await;
+    let bench = bench(None, simulator, &[simulator], "FailOpen").await;
+    let smuggled = "0\r\n\r\nGET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for (request, status) in [
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_owned(), "200"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://localhost:3000\r\nConnection: close\r\n\r\n".to_owned(), "200"),
+        ("GET /svc/v1/models HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        ("GET /svc/v1/models HTTP/1.0\r\n\r\n".to_owned(), "200"),
+        ("GET /svc/v1/models HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n".to_owned(), "400"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: a@localhost\r\n\r\n".to_owned(), "400"),
+        ("GET http://localhost/svc/v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".to_owned(), "400"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_owned(), "403"),
+        ("GET / HTTP/1.1\r\nHost: evil.example:80\r\n\r\n".to_owned(), "403"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n".to_owned(), "403"),
+        ("GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n".to_owned(), "403"),
+        (
+            format!(
+                "POST /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n{smuggled}",
+                smuggled.len()
+            ),
+            "400",
+        ),
+    ] {
+        let answer = raw(&bench, &request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) || answer.starts_with(&format!("HTTP/1.0 {status}")), "{request}\n{answer}");
+        assert_eq!(answer.matches("HTTP/1.").count(), 1, "{request}\n{answer}");
+    }
+    // A valid request before such a request on the same connection is served; one after it is not.
+    let fine = "GET /svc/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let ambiguous = "POST /svc/v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let answers = raw(&bench, &[fine, fine, ambiguous, fine].concat()).await;
+    let codes: Vec<_> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!(codes, ["200", "200", "400"], "{answers}");
+}
+
+#[tokio::test]
+async fn the_root_says_what_is_served_and_routes_by_the_model_of_the_body() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &[]).await;
+    let access = Access { origins: vec!["https://chat.example".into()], ..Access::default() };
+    let bench = bench_with(None, simulator, &[simulator], "FailOpen", access).await;
+    let get = |path: &str, accept: &'static str| {
+        bench.client.get(format!("{}{path}", bench.url)).header("accept", accept).send()
+    };
+    let index: Value = get("/", "application/json").await.unwrap().json().await.unwrap();
+    assert_eq!(index["services"][0]["url"], format!("{}/svc", bench.url));
+    assert!(get("/", "*/*").await.unwrap().text().await.unwrap().contains("ns/qwen"));
+    let models: Value = get("/v1/models", "*/*").await.unwrap().json().await.unwrap();
+    assert_eq!((&models["object"], &models["data"][0]["id"]), (&json!("list"), &json!("m")));
+    assert_eq!(get("/v1/models/m", "*/*").await.unwrap().status(), 200);
+    assert_eq!(get("/v1/models/n", "*/*").await.unwrap().status(), 404);
+
+    let ask = |model: Value| {
+        let body = json!({"messages": [{"role": "user", "content": "x".repeat(300_000)}], "max_tokens": 2, "model": model});
+        let url = format!("{}/v1/chat/completions", bench.url);
+        bench.client.post(url).header("origin", "https://chat.example").json(&body).send()
+    };
+    let response = ask(json!("m")).await.unwrap();
+    assert_eq!(response.headers()["access-control-allow-origin"], "https://chat.example");
+    let answer: Value = response.json().await.unwrap();
+    assert_eq!(answer["usage"]["completion_tokens"], 2);
+    let response = ask(json!("nobody")).await.unwrap();
+    assert_eq!(response.status(), 404);
+    let error: Value = response.json().await.unwrap();
+    assert_eq!(error["error"]["code"], "model_not_found");
+    assert_eq!(error["error"]["message"], "The model `nobody` does not exist: there is `m`");
+    for model in [json!(null), json!(5)] {
+        assert_eq!(ask(model).await.unwrap().status(), 400);
+    }
+    let preflight = bench
+        .client
+        .request(reqwest::Method::OPTIONS, format!("{}/v1/chat/completions", bench.url))
+        .header("origin", "https://chat.example")
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "content-type")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(preflight.status(), 204);
+    assert_eq!(preflight.headers()["access-control-allow-headers"], "content-type");
+}

@@ -1,0 +1,241 @@
+//! Start and shutdown of a local cluster: API server, controller, gateway and node in one process.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::Client;
+use longboat_api::{conversion, v1alpha2::GROUP};
+use longboat_apiserver::{ApiServer, Loops};
+use longboat_gateway::{Access, Gateway};
+use longboat_manifest::Document;
+use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle};
+use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    addresses::Block,
+    admission::OwnKinds,
+    apply::{self, AppliedDocument, ApplyError},
+    bootstrap::{self, BootstrapError},
+    kubeconfig::kubeconfig,
+    stand_in::{self, StandInError, StoodIn},
+    state::{StateDir, StateError, create_private, write_private},
+    unrun::Unrun,
+};
+
+/// Options of a local cluster.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Port of the gateway on 127.0.0.1; 0 for any free port.
+    pub port: u16,
+    /// Port of the API server on 127.0.0.1; 0 for any free port.
+    pub api_port: u16,
+    /// The folder that keeps objects after the process ends. If `None`, a temporary folder is used, and removed at the end.
+    pub state: Option<PathBuf>,
+    /// The `longboat` executable. Containers run it under the names of its roles.
+    pub executable: PathBuf,
+    /// The program that containers run as `vllm`.
+    pub engine: Engine,
+    /// Why this engine was chosen, for the annotation of the pods that run it.
+    pub engine_reason: String,
+    /// Whether only models on this machine may be used.
+    pub offline: bool,
+    /// Hosts and origins that may use the gateway, besides programs and web pages of this machine.
+    pub access: Access,
+}
+
+/// Why a local cluster cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The state folder cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A port is not available.
+    #[error("cannot listen on 127.0.0.1:{port} for the {what}")]
+    Port {
+        /// `gateway` or `API server`.
+        what: &'static str,
+        /// The port.
+        port: u16,
+        /// The operating system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// All blocks of loopback addresses are in use.
+    #[error("no loopback addresses are left: 32 `longboat up` are running on this machine")]
+    Addresses,
+    /// The objects of an earlier run cannot be read.
+    #[error("cannot restore the objects of an earlier run")]
+    Journal(#[from] longboat_apiserver::store::JournalError),
+    /// The certificate of the API server cannot be created.
+    #[error("cannot create the certificate of the API server")]
+    Tls(#[from] TlsError),
+    /// The server refused the initial objects.
+    #[error("cannot create the first objects")]
+    Bootstrap(#[from] BootstrapError),
+    /// The node cannot start.
+    #[error("cannot start the node")]
+    Node(#[from] NodeError),
+}
+
+/// A running local cluster.
+pub struct Local {
+    state: StateDir,
+    /// The loopback addresses of pods and Services. They are released after all tasks have ended.
+    addresses: Block,
+    client: Client,
+    kubeconfig: PathBuf,
+    gateway_address: SocketAddr,
+    gateway: Gateway,
+    node: NodeHandle,
+    tasks: JoinSet<()>,
+    /// Stops the controller and the API server.
+    shutdown: CancellationToken,
+}
+
+/// The time that processes get to end by themselves.
+const GRACE: Duration = Duration::from_secs(3);
+
+// === impl Local ===
+
+impl Local {
+    /// Starts the cluster. When this returns, manifests can be applied.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        longboat_tls::install_default_provider();
+        let state = StateDir::open(options.state.as_deref())?;
+        let gateway_listener = listen("gateway", options.port).await?;
+        let api_listener = listen("API server", options.api_port).await?;
+        let gateway_address = local_address(&gateway_listener, "gateway", options.port)?;
+        let api_address = local_address(&api_listener, "API server", options.api_port)?;
+
+        let controller = longboat_controller::Args::default();
+        let addresses = Block::claim().ok_or(StartError::Addresses)?;
+        let token = format!("{:032x}", rand::random::<u128>());
+        let objects = options.state.is_some().then(|| state.path().join("objects"));
+        if let Some(objects) = &objects {
+            create_private(objects)?;
+        }
+        let server = ApiServer::new(longboat_apiserver::Options {
+            state: objects,
+            token: Some(token.clone()),
+            service_range: addresses.services(),
+            pods_need_accounts: true,
+            ..longboat_apiserver::Options::default()
+        })?;
+        server.add_admission(Arc::new(OwnKinds::new(server.client(apply::DEFAULT_NAMESPACE))));
+        server.add_admission(Arc::new(Unrun));
+        server.convert_with(GROUP, |object, version| {
+            conversion::convert_to(object, version).map_err(|error| error.to_string())
+        });
+        let authority = CertificateAuthority::new("longboat local")?;
+        let pair = authority.issue(&LeafRequest {
+            common_name: "kube-apiserver".into(),
+            dns_names: vec!["localhost".into(), "kubernetes.default.svc".into()],
+            ips: vec![Ipv4Addr::LOCALHOST.into()],
+            // The certificate authority is new at each start.
+            days: 365,
+            ..LeafRequest::default()
+        })?;
+        let tls = longboat_tls::server_config(&pair, &[b"h2", b"http/1.1"])?;
+
+        let shutdown = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let (api, stop) = (server.clone(), shutdown.clone());
+        tasks.spawn(async move {
+            if let Err(error) = api.serve(api_listener, Some(tls), stop).await {
+                tracing::error!(%error, "The API server stopped serving.");
+            }
+        });
+        let (api, stop) = (server.clone(), shutdown.clone());
+        tasks.spawn(async move { api.run_loops(Loops::default(), stop).await });
+        let client = server.client(apply::DEFAULT_NAMESPACE);
+        bootstrap::install(&client, gateway_address.port()).await?;
+
+        let access = ApiAccess { url: format!("https://{api_address}"), ca_pem: Some(authority.pem()) };
+        let kubeconfig_path = state.path().join("kubeconfig");
+        let config = kubeconfig(&access.url, &authority.pem(), &token, apply::DEFAULT_NAMESPACE);
+        write_private(&kubeconfig_path, &format!("{config:#}\n"))?;
+        let mut node_options = longboat_node::Options::new(options.executable, state.path(), access);
+        node_options.engine = options.engine;
+        node_options.engine_reason = options.engine_reason;
+        node_options.offline = options.offline;
+        node_options.address_range = addresses.pods();
+        node_options.remove_state_dir = state.is_temporary();
+        let node = Node::start(client.clone(), node_options).await?;
+        server.set_pod_access(node.pod_access());
+        let gateway = longboat_gateway::start(client.clone(), gateway_listener, options.access)
+            .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
+        let (controller_client, stop) = (client.clone(), shutdown.clone());
+        tasks.spawn(async move {
+            if let Err(error) = longboat_controller::run(controller, controller_client, stop).await {
+                tracing::error!(%error, "The controller stopped.");
+            }
+        });
+        Ok(Self {
+            state,
+            addresses,
+            client,
+            kubeconfig: kubeconfig_path,
+            gateway_address,
+            gateway,
+            node,
+            tasks,
+            shutdown,
+        })
+    }
+
+    /// Creates substitutes for missing platform objects to which the user's objects refer, such as Gateways.
+    pub async fn stand_in(&self, documents: &[Document]) -> Result<StoodIn, StandInError> {
+        stand_in::make(&self.client, documents, self.gateway_address).await
+    }
+
+    /// Writes the user's objects. Writes an object before the objects that refer to it.
+    pub async fn apply(&self, documents: &[Document]) -> Result<Vec<AppliedDocument>, ApplyError> {
+        apply::all(&self.client, documents).await
+    }
+
+    /// Returns a client of the API server.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Returns the path of the kubeconfig, for `export KUBECONFIG=…`.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Returns the address of the gateway.
+    pub fn gateway_address(&self) -> SocketAddr {
+        self.gateway_address
+    }
+
+    /// Stops everything, and removes a temporary state folder.
+    pub async fn shutdown(mut self) {
+        // The controller stops first, so that it does not react to the end of the pods.
+        self.shutdown.cancel();
+        let node = self.node.shutdown(GRACE);
+        let gateway = self.gateway.shutdown();
+        tokio::join!(node, gateway);
+        let end_all = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, end_all).await.is_err() {
+            tracing::warn!("Some tasks did not end in time.");
+            self.tasks.abort_all();
+        }
+        drop((self.addresses, self.state));
+    }
+}
+
+async fn listen(what: &'static str, port: u16) -> Result<TcpListener, StartError> {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+    bound.map_err(|source| StartError::Port { what, port, source })
+}
+
+fn local_address(listener: &TcpListener, what: &'static str, port: u16) -> Result<SocketAddr, StartError> {
+    listener.local_addr().map_err(|source| StartError::Port { what, port, source })
+}

@@ -1,0 +1,198 @@
+//! The input of `render`, `explain` and `diff`: manifests, or a cluster, or manifests on top of a cluster.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use kube::Client;
+use longboat_compose::PresetNames;
+use longboat_controller::{Args as ControllerArgs, view};
+use longboat_key::Namespace;
+use longboat_manifest::{Document, Reading, nearest};
+use longboat_offline::{
+    Presets, Settings,
+    render::{Note, Severity},
+    scene::{Observed, Scene},
+    validate::{Severity as Gravity, validate},
+};
+use owo_colors::OwoColorize;
+
+use super::cluster;
+use crate::{
+    cli::{Api, ClusterArgs, EnvironmentArgs},
+    printer,
+};
+
+/// Reads the given manifests in order.
+pub(crate) fn documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+    if inputs.is_empty() {
+        bail!("no manifest given: pass a file, a folder, or `-` for standard input");
+    }
+    Ok(longboat_manifest::read(inputs)?)
+}
+
+/// Returns the error that the manifests contain no service, with the kinds that they do contain.
+pub(crate) fn no_service(documents: &[Document]) -> anyhow::Error {
+    const SERVICE: &str = "LLMInferenceService";
+    let mut kinds: Vec<&str> = documents.iter().map(Document::kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let meant = kinds.iter().find(|kind| **kind != SERVICE && nearest([SERVICE], kind).is_some());
+    let hint = match meant {
+        Some(kind) => format!(": did you mean `{SERVICE}` instead of `{kind}`?"),
+        None => String::new(),
+    };
+    anyhow::anyhow!("the manifests contain no {SERVICE}, only {}{hint}", kinds.join(", "))
+}
+
+/// Returns the settings with which manifests are read.
+pub(crate) fn settings(args: &EnvironmentArgs) -> anyhow::Result<Settings> {
+    let mut settings = Settings {
+        namespace: args.namespace.clone().unwrap_or_else(|| Namespace("default").to_shared()),
+        system_namespace: args.system_namespace.clone(),
+        preset_names: PresetNames { prefix: args.preset_prefix.clone(), versioned: true },
+        presets: presets(args.platform.presets.as_deref())?,
+        platform: platform(args.platform.platform.as_deref())?,
+        ..Settings::default()
+    };
+    for api in &args.without {
+        match api {
+            Api::Gateway => settings.capabilities.gateway_api = false,
+            Api::Inferencepool => settings.capabilities.inference_pool = false,
+            Api::InferencepoolX => settings.capabilities.inference_pool_x = false,
+        }
+    }
+    Ok(settings)
+}
+
+/// Returns the presets for the value of `--presets`.
+pub(crate) fn presets(given: Option<&Path>) -> anyhow::Result<Presets> {
+    Ok(match given {
+        None => Presets::BuiltIn,
+        Some(path) if path.as_os_str() == "none" => Presets::None,
+        Some(path) => Presets::Given(longboat_manifest::read(&[path.to_owned()])?),
+    })
+}
+
+/// Returns the platform's ConfigMap for the value of `--platform`.
+pub(crate) fn platform(file: Option<&Path>) -> anyhow::Result<Option<Document>> {
+    let Some(file) = file else { return Ok(None) };
+    let found = longboat_manifest::read(&[file.to_owned()])?;
+    let is_platform = |document: &Document| {
+        document.kind() == "ConfigMap" && document.name() == longboat_api::names::PLATFORM_CONFIG_MAP
+    };
+    let Some(document) = found.into_iter().find(is_platform) else {
+        bail!("file `{}` has no ConfigMap `{}`", file.display(), longboat_api::names::PLATFORM_CONFIG_MAP);
+    };
+    Ok(Some(document))
+}
+
+/// Returns what a cluster's controller sees in these namespaces.
+pub(crate) async fn observe(
+    cluster: &ClusterArgs,
+    settings: &Settings,
+    namespaces: Vec<Namespace>,
+) -> anyhow::Result<Observed> {
+    let client = cluster::connect(cluster).await?.client;
+    let (observed, hidden) = observe_with(client, settings, namespaces).await?;
+    for sentence in &hidden {
+        printer::note(&format!("{} {sentence}", "note:".bold()));
+    }
+    Ok(observed)
+}
+
+/// Like `observe`, for a connected cluster. Also returns what could not be read for lack of permissions.
+pub(crate) async fn observe_with(
+    client: Client,
+    settings: &Settings,
+    namespaces: Vec<Namespace>,
+) -> anyhow::Result<(Observed, Vec<String>)> {
+    let args = ControllerArgs {
+        system_namespace: settings.system_namespace.clone(),
+        preset_prefix: settings.preset_names.prefix.clone(),
+        namespaces,
+        ..ControllerArgs::default()
+    };
+    let seen = view(args, client).await?;
+    if let Some(error) = seen.platform_error {
+        return Err(error.into());
+    }
+    let observed = Observed {
+        services: seen.services,
+        configs: seen.configs,
+        snapshot: seen.snapshot,
+        preset_names: seen.preset_names,
+    };
+    Ok((observed, seen.hidden))
+}
+
+/// Returns the namespaces of manifests.
+pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Namespace> {
+    let mut all: Vec<Namespace> = documents
+        .iter()
+        .map(|document| match document.namespace() {
+            "" => settings.namespace.clone(),
+            namespace => Namespace(namespace).to_shared(),
+        })
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Reads the given manifests, if a cluster would accept all of them and the controller could work with them.
+///
+/// # Errors
+///
+/// If a manifest cannot be read or used. The error has the problems of each.
+pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+    let documents = longboat_manifest::read(inputs)?;
+    let reading = Reading { documents: documents.clone(), problems: Vec::new() };
+    let report = validate(reading, &Settings::default());
+    let errors = report.findings.iter().filter(|finding| finding.severity == Gravity::Error);
+    let mut text = String::new();
+    for finding in errors {
+        let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        text = format!("{text}\n  {}{hint}", finding.sentence());
+    }
+    if text.is_empty() {
+        return Ok(documents);
+    }
+    bail!("a cluster would refuse these manifests, so nothing was started:{text}")
+}
+
+/// Prints what an API server and the webhooks would say about the manifests of a scene. Returns whether they would accept
+/// all manifests.
+pub(crate) fn is_accepted(scene: &Scene) -> bool {
+    for finding in scene.findings.iter().filter(|finding| finding.severity != Gravity::Note) {
+        printer::note(&super::validate::coloured(finding));
+    }
+    !scene.has_errors()
+}
+
+/// Returns the error that manifests would be refused. The reasons were already printed.
+pub(crate) fn refused() -> anyhow::Error {
+    anyhow::anyhow!("a cluster would refuse some of these manifests")
+}
+
+/// Returns the scene of manifests on top of a cluster.
+pub(crate) fn on_top(
+    observed: Observed,
+    documents: &[Document],
+    settings: &Settings,
+) -> anyhow::Result<Scene> {
+    let mut scene = Scene::observed(observed)?;
+    scene.overlay(documents, settings)?;
+    Ok(scene)
+}
+
+/// Prints the notes about a service.
+pub(crate) fn tell(service: &str, notes: &[Note]) {
+    for note in notes {
+        let word = match note.severity {
+            Severity::Problem => "not rendered:".red().bold().to_string(),
+            Severity::Warning => "warning:".yellow().bold().to_string(),
+            Severity::Assumed => "assuming:".dimmed().to_string(),
+        };
+        printer::note(&format!("{word} {service}: {}", note.message));
+    }
+}

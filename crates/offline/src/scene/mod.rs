@@ -1,0 +1,394 @@
+//! A scene: the services in manifests, their layers, and everything else on which the controller's plan would depend.
+
+mod add;
+mod error;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::jiff::Timestamp;
+use longboat_admission::MergedSpecs;
+use longboat_api::{
+    annotations, names,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec},
+};
+use longboat_compose::{
+    ComposeError, Composer, ConfigMapSource, ConfigSet, ConfigSource, Effective, Inputs, Layer, Platform,
+    PresetNames, Warning, outcome::Outcome, presets,
+};
+use longboat_key::{Key, Name, Namespace};
+use longboat_manifest::Document;
+use longboat_plan::{Objects, Plan, PlanError, Snapshot, add_peers};
+use serde_json::json;
+
+use crate::{
+    assume,
+    settings::{DEFAULT_PLATFORM, Presets, Settings},
+    stored::{Cluster, Stored},
+    validate::{Finding, Severity},
+};
+
+pub use error::{PlanningError, SceneError};
+
+/// The uid of a service that is not stored in an API server. It is in the owner references of its children.
+pub const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// One service of a scene.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The service as the controller would see it: in its stored form, with a uid.
+    pub service: Arc<LLMInferenceService>,
+    /// Whether the service comes from a manifest, and not from the cluster.
+    pub given: bool,
+}
+
+/// A cluster, completely known and in memory.
+#[derive(Debug)]
+pub struct Scene {
+    /// Its services, in the order of the manifests, or by namespace and name.
+    pub subjects: Vec<Subject>,
+    /// How the names of presets are formed.
+    pub preset_names: PresetNames,
+    /// The findings of API server and webhooks about the manifests. Refused objects are not part of the scene.
+    pub findings: Vec<Finding>,
+    configs: ConfigSet,
+    snapshot: Snapshot,
+    composer: Composer,
+    merged: MergedSpecs,
+    /// The manifests by kind, namespace and name, to find the positions of their fields.
+    documents: BTreeMap<(String, Key), Document>,
+    /// Whether objects exist to which the manifests refer and that they do not contain.
+    assuming: bool,
+}
+
+/// What the controller would do for a service.
+#[derive(Debug)]
+pub struct Planned {
+    /// The composed spec with its history. `None` for a stopped service that cannot be composed.
+    pub effective: Option<Effective>,
+    /// The children to write and those to delete.
+    pub plan: Plan,
+    /// The snapshot for which they were planned.
+    pub snapshot: Snapshot,
+    /// The assumptions, one sentence each.
+    pub assumed: Vec<String>,
+}
+
+/// The state of a cluster.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// Its services.
+    pub services: Vec<Arc<LLMInferenceService>>,
+    /// Its configs.
+    pub configs: Vec<Arc<LLMInferenceServiceConfig>>,
+    /// Everything else, of all namespaces, including the platform settings.
+    pub snapshot: Snapshot,
+    /// How the controller forms the names of presets.
+    pub preset_names: PresetNames,
+}
+
+struct Lookup<'a>(&'a Objects<k8s_openapi::api::core::v1::ConfigMap>);
+
+impl ConfigMapSource for Lookup<'_> {
+    fn get(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&BTreeMap<String, String>> {
+        self.0.get(namespace, name)?.data.as_ref()
+    }
+}
+
+// === impl Scene ===
+
+impl Scene {
+    /// Creates a scene from manifests alone. Objects exist by assumption if the manifests refer to them and do not contain
+    /// them.
+    ///
+    /// # Errors
+    /// If settings cannot be used, or an accepted object does not match its kind.
+    pub fn new(documents: &[Document], settings: &Settings) -> Result<Self, SceneError> {
+        let mut scene = Self::fresh(settings)?;
+        scene.overlay(documents, settings)?;
+        Ok(scene)
+    }
+
+    /// Creates a scene with only the objects of an installation.
+    pub(crate) fn fresh(settings: &Settings) -> Result<Self, SceneError> {
+        let system = settings.system_namespace.as_deref();
+        let defaults = longboat_manifest::parse("the built-in platform", DEFAULT_PLATFORM)
+            .map_err(|error| SceneError::Default(error.to_string()))?;
+        let mut snapshot = Snapshot::empty(
+            Timestamp::UNIX_EPOCH,
+            Arc::new(Platform::default()),
+            settings.system_namespace.clone(),
+        );
+        snapshot.capabilities = settings.capabilities;
+        let mut scene = Self {
+            subjects: Vec::new(),
+            preset_names: settings.preset_names.clone(),
+            findings: Vec::new(),
+            configs: ConfigSet::default(),
+            snapshot,
+            composer: Composer::default(),
+            merged: MergedSpecs::default(),
+            documents: BTreeMap::new(),
+            assuming: true,
+        };
+        let cluster = Cluster::of(&defaults, settings, None);
+        match &settings.presets {
+            Presets::BuiltIn => scene.bring_presets(settings)?,
+            Presets::None => {}
+            Presets::Given(documents) => {
+                let is_config = |document: &&Document| document.kind() == "LLMInferenceServiceConfig";
+                for document in documents.iter().filter(is_config) {
+                    scene.admit(&cluster, document, Some(system))?;
+                }
+            }
+        }
+        for document in &defaults {
+            let mut document = document.clone();
+            // The namespace of the platform is a setting.
+            if document.namespace() == names::DEFAULT_SYSTEM_NAMESPACE {
+                document.object["metadata"]["namespace"] = json!(*system);
+            }
+            scene.admit(&cluster, &document, Some(system))?;
+        }
+        scene.documents.clear();
+        Ok(scene)
+    }
+
+    /// Creates a scene from a cluster.
+    ///
+    /// # Errors
+    /// If a config cannot be used as a layer.
+    pub fn observed(observed: Observed) -> Result<Self, SceneError> {
+        let Observed { services, configs, snapshot, preset_names } = observed;
+        let mut set = ConfigSet::default();
+        for config in configs {
+            set.insert(Layer::new(&config)?);
+        }
+        let subjects = services.iter().map(|service| Subject {
+            service: Arc::new(add::completed(service.as_ref().clone())),
+            given: false,
+        });
+        Ok(Self {
+            subjects: subjects.collect(),
+            preset_names,
+            findings: Vec::new(),
+            configs: set,
+            snapshot,
+            composer: Composer::default(),
+            merged: MergedSpecs::default(),
+            documents: BTreeMap::new(),
+            assuming: false,
+        })
+    }
+
+    /// Adds manifests to the scene, as if they were applied. Leaves out objects that an API server or the webhooks would
+    /// refuse: [`Scene::findings`] has the reasons.
+    ///
+    /// # Errors
+    /// Like [`Scene::new`].
+    pub fn overlay(&mut self, documents: &[Document], settings: &Settings) -> Result<(), SceneError> {
+        let platform =
+            settings_among(documents, settings).or_else(|| Some(self.snapshot.platform.as_ref().clone()));
+        let cluster = Cluster::of(documents, settings, platform);
+        for judged in longboat_parallel::map(documents, |document| cluster.judge(document, None)) {
+            self.findings.extend(judged.findings);
+            if let Some(stored) = judged.stored {
+                self.add(stored)?;
+            }
+        }
+        self.settle(settings)
+    }
+
+    /// Creates a scene from a cluster, with this build's controller and presets. Presets with the same names are replaced,
+    /// and everything else stays. Every service counts as given by a manifest.
+    ///
+    /// # Errors
+    /// If a preset of this build is broken, or a config cannot be used as a layer.
+    pub fn upgraded(observed: Observed, settings: &Settings) -> Result<Self, SceneError> {
+        let mut scene = Self::observed(observed)?;
+        scene.bring_presets(settings)?;
+        for subject in &mut scene.subjects {
+            subject.given = true;
+        }
+        Ok(scene)
+    }
+
+    /// Adds the presets of this build.
+    fn bring_presets(&mut self, settings: &Settings) -> Result<(), SceneError> {
+        let cluster = Cluster::of(&[], settings, None);
+        for preset in presets::documents(&settings.preset_names, settings.system_namespace.as_deref())? {
+            let preset: LLMInferenceServiceConfig = serde_json::from_value(cluster.complete(preset))
+                .map_err(|error| SceneError::Default(error.to_string()))?;
+            self.configs.insert(Layer::new(&preset)?);
+        }
+        Ok(())
+    }
+
+    /// Adds stored objects.
+    pub(crate) fn hold(&mut self, stored: Vec<Stored>, settings: &Settings) -> Result<(), SceneError> {
+        for one in stored {
+            self.add(one)?;
+        }
+        self.settle(settings)
+    }
+
+    /// Loads the current platform settings.
+    fn settle(&mut self, settings: &Settings) -> Result<(), SceneError> {
+        if let Some(document) = &settings.platform {
+            let mut document = document.clone();
+            document.object["metadata"]["namespace"] = json!(*self.snapshot.system_namespace);
+            document.object["metadata"]["name"] = json!(names::PLATFORM_CONFIG_MAP);
+            self.admit(&Cluster::of(&[], settings, None), &document, None)?;
+        }
+        let system = self.snapshot.system_namespace.clone();
+        if let Some(found) =
+            self.snapshot.config_maps.get(system.as_deref(), Name(names::PLATFORM_CONFIG_MAP))
+        {
+            let data = found.data.clone().unwrap_or_default();
+            self.snapshot.platform = Arc::new(Platform::parse(&data, system.as_deref())?);
+        }
+        Ok(())
+    }
+
+    /// Adds one manifest if it is accepted.
+    fn admit(
+        &mut self,
+        cluster: &Cluster,
+        document: &Document,
+        namespace: Option<Namespace<&str>>,
+    ) -> Result<(), SceneError> {
+        let judged = cluster.judge(document, namespace);
+        self.findings.extend(judged.findings);
+        judged.stored.map_or(Ok(()), |stored| self.add(stored))
+    }
+
+    /// Returns the service with that name.
+    pub(crate) fn subject(&self, namespace: Namespace<&str>, name: Name<&str>) -> Option<&Subject> {
+        self.subjects.iter().find(|subject| {
+            let metadata = &subject.service.metadata;
+            Namespace::of(metadata) == namespace && Name::of(metadata) == name
+        })
+    }
+
+    /// Whether a config with that name exists.
+    pub(crate) fn has_config(&self, namespace: Namespace<&str>, name: Name<&str>) -> bool {
+        self.configs.get(namespace, name).is_some()
+    }
+
+    /// Whether a finding about the manifests is an error.
+    pub fn has_errors(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Error)
+    }
+
+    /// The snapshot: the platform settings and all other observed objects.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Returns a copy of the scene with other platform settings.
+    pub(crate) fn with_platform(&self, platform: Arc<Platform>) -> Self {
+        let mut snapshot = self.snapshot.clone();
+        snapshot.platform = platform;
+        Self {
+            subjects: Vec::new(),
+            preset_names: self.preset_names.clone(),
+            findings: Vec::new(),
+            configs: self.configs.clone(),
+            snapshot,
+            composer: Composer::default(),
+            merged: self.merged.clone(),
+            documents: BTreeMap::new(),
+            assuming: self.assuming,
+        }
+    }
+
+    /// Returns the manifest of an object.
+    pub fn document(&self, kind: &str, key: &Key) -> Option<&Document> {
+        self.documents.get(&(kind.to_owned(), key.clone()))
+    }
+
+    /// Composes a service.
+    ///
+    /// # Errors
+    /// See [`ComposeError`].
+    pub fn compose(&self, service: &LLMInferenceService) -> Result<Effective, ComposeError> {
+        self.composer.compose(&self.inputs(service, &Lookup(&self.snapshot.config_maps)))
+    }
+
+    /// Returns warnings about the layers of a composed service, in addition to those of composition itself.
+    pub fn layer_warnings(&self, service: &LLMInferenceService, effective: &Effective) -> Vec<Warning> {
+        self.composer.layer_warnings(&self.inputs(service, &Lookup(&self.snapshot.config_maps)), effective)
+    }
+
+    fn inputs<'a>(&'a self, service: &'a LLMInferenceService, config_maps: &'a Lookup<'a>) -> Inputs<'a> {
+        Inputs {
+            service,
+            configs: &self.configs,
+            config_maps,
+            platform: &self.snapshot.platform,
+            system_namespace: self.snapshot.system_namespace.as_deref(),
+            preset_names: &self.preset_names,
+        }
+    }
+
+    /// Returns what the controller would do for a service: the same composition and the same plan.
+    ///
+    /// # Errors
+    /// If the service cannot be composed, or an API server would refuse the composed spec.
+    pub fn plan(&self, service: &LLMInferenceService) -> Result<Planned, PlanningError> {
+        // A stopped service is removed even if it cannot be composed.
+        let stopped = annotations::is_stopped(service.metadata.annotations.as_ref());
+        let effective = match self.compose(service) {
+            Ok(effective) => Some(effective),
+            Err(_) if stopped => None,
+            Err(error) => return Err(error.into()),
+        };
+        let effective = match effective {
+            Some(effective) => {
+                let rejection = self.merged.rejection(&effective.spec);
+                let outcome = Outcome::of_merged(&effective.applied, rejection.as_ref(), stopped);
+                match (outcome.stop.is_some(), outcome.use_own_spec) {
+                    (true, _) => return Err(PlanningError::Rejected(outcome.message)),
+                    (false, true) => None,
+                    (false, false) => Some(effective),
+                }
+            }
+            None => None,
+        };
+        let spec = effective.as_ref().map_or(&service.spec, |effective| &effective.spec);
+        let (plan, snapshot, assumed) = self.plan_spec(service, spec)?;
+        Ok(Planned { effective, plan, snapshot, assumed })
+    }
+
+    /// Plans a composed spec.
+    pub(crate) fn plan_spec(
+        &self,
+        service: &LLMInferenceService,
+        spec: &LLMInferenceServiceSpec,
+    ) -> Result<(Plan, Snapshot, Vec<String>), PlanError> {
+        let mut snapshot = self.snapshot.clone();
+        // Members of a group share their traffic. Services outside of a group do not depend on each other.
+        if spec.router.as_ref().and_then(|router| router.route.as_ref()?.group.as_ref()).is_some() {
+            let all = self.subjects.iter().map(|subject| subject.service.as_ref());
+            let near = all.filter(|other| other.metadata.namespace == service.metadata.namespace);
+            add_peers(&mut snapshot.peers, near);
+        }
+        let assumed =
+            if self.assuming { assume::what_is_missing(service, spec, &mut snapshot) } else { Vec::new() };
+        let plan = longboat_plan::children(service, spec, &snapshot)?;
+        Ok((plan, snapshot, assumed))
+    }
+}
+
+/// Returns the platform settings from `settings` or from the manifests, if they can be parsed.
+pub(crate) fn settings_among(documents: &[Document], settings: &Settings) -> Option<Platform> {
+    let system = settings.system_namespace.as_deref();
+    let is_platform = |document: &&Document| {
+        document.kind() == "ConfigMap"
+            && document.name() == names::PLATFORM_CONFIG_MAP
+            && document.namespace() == system.as_str()
+    };
+    let document = settings.platform.as_ref().or_else(|| documents.iter().find(is_platform))?;
+    let data = document.object["data"].as_object()?.iter();
+    let data = data.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+    Platform::parse(&data, system).ok()
+}

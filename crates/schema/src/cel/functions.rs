@@ -1,0 +1,170 @@
+//! Functions that the `cel` crate lacks, or implements without a limit.
+
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
+
+use kube_cel::cel::{
+    Context, ExecutionError, FunctionContext, ResolveResult,
+    extractors::{Arguments, This},
+};
+use regex::{Regex, RegexBuilder};
+
+use super::budget::{spend, spend_regex};
+
+type Cel = kube_cel::cel::Value;
+type List = Arc<Vec<Cel>>;
+
+/// The most patterns in the cache. The patterns of definitions are few; rules may build others during evaluation.
+const PATTERNS_MOST: usize = 64;
+/// The memory limit of a compiled pattern, in bytes.
+const PATTERN_SIZE: usize = 1 << 20;
+
+/// The types as values. No string that a rule can write equals one of them.
+const TYPES: [&str; 12] = [
+    "bool",
+    "bytes",
+    "double",
+    "duration",
+    "int",
+    "list",
+    "map",
+    "null_type",
+    "string",
+    "timestamp",
+    "type",
+    "uint",
+];
+
+thread_local! {
+    /// The compiled patterns of rules. The `cel` crate would compile them for each call.
+    static PATTERNS: RefCell<HashMap<Arc<String>, Regex>> = RefCell::default();
+}
+
+/// Adds the functions.
+pub(super) fn register(library: &mut Context<'_>) {
+    library.add_function("matches", matches);
+    library.add_function("replace", replace);
+    library.add_function("join", join);
+    library.add_function("lists.range", range);
+    library.add_function("sets.contains", |a: List, b: List| -> ResolveResult {
+        contains(&a, &b).map(Cel::Bool)
+    });
+    library.add_function("sets.equivalent", |a: List, b: List| -> ResolveResult {
+        Ok(Cel::Bool(contains(&a, &b)? && contains(&b, &a)?))
+    });
+    library.add_function("sets.intersects", |a: List, b: List| -> ResolveResult {
+        pairs(&a, &b)?;
+        Ok(Cel::Bool(a.iter().any(|item| b.contains(item))))
+    });
+    library.add_function("distinct", |This(list): This<List>| -> ResolveResult {
+        pairs(&list, &list)?;
+        let mut distinct: Vec<Cel> = Vec::new();
+        for item in list.iter() {
+            if !distinct.contains(item) {
+                distinct.push(item.clone());
+            }
+        }
+        Ok(Cel::List(Arc::new(distinct)))
+    });
+    library.add_function("type", |value: Cel| -> ResolveResult { Ok(type_value(type_of(&value))) });
+    for name in TYPES {
+        library.add_variable_from_value(name, type_value(name));
+    }
+}
+
+fn type_value(name: &str) -> Cel {
+    Cel::String(Arc::new(format!("\u{0}type {name}")))
+}
+
+fn type_of(value: &Cel) -> &'static str {
+    match value {
+        Cel::Bool(_) => "bool",
+        Cel::Bytes(_) => "bytes",
+        Cel::Float(_) => "double",
+        Cel::Int(_) => "int",
+        Cel::List(_) => "list",
+        Cel::Map(_) => "map",
+        Cel::Null => "null_type",
+        Cel::String(text) if text.starts_with("\u{0}type ") => "type",
+        Cel::String(_) => "string",
+        Cel::UInt(_) => "uint",
+        Cel::Duration(_) => "duration",
+        Cel::Timestamp(_) => "timestamp",
+        _ => "dyn",
+    }
+}
+
+fn matches(
+    call: &FunctionContext<'_, '_>,
+    This(text): This<Arc<String>>,
+    pattern: Arc<String>,
+) -> Result<bool, ExecutionError> {
+    PATTERNS.with_borrow_mut(|patterns| {
+        if let Some(known) = patterns.get(&pattern) {
+            return Ok(known.is_match(&text));
+        }
+        spend_regex()?;
+        let compiled = RegexBuilder::new(&pattern)
+            .size_limit(PATTERN_SIZE)
+            .build()
+            .map_err(|error| call.error(format!("'{pattern}' not a valid regex:\n{error}")))?;
+        let verdict = compiled.is_match(&text);
+        if patterns.len() >= PATTERNS_MOST {
+            patterns.clear();
+        }
+        patterns.insert(pattern, compiled);
+        Ok(verdict)
+    })
+}
+
+fn replace(
+    call: &FunctionContext<'_, '_>,
+    This(text): This<Arc<String>>,
+    Arguments(arguments): Arguments,
+) -> ResolveResult {
+    let (Some(Cel::String(from)), Some(Cel::String(to))) = (arguments.first(), arguments.get(1)) else {
+        return Err(call.error("expected string argument"));
+    };
+    let most = match arguments.get(2) {
+        Some(Cel::Int(most)) => usize::try_from(*most).unwrap_or(if *most < 0 { usize::MAX } else { 0 }),
+        _ => usize::MAX,
+    };
+    let times = text.matches(from.as_str()).count().min(most);
+    spend((times.saturating_mul(to.len()) / 16) as u64)?;
+    Ok(Cel::String(Arc::new(text.replacen(from.as_str(), to, most))))
+}
+
+fn join(
+    call: &FunctionContext<'_, '_>,
+    This(list): This<List>,
+    Arguments(arguments): Arguments,
+) -> ResolveResult {
+    let separator = match arguments.first() {
+        Some(Cel::String(separator)) => separator.as_str(),
+        _ => "",
+    };
+    spend((list.len().saturating_mul(separator.len()) / 16) as u64)?;
+    let mut parts = Vec::with_capacity(list.len());
+    for part in list.iter() {
+        match part {
+            Cel::String(text) => parts.push(text.as_str()),
+            _ => return Err(call.error("expected a list of strings")),
+        }
+    }
+    Ok(Cel::String(Arc::new(parts.join(separator))))
+}
+
+fn range(call: &FunctionContext<'_, '_>, most: i64) -> ResolveResult {
+    let count = u64::try_from(most).map_err(|_| call.error("range argument must be non-negative"))?;
+    spend(count)?;
+    Ok(Cel::List(Arc::new((0..most).map(Cel::Int).collect())))
+}
+
+/// Charges for comparing each element of `a` with each element of `b`.
+fn pairs(a: &[Cel], b: &[Cel]) -> Result<(), ExecutionError> {
+    spend((a.len() as u64).saturating_mul(b.len() as u64) / 4)
+}
+
+fn contains(a: &[Cel], b: &[Cel]) -> Result<bool, ExecutionError> {
+    pairs(a, b)?;
+    Ok(b.iter().all(|item| a.contains(item)))
+}

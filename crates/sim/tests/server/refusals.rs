@@ -1,0 +1,145 @@
+//! Which requests are refused, and in which words.
+
+use serde_json::json;
+
+use crate::{Server, chat, weather, with};
+
+#[tokio::test]
+async fn mistakes_are_refused_as_vllm_refuses_them() {
+    let server = Server::start(&["--max-model-len", "16"]).await;
+    for (path, body, status) in [
+        (
+            "/v1/chat/completions",
+            json!({"model": "other", "messages": [{"role": "user", "content": "x"}]}),
+            404,
+        ),
+        ("/v1/chat/completions", json!({"model": "m", "messages": []}), 400),
+        ("/v1/chat/completions", json!({"model": "m"}), 400),
+        ("/v1/completions", json!({"prompt": "x", "max_tokens": 0}), 400),
+        ("/v1/completions", json!({"prompt": "x ".repeat(40)}), 400),
+        ("/v1/nothing", json!({}), 404),
+        ("/health", json!({}), 405),
+    ] {
+        let (code, answer) = server.post(path, &body).await;
+        assert_eq!(
+            (code, answer["error"]["code"].as_u64()),
+            (status, Some(u64::from(status))),
+            "{path} {body} {answer}"
+        );
+        assert!(!answer["error"]["message"].as_str().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn bad_parameters_are_named_in_the_words_of_vllm() {
+    let server = Server::start(&["--max-model-len", "64"]).await;
+    let image = json!([{"type": "image_url", "image_url": {"url": "data:x"}}]);
+    for (more, param, word) in [
+        (json!({"temperature": -1}), "temperature", "must be non-negative, got -1"),
+        (json!({"temperature": "hot"}), "temperature", "temperature: invalid type"),
+        (json!({"top_p": 0}), "top_p", "must be in (0, 1], got 0"),
+        (json!({"top_k": -2}), "top_k", "at least 1, got -2"),
+        (json!({"min_p": 2}), "min_p", "must be in [0, 1]"),
+        (json!({"n": 0}), "n", "n must be at least 1, got 0."),
+        (json!({"n": 2, "temperature": 0}), "n", "n must be 1 when using greedy sampling, got 2."),
+        (json!({"presence_penalty": 3}), "presence_penalty", "must be in [-2, 2]"),
+        (json!({"frequency_penalty": -3}), "frequency_penalty", "must be in [-2, 2]"),
+        (json!({"repetition_penalty": 0}), "repetition_penalty", "must be greater than zero"),
+        (json!({"max_tokens": 0}), "max_tokens", "must be at least 1, got 0."),
+        (json!({"max_tokens": 1000}), "max_tokens", "maximum context length is 64 tokens"),
+        (json!({"min_tokens": 5, "max_tokens": 2}), "min_tokens", "max_tokens=2, got 5"),
+        (json!({"stop": [""]}), "stop", "empty string"),
+        (json!({"stop": 3}), "stop", "expected a string or a list of strings"),
+        (json!({"stop": [3]}), "stop", "expected a string or a list of strings"),
+        (json!({"top_logprobs": 2}), "top_logprobs", "`logprobs` must be set to true"),
+        (json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs", "max allowed: 20"),
+        (json!({"stream_options": {"include_usage": true}}), "stream_options", "`stream=True`"),
+        (json!({"messages": []}), "messages", "must not be empty"),
+        (json!({"messages": [{"role": "wizard", "content": "x"}]}), "messages[0].role", "wizard"),
+        (json!({"messages": [{"role": "user"}]}), "messages[0].content", "required"),
+        (
+            json!({"messages": [{"role": "user", "content": image}]}),
+            "messages[0].content[0]",
+            "not a multimodal model",
+        ),
+        (
+            json!({"messages": [{"role": "user", "content": "x ".repeat(99)}]}),
+            "input_tokens",
+            "reduce the length",
+        ),
+        (json!({"tool_choice": "required"}), "tools", "`tools` must be set"),
+        (json!({"tools": [weather()], "tool_choice": "some"}), "tool_choice", "Invalid value"),
+        (json!({"tools": [{"type": "web"}]}), "tools[0]", "function"),
+        (json!({"response_format": {"type": "json_schema"}}), "response_format", "schema"),
+        (json!({"response_format": {"type": "xml"}}), "response_format", "json_object"),
+        (json!({"guided_choice": []}), "guided_choice", "list"),
+        (json!({"guided_choice": ["a"], "guided_regex": "b"}), "structured_outputs", "only use one kind"),
+        // Unsupported parameters are refused and not ignored.
+        (json!({"guided_grammar": "root ::= x"}), "guided_grammar", "not supported"),
+        (json!({"guided_json": {"not": {}}}), "structured_outputs", "`not` is not simulated"),
+        (json!({"logit_bias": {"1": 5}}), "logit_bias", "not supported"),
+        (json!({"best_of": 3}), "best_of", "not supported"),
+        (json!({"bad_words": ["x"]}), "bad_words", "not supported"),
+        (json!({"allowed_token_ids": [1]}), "allowed_token_ids", "not supported"),
+        (json!({"allowed_token_ids": []}), "allowed_token_ids", "not None and empty"),
+        (json!({"logit_bias": {"x": 1}}), "logit_bias", "Invalid key in 'logit_bias': x"),
+        (json!({"bad_words": [""]}), "bad_words", "empty string"),
+        (json!({"stop_token_ids": [1]}), "stop_token_ids", "not supported"),
+        (json!({"prompt_logprobs": 1}), "prompt_logprobs", "not supported"),
+        (json!({"truncate_prompt_tokens": 1}), "truncate_prompt_tokens", "not supported"),
+        (json!({"echo": true}), "echo", "not supported"),
+        (json!({"add_special_tokens": true}), "add_special_tokens", "not supported"),
+        (json!({"documents": [{"text": "x"}]}), "documents", "not supported"),
+        (json!({"chat_template": "{{ 1 }}"}), "chat_template", "untrusted chat template"),
+        (json!({"mm_processor_kwargs": {}}), "mm_processor_kwargs", "not supported"),
+        (json!({"priority": 1}), "priority", "Got priority 1 but Priority scheduling is not enabled."),
+        (json!({"cache_salt": "x"}), "cache_salt", "not supported"),
+        (json!({"return_token_ids": true}), "return_token_ids", "not supported"),
+        (json!({"return_tokens_as_token_ids": true}), "return_tokens_as_token_ids", "not supported"),
+        (json!({"thinking_token_budget": 1}), "thinking_token_budget", "not supported"),
+        (json!({"repetition_detection": {}}), "repetition_detection", "not supported"),
+        (json!({"logits_processors": ["x"]}), "logits_processors", "not supported"),
+        (json!({"vllm_xargs": {"x": 1}}), "vllm_xargs", "not supported"),
+        (json!({"continue_final_message": true}), "continue_final_message", "Cannot set both"),
+        (json!({"chat_template_kwargs": {"messages": []}}), "chat_template_kwargs.messages", "another field"),
+        (
+            json!({"structured_outputs": {"json": {}, "disable_any_whitespace": true}}),
+            "structured_outputs.disable_any_whitespace",
+            "not supported",
+        ),
+        (
+            json!({"structured_outputs": {"json": {}, "whitespace_pattern": " "}}),
+            "structured_outputs.whitespace_pattern",
+            "not supported",
+        ),
+    ] {
+        let (status, answer) = server.post("/v1/chat/completions", &with(&more)).await;
+        let error = &answer["error"];
+        assert_eq!((status, &error["type"]), (400, &json!("BadRequestError")), "{more} {answer}");
+        assert_eq!(error["param"], param, "{more} {answer}");
+        assert!(error["message"].as_str().unwrap().contains(word), "{more} {answer}");
+    }
+}
+
+#[tokio::test]
+async fn fields_that_say_nothing_new_are_taken() {
+    let server = Server::start(&[]).await;
+    let neutral = json!({
+        "best_of": 1, "use_beam_search": false, "logit_bias": {}, "prompt_logprobs": null, "bad_words": [],
+        "allowed_token_ids": null, "echo": false, "add_special_tokens": false, "documents": [], "chat_template": null,
+        "priority": 0, "cache_salt": null, "return_token_ids": false, "logits_processors": [], "vllm_xargs": {},
+        "add_generation_prompt": true, "continue_final_message": false, "chat_template_kwargs": {"enable_thinking": false},
+        "reasoning_effort": "low", "skip_special_tokens": true, "parallel_tool_calls": true, "user": "u",
+        "request_id": "mine",
+    });
+    let (status, answer) = server.post("/v1/chat/completions", &with(&neutral)).await;
+    assert_eq!((status, &answer["id"]), (200, &json!("chatcmpl-mine")), "{answer}");
+}
+
+#[tokio::test]
+async fn requests_are_refused_as_often_as_is_asked_for() {
+    for (kind, expected) in [("rate_limit", 429), ("server_error", 503), ("invalid_api_key", 401)] {
+        let server = Server::start(&["--failure-injection-rate", "100", "--failure-types", kind]).await;
+        assert_eq!(server.post("/v1/chat/completions", &chat("hi")).await.0, expected);
+    }
+}
