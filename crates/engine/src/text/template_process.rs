@@ -27,7 +27,7 @@ const CPU_SECONDS: u64 = 600;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The process that renders one template.
-pub(super) struct Apart {
+pub(super) struct TemplateProcess {
     program: PathBuf,
     source: String,
     running: Mutex<Option<Running>>,
@@ -40,15 +40,15 @@ struct Running {
     answers: Receiver<String>,
 }
 
-// === impl Apart ===
+// === impl TemplateProcess ===
 
-impl Apart {
+impl TemplateProcess {
     /// Starts the process. The error says why the template cannot be read, or the process not be started.
     pub(super) fn new(program: PathBuf, source: String) -> Result<Self, String> {
-        let apart = Self { program, source, running: Mutex::new(None) };
-        let running = apart.start()?;
-        *apart.running.lock() = Some(running);
-        Ok(apart)
+        let process = Self { program, source, running: Mutex::new(None) };
+        let running = process.start()?;
+        *process.running.lock() = Some(running);
+        Ok(process)
     }
 
     pub(super) fn render(&self, conversation: &Conversation) -> Rendered {
@@ -76,6 +76,8 @@ impl Apart {
             format!("the process that renders the chat template cannot be started: {error}")
         };
         let mut command = Command::new(&self.program);
+        // It needs no variables. Those of the server may be secrets, which a template must not reach.
+        command.env_clear();
         command.arg(ROLE).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
