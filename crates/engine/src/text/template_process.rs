@@ -2,7 +2,7 @@
 //!
 //! Fuel bounds what a template executes and writes. It does not bound everything: lists that hold themselves many times are compared,
 //! joined or written as JSON without a charge, and lists within lists may be deeper than the stack. So templates of models run in a
-//! process with limits of its own. Whatever a template does, only this process ends.
+//! process with limits of its own and no environment. Whatever a template does, only this process ends.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -53,8 +53,8 @@ impl TemplateProcess {
 
     pub(super) fn render(&self, conversation: &Conversation) -> Rendered {
         let request = serde_json::to_string(conversation).map_err(|error| error.to_string())?;
-        let mut place = self.running.lock();
-        let known = place.take();
+        let mut current = self.running.lock();
+        let known = current.take();
         let is_fresh = known.is_none();
         let mut running = match known {
             Some(running) => running,
@@ -67,7 +67,7 @@ impl TemplateProcess {
             answer = running.ask(&request);
         }
         let answer = answer.map_err(|_| TOO_MUCH.to_owned())?;
-        *place = Some(running);
+        *current = Some(running);
         serde_json::from_str(&answer).map_err(|error| error.to_string())?
     }
 
