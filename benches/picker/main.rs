@@ -244,7 +244,7 @@ impl Bench {
     }
 }
 
-/// How often each load runs with each server, in turns. The table has medians, because other work on the machine slows down
+/// The number of rounds. In each round, each load runs with each server in turn. The table has medians, because other work on the machine slows down
 /// some rounds.
 const ROUNDS: usize = 5;
 

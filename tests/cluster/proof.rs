@@ -136,7 +136,10 @@ fn a_gateway_that_does_not_answer_is_named_and_one_that_does_is_asked_once() {
         }
     });
     let said = says(api, "proof", "True", "TokenReceived");
-    assert!(said.starts_with("answered with a token of model llm"), "{said}");
+    assert!(
+        said.starts_with("http://127.0.0.1:") && said.ends_with(" answered with a token of model llm"),
+        "{said}"
+    );
     let record =
         |service: &Value| service["status"]["annotations"]["longboat.dev/serving-proof-record"].clone();
     let before = api.get(&format!("{}/llm", services("proof"))).ok();

@@ -32,7 +32,7 @@ const VIEWS = {
     },
   },
   replicas: { shown: "polyline" },
-  logs: { shown: "pre.log:not(:text('(nothing yet)'))" },
+  logs: { shown: "pre.log:not(:text('(empty)'))" },
   fields: {
     shown: "summary",
     async act(page) {
@@ -106,7 +106,7 @@ for (const colorScheme of [THEME]) {
 // A tab without the token must get no data.
 const stranger = await browser.newPage();
 await stranger.goto(PAGE.split("#")[0]);
-await stranger.waitForSelector("[role=status]:has-text('it holds a token')", { timeout: LIMIT });
+await stranger.waitForSelector("[role=status]:has-text('access token')", { timeout: LIMIT });
 if ((await stranger.textContent("body")).includes(SERVICE)) wrong.push("a page without the token shows services");
 await browser.close();
 

@@ -57,7 +57,7 @@ fn an_unknown_field_comes_with_the_nearest_right_one() {
     let ended = up_with("scheduler: {}", "schedular: {}", &[]);
     fails(&ended, 1, &["spec.router.schedular: unknown field", "did you mean `scheduler`?"]);
     let ended = up_with("", "apiVersion: v1\nkind: Sevice\nmetadata: {name: a}\n", &[]);
-    fails(&ended, 1, &["no kind `Sevice` in `v1`"]);
+    fails(&ended, 1, &["does not serve kind `Sevice` in `v1`"]);
 }
 
 #[test]

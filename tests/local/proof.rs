@@ -157,7 +157,7 @@ fn each_link_that_breaks_flips_the_condition_with_its_name() {
         let said = says_of(&world, name, "ServingProven", "True", "TokenReceived");
         let address = world.object(&["service", &format!("{name}-kserve-workload-svc")]);
         let address = address["spec"]["clusterIP"].as_str().unwrap();
-        assert!(said.ends_with(&format!("http://{address}:8000/v1/completions")), "{said}");
+        assert!(said.contains(&format!("http://{address}:8000/v1/completions answered")), "{said}");
     }
     let said = says_of(&world, "apart", "KVTransferObserved", "False", "PrefillNotUsed");
     assert!(said.contains("no picker to choose one"), "{said}");

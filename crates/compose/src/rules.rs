@@ -7,8 +7,7 @@ const RULES: [(&str, &str, &str); 10] = [
     (
         "router.scheduler.pool.spec.selector.matchLabels",
         "",
-        "the pods of the service: no layer sets a \
-                                                             selector",
+        "the pods of the service: no layer sets a selector",
     ),
     (
         "router.scheduler.template.serviceAccountName",

@@ -386,9 +386,11 @@ impl Writer<'_> {
             Err(error) => return Err(refused("delete", reference, &error)),
         }
         K::cache(&self.context.caches).remove(live.metadata());
-        tracing::info!(service = %self.subject.key, child = %reference, "Deleted a child whose immutable \
-                                                                         fields changed, to create it \
-                                                                         again.");
+        tracing::info!(
+            service = %self.subject.key,
+            child = %reference,
+            "Deleted a child whose immutable fields changed, to create it again."
+        );
         self.context.events.normal(self.subject, event::DELETED, format!("{} {reference}", event::DELETED));
         Ok(None)
     }

@@ -112,8 +112,11 @@ impl EventSink {
 
     fn send(&self, note: Note) {
         if let Err(mpsc::error::TrySendError::Full(note)) = self.sender.try_send(note) {
-            tracing::debug!(object = %note.subject.key, reason = note.reason, "Dropped an event: the queue \
-                                                                               is full.");
+            tracing::debug!(
+                object = %note.subject.key,
+                reason = note.reason,
+                "Dropped an event: the queue is full."
+            );
         }
     }
 }

@@ -203,8 +203,7 @@ async fn migrate(client: &Client, resource: &str) -> Result<(), Failure> {
         resource,
         objects = count,
         version = storage,
-        "All objects are stored in the storage \
-                                                                  version."
+        "All objects are stored in the storage version."
     );
     Ok(())
 }

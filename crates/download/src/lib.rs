@@ -1,5 +1,5 @@
-//! What a download is told and what it says: its environment variables, its condition and its progress. The download, the node,
-//! the planner and the controller share these words, and most of them do not link the download itself.
+//! The interface of a download: its environment variables, its pod condition and its progress. Planner, controller and node use
+//! this crate so that they need not link the download itself.
 
 use std::{fmt, io::Read, path::Path};
 

@@ -1,5 +1,5 @@
-//! The hand-off between requests that wait and whoever finds room for them: requests come and go on many threads, and any of
-//! them may be the one that lets another go on.
+//! The hand-off between waiting requests and free room in the pool. Requests arrive and end on many threads, and any of these
+//! threads may admit a waiting request.
 //!
 //! `tests/interleavings.rs` compiles this file with the types of a model checker in `crate::sync`.
 
@@ -7,7 +7,7 @@ use longboat_scheduler::flow::{Arrival, Queue, Settings, Ticket};
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 
-/// Requests that wait, and how many were let go on and are not in flight yet.
+/// The waiting requests, and the number of admitted requests that are not in flight yet.
 #[derive(Debug)]
 pub(crate) struct Gate<T> {
     queue: Mutex<Queue<T>>,
@@ -19,7 +19,7 @@ pub(crate) struct Gate<T> {
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<AtomicU64>);
 
-/// Why a request may not wait.
+/// The reason why a request cannot wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// The gate is closed.
@@ -28,14 +28,14 @@ pub(crate) enum Refused {
     Full,
 }
 
-/// What a look at the queue finds.
+/// The next waiting request.
 #[derive(Debug)]
 pub(crate) enum Next<T> {
-    /// Nobody waits.
+    /// No request waits.
     Nobody,
-    /// Those who wait have no room.
+    /// The pool has no room for the waiting requests.
     NoRoom,
-    /// This one goes on.
+    /// This request is admitted.
     Goes(T, Permit),
 }
 
@@ -61,12 +61,12 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Lets a request go on that never has to wait.
+    /// Admits a request that need not wait.
     pub(crate) fn pass(&self) -> Permit {
         Permit::new(&self.admitted)
     }
 
-    /// Returns how many requests were let go on and are not in flight yet.
+    /// Returns the number of admitted requests that are not in flight yet.
     pub(crate) fn admitted(&self) -> u64 {
         self.admitted.load(Ordering::Relaxed)
     }
@@ -81,7 +81,7 @@ impl<T> Gate<T> {
         queue.push(arrival, item, now).map_err(|_| Refused::Full)
     }
 
-    /// Takes the next request that has room. `saturation` is called under the lock, and the request counts as admitted before the
+    /// Takes the next request for which there is room. `saturation` is called under the lock, and the request counts as admitted before the
     /// lock is released. So each admission counts before the next one is decided.
     pub(crate) fn next(&self, saturation: impl FnOnce() -> f64, now: u64) -> Next<T> {
         let mut queue = self.queue.lock();
@@ -94,7 +94,7 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Removes a request that gives up its place. Returns `None` if it has gone on already.
+    /// Removes a request that no longer wants to wait. Returns `None` if it was already admitted or refused.
     pub(crate) fn cancel(&self, ticket: Ticket) -> Option<T> {
         self.queue.lock().cancel(ticket)
     }
@@ -104,7 +104,7 @@ impl<T> Gate<T> {
         self.queue.lock().expired(now)
     }
 
-    /// Refuses requests from now on, and hands over those that wait.
+    /// Refuses further requests, and calls `take` for each waiting request.
     pub(crate) fn close(&self, mut take: impl FnMut(T)) {
         self.closed.store(true, Ordering::Release);
         loop {
@@ -119,7 +119,7 @@ impl<T> Gate<T> {
         self.queue.lock().is_empty()
     }
 
-    /// Reads or changes what else the queue knows.
+    /// Reads or changes the queue under its lock.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Queue<T>) -> R) -> R {
         change(&mut self.queue.lock())
     }

@@ -28,10 +28,12 @@ pub(crate) fn candidate(
 pub(crate) async fn run(mut candidate: Candidate, stop: CancellationToken) {
     while candidate.acquire(&stop).await {
         tokio::select! {
-            () = stop.cancelled() => break,
-            lost = candidate.keep() => tracing::warn!(%lost, "Lost the lease; this replica is now on \
-                                                              standby."),
-        }
+                   () = stop.cancelled() => break,
+                   lost = candidate.keep() => tracing::warn!(
+            %lost,
+            "Lost the lease; this replica is now on standby."
+        ),
+               }
     }
     candidate.release().await;
 }

@@ -155,8 +155,10 @@ impl Server {
                 Ok(listening) => events.push(listening),
                 Err(error) if wanted.required => return Err(error),
                 Err(error) => {
-                    tracing::info!(%error, "Cannot accept connections of engines that publish KV cache \
-                                            events.");
+                    tracing::info!(
+                        %error,
+                        "Cannot accept connections of engines that publish KV cache events."
+                    );
                 }
             }
         }

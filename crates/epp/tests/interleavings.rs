@@ -1,5 +1,5 @@
-//! The hand-off between waiting requests and room for them, in every order in which threads can take turns (up to a number of
-//! switches). The code is the picker's own file, with the types of the model checker loom in place of those of `src/sync.rs`.
+//! Checks the hand-off between waiting requests and free room in every order in which threads can run, up to a number of
+//! preemptions. The code is the picker's own file, with the types of the model checker loom in place of those of `src/sync.rs`.
 
 #[path = "../src/gate.rs"]
 #[expect(dead_code, reason = "the picker uses more of it")]
@@ -47,7 +47,7 @@ struct Pool {
     gate: Gate<usize>,
     /// Under a lock, as the load of endpoints is in the picker.
     in_flight: Mutex<u64>,
-    /// The permit of each request that was let go on.
+    /// The permit of each admitted request.
     permits: Vec<Mutex<Option<Permit>>>,
     served: AtomicU64,
 }
@@ -62,10 +62,10 @@ impl Pool {
         })
     }
 
-    /// Lets requests go on while there is room, as a thread does after each arrival and each end.
+    /// Admits requests while there is room, as a thread does after each arrival and each end of a request.
     fn turn(&self) {
         let saturation = || {
-            // The lock stays: a request that becomes in flight between the two looks would count in neither.
+            // The lock is held for both values. Otherwise, a request that becomes in flight between them would count in neither.
             let in_flight = self.in_flight.lock();
             let used = *in_flight + self.gate.admitted();
             if used >= 1 { 1.0 } else { 0.0 }
@@ -76,7 +76,7 @@ impl Pool {
         }
     }
 
-    /// Sends a request that was let go on, and ends it. Returns whether it was let go on.
+    /// Sends an admitted request, and ends it. Returns whether it was admitted.
     fn serve(&self, request: usize) -> bool {
         let Some(permit) = self.permits[request].lock().take() else { return false };
         // It counts as in flight before it no longer counts as admitted.
@@ -120,7 +120,7 @@ fn no_request_is_lost_and_no_more_go_on_than_there_is_room_for() {
         for thread in threads {
             thread.join().unwrap();
         }
-        // A request whose thread found no room was let go on by the other thread, or is so by the dispatcher's next turn.
+        // If a request's thread found no room, the other thread or the next turn of the dispatcher admits the request.
         pool.turn();
         while (0..2).any(|request| pool.serve(request)) {}
         assert_eq!(pool.served.load(Ordering::Relaxed), 2);

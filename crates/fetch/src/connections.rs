@@ -1,10 +1,10 @@
-//! The connections of a download, and what each of them is asked for at a time.
+//! The number of a download's connections, and the size of the parts that each connection requests.
 //!
-//! What is in the sockets of a killed process must be sent again. If the network is faster than the disk or the processor, a
-//! socket holds several megabytes, and up to a whole part where the kernel allows it; if the network is slow, the sockets are
-//! empty. So a download starts with few connections, and gets another one only as long as each of them is slow. Above one
-//! connection for each 512 MiB, each must be very slow. The parts are small: together, those on the way are a 64th of the
-//! download.
+//! When a process is killed, the bytes in its socket buffers are lost and must be sent again. If the network is faster than the
+//! disk or the processor, a socket buffer holds several megabytes, up to a whole part. If the network is slow, the buffers are
+//! empty. So a download starts with few connections, and opens another one only while each connection is slow. If there is
+//! already a connection for each 512 MiB, each must be very slow. Parts are small: the requested parts are together at most a
+//! 64th of the download.
 
 use std::{convert::Infallible, sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -21,19 +21,19 @@ const FIRST: usize = 2;
 const TICK: Duration = Duration::from_millis(250);
 /// Decisions in a second.
 const TICKS: u64 = 4;
-/// A connection that brings this many bytes per second is fast.
+/// A connection that receives this many bytes per second is fast.
 const FAST: u64 = 128 << 20;
 
-/// A connection that brings fewer bytes per second is very slow.
+/// A connection that receives fewer bytes per second is very slow.
 const VERY_SLOW: u64 = 32 << 20;
-/// For so many missing bytes, one connection is enough unless it is very slow.
+/// One connection is enough for this many missing bytes, unless it is very slow.
 const BYTES: u64 = 512 << 20;
 /// Files up to this size fill no sockets, so they need no limit.
 const SMALL: u64 = 1 << 20;
 
-/// The smallest part of a file that is asked for, in bytes.
+/// The smallest part of a file, in bytes.
 const SMALLEST_PART: u64 = 8 << 20;
-/// The largest part of a file that is asked for, in bytes.
+/// The largest part of a file, in bytes.
 const LARGEST_PART: u64 = 32 << 20;
 
 /// The connections of one download.
@@ -41,7 +41,7 @@ pub(crate) struct Connections {
     free: Semaphore,
     /// The most connections.
     most: usize,
-    /// The most connections that are not very slow.
+    /// The number of connections above which each must be very slow.
     enough: usize,
     /// The size of the parts of large files, in bytes.
     pub(crate) part: u64,
@@ -64,12 +64,12 @@ impl Connections {
         }
     }
 
-    /// Waits for a connection. Returns `None` if there is no limit any more, which does not happen.
+    /// Waits for a free connection. Returns `None` if the semaphore is closed, which never happens.
     pub(crate) async fn next(&self) -> Option<SemaphorePermit<'_>> {
         self.free.acquire().await.ok()
     }
 
-    /// Allows more connections as long as they are slow. Never ends.
+    /// Allows more connections while all of them are slow. Never returns.
     pub(crate) async fn widen(&self, counters: &Counters) -> Infallible {
         let mut before = counters.arrived.load(Relaxed);
         for open in FIRST.min(self.most)..self.most {
@@ -96,7 +96,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Returns the connections that a download has after ten seconds, if each second brings so many bytes.
+    /// Returns the number of connections after ten seconds of a download with this many bytes per second.
     async fn after(size: u64, bytes: u64) -> usize {
         let (connections, counters) = (Connections::new(8, [size].into_iter()), Counters::default());
         let arrive = async {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_on_the_way_are_a_small_share_of_the_download() {
+    fn the_requested_parts_are_a_small_share_of_the_download() {
         for size in [1, 2, 3, 4, 8, 100].map(|gib| gib << 30) {
             let connections = Connections::new(8, [size].into_iter());
             let most = connections.enough.min(connections.most) as u64;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_slow_connections_are_joined_by_more() {
+    async fn more_connections_are_opened_only_while_all_are_slow() {
         let large = 100 << 30;
         assert_eq!(after(large, 0).await, 8);
         assert_eq!(after(large, 50 * MIB).await, 8);

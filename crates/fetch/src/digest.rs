@@ -127,7 +127,7 @@ impl Digest {
         Self { part: NonZeroU64::new(part), ..self }
     }
 
-    /// How it is computed, for messages.
+    /// The name of the algorithm, for messages.
     pub(crate) fn kind(&self) -> String {
         let of = if self.part.is_some() { " of parts" } else { "" };
         format!("{}{of}", self.algorithm.name())

@@ -233,8 +233,7 @@ impl Values {
             return wrong(
                 "webhookUrl",
                 &self.webhook_url,
-                "https://HOST:PORT without a path, or an empty \
-                                                           string",
+                "https://HOST:PORT without a path, or an empty string",
             );
         }
         if self.metrics.enabled && self.metrics.secure && !self.watch_namespaces.is_empty() {

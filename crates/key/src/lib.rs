@@ -1,4 +1,4 @@
-//! What identifies an object: its namespace, name and uid.
+//! The identity of an object: its namespace, name and uid.
 //!
 //! [`Namespace`], [`Name`] and [`Uid`] are types of their own, because a function that takes them as strings accepts them in the
 //! wrong order. The type parameter says how the text is stored:

@@ -100,8 +100,10 @@ fn keep_others_out(path: &Path) -> Result<(), StateError> {
     let mode = metadata.mode() & 0o7777;
     if mode & 0o077 != 0 {
         std::fs::set_permissions(path, Permissions::from_mode(mode & !0o077 | 0o700)).map_err(failed)?;
-        tracing::info!(path = %path.display(), "Removed the rights of other users on the state folder, \
-                                                because it has credentials.");
+        tracing::info!(
+            path = %path.display(),
+            "Removed the rights of other users on the state folder, because it has credentials."
+        );
     }
     Ok(())
 }

@@ -99,7 +99,7 @@ pub(crate) struct Remember {
     pub(crate) now: u64,
 }
 
-/// How much of a prompt an endpoint has cached, as a prefix producer knows.
+/// The part of a prompt that an endpoint has cached, according to a prefix producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixHit {
     /// The index of the producer among [`Scheduler::prefix_producers`](crate::Scheduler::prefix_producers).

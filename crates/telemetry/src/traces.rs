@@ -318,8 +318,10 @@ impl Sender {
             Err(error) => {
                 DROPPED.fetch_add(count, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(%error, "The collector does not accept spans; dropping spans until it \
-                                            does.");
+                    tracing::warn!(
+                        %error,
+                        "The collector does not accept spans; dropping spans until it does."
+                    );
                 }
             }
         }

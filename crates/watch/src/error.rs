@@ -1,4 +1,4 @@
-//! What a failed request says.
+//! The HTTP code and message of a failed request.
 
 /// Whether the API server responded with that code.
 pub fn has_code(error: &kube::Error, code: u16) -> bool {

@@ -123,9 +123,11 @@ impl Journal {
             Err(error) => {
                 let before = before.map(|before| encoded(before, before.revision));
                 self.unsure = Some(Row { key: change.key, value: before, revision: revision - 1 });
-                tracing::error!(file = %self.path.display(), %error, "Cannot write the journal; refusing \
-                                                                      changes until it can be written \
-                                                                      again.");
+                tracing::error!(
+                    file = %self.path.display(),
+                    %error,
+                    "Cannot write the journal; refusing changes until it can be written again."
+                );
                 Err(error)
             }
         }

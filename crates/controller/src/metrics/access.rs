@@ -59,8 +59,7 @@ impl Access {
             Ok(Err(error)) => {
                 tracing::warn!(
                     error = text_of(&error),
-                    "Cannot check whether a client may read the \
-                                                         metrics."
+                    "Cannot check whether a client may read the metrics."
                 );
                 return Err(StatusCode::INTERNAL_SERVER_ERROR);
             }

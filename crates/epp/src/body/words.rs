@@ -6,7 +6,7 @@
 use longboat_scheduler::Prompt;
 use serde_json::value::RawValue;
 
-use crate::spares;
+use crate::buffer_pool;
 
 /// A JSON string as it is in the body, without its quotes.
 #[derive(Debug, Clone, Copy)]
@@ -42,9 +42,9 @@ impl Collected {
     fn reserve(&mut self, more: usize) {
         let needed = self.bytes.len().saturating_add(more).min(self.limit);
         if needed > self.bytes.capacity() {
-            let mut larger = spares::take(needed.max(self.bytes.capacity().saturating_mul(2)));
+            let mut larger = buffer_pool::take(needed.max(self.bytes.capacity().saturating_mul(2)));
             larger.extend_from_slice(&self.bytes);
-            spares::give(std::mem::replace(&mut self.bytes, larger));
+            buffer_pool::give(std::mem::replace(&mut self.bytes, larger));
         }
     }
 

@@ -18,8 +18,9 @@ use crate::{
     admission::Permit,
     answer::{Code, Refusal},
     body::{Api, Parsed},
+    buffer_pool,
     decisions::Record,
-    spares, subset,
+    subset,
 };
 
 /// A decision whose load is already counted.
@@ -86,7 +87,7 @@ impl Exchange {
             out.push(Action::RequestTrailers(HeaderChanges::default()));
         }
         for prompt in parsed.prompts {
-            spares::give(prompt.bytes);
+            buffer_pool::give(prompt.bytes);
         }
         let priority = labels.priority;
         self.picked = Some(Picked {

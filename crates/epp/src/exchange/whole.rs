@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 use bytes::Bytes;
 use longboat_accept::{Budget, Held};
 
-use crate::spares;
+use crate::buffer_pool;
 
 /// A client may announce any length. Memory is reserved for at most this many times the bytes that have arrived.
 const TRUST: usize = 8;
@@ -52,7 +52,7 @@ impl Body {
                 if needed > bytes.capacity() {
                     let (mut larger, its) = self.room(needed, bytes.capacity(), budget)?;
                     larger.extend_from_slice(&bytes);
-                    spares::give(mem::replace(&mut bytes, larger));
+                    buffer_pool::give(mem::replace(&mut bytes, larger));
                     held = its;
                 }
                 bytes.extend_from_slice(&chunk);
@@ -71,7 +71,7 @@ impl Body {
             Some(held) => (wanted, held),
             None => (needed, budget.hold(needed)?),
         };
-        Some((spares::take(size), held))
+        Some((buffer_pool::take(size), held))
     }
 
     /// Returns the whole body. Its memory counts until the last part is dropped.
@@ -98,7 +98,7 @@ impl AsRef<[u8]> for Whole {
 
 impl Drop for Whole {
     fn drop(&mut self) {
-        spares::give(mem::take(&mut self.bytes));
+        buffer_pool::give(mem::take(&mut self.bytes));
     }
 }
 

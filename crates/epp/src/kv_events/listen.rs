@@ -59,8 +59,10 @@ impl Listening {
             let (holdings, core, guests) = (Arc::clone(&holdings), Arc::clone(&core), guests.clone());
             async move {
                 let Some(_guest) = guests.enter(&core, peer.ip().to_canonical()) else {
-                    tracing::debug!(%peer, "Closed a connection for KV cache events: it comes from an \
-                                            unknown endpoint, or there are too many connections.");
+                    tracing::debug!(
+                        %peer,
+                        "Closed a connection for KV cache events: it comes from an unknown endpoint, or there are too many connections."
+                    );
                     return;
                 };
                 if let Err(error) = connection(stream, &holdings, &core).await {
@@ -121,8 +123,11 @@ async fn connection(stream: TcpStream, holdings: &Holdings, core: &Core) -> io::
         let Some(member) = member(core, name) else { continue };
         if !may_speak(peer, member.endpoint.address.ip()) {
             let endpoint = &member.endpoint.host_port;
-            tracing::warn!(endpoint, %peer, "Refused KV cache events of an endpoint, because they come \
-                                             from another address.");
+            tracing::warn!(
+                endpoint,
+                %peer,
+                "Refused KV cache events of an endpoint, because they come from another address."
+            );
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         if message.topic.len() > TOPIC {

@@ -21,12 +21,12 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// After this many attempts in a row without progress, a replay fails.
 const ATTEMPTS: u32 = 3;
 
-/// What replays may cost.
+/// The limits of replays.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     /// The most time for a replay.
     pub(crate) total: Duration,
-    /// How long a replay may keep its place among all replays. If it takes longer, it goes on after those that wait.
+    /// The time after which a replay makes room for waiting replays. It continues after them.
     pub(crate) turn: Duration,
     /// The most messages of a replay. Engines remember 10,000 messages unless they are told otherwise.
     pub(crate) messages: usize,
@@ -61,7 +61,7 @@ pub(super) struct Shared {
     pub(super) pace: Pace,
 }
 
-/// What a replay may still take.
+/// The rest of a replay's limits.
 struct Allowance {
     time: Duration,
     messages: usize,
@@ -128,8 +128,12 @@ impl Publisher {
             let began = Instant::now();
             if let Err(error) = self.session().await {
                 let endpoint = &self.member.endpoint.host_port;
-                tracing::debug!(endpoint, address = %self.live, %error, "Receiving no KV cache events from \
-                                                                         an endpoint.");
+                tracing::debug!(
+                    endpoint,
+                    address = %self.live,
+                    %error,
+                    "Receiving no KV cache events from an endpoint."
+                );
             }
             retry = if began.elapsed() > MAX_RETRY { RETRY } else { (retry * 2).min(MAX_RETRY) };
             tokio::time::sleep(retry).await;

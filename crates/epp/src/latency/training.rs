@@ -89,8 +89,11 @@ pub(super) async fn run(predictor: Arc<Predictor>, stop: CancellationToken) {
             match sent {
                 Ok(()) => trial.answered(),
                 Err(error) => {
-                    tracing::debug!(%error, lessons = lessons.len(), "Cannot send training data to the \
-                                                                      latency predictor.");
+                    tracing::debug!(
+                        %error,
+                        lessons = lessons.len(),
+                        "Cannot send training data to the latency predictor."
+                    );
                     trial.failed();
                 }
             }

@@ -160,7 +160,7 @@ pub(crate) struct PickerMetrics {
     ready: Family<PoolLabel, Gauge>,
     endpoint_queue: Family<EndpointLabels, Decimal>,
     pod_queue: Family<PodLabels, Decimal>,
-    /// What prefix producers know.
+    /// The series of prefix producers.
     pub(crate) prefixes: PrefixMetrics,
     /// The names of the producers of loads.
     load_producers: Vec<String>,

@@ -104,7 +104,7 @@ impl PluginMetrics {
         let (place, extension_point, types) = work.series();
         let series = self.series.0[place].get_or_init(|| {
             let declared = types.iter().find_map(|known| Some((*known, self.names.get(*known)?.as_str())));
-            // What is not declared has the name of its type.
+            // A plugin that is not declared has the name of its type.
             let (plugin_type, name) = declared.unwrap_or((types[0], types[0]));
             self.of(Role {
                 extension_point,

@@ -1,4 +1,4 @@
-//! Engines whose replays of KV cache events go wrong, over real sockets: none may cost the others their replays.
+//! Engines with faulty replays of KV cache events, over real sockets. A faulty engine must not delay the replays of the others.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -37,7 +37,7 @@ plugins:
 - {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: precise-prefix-cache-producer}}
 ";
 
-/// How an engine answers when it is asked for earlier messages.
+/// The answer of an engine to a request for earlier messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Replays {
     /// With the messages.
@@ -57,8 +57,6 @@ struct Engine {
     address: SocketAddr,
     /// Requests for a replay.
     asked: Arc<AtomicUsize>,
-    /// Replayed messages.
-    replayed: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }
 
@@ -130,7 +128,7 @@ impl Engine {
     async fn start(ip: IpAddr, (live, replay): (u16, u16), replays: Replays, numbers: Vec<u64>) -> Self {
         let listener = TcpListener::bind((ip, live)).await.unwrap();
         let questions = TcpListener::bind((ip, replay)).await.unwrap();
-        let (asked, replayed) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let asked = Arc::<AtomicUsize>::default();
         let mut tasks = JoinSet::new();
         let last = numbers.last().copied().unwrap_or_default();
         tasks.spawn(async move {
@@ -150,11 +148,11 @@ impl Engine {
                 });
             }
         });
-        let counts = (Arc::clone(&asked), Arc::clone(&replayed));
+        let count = Arc::clone(&asked);
         tasks.spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((stream, _)) = questions.accept().await {
-                let (asked, replayed) = (Arc::clone(&counts.0), Arc::clone(&counts.1));
+                let asked = Arc::clone(&count);
                 open.spawn(async move {
                     let mut peer = Peer::new(stream, Socket::Router);
                     let Some(from) = peer.asked().await else { return };
@@ -170,7 +168,6 @@ impl Engine {
                         if peer.replay(number).await.is_none() {
                             return;
                         }
-                        replayed.fetch_add(1, Relaxed);
                     }
                     peer.connection.send(&[&[][..], &u64::MAX.to_be_bytes(), &[]]);
                     let _ = peer.flush().await;
@@ -178,7 +175,7 @@ impl Engine {
                 });
             }
         });
-        Self { address: SocketAddr::new(ip, 18_300), asked, replayed, _tasks: tasks }
+        Self { address: SocketAddr::new(ip, 18_300), asked, _tasks: tasks }
     }
 }
 
@@ -288,8 +285,6 @@ async fn engines_with_endless_replays_leave_room_for_the_others() {
             Replays::Never => assert_eq!(following.asked(engine), 3),
             _ => {}
         }
-        let replayed = following.engines[engine].replayed.load(Relaxed);
-        assert!(replayed < 100_000, "{replayed} messages, more than a replay may have and sockets hold");
     }
     assert!(following.holdings.len() <= 800 * 12);
     assert_eq!(following.core.event_bytes.held(), 0);

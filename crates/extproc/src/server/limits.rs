@@ -1,4 +1,4 @@
-//! What callers may cost: how many connections and streams there may be, and how long each may do nothing.
+//! Limits on callers: the number of connections and streams, and the time for which each may be idle.
 
 use std::{
     sync::{
@@ -15,15 +15,15 @@ pub struct Limits {
     pub connections: usize,
     /// The most streams of all connections. Further ones end with the gRPC status `UNAVAILABLE`.
     pub streams: usize,
-    /// The most bytes of messages that have not come whole, in all streams. Proxies send pieces of about 50 KB.
+    /// The most bytes of incomplete messages, in all streams. Proxies send pieces of about 50 KB.
     pub unfinished: usize,
-    /// How long a connection may take for its first stream, and a stream for its first message.
+    /// The time limit for the first stream of a connection, and for the first message of a stream.
     pub first: Duration,
-    /// How long a connection may have no stream. It is then told to go away.
+    /// The time after which a connection without a stream gets a GOAWAY.
     pub idle: Duration,
-    /// After so long without a byte, the peer is asked whether it is still there.
+    /// The time without a byte after which the peer gets a PING.
     pub silence: Duration,
-    /// How long the peer may take to answer, and to go away when it was told to.
+    /// The time limit for the answer to a PING, and for closing the connection after a GOAWAY.
     pub answer: Duration,
 }
 
@@ -42,62 +42,62 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How often a connection is looked at.
+    /// The time between two checks of a connection.
     pub(super) fn period(&self) -> Duration {
         let shortest = self.first.min(self.idle).min(self.silence).min(self.answer);
         (shortest / 4).clamp(Duration::from_millis(1), Duration::from_secs(10))
     }
 }
 
-/// Places for streams.
+/// Counts open streams.
 #[derive(Debug, Default)]
-pub(super) struct Places(Arc<AtomicUsize>);
+pub(super) struct StreamCount(Arc<AtomicUsize>);
 
-/// The place of an open stream.
+/// Counts a stream as open.
 #[derive(Debug)]
-pub(super) struct Place(Arc<AtomicUsize>);
+pub(super) struct CountedStream(Arc<AtomicUsize>);
 
-impl Places {
-    /// Takes a place, if there are fewer streams than this.
-    pub(super) fn take(&self, limit: usize) -> Option<Place> {
+impl StreamCount {
+    /// Counts another stream, unless there are as many as `limit`.
+    pub(super) fn take(&self, limit: usize) -> Option<CountedStream> {
         let more = |open: usize| (open < limit).then_some(open + 1);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Place(Arc::clone(&self.0)))
+        Some(CountedStream(Arc::clone(&self.0)))
     }
 }
 
-impl Drop for Place {
+impl Drop for CountedStream {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// What a connection did since it was last looked at.
+/// The activity of a connection since the last check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct Activity {
     /// Streams that are open.
     pub(super) streams: usize,
     /// Streams that were ever opened.
     pub(super) opened: u64,
-    /// Whether the peer has sent anything.
+    /// Whether the peer sent anything.
     pub(super) heard: bool,
 }
 
-/// What to do about a connection.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Stay,
-    /// Ask the peer whether it is still there.
+    /// Send a PING.
     Ping,
-    /// Tell the peer to go away.
+    /// Send a GOAWAY.
     Leave,
     /// Close the connection, for this reason.
     Close(&'static str),
 }
 
-/// The patience with one connection.
+/// The timers of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct Timers {
     age: Duration,
     idle: Duration,
     silent: Duration,
@@ -106,9 +106,9 @@ pub(super) struct Patience {
     leaving: bool,
 }
 
-impl Patience {
-    /// Looks at a connection. `passed` is the time since the last look.
-    pub(super) fn look(&mut self, passed: Duration, limits: &Limits, seen: Seen) -> Verdict {
+impl Timers {
+    /// Checks a connection. `passed` is the time since the last check.
+    pub(super) fn check(&mut self, passed: Duration, limits: &Limits, seen: Activity) -> Verdict {
         self.age += passed;
         let busy = seen.streams > 0 || seen.opened > self.opened;
         self.opened = seen.opened;
@@ -153,27 +153,27 @@ mod tests {
         answer: Duration::from_secs(2),
     };
 
-    fn verdicts(looks: impl IntoIterator<Item = Seen>) -> Vec<Verdict> {
-        let mut patience = Patience::default();
-        looks.into_iter().map(|seen| patience.look(SECOND, &LIMITS, seen)).collect()
+    fn verdicts(looks: impl IntoIterator<Item = Activity>) -> Vec<Verdict> {
+        let mut timers = Timers::default();
+        looks.into_iter().map(|seen| timers.check(SECOND, &LIMITS, seen)).collect()
     }
 
     #[test]
     fn a_connection_must_open_a_stream_soon() {
-        let slow = Seen { streams: 0, opened: 0, heard: true };
+        let slow = Activity { streams: 0, opened: 0, heard: true };
         let seen = verdicts([slow; 3]);
         assert_eq!(seen, [Verdict::Stay, Verdict::Stay, Verdict::Close("it has opened no stream")]);
     }
 
     #[test]
     fn a_connection_without_streams_is_told_to_go_and_closed_if_it_stays() {
-        let idle = Seen { streams: 0, opened: 1, heard: true };
-        let busy = Seen { streams: 1, ..idle };
+        let idle = Activity { streams: 0, opened: 1, heard: true };
+        let busy = Activity { streams: 1, ..idle };
         let mut seen = verdicts([busy].into_iter().chain([idle; 7]));
         assert_eq!(seen.pop(), Some(Verdict::Close("it has no stream")));
         assert_eq!(seen.split_off(5), [Verdict::Leave, Verdict::Stay]);
         assert_eq!(seen, [Verdict::Stay; 5]);
-        let short = (1..20).map(|opened| Seen { streams: 0, opened, heard: true });
+        let short = (1..20).map(|opened| Activity { streams: 0, opened, heard: true });
         assert!(
             verdicts(short).iter().all(|verdict| *verdict == Verdict::Stay),
             "each second had its stream"
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn a_silent_peer_is_asked_once_and_closed_without_an_answer() {
-        let silent = Seen { streams: 1, opened: 1, heard: false };
-        let heard = Seen { heard: true, ..silent };
+        let silent = Activity { streams: 1, opened: 1, heard: false };
+        let heard = Activity { heard: true, ..silent };
         let seen = verdicts([silent; 6]);
         assert_eq!(seen[3..], [Verdict::Ping, Verdict::Stay, Verdict::Close("the peer does not answer")]);
         let answers = [[silent; 4].as_slice(), &[heard]].concat().repeat(3);
@@ -192,11 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn there_are_so_many_places_and_a_stream_that_ends_leaves_its_own() {
-        let places = Places::default();
-        let first = places.take(1).unwrap();
-        assert!(places.take(1).is_none());
+    fn streams_are_limited_and_a_stream_that_ends_makes_room() {
+        let stream_count = StreamCount::default();
+        let first = stream_count.take(1).unwrap();
+        assert!(stream_count.take(1).is_none());
         drop(first);
-        assert!(places.take(1).is_some());
+        assert!(stream_count.take(1).is_some());
     }
 }

@@ -25,7 +25,7 @@ mod tonic;
 use homes::Homes;
 pub use http2::connection_of;
 pub use limits::Limits;
-use limits::Places;
+use limits::StreamCount;
 
 const PATH: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
@@ -36,7 +36,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// proxy has requests in flight. hyper's default of 200 would queue the rest.
 const MAX_STREAMS: u32 = 1 << 16;
 
-/// What a stream beyond the limit is told.
+/// The message of the status for a stream beyond the limit.
 const TOO_MANY: &str = "too many streams";
 
 /// The most bytes of fields in the headers of a stream, counted as in the standard of HPACK. A proxy's stream has a few
@@ -167,7 +167,7 @@ pub struct ServerOptions {
     pub max_send_bytes: usize,
     /// How long streams in flight may take to end after a shutdown.
     pub grace: Duration,
-    /// What callers may cost.
+    /// The limits on callers.
     pub limits: Limits,
     /// Other gRPC services on the same port (health).
     pub others: Option<::tonic::service::Routes>,
@@ -213,14 +213,14 @@ struct Shared<P> {
     options: ServerOptions,
     /// The memory budget for incomplete messages in all streams.
     partial: Arc<Budget>,
-    /// The places of streams.
-    places: Places,
+    /// The stream_count of streams.
+    stream_count: StreamCount,
 }
 
 impl<P> Shared<P> {
     fn new(processor: Arc<P>, options: ServerOptions) -> Self {
         let partial = Budget::new(options.limits.unfinished);
-        Self { processor, options, partial, places: Places::default() }
+        Self { processor, options, partial, stream_count: StreamCount::default() }
     }
 
     fn uses_tonic(&self) -> bool {
@@ -284,16 +284,16 @@ async fn accept<P: Processor>(
     loop {
         let coming = async {
             let place = Arc::clone(room).acquire_owned().await;
-            (listener.accept().await, place)
+            (listener.accept().await, counted)
         };
-        let (accepted, place) = tokio::select! {
+        let (accepted, counted) = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             coming = coming => coming,
         };
         // The semaphore is never closed.
-        let Ok(place) = place else { return Ok(()) };
+        let Ok(counted) = place else { return Ok(()) };
         match accepted {
-            Ok((stream, _)) => homes.take_in(stream, place).await,
+            Ok((stream, _)) => homes.take_in(stream, counted).await,
             Err(error) if is_transient(&error) => {
                 tracing::warn!(%error, "Cannot accept a connection.");
                 tokio::time::sleep(Duration::from_millis(50)).await;

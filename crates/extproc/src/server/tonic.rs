@@ -26,7 +26,7 @@ use tonic_prost::ProstCodec;
 
 use super::{
     Exchange, MAX_FIELDS, MAX_STREAMS, Outbox, PATH, Processor, Shared, TOO_MANY,
-    limits::{Patience, Place, Seen, Verdict},
+    limits::{Activity, CountedStream, Timers, Verdict},
 };
 use crate::{
     client::{CONNECTION_WINDOW, STREAM_WINDOW},
@@ -57,7 +57,7 @@ pub(super) async fn connection<P: Processor>(
     let period = limits.period();
     let mut looks = time::interval_at(time::Instant::now() + period, period);
     looks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-    let mut patience = Patience::default();
+    let mut timers = Timers::default();
     let mut leaving = false;
     let ended = loop {
         tokio::select! {
@@ -66,7 +66,7 @@ pub(super) async fn connection<P: Processor>(
                 leaving = true;
                 connection.as_mut().graceful_shutdown();
             }
-            _ = looks.tick() => match patience.look(period, &limits, streams.seen()) {
+            _ = looks.tick() => match timers.check(period, &limits, streams.seen()) {
                 // hyper asks silent peers itself.
                 Verdict::Stay | Verdict::Ping => {}
                 Verdict::Leave => connection.as_mut().graceful_shutdown(),
@@ -100,8 +100,8 @@ impl Streams {
         Open(Arc::clone(self))
     }
 
-    fn seen(&self) -> Seen {
-        Seen { streams: self.open.load(Relaxed), opened: self.opened.load(Relaxed), heard: true }
+    fn seen(&self) -> Activity {
+        Activity { streams: self.open.load(Relaxed), opened: self.opened.load(Relaxed), heard: true }
     }
 }
 
@@ -162,11 +162,11 @@ impl<P: Processor> tower_service::Service<tonic::Request<Streaming<ProcessingReq
     }
 
     fn call(&mut self, request: tonic::Request<Streaming<ProcessingRequest>>) -> Self::Future {
-        let Shared { processor, options, places, .. } = &*self.shared;
+        let Shared { processor, options, stream_count, .. } = &*self.shared;
         if !processor.is_ready() {
             return ready(Err(Status::unavailable("not ready yet")));
         }
-        let Some(place) = places.take(options.limits.streams) else {
+        let Some(counted) = stream_count.take(options.limits.streams) else {
             return ready(Err(Status::unavailable(TOO_MANY)));
         };
         ready(Ok(tonic::Response::new(Replies {
@@ -175,7 +175,7 @@ impl<P: Processor> tower_service::Service<tonic::Request<Streaming<ProcessingReq
             out: Outbox::default(),
             ended: false,
             first: Some(Box::pin(time::sleep(options.limits.first))),
-            _place: place,
+            _counted: counted,
             _stream: self.stream.take(),
         })))
     }
@@ -188,9 +188,9 @@ struct Replies<E> {
     out: Outbox,
     /// Whether the exchange was already told how the stream ended.
     ended: bool,
-    /// How long the first message may take. `None` once it has come.
+    /// The time limit for the first message. `None` after the first message.
     first: Option<Pin<Box<time::Sleep>>>,
-    _place: Place,
+    _counted: CountedStream,
     _stream: Option<Open>,
 }
 
@@ -323,7 +323,7 @@ impl Body for Metered {
 struct Unfinished {
     /// The prefix of the message: whether it is compressed, and its length.
     prefix: [u8; 5],
-    /// How much of the message has come, with its prefix.
+    /// The received bytes of the message, with its prefix.
     length: usize,
 }
 

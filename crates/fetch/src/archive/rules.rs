@@ -11,7 +11,7 @@ pub(super) struct Budget {
     pub(super) members: usize,
     /// The bytes that may still come.
     pub(super) bytes: u64,
-    /// What to say if more bytes come.
+    /// The error if there are more bytes.
     pub(super) why: &'static str,
 }
 

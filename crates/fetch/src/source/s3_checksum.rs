@@ -2,7 +2,7 @@
 
 use crate::digest::{Algorithm, Digest};
 
-/// What the headers of an object say about the digest of its content.
+/// The digest of an object's content, as its headers report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Promise {
     /// The digest of the content.
@@ -20,8 +20,8 @@ const CHECKSUMS: [(&str, Algorithm); 5] = [
     ("x-amz-checksum-crc32", Algorithm::Crc32),
 ];
 
-/// Servers that make the ETag of an object in parts from the MD5s of the parts. The ETags of other servers may look the same and
-/// mean nothing.
+/// Servers that compute the ETag of a multipart object from the MD5s of its parts. The ETags of other servers may have the same
+/// form without being a digest.
 const OF_MD5S: [&str; 2] = ["AmazonS3", "MinIO"];
 
 /// Reads the checksum of an object from its headers. A checksum comes before the ETag, because an MD5 takes longer to compute

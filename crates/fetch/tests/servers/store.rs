@@ -11,7 +11,7 @@ use super::{
     decoded,
 };
 
-/// How the objects of a store were uploaded.
+/// The way in which the objects of a store were uploaded.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Upload {
     /// In one request, without a checksum.
@@ -33,7 +33,7 @@ pub struct Store {
     pub key: Option<String>,
     /// Whether the announced CRC-32 is `right` or `wrong`. `None` announces none.
     pub crc: Option<String>,
-    /// How the objects were uploaded.
+    /// The way in which the objects were uploaded.
     pub upload: Upload,
     /// Whether requests need a bearer token.
     pub private: bool,

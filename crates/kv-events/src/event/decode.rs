@@ -10,7 +10,7 @@ const MAX_TOKENS: usize = 1 << 22;
 /// The most events in one payload.
 const MAX_EVENTS: usize = 1 << 16;
 
-/// How many blocks and tokens of a payload may still be read.
+/// The number of blocks and tokens of a payload that may still be read.
 struct Room {
     blocks: usize,
     tokens: usize,

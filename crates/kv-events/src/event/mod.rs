@@ -84,7 +84,7 @@ pub enum BatchError {
     /// A limit is exceeded.
     #[error("a KV event payload has more than {limit} {what}")]
     TooMany {
-        /// What is limited.
+        /// The limited item.
         what: &'static str,
         /// The limit.
         limit: usize,

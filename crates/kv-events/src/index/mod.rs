@@ -48,7 +48,7 @@ pub enum Outcome {
     Unusable,
 }
 
-/// What became of the blocks that engines said they have removed.
+/// The results of the removals that engines reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removals {
     /// Blocks that went, or were not there.
@@ -131,7 +131,7 @@ impl Index {
         (self.admitted, self.admitted - self.length as u64)
     }
 
-    /// What became of all blocks that engines said they have removed.
+    /// The results of all removals that engines reported.
     pub fn removals(&self) -> Removals {
         self.removals
     }

@@ -185,8 +185,8 @@ mod tests {
         let text = anstream::adapter::strip_str(&text(&record)).to_string();
         let expected = "\
 r1 for model m at 2026-01-01T00:00:00Z
-sent to 127.0.0.1:1, decided in 80 µs, among 3 endpoints
-cached there: 3 of 4 blocks of the prompt
+sent to 127.0.0.1:1, decided in 80 µs, from 3 endpoints
+cached at this endpoint: 3 of 4 blocks of the prompt
 profile default
   decode-filter left 2; dropped ns/prefill
      ENDPOINT   queue-scorer × 2  prefix × 0.5  TOTAL  QUEUE  RUNNING    KV
@@ -203,6 +203,6 @@ response: first byte after 20 ms, complete after 300 ms; 12 prompt tokens (8 cac
             "id": "r1", "time": "t", "model": "m", "micros": 8, "candidates": 0, "error": "no endpoints", "profiles": [],
         });
         let text = anstream::adapter::strip_str(&text(&record)).to_string();
-        assert_eq!(text, "r1 for model m at t\nrefused in 8 µs, among 0 endpoints: no endpoints\n");
+        assert_eq!(text, "r1 for model m at t\nrefused, decided in 8 µs, from 0 endpoints: no endpoints\n");
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 /// The variables of one kind of store. An entry that ends in `*` is a prefix.
 struct Family {
-    /// What a download inherits.
+    /// The variables that a download inherits.
     inherited: &'static [&'static str],
     /// Further variables that say which credentials to use. If the pod has one of them or of the inherited ones, it has
     /// credentials of its own, and mixing them with those of the user would make neither work.

@@ -59,8 +59,11 @@ impl Group {
             && let Err(error) = kill_process_group(pid, signal)
             && error != rustix::io::Errno::SRCH
         {
-            tracing::debug!(%error, pid = pid.as_raw_nonzero().get(), "Cannot send a signal to a process \
-                                                                       group.");
+            tracing::debug!(
+                %error,
+                pid = pid.as_raw_nonzero().get(),
+                "Cannot send a signal to a process group."
+            );
         }
     }
 }

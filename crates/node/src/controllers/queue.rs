@@ -73,11 +73,13 @@ pub(super) async fn run<R: Reconcile>(
                     Err(error) => {
                         let wait = retries.get(&key).map_or(FIRST_RETRY, |wait| (*wait * 2).min(LONGEST_RETRY));
                         // A conflict means that the cache was old; the next change resolves it.
-                        tracing::debug!(%error, controller = R::NAME, namespace = key.namespace, name = key.name, "Retrying \
-                                                                                                                   a \
-                                                                                                                   reconcile \
-                                                                                                                   in \
-                                                                                                                   {wait:?}.");
+                        tracing::debug!(
+                            %error,
+                            controller = R::NAME,
+                            namespace = key.namespace,
+                            name = key.name,
+                            "Retrying a reconcile in {wait:?}."
+                        );
                         retries.insert(key.clone(), wait);
                         due.insert(key, Instant::now() + wait);
                     }

@@ -70,8 +70,11 @@ impl Worker {
         let message = match self.mount().await {
             Ok(()) => return true,
             Err(StartError::Api(error)) => {
-                tracing::debug!(%error, pod = %self.pod.name_any(), "Cannot read the objects for the \
-                                                                     volumes of a pod.");
+                tracing::debug!(
+                    %error,
+                    pod = %self.pod.name_any(),
+                    "Cannot read the objects for the volumes of a pod."
+                );
                 None
             }
             Err(error) => Some(error.to_string()),

@@ -50,8 +50,10 @@ impl Reaper {
         if let Some(stdin) = &mut pipe.stdin {
             // A single write, so that the node's death never leaves half a line.
             if let Err(error) = stdin.write_all(format!("{line}\n").as_bytes()) {
-                tracing::warn!(%error, "The reaper has ended, so processes outlive the node if it is \
-                                        killed.");
+                tracing::warn!(
+                    %error,
+                    "The reaper has ended, so processes outlive the node if it is killed."
+                );
                 pipe.stdin = None;
             }
         }

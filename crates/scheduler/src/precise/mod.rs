@@ -80,7 +80,7 @@ pub struct IndexCounts {
     pub lookups: u64,
     /// Blocks of them that the best endpoint held, from the first on.
     pub hits: u64,
-    /// What became of the blocks that engines said they have removed.
+    /// The results of the removals that engines reported.
     pub removals: Removals,
 }
 

@@ -1,8 +1,8 @@
 //! A radix tree of prefixes, and the order in which each endpoint used them.
 //!
 //! A prompt of 400 KB has 1,600 blocks. A table of blocks would be accessed several times for each of them, at places that no
-//! processor cache holds. The blocks of a prompt are used and forgotten together, so a node of this tree has all blocks up to
-//! the next one at which prompts differ. Most prompts are then one node, and a long conversation a few.
+//! processor cache has. The blocks of a prompt are used and evicted together, so a node of this tree has all blocks up to the
+//! next block at which prompts differ. Most prompts are then one node, and a long conversation a few.
 //!
 //! The tree behaves as if each endpoint had a list of single blocks in order of use. A block's hash stands for the whole prefix,
 //! so nodes are found by the hash of their first block, and need no links to their parents or children. Hashes that collide make
@@ -14,7 +14,7 @@ use ahash::AHashMap;
 
 use crate::endpoint::Slot;
 
-/// Consecutive blocks that no known prompt leaves before the last.
+/// Consecutive blocks that all known prompts have in common.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
     blocks: Vec<u64>,
@@ -455,7 +455,7 @@ mod tests {
             }
         }
 
-        /// Whoever finds hashes that collide gets wrong matches, but no panic and no more memory.
+        /// Colliding hashes cause wrong matches, but no panic and no leak.
         #[test]
         fn blocks_that_collide_do_no_harm(steps in steps()) {
             let mut tree = Tree::default();

@@ -307,13 +307,13 @@ fn what_is_wrong_is_told_with_its_place_its_value_and_what_was_meant() {
         ),
         (
             "plugins: [{type: multicluster-file-discovery, name: all}]\ndataLayer: {discovery: {pluginRef: all}}".to_owned(),
-            "plugin type \"multicluster-file-discovery\" of plugin \"all\" is not supported: it would need pools of other \
+            "plugin type \"multicluster-file-discovery\" of plugin \"all\" is not supported, because it needs pools of other \
              clusters",
         ),
         (
             "plugins: [{type: queue-scorre}, {type: dcgm-extractor}]".to_owned(),
             "unknown plugin type \"queue-scorre\" of plugin \"queue-scorre\"; did you mean \"queue-scorer\"?; plugin type \
-             \"dcgm-extractor\" of plugin \"dcgm-extractor\" is not supported: it would need NVIDIA's DCGM exporter beside \
+             \"dcgm-extractor\" of plugin \"dcgm-extractor\" is not supported, because it needs NVIDIA's DCGM exporter beside \
              each model server",
         ),
         (

@@ -21,7 +21,7 @@ pub struct Program {
     pub(super) budgeted: Option<Budgeted>,
 }
 
-/// What the reference's parser says where an expression should begin and nothing comes.
+/// The message of the reference's parser if an expression is missing.
 const NOTHING: &str = "Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 /// The type name of the first message (`Name{…}`) in an expression. No rule has access to message types, and nothing

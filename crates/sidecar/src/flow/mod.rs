@@ -119,8 +119,11 @@ impl Flow<'_> {
                 self.held(&head, &body, (prefill, decode), patience, &route, prefiller).await
             }
             Err(why) => {
-                tracing::warn!(target = %prefiller.authority(), why, "Cannot divide a request between \
-                                                                      prefill and decode.");
+                tracing::warn!(
+                    target = %prefiller.authority(),
+                    why,
+                    "Cannot divide a request between prefill and decode."
+                );
                 let failure = prefill::failure(&why);
                 self.failed(&head, &body, failure, &route).await
             }

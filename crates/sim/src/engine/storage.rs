@@ -52,8 +52,11 @@ impl Storage {
             blocks.iter().try_for_each(|hash| fs::write(folder.join(name(*hash)), []))
         };
         if let Ok(Err(error)) = tokio::task::spawn_blocking(writing).await {
-            tracing::warn!(%error, folder = %self.0.display(), "Cannot write blocks of the KV cache to the \
-                                                                shared storage.");
+            tracing::warn!(
+                %error,
+                folder = %self.0.display(),
+                "Cannot write blocks of the KV cache to the shared storage."
+            );
         }
     }
 }

@@ -268,8 +268,8 @@ impl<P: Processor> Core<P> {
             self.refuse(stream, ends, &Status::new(UNIMPLEMENTED, "no such method"));
         } else if !self.shared.processor.is_ready() {
             self.refuse(stream, ends, &Status::new(UNAVAILABLE, "not ready yet"));
-        } else if let Some(place) = self.shared.places.take(self.shared.options.limits.streams) {
-            let mut call = Call::new(self.shared.processor.open(), gzip, self.call_window, place);
+        } else if let Some(counted) = self.shared.stream_count.take(self.shared.options.limits.streams) {
+            let mut call = Call::new(self.shared.processor.open(), gzip, self.call_window, counted);
             call.remote_closed = ends;
             call.settle();
             self.calls.insert(stream, call);

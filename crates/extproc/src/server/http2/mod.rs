@@ -1,6 +1,6 @@
 //! Longboat's own HTTP/2 server for ext_proc. A general-purpose one costs more per message than the message itself.
 //!
-//! One future serves all calls of a connection. Whenever it runs, it reads the available bytes, answers them in place, and
+//! One future serves all calls of a connection. Whenever it runs, it reads the available bytes, answers them in counted, and
 //! writes the answers at once. Calls have no task, channel or timer of their own. `core` is the protocol without the socket,
 //! `stream` a gRPC call; `hpack`, `huffman` and `frame` are the encodings. tonic serves the same traits, and the tests
 //! compare both.
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Processor, ServerOptions, Shared,
-    limits::{Patience, Seen, Verdict},
+    limits::{Activity, Timers, Verdict},
 };
 
 mod core;
@@ -58,7 +58,7 @@ pub(super) async fn connection<P: Processor>(
     let period = limits.period();
     let mut looks = time::interval_at(time::Instant::now() + period, period);
     looks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
-    let mut patience = Patience::default();
+    let mut timers = Timers::default();
     let mut asked = pin!(shutdown.cancelled());
     let mut leaving = false;
     let ended = poll_fn(|context| {
@@ -68,7 +68,7 @@ pub(super) async fn connection<P: Processor>(
         }
         while looks.poll_tick(context).is_ready() {
             let seen = connection.seen();
-            match patience.look(period, &limits, seen) {
+            match timers.check(period, &limits, seen) {
                 Verdict::Stay => {}
                 Verdict::Ping => connection.core.ping(),
                 Verdict::Leave => connection.core.leave(),
@@ -123,9 +123,9 @@ struct Connection<P: Processor, S> {
 }
 
 impl<P: Processor, S> Connection<P, S> {
-    fn seen(&mut self) -> Seen {
+    fn seen(&mut self) -> Activity {
         let heard = std::mem::take(&mut self.heard);
-        Seen { streams: self.core.calls(), opened: self.core.opened(), heard }
+        Activity { streams: self.core.calls(), opened: self.core.opened(), heard }
     }
 }
 

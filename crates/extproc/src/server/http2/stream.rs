@@ -8,7 +8,7 @@ use prost::Message;
 
 use crate::{
     message::Incoming,
-    server::{Exchange, Outbox, limits::Place},
+    server::{Exchange, Outbox, limits::CountedStream},
     wire::ProcessingRequest,
 };
 
@@ -58,13 +58,13 @@ pub(super) struct Call<E> {
     pub(super) owed: u32,
     /// Whether the call is in the list of calls that have something to send.
     pub(super) listed: bool,
-    /// How long the call has waited for its first message. `None` once it has come.
+    /// The time for which the stream has waited for its first message. `None` after the first message.
     pub(super) waited: Option<Duration>,
-    _place: Place,
+    _counted: CountedStream,
 }
 
 impl<E: Exchange> Call<E> {
-    pub(super) fn new(exchange: E, gzip: bool, window: i64, place: Place) -> Self {
+    pub(super) fn new(exchange: E, gzip: bool, window: i64, counted: CountedStream) -> Self {
         Self {
             exchange,
             out: Outbox::default(),
@@ -78,7 +78,7 @@ impl<E: Exchange> Call<E> {
             owed: 0,
             listed: false,
             waited: Some(Duration::ZERO),
-            _place: place,
+            _counted: counted,
         }
     }
 

@@ -95,8 +95,11 @@ impl Pickers {
             Ok(Decision::Forward(forward)) => *forward,
             Err(PickError::Upload(error)) => return refused(&error, &mut upload).await,
             Err(error) if pool.fail_open => {
-                tracing::debug!(%error, pool = %pool.name, "Continuing without the picker, as failureMode \
-                                                            of the pool says.");
+                tracing::debug!(
+                    %error,
+                    pool = %pool.name,
+                    "Continuing without the picker, as failureMode of the pool says."
+                );
                 if let Err(error) = upload.read().await {
                     return refused(&error, &mut upload).await;
                 }

@@ -170,7 +170,7 @@ struct Waiting {
     item: u32,
     priority: i32,
     flow: u8,
-    /// How many requests of its band went on while it was the first of its flow.
+    /// The number of requests of its band that were admitted while it was the first of its flow.
     passed: usize,
 }
 

@@ -67,8 +67,10 @@ pub(super) async fn respond(
             Ok(Some(_)) => {}
             Ok(None) => return Response::from_parts(head, body),
             Err(error) => {
-                tracing::debug!(%error, "Lost the connection to the picker; a response continues without \
-                                         it.");
+                tracing::debug!(
+                    %error,
+                    "Lost the connection to the picker; a response continues without it."
+                );
                 return Response::from_parts(head, body);
             }
         }

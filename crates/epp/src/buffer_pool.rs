@@ -1,4 +1,4 @@
-//! Large buffers of finished requests, for the next ones.
+//! Reuses the large buffers of finished requests.
 //!
 //! The allocator gives a large free buffer back to the system within milliseconds. The next request then pays for each page of
 //! its buffers again, which takes several times as long as to copy a body into them.
@@ -9,26 +9,26 @@ use parking_lot::Mutex;
 const SMALLEST: usize = 128 << 10;
 /// Larger buffers are rare, and would take the place of many others.
 const LARGEST: usize = 2 << 20;
-/// The most bytes that are kept.
+/// The most bytes in the pool.
 const KEPT: usize = 4 << 20;
 
-/// The buffers that are kept, those that were given first at the start.
+/// The free buffers, the oldest first.
 #[derive(Debug)]
-struct Spares(Mutex<Vec<Vec<u8>>>);
+struct BufferPool(Mutex<Vec<Vec<u8>>>);
 
-static SPARES: Spares = Spares::new();
+static POOL: BufferPool = BufferPool::new();
 
 /// Returns an empty buffer with at least this capacity, and at most twice this capacity.
 pub(crate) fn take(capacity: usize) -> Vec<u8> {
-    SPARES.take(capacity)
+    POOL.take(capacity)
 }
 
 /// Takes a buffer that is no longer needed.
 pub(crate) fn give(buffer: Vec<u8>) {
-    SPARES.give(buffer);
+    POOL.give(buffer);
 }
 
-impl Spares {
+impl BufferPool {
     const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
@@ -37,7 +37,7 @@ impl Spares {
         if capacity >= SMALLEST {
             let mut kept = self.0.lock();
             if capacity > LARGEST {
-                // Whoever needs so much gets what is kept here, too.
+                // A request this large needs the memory of the pool, too.
                 kept.clear();
             }
             let fits = |buffer: &Vec<u8>| (capacity..=2 * capacity).contains(&buffer.capacity());
@@ -68,25 +68,25 @@ mod tests {
 
     #[test]
     fn a_buffer_is_used_again_where_it_fits_and_little_is_kept() {
-        let spares = Spares::new();
+        let pool = BufferPool::new();
         let mut buffer = Vec::with_capacity(300 << 10);
         buffer.push(1);
         let place = buffer.as_ptr();
-        spares.give(buffer);
-        let (smaller, larger) = (spares.take(SMALLEST), spares.take(301 << 10));
+        pool.give(buffer);
+        let (smaller, larger) = (pool.take(SMALLEST), pool.take(301 << 10));
         assert!(smaller.as_ptr() != place && larger.as_ptr() != place, "too large, and too small");
-        let again = spares.take(200 << 10);
+        let again = pool.take(200 << 10);
         assert_eq!((again.as_ptr(), again.len()), (place, 0));
-        assert!(spares.0.lock().is_empty());
+        assert!(pool.0.lock().is_empty());
         for size in [SMALLEST - 1, LARGEST + 1] {
-            spares.give(Vec::with_capacity(size));
-            assert!(spares.0.lock().is_empty(), "{size}");
+            pool.give(Vec::with_capacity(size));
+            assert!(pool.0.lock().is_empty(), "{size}");
         }
         for _ in 0..10 {
-            spares.give(Vec::with_capacity(1 << 20));
+            pool.give(Vec::with_capacity(1 << 20));
         }
-        assert_eq!(spares.0.lock().len(), KEPT >> 20);
-        spares.take(LARGEST + 1);
-        assert!(spares.0.lock().is_empty());
+        assert_eq!(pool.0.lock().len(), KEPT >> 20);
+        pool.take(LARGEST + 1);
+        assert!(pool.0.lock().is_empty());
     }
 }
