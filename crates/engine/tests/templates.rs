@@ -53,6 +53,7 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longboat-engine"));
         command.args(["launch", "render"]).arg(model).args(["--served-model-name", "m", "--chat-template"]);
         command.arg(template).args(["--port", &port.to_string()]).stderr(Stdio::inherit());
+        command.env("HF_TOKEN", "a secret");
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let server =
             Self { child: command.spawn().unwrap(), url: format!("http://127.0.0.1:{port}"), client };
@@ -79,17 +80,43 @@ impl Server {
         (response.status() == 200, response.text().await.unwrap())
     }
 
+    /// The process IDs of the server's child processes.
+    fn children(&self) -> Vec<String> {
+        let children = format!("/proc/{0}/task", self.child.id());
+        let of_thread = |thread: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap_or_default()
+        };
+        let all: Vec<String> = std::fs::read_dir(children).unwrap().map(of_thread).collect();
+        all.iter().flat_map(|children| children.split_whitespace()).map(str::to_owned).collect()
+    }
+
     /// The most memory that a process below the server had, in MiB.
     fn peak(&self) -> u64 {
-        let children = format!("/proc/{0}/task/{0}/children", self.child.id());
-        let peak = |pid: &str| {
+        let peak = |pid: &String| {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
             let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.to_owned();
             line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
         };
-        let children = std::fs::read_to_string(children).unwrap_or_default();
-        children.split_whitespace().filter_map(peak).max().unwrap_or_default() >> 10
+        self.children().iter().filter_map(peak).max().unwrap_or_default() >> 10
     }
+}
+
+#[tokio::test]
+async fn a_template_is_rendered_without_the_environment_of_the_server() {
+    let model =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+    if !model.is_file() {
+        longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let template = folder.path().join("template.jinja");
+    std::fs::write(&template, "Hello!").unwrap();
+    let server = Server::start(&model, &template).await;
+    let environment = |pid: &str| std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+    assert!(String::from_utf8_lossy(&environment(&server.child.id().to_string())).contains("a secret"));
+    let [renderer] = &server.children()[..] else { panic!("expected one process: {:?}", server.children()) };
+    assert_eq!(String::from_utf8_lossy(&environment(renderer)), "");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use minijinja_contrib::pycompat::unknown_method_callback;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Tokenizer, template_process::Apart};
+use super::{Tokenizer, template_process::TemplateProcess};
 use crate::{
     LoadError,
     weights::{self, Weights, files},
@@ -39,16 +39,17 @@ pub(super) const TOO_MUCH: &str = "it needs more time or memory than the limit o
 
 /// The chat template of a model.
 pub(crate) struct Template {
-    place: Place,
+    renderer: Renderer,
     /// Whether the template renders tools.
     pub(crate) knows_tools: bool,
 }
 
 /// Where a template is rendered.
-enum Place {
+enum Renderer {
     /// In this process, which it may end.
-    Here(Box<Environment<'static>>),
-    Apart(Apart),
+    InProcess(Box<Environment<'static>>),
+    /// In a process of its own.
+    Separate(TemplateProcess),
 }
 
 /// What a template makes a text of.
@@ -104,11 +105,11 @@ impl Template {
 
     fn new(source: String, program: Option<PathBuf>) -> Result<Self, String> {
         let knows_tools = source.contains("tools");
-        let place = match program {
-            Some(program) => Place::Apart(Apart::new(program, source)?),
-            None => Place::Here(compiled(source)?.into()),
+        let renderer = match program {
+            Some(program) => Renderer::Separate(TemplateProcess::new(program, source)?),
+            None => Renderer::InProcess(compiled(source)?.into()),
         };
-        Ok(Self { place, knows_tools })
+        Ok(Self { renderer, knows_tools })
     }
 
     /// A conversation as one text.
@@ -131,9 +132,9 @@ impl Template {
             opens_answer: layout.opens_answer,
             variables: layout.variables.clone(),
         };
-        match &self.place {
-            Place::Here(environment) => conversation.rendered(environment),
-            Place::Apart(apart) => apart.render(&conversation),
+        match &self.renderer {
+            Renderer::InProcess(environment) => conversation.rendered(environment),
+            Renderer::Separate(process) => process.render(&conversation),
         }
     }
 }

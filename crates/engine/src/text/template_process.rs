@@ -2,7 +2,7 @@
 //!
 //! Fuel bounds what a template executes and writes. It does not bound everything: lists that hold themselves many times are compared,
 //! joined or written as JSON without a charge, and lists within lists may be deeper than the stack. So templates of models run in a
-//! process with limits of its own. Whatever a template does, only this process ends.
+//! process with limits of its own and no environment. Whatever a template does, only this process ends.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -27,7 +27,7 @@ const CPU_SECONDS: u64 = 600;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The process that renders one template.
-pub(super) struct Apart {
+pub(super) struct TemplateProcess {
     program: PathBuf,
     source: String,
     running: Mutex<Option<Running>>,
@@ -40,21 +40,21 @@ struct Running {
     answers: Receiver<String>,
 }
 
-// === impl Apart ===
+// === impl TemplateProcess ===
 
-impl Apart {
+impl TemplateProcess {
     /// Starts the process. The error says why the template cannot be read, or the process not be started.
     pub(super) fn new(program: PathBuf, source: String) -> Result<Self, String> {
-        let apart = Self { program, source, running: Mutex::new(None) };
-        let running = apart.start()?;
-        *apart.running.lock() = Some(running);
-        Ok(apart)
+        let process = Self { program, source, running: Mutex::new(None) };
+        let running = process.start()?;
+        *process.running.lock() = Some(running);
+        Ok(process)
     }
 
     pub(super) fn render(&self, conversation: &Conversation) -> Rendered {
         let request = serde_json::to_string(conversation).map_err(|error| error.to_string())?;
-        let mut place = self.running.lock();
-        let known = place.take();
+        let mut current = self.running.lock();
+        let known = current.take();
         let is_fresh = known.is_none();
         let mut running = match known {
             Some(running) => running,
@@ -67,7 +67,7 @@ impl Apart {
             answer = running.ask(&request);
         }
         let answer = answer.map_err(|_| TOO_MUCH.to_owned())?;
-        *place = Some(running);
+        *current = Some(running);
         serde_json::from_str(&answer).map_err(|error| error.to_string())?
     }
 
@@ -76,6 +76,8 @@ impl Apart {
             format!("the process that renders the chat template cannot be started: {error}")
         };
         let mut command = Command::new(&self.program);
+        // It needs no variables. Those of the server may be secrets, which a template must not reach.
+        command.env_clear();
         command.arg(ROLE).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(failed)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
