@@ -136,7 +136,8 @@ fn what_others_wrote_is_named_and_taken_over_only_when_told_to() {
     }
     assert_eq!(server.api.get(DEPLOYMENT).ok()["spec"]["replicas"], 5);
     let late = ask(&server, "install", ports, &["--force-conflicts", "--timeout=1"]);
-    let expected = "after 1 s Deployment kserve/llmisvc-controller-manager has 2 of 2 available";
+    let expected =
+        "timed out after 1 s: Deployment kserve/llmisvc-controller-manager has 2 of 2 replicas available";
     assert!(late.stderr.contains(expected) || late.status.success(), "{late:#?}");
     make_available(&server);
     let taken = ask(&server, "install", ports, &["--force-conflicts"]);

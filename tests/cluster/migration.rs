@@ -213,7 +213,8 @@ fn what_cannot_be_written_is_named_and_waited_for_while_all_else_is_rewritten() 
     ] {
         let [level, failure, hint] = until("it is said which are left", || complaint(&replica, resource));
         assert_eq!(level, "WARN");
-        assert!(failure.starts_with(count) && failure.contains(REFUSAL), "{failure}");
+        let cause = format!("cannot write {count}: ");
+        assert!(failure.starts_with(&cause) && failure.contains(REFUSAL), "{failure}");
         assert!(names.iter().all(|name| failure.contains(name)) && !failure.contains("sound"), "{failure}");
         assert!(hint.contains("delete them"), "{hint}");
         assert_eq!(stored_versions(&server, resource).as_array().map(Vec::len), Some(2), "{resource}");

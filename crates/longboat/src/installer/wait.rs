@@ -44,7 +44,7 @@ impl Deadline {
     /// Returns the error after the deadline.
     fn missed(&self, what: &str) -> anyhow::Error {
         anyhow::anyhow!(
-            "after {} s: {what}\n  The written objects stay. Run this command again to continue, with a \
+            "timed out after {} s: {what}\n  The written objects stay. Run this command again to continue, with a \
              longer --timeout if the cluster is slow.",
             self.limit.as_secs()
         )
