@@ -27,6 +27,10 @@ pub(crate) fn of_program(program: &OsStr) -> Option<&'static str> {
 
 /// Runs `vllm serve …`, and the few other commands of `vllm` that start scripts use.
 pub(crate) async fn vllm(arguments: Vec<String>, shutdown: CancellationToken) -> anyhow::Result<()> {
+    if asks_for_help(&arguments) {
+        print_help("vllm serve MODEL");
+        return Ok(());
+    }
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("serve", rest)) => simulate(SimArgs::vllm(&on_pod_address(rest))?, shutdown).await,
         // vLLM's render server only tokenizes prompts. Here the whole simulator takes its place.
@@ -50,7 +54,21 @@ pub(crate) async fn vllm(arguments: Vec<String>, shutdown: CancellationToken) ->
 
 /// Runs the simulator with the arguments of llm-d's simulator.
 pub(crate) async fn sim(arguments: Vec<String>, shutdown: CancellationToken) -> anyhow::Result<()> {
+    if asks_for_help(&arguments) {
+        print_help("longboat sim --model MODEL");
+        return Ok(());
+    }
     simulate(SimArgs::simulator(&on_pod_address(&arguments))?, shutdown).await
+}
+
+/// Whether the arguments of the simulator ask for help. clap does not read them, because vLLM has more flags than the simulator
+/// knows.
+fn asks_for_help(arguments: &[String]) -> bool {
+    arguments.iter().any(|argument| matches!(argument.as_str(), "--help" | "-h"))
+}
+
+fn print_help(usage: &str) {
+    crate::printer::line(&format!("Usage: {usage} [FLAGS]\n\n{}", longboat_sim::HELP.trim_end()));
 }
 
 /// Runs a model server that computes answers.
@@ -98,6 +116,12 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    #[test]
+    fn help_is_asked_for_anywhere_among_the_arguments_of_the_simulator() {
+        let asked = |text: &str| asks_for_help(&text.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert!(asked("--help") && asked("serve org/model -h") && !asked("serve org/model --port 0"));
+    }
 
     const DOCKERFILE: &str = include_str!("../../../Dockerfile");
 
