@@ -101,14 +101,20 @@ impl Server {
     }
 }
 
+/// The path of the small model. Without the model, the test counts as not run.
+fn model() -> Option<PathBuf> {
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+    if path.is_file() {
+        return Some(path);
+    }
+    longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
+    None
+}
+
 #[tokio::test]
 async fn a_template_is_rendered_without_the_environment_of_the_server() {
-    let model =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-    if !model.is_file() {
-        longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
-        return;
-    }
+    let Some(model) = model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let template = folder.path().join("template.jinja");
     std::fs::write(&template, "Hello!").unwrap();
@@ -121,12 +127,7 @@ async fn a_template_is_rendered_without_the_environment_of_the_server() {
 
 #[tokio::test]
 async fn whatever_a_template_does_the_server_answers_the_next_conversation() {
-    let model =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-    if !model.is_file() {
-        longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
-        return;
-    }
+    let Some(model) = model() else { return };
     let mut source = "{% set what = messages[0].content %}{% if what == 'hello' %}Hello!".to_owned();
     for (number, (_, before, then)) in ATTACKS.iter().enumerate() {
         write!(source, "{{% elif what == '{number}' %}}{before}{then}").unwrap();
@@ -149,12 +150,7 @@ async fn whatever_a_template_does_the_server_answers_the_next_conversation() {
 
 #[tokio::test]
 async fn a_template_that_cannot_be_read_is_refused_at_the_start() {
-    let model =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../.cache/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-    if !model.is_file() {
-        longboat_untested::skipped("the model is missing; scripts/tools.sh fetches it");
-        return;
-    }
+    let Some(model) = model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let template = folder.path().join("template.jinja");
     for source in ["{% if %}", &"{% if 1 %}".repeat(100_000), &format!("{{{{ {}1 }}}}", "-".repeat(100_000))]
