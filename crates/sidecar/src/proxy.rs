@@ -113,10 +113,12 @@ impl Proxy {
         let by_header = target.is_none() || self.connector.is_ranked_by_header();
         let Some(rank) = (if by_header { self.rank(&head.headers, rank) } else { Some(rank) }) else {
             self.metrics.count(Outcome::Refused);
-            return answer::error(
-                StatusCode::BAD_REQUEST,
-                "x-data-parallel-host-port is not the address of a rank of this pod",
-            );
+            let why = if self.settings.pod_ip.is_empty() {
+                "x-data-parallel-host-port cannot be compared with this pod's address: POD_IP is not set"
+            } else {
+                "x-data-parallel-host-port is not the address of a rank of this pod"
+            };
+            return answer::error(StatusCode::BAD_REQUEST, why);
         };
         let source =
             self.source(&head.headers).filter(|source| target.is_some() || !self.is_here(source, rank));
@@ -159,18 +161,14 @@ impl Proxy {
         flow.run(api, Head { uri: head.uri, headers: head.headers }, body, route).await
     }
 
-    /// Returns the engine that decodes: the one of the port, or the one that the request names.
+    /// Returns the engine that decodes: the one of the port, or the one that the request names. A pod with one rank checks the
+    /// name, too: another address means that the picker's endpoint is not this pod.
     fn rank(&self, headers: &HeaderMap, rank: usize) -> Option<usize> {
         let named = headers.get(headers::RANK).and_then(|value| value.to_str().ok()).map(str::trim);
-        match named {
-            Some(named) if self.engines.len() > 1 && !named.is_empty() => {
-                let (host, port) = named.rsplit_once(':')?;
-                let port: u16 = port.parse().ok()?;
-                let here = host == self.settings.pod_ip;
-                self.settings.ranks.iter().position(|rank| here && rank.port == port)
-            }
-            _ => Some(rank),
-        }
+        let Some(named) = named.filter(|named| !named.is_empty()) else { return Some(rank) };
+        let target = Target::parse(named).filter(|target| target.host() == self.settings.pod_ip)?;
+        let port = target.authority().port_u16()?;
+        self.settings.ranks.iter().position(|rank| rank.port == port)
     }
 
     fn choose(&self, headers: &HeaderMap) -> Chosen {

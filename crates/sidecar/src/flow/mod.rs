@@ -93,7 +93,7 @@ impl Flow<'_> {
             body = request.to_vec().into();
         }
         let Some(prefiller) = route.prefiller else {
-            return self.alone(&head, request, &route).await;
+            return self.alone(&head, &body, request, &route).await;
         };
         if encoder.is_none()
             && self.connector.decodes_first(&request)
@@ -130,13 +130,21 @@ impl Flow<'_> {
         }
     }
 
-    /// Sends a request without a prefill. The only addition is the source of cached blocks, if there is one.
-    async fn alone(&self, head: &Head, mut request: Object<'_>, route: &Route<'_>) -> Response<ProxyBody> {
+    /// Sends a request without a prefill. The only addition is the source of cached blocks. Without it the engine gets the
+    /// client's bytes, because writing a body anew could change it (white space, repeated names).
+    async fn alone(
+        &self,
+        head: &Head,
+        body: &Bytes,
+        mut request: Object<'_>,
+        route: &Route<'_>,
+    ) -> Response<ProxyBody> {
         self.metrics.count(Outcome::Passed);
-        if let (Some(ports), Some(source)) = (self.settings.pull, route.source) {
-            let peer = ports.peer(source, Uuid::new_v4());
-            request.set_value(TRANSFER, &serde_json::json!({ p2p::SOURCE: peer }));
-        }
+        let (Some(ports), Some(source)) = (self.settings.pull, route.source) else {
+            return self.decode_alone(head, body, route.engine).await;
+        };
+        let peer = ports.peer(source, Uuid::new_v4());
+        request.set_value(TRANSFER, &serde_json::json!({ p2p::SOURCE: peer }));
         self.decode(head, Part::from(&request), route.engine, None).await
     }
 

@@ -148,12 +148,17 @@ async fn a_body_that_has_to_be_held_has_a_limit_and_one_that_is_passed_on_has_no
 
 #[tokio::test]
 async fn an_unknown_rank_is_refused_before_any_engine_is_asked() {
-    let world = World::start(&way("nixlv2", &["--data-parallel-size=2"]), &[], &[]).await;
-    let asked =
-        world.request(&chat()).header("x-data-parallel-host-port", "10.9.9.9:1").send().await.unwrap();
-    assert_eq!(asked.status(), 400);
-    assert!(asked.text().await.unwrap().contains("x-data-parallel-host-port"));
-    assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
+    // A pod with one rank checks the header, too.
+    for ranks in ["--data-parallel-size=1", "--data-parallel-size=2"] {
+        let world = World::start(&way("nixlv2", &[ranks]), &[], &[]).await;
+        for named in ["10.9.9.9:1", "garbage"] {
+            let asked =
+                world.request(&chat()).header("x-data-parallel-host-port", named).send().await.unwrap();
+            assert_eq!(asked.status(), 400, "{ranks} {named}");
+            assert!(asked.text().await.unwrap().contains("x-data-parallel-host-port"));
+        }
+        assert!(world.prefill.computed().await < 1.0 && world.decode.computed().await < 1.0);
+    }
 }
 
 /// Engines that share a private folder.

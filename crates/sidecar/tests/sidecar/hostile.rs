@@ -209,3 +209,14 @@ async fn a_request_with_several_meanings_is_refused_and_what_follows_it_is_not_r
         "the engine refuses it, and the next one is read"
     );
 }
+
+#[tokio::test]
+async fn a_request_that_one_chunk_answers_reaches_the_engine_byte_for_byte() {
+    let decode = Peer::start(json_answer("{}"), Then::Close).await;
+    let (sidecar, _end) = start(decode.address.port(), ["--decode-chunk-size=8".to_owned()]).await;
+    // White space, a repeated name and a number beyond 2^53 would change if the body were written anew.
+    let body = "{ \"messages\" : [ ],\n\"max_tokens\": 4, \"max_tokens\": 5, \"seed\": 9007199254740993 }";
+    exchanged(sidecar, &asked(None, body)).await;
+    let seen = decode.last();
+    assert!(seen.ends_with(body), "{seen}");
+}
