@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 use serde_json::Value;
 
-use super::{Key, Stored};
+use super::{Key, Stored, damage::caught};
 
 /// `table \0 namespace \0 name` → revision (8 bytes, big endian) and the object as JSON.
 const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");
@@ -27,6 +27,17 @@ pub enum JournalError {
         /// The cause.
         #[source]
         source: std::io::Error,
+    },
+    /// The file is not one that a store has written, or not as it was written.
+    #[error(
+        "{} is damaged ({why}): restore a copy of this file, or remove it to start without objects",
+        .path.display()
+    )]
+    Damaged {
+        /// The path of the file.
+        path: PathBuf,
+        /// The damage.
+        why: String,
     },
     /// The database returned an error.
     #[error("cannot use {}", .path.display())]
@@ -82,10 +93,17 @@ impl Journal {
         std::fs::create_dir_all(directory)
             .map_err(|source| JournalError::Directory { path: directory.to_owned(), source })?;
         let path = directory.join("apiserver.redb");
-        let failed =
-            |source: redb::Error| JournalError::Database { path: path.clone(), source: Box::new(source) };
-        let database = open(&path).map_err(|error| failed(error.into()))?;
-        let (revision, rows) = read(&database).map_err(failed)?;
+        let failed = |source: redb::Error| match source {
+            redb::Error::Corrupted(why) => JournalError::Damaged { path: path.clone(), why },
+            source => JournalError::Database { path: path.clone(), source: Box::new(source) },
+        };
+        create(&path, open).map_err(failed)?;
+        let (database, revision, rows) = caught(|| {
+            let database = open(&path)?;
+            let (revision, rows) = read(&database)?;
+            Ok((database, revision, rows))
+        })
+        .map_err(failed)?;
         let mut kept = Vec::with_capacity(rows.len());
         for (key, value) in rows {
             match row(&key, &value) {
@@ -115,7 +133,7 @@ impl Journal {
             None => self.reopened()?,
         };
         let change = Row { key, value: after.map(|after| encoded(after, revision)), revision };
-        match write(&database, &change) {
+        match caught(|| write(&database, &change)) {
             Ok(()) => {
                 self.database = Some(database);
                 Ok(())
@@ -137,12 +155,33 @@ impl Journal {
     fn reopened(&mut self) -> Result<Database, redb::Error> {
         let database = (self.open)(&self.path)?;
         if let Some(before) = &self.unsure {
-            write(&database, before)?;
+            caught(|| write(&database, before))?;
             self.unsure = None;
         }
         tracing::info!(file = %self.path.display(), "The journal can be written again.");
         Ok(database)
     }
+}
+
+/// Makes the file of a new store. It gets its name only when it is a database, so an empty file of this name is not what a store
+/// that was killed has left: it is damage, and must not open as a store without objects.
+fn create(path: &Path, open: Open) -> Result<(), redb::Error> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.len() == 0 => {
+            return Err(redb::Error::Corrupted("it has 0 bytes".to_owned()));
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        // The next step tells why a file cannot be used.
+        _ => return Ok(()),
+    }
+    let unfinished = path.with_extension("new");
+    match std::fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    drop(open(&unfinished)?);
+    std::fs::rename(&unfinished, path)?;
+    Ok(())
 }
 
 /// Reads the last revision and all rows.
@@ -274,6 +313,36 @@ mod tests {
         assert_eq!(revision, 4);
         let seen: Vec<_> = kept.iter().map(|kept| (kept.key.name.as_str(), kept.revision)).collect();
         assert_eq!(seen, [("a", 2), ("b", 3), ("c", 4)]);
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_and_never_opens_without_objects() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, ..) = Journal::open(folder.path()).unwrap();
+        for number in 2..100 {
+            let name = format!("a{number}");
+            journal.record("t", &Key::new("n", &name), (None, Some(&stored(&name, number))), number).unwrap();
+        }
+        drop(journal);
+        let path = folder.path().join("apiserver.redb");
+        let written = std::fs::read(&path).unwrap();
+        let page = |at: usize| {
+            let mut bytes = written.clone();
+            bytes[at..at + 4096].fill(0);
+            bytes
+        };
+        let used =
+            (4096..written.len()).step_by(4096).filter(|at| written[*at..at + 4096].iter().any(|b| *b != 0));
+        let mut damages: Vec<_> = used.map(page).collect();
+        damages.extend([Vec::new(), written[..written.len() / 2].to_vec()]);
+        for damaged in damages {
+            std::fs::write(&path, &damaged).unwrap();
+            match Journal::open(folder.path()) {
+                // A page that holds no object any more may be lost.
+                Ok((_, _, kept)) => assert_eq!(kept.len(), 98),
+                Err(error) => assert!(matches!(error, JournalError::Damaged { .. }), "{error}"),
+            }
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! A watch is a cursor into the window of its table, not a queue of its own. So a slow watcher costs nothing, and a watcher
 //! that falls out of the window gets 410.
 
+mod damage;
 mod journal;
 mod table;
 mod tree;
