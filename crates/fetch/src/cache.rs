@@ -112,7 +112,7 @@ impl Cache {
         let models: Vec<_> = self.list()?.into_iter().filter(is_meant).collect();
         for model in &models {
             let _lock = Target::open(&model.folder)?;
-            fs::remove_dir_all(&model.folder).map_err(FetchError::file("remove", &model.folder))?;
+            remove_tree(&model.folder).map_err(FetchError::file("remove", &model.folder))?;
         }
         Ok(models)
     }
@@ -131,49 +131,115 @@ fn read(folder: &Path) -> io::Result<Option<CachedModel>> {
             files: journal.files(),
             source: journal.source,
             folder: folder.to_owned(),
-            bytes: size(folder)?,
+            bytes: size(folder),
             complete: journal.complete.is_some(),
         }));
     }
     Ok(None)
 }
 
-fn size(folder: &Path) -> io::Result<u64> {
+/// Bytes of all files below a folder. A folder that cannot be read, for example because its path is too long, counts as empty.
+fn size(folder: &Path) -> u64 {
     let mut bytes = 0;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        bytes += if metadata.is_dir() { size(&entry.path())? } else { metadata.len() };
+    // A list instead of recursion: other programs may have made folders of any depth here.
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                Ok(metadata) => bytes += metadata.len(),
+                Err(_) => {}
+            }
+        }
     }
-    Ok(bytes)
+    bytes
+}
+
+/// Removes a folder with all that is in it. Folders of the second level move up to the first before their parent is removed, so
+/// neither the stack, nor open files, nor the length of paths limit the depth.
+fn remove_tree(root: &Path) -> io::Result<()> {
+    let mut moved = 0_u64;
+    loop {
+        let mut has_folders = false;
+        for entry in fs::read_dir(root)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                fs::remove_file(entry.path())?;
+                continue;
+            }
+            has_folders = true;
+            for child in fs::read_dir(entry.path())? {
+                let child = child?;
+                if child.file_type()?.is_dir() {
+                    // An interrupted removal may have left folders with such names.
+                    let free = (moved..).map(|n| (n, root.join(format!("removed-{n}"))));
+                    let (n, free) = free
+                        .into_iter()
+                        .find(|(_, path)| path.symlink_metadata().is_err())
+                        .unwrap_or_default();
+                    fs::rename(child.path(), free)?;
+                    moved = n + 1;
+                } else {
+                    fs::remove_file(child.path())?;
+                }
+            }
+            fs::remove_dir(entry.path())?;
+        }
+        if !has_folders {
+            return fs::remove_dir(root);
+        }
+    }
 }
 
 /// Links the files of a cache folder into another folder: with hard links, or with symbolic links on another volume.
 pub(crate) fn share(from: &Path, to: &Path) -> Result<(), FetchError> {
-    let entries = fs::read_dir(from).map_err(FetchError::file("read", from))?;
-    for entry in entries {
-        let entry = entry.map_err(FetchError::file("read", from))?;
-        if entry.file_name() == OWN_FOLDER {
-            continue;
-        }
-        let (source, link) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().map_err(FetchError::file("read", &source))?;
-        if kind.is_dir() {
-            fs::create_dir_all(&link).map_err(FetchError::file("create", &link))?;
-            share(&source, &link)?;
-            continue;
-        }
-        let place = || -> io::Result<()> {
-            match fs::remove_file(&link) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
+    let mut folders = vec![(from.to_owned(), to.to_owned())];
+    while let Some((from, to)) = folders.pop() {
+        for entry in fs::read_dir(&from).map_err(FetchError::file("read", &from))? {
+            let entry = entry.map_err(FetchError::file("read", &from))?;
+            if entry.file_name() == OWN_FOLDER {
+                continue;
             }
-            if kind.is_symlink() {
-                return symlink(fs::read_link(&source)?, &link);
+            let (source, link) = (entry.path(), to.join(entry.file_name()));
+            let kind = entry.file_type().map_err(FetchError::file("read", &source))?;
+            if kind.is_dir() {
+                fs::create_dir_all(&link).map_err(FetchError::file("create", &link))?;
+                folders.push((source, link));
+            } else {
+                link_file(&source, &link, kind.is_symlink()).map_err(FetchError::file("link", &link))?;
             }
-            fs::hard_link(&source, &link).or_else(|_| symlink(&source, &link))
-        };
-        place().map_err(FetchError::file("link", &link))?;
+        }
     }
     Ok(())
+}
+
+fn link_file(source: &Path, link: &Path, is_symlink: bool) -> io::Result<()> {
+    match fs::remove_file(link) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    if is_symlink {
+        return symlink(fs::read_link(source)?, link);
+    }
+    fs::hard_link(source, link).or_else(|_| symlink(source, link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_any_depth_are_counted_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("model");
+        fs::create_dir(&root).unwrap();
+        let target = Target::open(&root).unwrap();
+        for path in ["x/".repeat(3000) + "x", "a/b".into(), "removed-0/c/d".into()] {
+            target.make_folder(&path).unwrap();
+        }
+        fs::write(root.join("a/b/w"), "12345").unwrap();
+        assert_eq!(size(&root), 5);
+        remove_tree(&root).unwrap();
+        assert!(!root.exists());
+    }
 }

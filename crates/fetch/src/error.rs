@@ -24,6 +24,34 @@ pub enum FetchError {
         /// What is wrong, and what was expected.
         why: String,
     },
+    /// The path of an HTTP address ends with a slash, so it names no file.
+    #[error("No filename contained in URI: {uri}")]
+    NoFileName {
+        /// The address, redacted.
+        uri: String,
+    },
+    /// The configured endpoint of a store is not an HTTP address.
+    #[error("{protocol} error: Invalid endpoint: {endpoint}")]
+    Endpoint {
+        /// The protocol of the store.
+        protocol: Protocol,
+        /// The configured text, redacted.
+        endpoint: String,
+    },
+    /// The configured file of certificates does not exist.
+    #[error("Failed to find ca bundle file({})", path.display())]
+    NoBundle {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A store refuses the credentials, or a request without credentials.
+    #[error("{protocol} error [403]: Forbidden: {why}")]
+    Forbidden {
+        /// The protocol of the store.
+        protocol: Protocol,
+        /// Why, and what to do.
+        why: String,
+    },
     /// The server requires other credentials, or any credentials.
     #[error("{}", protocol.authentication(resource))]
     Authentication {
@@ -142,10 +170,10 @@ pub enum FetchError {
         why: String,
     },
     /// A local source does not exist.
-    #[error("Local path {} does not exist.", path.display())]
+    #[error("Local path {uri} does not exist.")]
     NoLocalPath {
-        /// The path.
-        path: PathBuf,
+        /// The source, as it was given.
+        uri: String,
     },
     /// A path on a PersistentVolumeClaim does not exist.
     #[error("Cannot locate source uri {uri} for PVC")]

@@ -390,9 +390,12 @@ impl Answer {
         }
         let Some(location) = self.header("location") else { return Ok(None) };
         let url = self.url().join(location).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        url.map(Some).ok_or_else(|| {
+        let mut url = url.ok_or_else(|| {
             Failure::last("the server redirects to an address that is neither http:// nor https://")
-        })
+        })?;
+        // Credentials in a redirect come from the server, which could use them to log this machine in elsewhere.
+        let _ = (url.set_username(""), url.set_password(None));
+        Ok(Some(url))
     }
 
     /// Returns the next piece of the body. Returns `None` at its end.

@@ -27,7 +27,8 @@ pub(crate) fn path_of(source: &str) -> Result<Option<PathBuf>, FetchError> {
             return Err(FetchError::Address { uri: source.to_owned(), why });
         }
         let path = PathBuf::from(path);
-        return if path.exists() { Ok(Some(path)) } else { Err(FetchError::NoLocalPath { path }) };
+        let missing = || FetchError::NoLocalPath { uri: source.to_owned() };
+        return if path.exists() { Ok(Some(path)) } else { Err(missing()) };
     }
     if !source.contains("://") {
         let path = PathBuf::from(source);

@@ -5,10 +5,12 @@ use crate::FetchError;
 /// The downloader's own folder in a target. It contains journals and partial files.
 pub(crate) const OWN_FOLDER: &str = ".longboat";
 
-/// Longest path, in bytes.
-const LONGEST: usize = 4096;
+/// Longest path, in bytes. Linux takes 4096 for a whole path, and the target folder's own path comes before it.
+const MAX_PATH: usize = 3072;
 /// Longest name of a file or folder in common file systems, in bytes.
-const LONGEST_PART: usize = 255;
+const MAX_PART: usize = 255;
+/// The most parts of a path. Programs walk folders recursively, and no model has this many levels.
+const MAX_PARTS: usize = 100;
 
 /// Refuses a path that is absolute, leaves the folder, or is not possible in file systems.
 pub fn check(path: &str) -> Result<(), FetchError> {
@@ -19,8 +21,11 @@ pub fn check(path: &str) -> Result<(), FetchError> {
     if path.starts_with('/') {
         return refuse("it is absolute");
     }
-    if path.len() > LONGEST {
-        return refuse("it is longer than 4096 bytes");
+    if path.len() > MAX_PATH {
+        return refuse("it is longer than 3072 bytes");
+    }
+    if path.split('/').count() > MAX_PARTS {
+        return refuse("it has more than 100 parts");
     }
     if path.chars().any(char::is_control) {
         return refuse("it has control characters");
@@ -30,7 +35,7 @@ pub fn check(path: &str) -> Result<(), FetchError> {
             ".." => return refuse("it leaves the target folder"),
             "" => return refuse("it has an empty part"),
             "." => return refuse("it has a part `.`"),
-            _ if part.len() > LONGEST_PART => return refuse("a part is longer than 255 bytes"),
+            _ if part.len() > MAX_PART => return refuse("a part is longer than 255 bytes"),
             _ => {}
         }
     }
@@ -108,10 +113,26 @@ mod tests {
         for name in ["a", "a/b.c", ".hidden", "a..b", "...", "ü/ø", "a b+c%20"] {
             assert!(check(name).is_ok(), "{name}");
         }
-        let long = "x".repeat(256);
-        for name in ["", "/a", "..", "a/../b", "a//b", "a/", "./a", "a\0b", "a\nb", ".longboat/x", &long] {
+        let (long, deep, wide) =
+            ("x".repeat(256), "x/".repeat(100) + "x", ["x"; 13].map(|x| x.repeat(255)).join("/"));
+        for name in [
+            "",
+            "/a",
+            "..",
+            "a/../b",
+            "a//b",
+            "a/",
+            "./a",
+            "a\0b",
+            "a\nb",
+            ".longboat/x",
+            &long,
+            &deep,
+            &wide,
+        ] {
             assert!(check(name).is_err(), "{name:?}");
         }
+        assert!(check(&deep[2..]).is_ok() && check(&wide[256..]).is_ok());
     }
 
     #[test]

@@ -29,10 +29,7 @@ pub(crate) fn s3(settings: &Settings) -> Result<Arc<ClientConfig>, FetchError> {
     let bundle = settings.get("AWS_CA_BUNDLE").map(std::path::PathBuf::from).or_else(|| settings.ca_bundle());
     let Some(bundle) = bundle else { return usual(settings) };
     if !bundle.exists() {
-        return Err(FetchError::Setting {
-            name: "AWS_CA_BUNDLE".into(),
-            why: format!("Failed to find ca bundle file({})", bundle.display()),
-        });
+        return Err(FetchError::NoBundle { path: bundle });
     }
     let pem = read("AWS_CA_BUNDLE", &bundle)?;
     longboat_tls::client_config(Some(&pem), &[]).map_err(|error| FetchError::Setting {

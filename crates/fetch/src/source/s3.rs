@@ -105,9 +105,9 @@ fn style(bucket: &str, region: &str, settings: &Settings) -> Result<Style, Fetch
     let parse = |text: &str| {
         let url = Url::parse(text).ok().filter(|url| url.host_str().is_some());
         let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
-        url.ok_or_else(|| FetchError::Setting {
-            name: "AWS_ENDPOINT_URL".into(),
-            why: format!("Invalid endpoint: `{}`", crate::redact::redacted(text)),
+        url.ok_or_else(|| FetchError::Endpoint {
+            protocol: Protocol::S3,
+            endpoint: crate::redact::redacted(text).into_owned(),
         })
     };
     let by_host = settings.is_on("S3_USER_VIRTUAL_BUCKET");
@@ -283,21 +283,35 @@ impl S3 {
         part.map(|part| digest.of_parts(part))
     }
 
+    /// Names why the bucket could not be listed. A store that denies the list may deny the whole bucket: the answer to HEAD
+    /// tells, and the reference has another text for it.
+    async fn listing_error(&self, failure: Failure) -> FetchError {
+        let error = self.error_of(failure);
+        if !matches!(error, FetchError::Denied { .. }) {
+            return error;
+        }
+        match self.send(Method::HEAD, None, "", HeaderMap::new()).await {
+            Err(failure) if failure.status == Some(403) => FetchError::Forbidden {
+                protocol: Protocol::S3,
+                why: format!("the credentials, if any, do not allow access to bucket '{}'", self.bucket),
+            },
+            _ => error,
+        }
+    }
+
     fn error_of(&self, failure: Failure) -> FetchError {
         let protocol = Protocol::S3;
         let code = error_code(&failure.body).unwrap_or_default();
         let resource = self.bucket.clone();
         match (failure.status, code.as_str()) {
             (Some(403), "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken") => {
-                FetchError::Answer {
+                FetchError::Forbidden {
                     protocol,
-                    resource,
-                    why: format!("the server refused the credentials ({code})"),
+                    why: format!("the server refused the credentials for bucket '{resource}' ({code})"),
                 }
             }
-            (Some(403), "RequestTimeTooSkewed" | "RequestExpired") => FetchError::Answer {
+            (Some(403), "RequestTimeTooSkewed" | "RequestExpired") => FetchError::Forbidden {
                 protocol,
-                resource,
                 why: format!("the clock of this machine differs too much from that of the server ({code})"),
             },
             (Some(status), code) if !code.is_empty() && ![401, 403, 404].contains(&status) => {
@@ -342,7 +356,10 @@ impl Source for S3 {
 
     fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<Listing, FetchError>> {
         async move {
-            let files = self.objects(filter).await.map_err(|failure| self.error_of(failure))?;
+            let files = match self.objects(filter).await {
+                Ok(files) => files,
+                Err(failure) => return Err(self.listing_error(failure).await),
+            };
             if files.is_empty() {
                 let source_uri = if self.key.is_empty() { self.bucket.clone() } else { self.key.clone() };
                 return Err(FetchError::Empty { source_uri });

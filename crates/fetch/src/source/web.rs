@@ -43,7 +43,7 @@ pub(super) fn start(uri: &str, settings: &Settings) -> Result<Arc<dyn Source>, F
         return Err(refuse("Azure storage is not supported; use hf://, s3://, gs:// or oci://"));
     }
     if url.path().rsplit('/').next().is_none_or(str::is_empty) {
-        return Err(FetchError::Address { uri: shown, why: "No filename contained in URI".into() });
+        return Err(FetchError::NoFileName { uri: shown });
     }
     let name = last_part(uri).to_owned();
     // If the path has no file name, the query may contain it.

@@ -133,7 +133,8 @@ async fn lists_that_mean_harm_are_refused_before_the_first_byte() {
         ("is reserved for the state", model(&json!([file(".longboat/x.journal")]))),
         ("is also a file of the source", model(&json!([file("a"), file("a/b")]))),
         ("two files of the source", model(&json!([file("a"), file("a")]))),
-        ("longer than 4096", model(&json!([file(&format!("{long}a"))]))),
+        ("longer than 3072", model(&json!([file(&format!("{long}a"))]))),
+        ("more than 100 parts", model(&json!([file(&format!("{}a", &long[..2000]))]))),
         ("not enough space", model(&json!([huge, file("a")]))),
         (
             "cannot read the list of files",
@@ -238,6 +239,22 @@ async fn redirects_that_lead_where_no_model_is_are_refused() {
         let error = refused(&servers, &format!("{web}/w.bin"), &[], dir.path()).await;
         assert!(error.contains(says), "{to}: {error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_brings_no_credentials_of_its_own() {
+    longboat_tls::install_default_provider();
+    let servers = Arc::new(Servers::default());
+    let content = Arc::new(b"weights".to_vec());
+    let other = serve(&servers, "other", Arc::new(move |_| Answer::file(&content))).await;
+    let to = format!("{}/w.bin", other.replacen("://", "://user:secret@", 1));
+    let web = serve(&servers, "web", Arc::new(move |_| Answer::new(302, "").with("Location", &to))).await;
+    let dir = tempfile::tempdir().unwrap();
+    fetch(&[format!("{web}/w.bin"), dir.path().display().to_string()], vec![]).await.unwrap();
+    let log = servers.log.lock();
+    let mut at_other = log.iter().filter(|request| request.server == "other").peekable();
+    assert!(at_other.peek().is_some(), "the redirect was followed");
+    assert!(at_other.all(|request| request.header("authorization").is_none()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
