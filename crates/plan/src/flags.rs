@@ -36,6 +36,31 @@ pub(crate) fn has(args: &[String], name: &str) -> bool {
     args.iter().any(|arg| !matches!(look(arg, name), Found::Other))
 }
 
+/// Returns the value of a flag that has one, in either form. The last one counts, as in the picker.
+pub(crate) fn value<'a>(words: &'a [&str], names: &[&str]) -> Option<&'a str> {
+    let mut last = None;
+    for (at, word) in words.iter().enumerate() {
+        for name in names {
+            last = match look(word, name) {
+                Found::Other => last,
+                Found::With(value) => Some(value),
+                Found::Bare => words.get(at + 1).copied().or(last),
+            };
+        }
+    }
+    last
+}
+
+/// Whether a boolean flag is on. It takes its value only with `=`.
+pub(crate) fn is_on(words: &[&str], name: &str) -> bool {
+    let settings = words.iter().filter_map(|word| match look(word, name) {
+        Found::Other => None,
+        Found::Bare => Some(true),
+        Found::With(value) => Some(value == "true"),
+    });
+    settings.last().unwrap_or_default()
+}
+
 /// Removes every occurrence of a flag from `args`. Returns the last value, `Some("")` for a flag without a value.
 ///
 /// The value follows `=`, or is the next argument unless that is a flag itself.
