@@ -97,7 +97,7 @@ fn look<'a>(arg: &'a str, name: &str) -> Found<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{config_pair, take};
+    use super::{config_pair, is_on, take, value};
 
     fn args(list: &[&str]) -> Vec<String> {
         list.iter().map(|arg| (*arg).to_owned()).collect()
@@ -111,6 +111,15 @@ mod tests {
         assert_eq!(take(&mut list, "bare").as_deref(), Some(""));
         assert_eq!(take(&mut list, "absent"), None);
         assert_eq!(list, args(&["--last"]));
+    }
+
+    #[test]
+    fn the_last_value_of_a_flag_counts_in_either_form() {
+        let words = ["epp", "--text=one", "-name", "two", "--on", "--on=false", "--off=true", "--last"];
+        assert_eq!(value(&words, &["text", "name"]), Some("two"));
+        assert_eq!(value(&words, &["text"]), Some("one"));
+        assert_eq!(value(&words, &["last"]), None);
+        assert!(is_on(&words[..5], "on") && !is_on(&words, "on") && is_on(&words, "off"));
     }
 
     #[test]
