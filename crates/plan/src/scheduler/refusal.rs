@@ -79,8 +79,8 @@ impl Refusal {
     /// picker's version. Empty for the configuration as a whole.
     pub fn place(&self, written: &str) -> String {
         let Ok(document) = serde_saphyr::from_str::<Value>(written) else { return String::new() };
-        // Migrations move plugins in their list, so the error about the written form has the better position.
-        let own = reason(written, true);
+        // Migrations move plugins in their list, so the same error about the written form has the better position.
+        let own = reason(written, true).filter(|own| own.to_string() == self.error.to_string());
         config::place(own.as_ref().unwrap_or(&self.error), &document)
     }
 }
