@@ -235,7 +235,8 @@ fn a_configuration_with_which_no_picker_starts_is_a_warning() {
     };
     let facts = Facts::default();
     let inline = |plugin: Value| {
-        let inline = json!({"apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig", "plugins": [plugin]});
+        let inline =
+            json!({"apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig", "plugins": [plugin]});
         json!({"router": {"scheduler": {"config": {"inline": inline}}}})
     };
     let service = |plugin: Value| {
@@ -256,6 +257,7 @@ fn a_configuration_with_which_no_picker_starts_is_a_warning() {
     assert_eq!(warnings(Subject::Service, &facts, alpha.clone()).len(), 1);
     alpha["baseRefs"] = json!([{"name": "base"}]);
     assert_eq!(warnings(Subject::Service, &facts, alpha), [""; 0]);
-    let template = inline(json!({"type": "queue-scorer", "name": "{{ .ObjectMeta.Name }}", "parameters": {"x": 1}}));
+    let template =
+        inline(json!({"type": "queue-scorer", "name": "{{ .ObjectMeta.Name }}", "parameters": {"x": 1}}));
     assert_eq!(warnings(Subject::Config, &facts, template), [""; 0]);
 }

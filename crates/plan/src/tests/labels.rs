@@ -23,5 +23,9 @@ fn labels_of_the_spec_win_on_the_deployment_and_on_its_pods() {
         [&deployment.metadata, template].map(|metadata| metadata.labels.as_ref().unwrap()[queue].clone())
     };
     assert_eq!(queues("llm-kserve"), ["of-the-spec", "of-the-spec"]);
-    assert_eq!(queues("llm-kserve-prefill"), ["of-the-metadata", "of-the-metadata"], "prefill has labels of its own");
+    assert_eq!(
+        queues("llm-kserve-prefill"),
+        ["of-the-metadata", "of-the-metadata"],
+        "prefill has labels of its own"
+    );
 }

@@ -356,7 +356,10 @@ impl Attempt<'_> {
                 let of_each = ours.entry(scorer["plugin"].as_str().unwrap().to_owned()).or_default();
                 for endpoint in profile["endpoints"].as_array().into_iter().flatten() {
                     let name = endpoint["endpoint"].as_str().unwrap().rsplit('/').next().unwrap();
-                    of_each.entry(name.to_owned()).or_default().push(endpoint["scores"][at].as_f64().unwrap());
+                    of_each
+                        .entry(name.to_owned())
+                        .or_default()
+                        .push(endpoint["scores"][at].as_f64().unwrap());
                 }
             }
         }
@@ -365,7 +368,8 @@ impl Attempt<'_> {
         };
         for (plugin, endpoints) in &expected {
             for (endpoint, scores) in endpoints {
-                let own = ours.get(plugin).and_then(|of_each| of_each.get(endpoint)).map_or(&[][..], Vec::as_slice);
+                let own =
+                    ours.get(plugin).and_then(|of_each| of_each.get(endpoint)).map_or(&[][..], Vec::as_slice);
                 if !near(own, scores) {
                     // The order among endpoints that were never used is random: try again.
                     let prefix = if self.has_idle_order() { OTHER_PICK } else { "" };
