@@ -18,6 +18,8 @@ pub struct Facts {
     pub platform: Result<Platform, PlatformError>,
     /// Models that are cached on nodes.
     pub local_models: LocalModels,
+    /// Whether to warn of configurations with which a picker does not start. Off where the caller judges the composed ones.
+    pub judges_pickers: bool,
 }
 
 /// Models that are cached on nodes. Only used if the platform enables local models.
@@ -51,6 +53,7 @@ impl Default for Facts {
             prevent_preset_deletion: true,
             platform: Ok(Platform::default()),
             local_models: LocalModels::default(),
+            judges_pickers: true,
         }
     }
 }

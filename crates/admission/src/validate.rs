@@ -3,7 +3,7 @@
 use longboat_api::{
     conversion::Version,
     fields,
-    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig},
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceConfig, LLMInferenceServiceSpec},
     validation::{self, Report, Rules},
 };
 use longboat_compose::{Platform, sample};
@@ -15,7 +15,7 @@ use crate::{Answer, Denial, Facts, Request, Subject, hub, older, read::read};
 /// Checks an object that is created, updated or deleted.
 pub fn validate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Answer {
     let answer = match subject {
-        Subject::Service => service(request),
+        Subject::Service => service(request, facts),
         Subject::Config => config(request, facts),
     };
     answer.unwrap_or_else(|denial| Answer { denial: Some(denial), warnings: Vec::new() })
@@ -27,7 +27,7 @@ pub(crate) fn creation(service: &LLMInferenceService) -> Option<Denial> {
     verdict(Subject::Service, service.metadata.name.as_deref(), report).denial
 }
 
-fn service(request: &Request<'_>) -> Result<Answer, Denial> {
+fn service(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
     let Some(object) = request.object else { return Ok(Answer::default()) };
     if request.is_of_deleted() {
         return Ok(Answer::default());
@@ -46,6 +46,9 @@ fn service(request: &Request<'_>) -> Result<Answer, Denial> {
         report.warnings.extend(fields::v1alpha1_warnings(object));
     }
     report.warnings.extend(fields::warnings(&new));
+    if facts.judges_pickers {
+        report.warnings.extend(picker(&new.spec, new.spec.base_refs.is_empty()));
+    }
     Ok(verdict(Subject::Service, new.metadata.name.as_deref(), report))
 }
 
@@ -70,10 +73,20 @@ fn config(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
         report.warnings.extend(fields::v1alpha1_warnings(object));
     }
     report.warnings.extend(fields::config_warnings(&new));
+    if facts.judges_pickers {
+        report.warnings.extend(picker(&new.spec, false));
+    }
     if report.is_accepted() {
         check_templates(&hub, facts, &mut report)?;
     }
     Ok(verdict(Subject::Config, new.metadata.name.as_deref(), report))
+}
+
+/// Returns a warning if no picker of this build would start with the configuration in a spec.
+fn picker(spec: &LLMInferenceServiceSpec, is_complete: bool) -> Option<String> {
+    let scheduler = spec.router.as_ref()?.scheduler.as_ref()?;
+    let (path, error) = longboat_plan::refusal_of_spec(scheduler, is_complete)?;
+    Some(format!("{path}: the picker will not start: {error}"))
 }
 
 /// Refuses to delete presets of the platform. Only the name matters, so this also works for presets that cannot be decoded.

@@ -48,6 +48,7 @@ pub use lora::{Adapter, AdapterSource, adapters};
 pub use pin::PresetNames;
 pub use platform::Platform;
 pub use provenance::{Leaf, Origin, Provenance, Replaced};
+pub use rewrite::DEFAULT_CONFIG_KEY;
 
 #[cfg(test)]
 mod tests;

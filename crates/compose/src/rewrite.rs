@@ -22,7 +22,7 @@ const POOL_PORT: i32 = 8000;
 /// The port of the picker.
 const EPP_PORT: i32 = 9002;
 /// The default key of a scheduler config in its ConfigMap.
-const DEFAULT_CONFIG_KEY: &str = "epp";
+pub const DEFAULT_CONFIG_KEY: &str = "epp";
 /// ConfigMaps with this prefix may be shared: they are then in the controller's namespace.
 const SHARED_CONFIG_PREFIX: &str = "config-scheduler-";
 

@@ -30,7 +30,7 @@ pub struct Finding {
 }
 
 /// Faults that do not disappear with time: somebody has to change something.
-const LASTING: [&str; 8] = [
+const LASTING: [&str; 9] = [
     "ComposedSpecInvalid",
     "ConfigNotFound",
     "ContainerNotCreated",
@@ -38,6 +38,7 @@ const LASTING: [&str; 8] = [
     "LayersDoNotCombine",
     "ModelNotFetched",
     "NoLocalProgram",
+    "PickerConfigRefused",
     "PodsRefused",
 ];
 

@@ -12,8 +12,8 @@ use longboat_extproc::{Limits, ServerOptions, serve_others};
 use longboat_key::{Key, Name, Namespace};
 use longboat_lease::Timing;
 use longboat_scheduler::{
-    Options, Scheduler,
-    config::{DataLayer, EndpointPickerConfig},
+    Options,
+    config::{DataLayer, EndpointPickerConfig, Loaded, load},
     flow, quantity,
 };
 use longboat_tls::{KeyPair, LeafRequest, Reloading};
@@ -101,8 +101,10 @@ impl Server {
                 .await
                 .map_err(|source| Error::ConfigFile { path: path.into(), source })?,
         };
-        let config = EndpointPickerConfig::parse(&text)?;
-        let layer = data_layer(&config, &args)?;
+        let decisions = args.kept_decisions()?;
+        let options = Options { allow_experimental: args.allow_experimental_plugins, trace: decisions > 0 };
+        let Loaded { config, layer, scheduler, flow, parsers } = load(&text, options)?;
+        let layer = with_flags(layer, &config, &args)?;
         args.check(layer.discovery_file.is_some())?;
         for warning in config.warnings() {
             tracing::warn!("{warning}");
@@ -110,18 +112,12 @@ impl Server {
         for warning in args.warnings() {
             tracing::warn!("{warning}");
         }
-        let decisions = args.kept_decisions()?;
-        let scheduler = Scheduler::new(
-            &config,
-            Options { allow_experimental: args.allow_experimental_plugins, trace: decisions > 0 },
-        )?;
-        let flow = flow::Settings::from_config(&config)?;
         let settings = Settings {
             ignore_subset: args.disable_endpoint_subset_filter,
             emit_scores: args.emit_endpoint_scores,
             stale_after: (!layer.disabled).then_some(args.metrics_staleness_threshold),
             max_body: args.max_request_body_size,
-            parsers: config.parsers()?,
+            parsers,
             max_bodies: args.max_request_bytes_in_flight,
             settling: settling(&flow.detector, &args),
             flow,
@@ -308,9 +304,8 @@ async fn listen(ip: IpAddr, port: u16) -> Result<(TcpListener, SocketAddr), Erro
     Ok((listener, bound))
 }
 
-/// Returns the data layer of the configuration. Flags of earlier releases apply where the configuration says nothing.
-fn data_layer(config: &EndpointPickerConfig, args: &Args) -> Result<DataLayer, Error> {
-    let mut layer = DataLayer::from_config(config)?;
+/// Applies flags of earlier releases to a data layer, where the configuration says nothing.
+fn with_flags(mut layer: DataLayer, config: &EndpointPickerConfig, args: &Args) -> Result<DataLayer, Error> {
     let declared = config.plugins.iter().any(|plugin| plugin.plugin_type == "metrics-data-source");
     if !declared {
         if let Some(scheme) = args.model_server_metrics_scheme.as_deref() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    Located, Position,
+    Located, Position, block,
     node::{Node, Parts},
     path,
 };
@@ -18,13 +18,15 @@ pub struct Document {
     /// The object.
     pub object: Value,
     places: Node,
+    /// The whole input, for positions inside of texts.
+    input: Arc<str>,
 }
 
 // === impl Document ===
 
 impl Document {
-    pub(crate) fn new(source: Arc<str>, object: Value, places: Node) -> Self {
-        Self { source, object, places }
+    pub(crate) fn new(source: Arc<str>, input: Arc<str>, object: Value, places: Node) -> Self {
+        Self { source, object, places, input }
     }
 
     /// The position at which the object starts.
@@ -36,6 +38,13 @@ impl Document {
     /// position of its nearest existing parent.
     pub fn locate(&self, path: &str) -> Located {
         path::locate(&self.places, path)
+    }
+
+    /// Returns the position of the field `inner` of a YAML document that is itself the text `text` of the field `path`. If the
+    /// text is not a block (`path: |`), or has no such field, returns the position of the field `path`.
+    pub fn locate_within(&self, path: &str, text: &str, inner: &str) -> Position {
+        let outer = self.locate(path);
+        block::locate(&self.input, outer.key, text, inner).unwrap_or(outer.key)
     }
 
     /// The position of a field as `file:line:column`, the form of compilers.

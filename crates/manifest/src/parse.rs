@@ -37,7 +37,9 @@ pub fn parse_all(source: &str, text: &str) -> Reading {
         return reading;
     }
     let name: Arc<str> = source.into();
-    let chunks = split(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let input: Arc<str> = text.into();
+    let chunks = split(text);
     let (chunks, rest) = chunks.split_at(chunks.len().min(MAX_DOCUMENTS));
     let mut too_many = !rest.is_empty();
     for read in longboat_parallel::map(chunks, |chunk| chunk.read(source)) {
@@ -50,7 +52,7 @@ pub fn parse_all(source: &str, text: &str) -> Reading {
             Ok(None) => {}
             Ok(Some(read)) => {
                 for (object, node) in items(read.value, read.node) {
-                    let document = Document::new(Arc::clone(&name), object, node);
+                    let document = Document::new(Arc::clone(&name), Arc::clone(&input), object, node);
                     match check(&document) {
                         Ok(()) => reading.documents.push(document),
                         Err(problem) => reading.problems.push(problem),

@@ -211,3 +211,30 @@ fn a_name_or_namespace_that_yaml_does_not_read_as_text_is_refused_as_kubectl_doe
         assert_eq!(parse("f.yaml", &quoted).unwrap()[0].namespace(), word);
     }
 }
+
+#[test]
+fn fields_inside_of_block_texts_have_positions_in_the_file() {
+    let place = |text: &str, inner: &str| {
+        let document = parse("f", text).unwrap().remove(0);
+        let data = document.object["data"]["epp"].as_str().unwrap().to_owned();
+        let Position { line, column } = document.locate_within("data.epp", &data, inner);
+        (line, column)
+    };
+    let head = "kind: X\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  ";
+    let head = &head["kind: X\n".len()..];
+    let block = format!(
+        "{head}epp: |  # the picker\n    # first\n    plugins:\n    - type: a\n    - name: b\n      type: c\n"
+    );
+    assert_eq!(place(&block, "plugins[1].type"), (11, 7));
+    assert_eq!(place(&block, "plugins[0]"), (9, 7));
+    assert_eq!(place(&block, "plugins[7].type"), (8, 5), "of the nearest parent");
+    let strip = block.replace("|  #", "|-  #");
+    assert_eq!(place(&strip, "plugins[1].type"), (11, 7));
+    for other in [
+        format!("{head}epp: \"plugins: [{{type: a}}]\"\n"),
+        format!("{head}epp: >\n    plugins:\n    - type: a\n"),
+        format!("{head}epp: |\n    plugins: [\n"),
+    ] {
+        assert_eq!(place(&other, "plugins[0].type"), (6, 3), "{other}");
+    }
+}

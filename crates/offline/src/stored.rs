@@ -76,6 +76,8 @@ impl Cluster {
             preset_prefix: settings.preset_names.prefix.clone(),
             local_models: LocalModels::default(),
             platform: Ok(platform.unwrap_or_default()),
+            // The effective configuration is judged, with all layers.
+            judges_pickers: false,
             ..Facts::default()
         };
         Self { kinds: Kinds::of(documents), facts, namespace: settings.namespace.clone() }

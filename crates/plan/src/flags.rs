@@ -36,6 +36,31 @@ pub(crate) fn has(args: &[String], name: &str) -> bool {
     args.iter().any(|arg| !matches!(look(arg, name), Found::Other))
 }
 
+/// Returns the value of a flag that has one, in either form. The last one counts, as in the picker.
+pub(crate) fn value<'a>(words: &'a [&str], names: &[&str]) -> Option<&'a str> {
+    let mut last = None;
+    for (at, word) in words.iter().enumerate() {
+        for name in names {
+            last = match look(word, name) {
+                Found::Other => last,
+                Found::With(value) => Some(value),
+                Found::Bare => words.get(at + 1).copied().or(last),
+            };
+        }
+    }
+    last
+}
+
+/// Whether a boolean flag is on. It takes its value only with `=`.
+pub(crate) fn is_on(words: &[&str], name: &str) -> bool {
+    let settings = words.iter().filter_map(|word| match look(word, name) {
+        Found::Other => None,
+        Found::Bare => Some(true),
+        Found::With(value) => Some(value == "true"),
+    });
+    settings.last().unwrap_or_default()
+}
+
 /// Removes every occurrence of a flag from `args`. Returns the last value, `Some("")` for a flag without a value.
 ///
 /// The value follows `=`, or is the next argument unless that is a flag itself.
@@ -72,7 +97,7 @@ fn look<'a>(arg: &'a str, name: &str) -> Found<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{config_pair, take};
+    use super::{config_pair, is_on, take, value};
 
     fn args(list: &[&str]) -> Vec<String> {
         list.iter().map(|arg| (*arg).to_owned()).collect()
@@ -86,6 +111,15 @@ mod tests {
         assert_eq!(take(&mut list, "bare").as_deref(), Some(""));
         assert_eq!(take(&mut list, "absent"), None);
         assert_eq!(list, args(&["--last"]));
+    }
+
+    #[test]
+    fn the_last_value_of_a_flag_counts_in_either_form() {
+        let words = ["epp", "--text=one", "-name", "two", "--on", "--on=false", "--off=true", "--last"];
+        assert_eq!(value(&words, &["text", "name"]), Some("two"));
+        assert_eq!(value(&words, &["text"]), Some("one"));
+        assert_eq!(value(&words, &["last"]), None);
+        assert!(is_on(&words[..5], "on") && !is_on(&words, "on") && is_on(&words, "off"));
     }
 
     #[test]

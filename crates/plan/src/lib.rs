@@ -50,7 +50,7 @@ pub use peer::{Peer, Peers, UsedConfigs, add_peers};
 pub use plan::{Finalization, Plan, children, finalization};
 pub use problem::{Phase, PlanError, Problem};
 pub use router::group::models_of_spec;
-pub use scheduler::{TransformError, VersionError};
+pub use scheduler::{ConfigOrigin, Refusal, TransformError, VersionError, refusal_of_spec};
 pub use snapshot::{Capabilities, Snapshot};
 pub use status::{Download, Progress, leaving, status};
 pub use wave::Wave;

@@ -1,13 +1,31 @@
 //! Errors of a configuration, and the reasons why no endpoint was picked.
 
-use crate::config::nearest::hint_or_all;
+use crate::{config::nearest::hint_or_all, reading::Misread};
+
+/// The page with all plugin types.
+const PLUGINS_PAGE: &str = "docs/reference/plugins.md";
 
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A field has a wrong shape. The message has its path.
-    #[error("the endpoint picker configuration: {0}")]
-    Shape(String),
+    /// A field has a wrong shape.
+    #[error("the endpoint picker configuration: {message}")]
+    Shape {
+        /// The field's path, also if it is a field that does not exist.
+        path: String,
+        /// What is wrong, with the path.
+        message: String,
+    },
+    /// A list is too long.
+    #[error("{path}: expected at most {most} entries, found {found}")]
+    TooMany {
+        /// The list's path.
+        path: String,
+        /// The limit.
+        most: usize,
+        /// Its length.
+        found: usize,
+    },
     /// The text is not YAML.
     #[error("cannot read the endpoint picker configuration: {0}")]
     Syntax(String),
@@ -22,9 +40,14 @@ pub enum ConfigError {
         /// The `kind` found.
         kind: String,
     },
-    /// An unknown feature gate.
-    #[error("featureGates: unknown feature gate {0}")]
-    FeatureGate(String),
+    /// Unknown feature gates.
+    #[error("featureGates: unknown feature gate {names}")]
+    FeatureGate {
+        /// The position of the first one in the list.
+        index: usize,
+        /// The gates with hints, and the known gates.
+        names: String,
+    },
     /// A field that asks for something that is not supported.
     #[error("{path}: \"{value}\" is not supported, because it needs {needs}; remove the field")]
     Unsupported {
@@ -36,12 +59,12 @@ pub enum ConfigError {
         needs: &'static str,
     },
     /// Plugins of unknown types.
-    #[error("{}{}", listed(missing), known_types(missing, known))]
+    #[error("{}", listed(missing, *more))]
     Types {
-        /// The plugins.
+        /// The first of these plugins.
         missing: Vec<MissingType>,
-        /// All known types, separated by commas.
-        known: String,
+        /// The number of the others.
+        more: usize,
     },
     /// An alpha plugin is declared without the flag that allows it.
     #[error(
@@ -61,7 +84,9 @@ pub enum ConfigError {
     Parameters {
         /// The plugin's name.
         name: String,
-        /// What is wrong.
+        /// The path below `parameters`; empty if it is not known.
+        path: String,
+        /// What is wrong, with the path.
         message: String,
     },
     /// A reference to a plugin that is not declared, or not of the needed kind.
@@ -75,6 +100,19 @@ pub enum ConfigError {
         expected: &'static str,
         /// A sentence with the declared name that was probably meant, or with all declared names.
         hint: String,
+    },
+    /// A scorer with a weight below zero.
+    #[error(
+        "schedulingProfiles: profile \"{profile}\": weight of plugin \"{plugin}\": expected 0 or more, found {weight}; a \
+         negative weight would prefer the endpoints to which the scorer gives the lowest score"
+    )]
+    Weight {
+        /// The profile.
+        profile: String,
+        /// The plugin.
+        plugin: String,
+        /// Its weight.
+        weight: f64,
     },
     /// A plugin needs data that no declared plugin provides.
     #[error("plugin \"{name}\" needs {needs}, which no declared plugin provides; declare \"{declare}\"")]
@@ -113,6 +151,11 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// Creates an error for a value that cannot be read.
+    pub(crate) fn misread(error: &Misread) -> Self {
+        Self::Shape { path: error.place(), message: error.to_string() }
+    }
+
     /// Creates an error for a reference to an unknown plugin, with a hint at the name that was probably meant, or with all names.
     pub(crate) fn reference<'a>(
         from: impl Into<String>,
@@ -139,26 +182,41 @@ pub struct MissingType {
     pub plugin_type: String,
     /// What the type would need, if it is a type of the reference that this picker refuses.
     pub needs: Option<&'static str>,
-    /// The known type that was probably meant.
-    pub meant: Option<&'static str>,
+    /// What was probably meant.
+    pub meant: Meant,
 }
 
-fn listed(missing: &[MissingType]) -> String {
-    let each = missing.iter().map(|MissingType { name, plugin_type, needs, meant }| {
-        let known = format!("plugin type \"{plugin_type}\" of plugin \"{name}\"");
-        match (needs, meant) {
-            (Some(needs), _) => format!("{known} is not supported, because it needs {needs}"),
-            (None, Some(meant)) => format!("unknown {known}; did you mean \"{meant}\"?"),
-            (None, None) => format!("unknown {known}"),
-        }
-    });
-    each.collect::<Vec<_>>().join("; ")
+/// What the name of an unknown type probably means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Meant {
+    /// It is the name that this type had in an earlier release.
+    Renamed(&'static str),
+    /// It is a typing error for this type.
+    Misspelt(&'static str),
+    /// It is unknown. These types have the most similar names.
+    Like(Vec<&'static str>),
 }
 
-/// The known types, where a type is none of them and like none of them.
-fn known_types(missing: &[MissingType], known: &str) -> String {
-    let strange = missing.iter().any(|missing| missing.needs.is_none() && missing.meant.is_none());
-    if strange { format!("; known types are {known}") } else { String::new() }
+fn listed(missing: &[MissingType], more: usize) -> String {
+    let mut parts: Vec<String> = missing.iter().map(of_type).collect();
+    if more > 0 {
+        parts.push(format!("{more} more plugins have unknown types"));
+    }
+    let strange = |missing: &MissingType| missing.needs.is_none() && matches!(missing.meant, Meant::Like(_));
+    if missing.iter().any(strange) {
+        parts.push(format!("{PLUGINS_PAGE} lists all types"));
+    }
+    parts.join("; ")
+}
+
+fn of_type(MissingType { name, plugin_type, needs, meant }: &MissingType) -> String {
+    let plugin = format!("plugin type \"{plugin_type}\" of plugin \"{name}\"");
+    match (needs, meant) {
+        (Some(needs), _) => format!("{plugin} is not supported, because it needs {needs}"),
+        (None, Meant::Renamed(name)) => format!("{plugin} has a new name: write \"{name}\""),
+        (None, Meant::Misspelt(name)) => format!("unknown {plugin}; did you mean \"{name}\"?"),
+        (None, Meant::Like(names)) => format!("unknown {plugin}; the nearest are {}", names.join(", ")),
+    }
 }
 
 /// Why no endpoint was picked. The texts are those of the reference, because they reach the client in a 429.

@@ -17,12 +17,16 @@ impl Parameters<'_> {
     pub(crate) fn read<T: DeserializeOwned + Default>(&self) -> Result<T, ConfigError> {
         match self.value {
             None | Some(Value::Null) => Ok(T::default()),
-            Some(value) => reading::read(value).map_err(|error| self.invalid(error.to_string())),
+            Some(value) => reading::read(value).map_err(|error| ConfigError::Parameters {
+                name: self.name.to_owned(),
+                path: error.place(),
+                message: error.to_string(),
+            }),
         }
     }
 
     pub(crate) fn invalid(&self, message: impl Into<String>) -> ConfigError {
-        ConfigError::Parameters { name: self.name.to_owned(), message: message.into() }
+        ConfigError::Parameters { name: self.name.to_owned(), path: String::new(), message: message.into() }
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) fn read_at<T: de::DeserializeOwned>(field: &str, value: &Value) -> Re
 pub(crate) struct Misread {
     /// The path of the value. `None` until it is known.
     path: Option<String>,
+    /// The field of the value that does not exist.
+    unknown: Option<String>,
     message: String,
 }
 
@@ -44,7 +46,17 @@ impl std::error::Error for Misread {}
 
 impl Misread {
     fn new(message: String) -> Self {
-        Self { path: None, message }
+        Self { path: None, unknown: None, message }
+    }
+
+    /// The path of what is wrong: of the value, or of its field that does not exist.
+    pub(crate) fn place(&self) -> String {
+        let path = self.path.as_deref().unwrap_or_default();
+        match &self.unknown {
+            Some(field) if path.is_empty() => field.clone(),
+            Some(field) => format!("{path}.{field}"),
+            None => path.to_owned(),
+        }
     }
 
     /// Sets the path, unless it is set already: the innermost path is reported.
@@ -77,11 +89,13 @@ impl de::Error for Misread {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        if expected.is_empty() {
-            return Self::new(format!("there is no field \"{field}\" here, nor any other"));
-        }
-        let hint = hint(expected.iter().copied(), field);
-        Self::new(format!("there is no field \"{field}\" here, only {}{hint}", expected.join(", ")))
+        let message = if expected.is_empty() {
+            format!("there is no field \"{field}\" here, nor any other")
+        } else {
+            let hint = hint(expected.iter().copied(), field);
+            format!("there is no field \"{field}\" here, only {}{hint}", expected.join(", "))
+        };
+        Self { unknown: Some(field.to_owned()), ..Self::new(message) }
     }
 
     fn missing_field(field: &'static str) -> Self {

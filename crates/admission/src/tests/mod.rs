@@ -224,3 +224,40 @@ fn where_presets_may_go_their_deletion_warns() {
     let answer = validate(Subject::Config, &request, &facts);
     assert_eq!((answer.denial, answer.warnings.len()), (None, 1));
 }
+
+#[test]
+fn a_configuration_with_which_no_picker_starts_is_a_warning() {
+    let warnings = |kind: Subject, facts: &Facts, spec: Value| {
+        let object = json!({"metadata": {"name": "llm", "namespace": "ns"}, "spec": spec});
+        let answer = validate(kind, &create(&object), facts);
+        assert_eq!(answer.denial, None);
+        answer.warnings
+    };
+    let facts = Facts::default();
+    let inline = |plugin: Value| {
+        let inline =
+            json!({"apiVersion": "llm-d.ai/v1alpha1", "kind": "EndpointPickerConfig", "plugins": [plugin]});
+        json!({"router": {"scheduler": {"config": {"inline": inline}}}})
+    };
+    let service = |plugin: Value| {
+        let mut spec = inline(plugin);
+        spec["model"] = json!({"uri": "hf://a/b"});
+        spec
+    };
+    let told = "spec.router.scheduler.config.inline: the picker will not start: plugin type \"max-score\" of plugin \
+                \"max-score\" has a new name: write \"max-score-picker\"";
+    assert_eq!(warnings(Subject::Service, &facts, service(json!({"type": "max-score"}))), [told]);
+    assert_eq!(warnings(Subject::Config, &facts, inline(json!({"type": "max-score"}))), [told]);
+    let elsewhere = Facts { judges_pickers: false, ..Facts::default() };
+    assert_eq!(warnings(Subject::Service, &elsewhere, service(json!({"type": "max-score"}))), [""; 0]);
+    // What the controller migrates, what other layers may allow, and what composing replaces, may be right.
+    let legacy = json!({"type": "queue-scorer", "parameters": {"hashBlockSize": 5}});
+    assert_eq!(warnings(Subject::Service, &facts, service(legacy)), [""; 0]);
+    let mut alpha = service(json!({"type": "session-affinity-scorer"}));
+    assert_eq!(warnings(Subject::Service, &facts, alpha.clone()).len(), 1);
+    alpha["baseRefs"] = json!([{"name": "base"}]);
+    assert_eq!(warnings(Subject::Service, &facts, alpha), [""; 0]);
+    let template =
+        inline(json!({"type": "queue-scorer", "name": "{{ .ObjectMeta.Name }}", "parameters": {"x": 1}}));
+    assert_eq!(warnings(Subject::Config, &facts, template), [""; 0]);
+}

@@ -96,6 +96,7 @@ impl LiveFacts {
             prevent_preset_deletion: self.args.prevent_preset_deletion,
             platform,
             local_models: LocalModels { caches },
+            judges_pickers: true,
         })
     }
 

@@ -1,11 +1,12 @@
 //! The cause if a Deployment or LeaderWorkerSet is not available.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use longboat_api::{
     conditions::{Condition, types},
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Name, Namespace};
-use longboat_plan::names;
+use longboat_plan::{Refusal, names};
 
 use super::pods;
 use crate::{facts::Facts, finding::Cause};
@@ -46,6 +47,11 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
         return Cause::new("WorkloadMissing", cause, describe);
     };
     let step = format!("Deployment {namespace}/{name}");
+    if condition.type_ == types::SCHEDULER_WORKLOAD_READY
+        && let Some(refusal) = picker_config(facts, deployment)
+    {
+        return refusal.through(step);
+    }
     let conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let failure = conditions.clone().find(|found| found.type_ == "ReplicaFailure" && found.status == "True");
     if let Some(failure) = failure {
@@ -68,6 +74,15 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
             Cause::new("RollingOut", cause, fix)
         })
         .through(step)
+}
+
+/// Returns the cause if this build's picker does not start with its configuration. Another picker may start with it.
+fn picker_config(facts: &Facts, deployment: &Deployment) -> Option<Cause> {
+    let refusal = Refusal::of(deployment, &facts.snapshot.config_maps)?;
+    let fix = "correct spec.router.scheduler.config; `longboat validate` names the line in the manifest";
+    // In a local cluster, the images of other pickers run this build's picker too.
+    let is_ours = facts.local || refusal.is_ours(&facts.snapshot.platform.images);
+    is_ours.then(|| Cause::new("PickerConfigRefused", refusal.to_string(), fix))
 }
 
 /// Returns the cause if pods may not be created.

@@ -245,3 +245,31 @@ fn autoscalers_that_fail_lead_to_metrics_or_keda() {
     });
     only(&found, "KedaSilent", LLM, "its operator may not run", "keda-operator");
 }
+
+#[test]
+fn a_picker_that_refuses_its_configuration_leads_to_the_field() {
+    let with_image = |image: &str, plugin: &str, local: bool| {
+        let config = format!(
+            "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{{type: {plugin}}}]\n"
+        );
+        with(|facts| {
+            unready(facts, "SchedulerWorkloadReady", "MinimumReplicasUnavailable", "");
+            facts.local = local;
+            facts.snapshot.deployments.insert(arc(json!({
+                "metadata": {"name": "llm-kserve-router-scheduler", "namespace": "ns"},
+                "spec": {"selector": {"matchLabels": {"app": "picker"}}, "template": {"spec": {"containers": [
+                    {"name": "main", "image": image, "args": ["--config-text", config]},
+                ]}}},
+            })));
+        })
+    };
+    let ours = longboat_compose::platform::IMAGE;
+    let cause = "the picker will not start: unknown plugin type \"queue-scorerr\"";
+    let fix = "spec.router.scheduler.config";
+    only(&with_image(ours, "queue-scorerr", false), "PickerConfigRefused", LLM, cause, fix);
+    only(&with_image("other/picker:1", "queue-scorerr", true), "PickerConfigRefused", LLM, cause, fix);
+    let other = with_image("other/picker:1", "queue-scorerr", false);
+    assert!(other.iter().all(|finding| finding.fault != "PickerConfigRefused"), "{other:?}");
+    let right = with_image(ours, "queue-scorer", false);
+    assert!(right.iter().all(|finding| finding.fault != "PickerConfigRefused"), "{right:?}");
+}

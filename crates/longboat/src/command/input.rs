@@ -12,7 +12,7 @@ use longboat_offline::{
     Presets, Settings,
     render::{Note, Severity},
     scene::{Observed, Scene},
-    validate::{Severity as Gravity, validate},
+    validate::{Finding, PICKER_CONFIG, Severity as Gravity, picker_findings, validate},
 };
 use owo_colors::OwoColorize;
 
@@ -139,7 +139,8 @@ pub(crate) fn namespaces(documents: &[Document], settings: &Settings) -> Vec<Nam
     all
 }
 
-/// Reads the given manifests, if a cluster would accept all of them and the controller could work with them.
+/// Reads the given manifests, if a cluster would accept all of them, the controller could work with them, and the pickers would
+/// start.
 ///
 /// # Errors
 ///
@@ -148,7 +149,9 @@ pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Docum
     let documents = longboat_manifest::read(inputs)?;
     let reading = Reading { documents: documents.clone(), problems: Vec::new() };
     let report = validate(reading, &Settings::default());
-    let errors = report.findings.iter().filter(|finding| finding.severity == Gravity::Error);
+    // This machine has no other picker than this build's, whatever the image.
+    let is_error = |finding: &&Finding| finding.severity == Gravity::Error || finding.reason == PICKER_CONFIG;
+    let errors = report.findings.iter().filter(is_error);
     let mut text = String::new();
     for finding in errors {
         let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
@@ -157,21 +160,23 @@ pub(crate) fn accepted_documents(inputs: &[PathBuf]) -> anyhow::Result<Vec<Docum
     if text.is_empty() {
         return Ok(documents);
     }
-    bail!("a cluster would refuse these manifests, so nothing was started:{text}")
+    bail!("these manifests have errors, so nothing was started:{text}")
 }
 
-/// Prints what an API server and the webhooks would say about the manifests of a scene. Returns whether they would accept
-/// all manifests.
+/// Prints what an API server, the webhooks and the pickers would say about the manifests of a scene. Returns whether none of
+/// them would refuse anything.
 pub(crate) fn is_accepted(scene: &Scene) -> bool {
-    for finding in scene.findings.iter().filter(|finding| finding.severity != Gravity::Note) {
+    let pickers = picker_findings(scene);
+    let all = || scene.findings.iter().chain(&pickers);
+    for finding in all().filter(|finding| finding.severity != Gravity::Note) {
         printer::note(&super::validate::coloured(finding));
     }
-    !scene.has_errors()
+    all().all(|finding| finding.severity != Gravity::Error)
 }
 
-/// Returns the error that manifests would be refused. The reasons were already printed.
+/// Returns the error that manifests have errors, which were already printed.
 pub(crate) fn refused() -> anyhow::Error {
-    anyhow::anyhow!("a cluster would refuse some of these manifests")
+    anyhow::anyhow!("some of these manifests have errors")
 }
 
 /// Returns the scene of manifests on top of a cluster.

@@ -31,6 +31,9 @@ impl Scene {
             self.configs.insert(Layer::new(&config)?);
             return Ok(());
         }
+        if stored.document.kind() == "ConfigMap" {
+            self.documents.insert(key(), stored.document.clone());
+        }
         self.add_other(&stored)
     }
 

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::{
     finding::{Finding, ObjectName, Severity, Source},
     object::Examination,
+    picker,
 };
 use crate::scene::{PlanningError, Scene};
 
@@ -66,7 +67,7 @@ impl Layers<'_> {
                 }
                 self.rendered(document, name, &effective, &mut findings);
                 if findings.iter().all(|finding| finding.severity != Severity::Error) {
-                    findings.extend(self.planned(document, service, name, &effective));
+                    self.planned(document, service, name, &effective, &mut findings);
                 }
             }
             Err(error) => findings.push(failed(document, name, &error)),
@@ -74,16 +75,21 @@ impl Layers<'_> {
         findings
     }
 
-    /// Returns why the controller could not plan the objects of a composed service.
+    /// Adds why the controller could not plan the objects of a composed service, and why its picker would not start.
     fn planned(
         &self,
         document: &Document,
         service: &LLMInferenceService,
         name: &ObjectName,
         effective: &Effective,
-    ) -> Option<Finding> {
+        findings: &mut Vec<Finding>,
+    ) {
         let (reason, message) = match self.scene.plan(service) {
-            Ok(planned) => planned.plan.problem.map(|problem| (problem.reason, problem.message))?,
+            Ok(planned) => {
+                findings.extend(picker::finding(self.scene, document, service, &planned));
+                let Some(problem) = planned.plan.problem else { return };
+                (problem.reason, problem.message)
+            }
             Err(PlanningError::Rejected(message)) => ("InvalidRenderedConfig", message),
             Err(error) => ("PlanError", error.to_string()),
         };
@@ -102,7 +108,7 @@ impl Layers<'_> {
             finding.hint = Some("it is not in these files, so it must exist on the cluster".to_owned());
         }
         finding.message = message;
-        Some(finding)
+        findings.push(finding);
     }
 
     fn is_there(&self, namespace: Namespace<&str>, name: Name<&str>) -> bool {

@@ -5,6 +5,7 @@ mod hint;
 pub(crate) mod kinds;
 mod layers;
 pub(crate) mod object;
+pub(crate) mod picker;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use longboat_key::{Key, Name};
 use longboat_manifest::{Document, Reading};
 
 pub use finding::{Finding, ObjectName, Severity, Source};
+pub use picker::{PICKER_CONFIG, picker_findings};
 
 use crate::{
     Settings,

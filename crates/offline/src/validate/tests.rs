@@ -201,3 +201,176 @@ fn a_model_that_nobody_can_fetch_is_an_error() {
     let text = service("  baseRefs: [{name: base}]\n").replace("hf://org/model", "\"\"") + config;
     assert!(report(&text).is_clean(), "{:#?}", report(&text).findings);
 }
+
+/// A service with this configuration of its picker, written as an object. Its first line is line 11.
+fn with_picker(config: &str) -> String {
+    let config: String = config.lines().map(|line| format!("          {line}\n")).collect();
+    service(&format!("  router:\n    scheduler:\n      config:\n        inline:\n{config}"))
+}
+
+const PICKER: &str = "apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: queue-scorer
+- type: max-score-picker
+schedulingProfiles:
+- name: default
+  plugins:
+  - pluginRef: queue-scorer
+    weight: 2
+  - pluginRef: max-score-picker
+";
+
+#[test]
+fn what_a_picker_would_refuse_is_an_error_at_its_line() {
+    assert_eq!(said(&with_picker(PICKER)), [""; 0]);
+    let profile = "spec.router.scheduler.config.inline.schedulingProfiles[0].plugins[0]";
+    for (from, to, wanted) in [
+        (
+            "type: queue-scorer",
+            "type: queue-scorerr",
+            "14:13 error spec.router.scheduler.config.inline.plugins[0].type".to_owned(),
+        ),
+        ("weight: 2", "wieght: 2", format!("20:15 error {profile}.wieght")),
+        ("weight: 2", "weight: -2", format!("20:15 error {profile}.weight")),
+        ("Ref: queue-scorer", "Ref: queue-score", format!("19:15 error {profile}.pluginRef")),
+        ("v1alpha1", "v1beta9", "11:11 error spec.router.scheduler.config.inline.apiVersion".to_owned()),
+        ("PickerConfig", "PickerConfigs", "12:11 error spec.router.scheduler.config.inline.kind".to_owned()),
+        (
+            "plugins:\n-",
+            "featureGates: [flowControll]\nplugins:\n-",
+            "13:26 error spec.router.scheduler.config.inline.featureGates[0]".to_owned(),
+        ),
+        (
+            "- type: max",
+            "- type: queue-scorer\n- type: max",
+            "15:13 error spec.router.scheduler.config.inline.plugins[1]".to_owned(),
+        ),
+    ] {
+        let text = with_picker(&PICKER.replacen(from, to, 1));
+        assert_eq!(said(&text), [format!("{wanted} PickerConfigRefused")], "{to}");
+        let report = report(&text);
+        assert!(report.findings[0].message.starts_with("the picker will not start: "), "{report:?}");
+        assert!(!report.is_clean() && !report.checked[0].1);
+    }
+}
+
+#[test]
+fn another_picker_may_know_more_so_what_ours_refuses_is_a_warning() {
+    let text = with_picker(&PICKER.replacen("queue-scorer", "queue-scorerr", 1)).replace(
+        "    scheduler:\n",
+        "    scheduler:\n      template: {containers: [{name: main, image: my/picker}]}\n",
+    );
+    assert_eq!(
+        said(&text),
+        [
+            "15:13 warning spec.router.scheduler.config.inline.plugins[0].type PickerConfigRefused (this is what this build's picker \
+             says; my/picker may know other plugins and fields)"
+        ]
+    );
+    assert!(report(&text).is_clean());
+}
+
+#[test]
+fn a_configuration_is_judged_as_the_controller_migrates_it() {
+    // The reference migrates these names and parameters to the version that the preset declares.
+    let text = "apiVersion: inference.networking.x-k8s.io/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: prefill-header-handler
+- type: prefill-filter
+- type: decode-filter
+- type: max-score-picker
+- type: pd-profile-handler
+  parameters: {threshold: 10, hashBlockSize: 5}
+schedulingProfiles:
+- name: prefill
+  plugins: [{pluginRef: prefill-filter}, {pluginRef: max-score-picker}]
+- name: decode
+  plugins: [{pluginRef: decode-filter}, {pluginRef: max-score-picker}]
+";
+    let refused = |text: &str| {
+        let all = said(&with_picker(text));
+        all.into_iter().filter(|line| line.ends_with(" PickerConfigRefused")).collect::<Vec<_>>()
+    };
+    assert_eq!(refused(text), [""; 0]);
+    // The migration inserts a plugin before the wrong one.
+    assert_eq!(
+        refused(&text.replace("schedulingProfiles", "- type: max-score\nschedulingProfiles")),
+        ["20:13 error spec.router.scheduler.config.inline.plugins[5].type PickerConfigRefused"]
+    );
+}
+
+#[test]
+fn a_configuration_of_a_config_map_is_judged_at_its_line_there() {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: picker}\ndata:\n  epp: |\n";
+    let block: String =
+        PICKER.replace("weight", "wieght").lines().map(|line| format!("    {line}\n")).collect();
+    let map = format!("{map}{block}");
+    let by_reference = service("  router: {scheduler: {config: {ref: {name: picker}}}}\n");
+    assert_eq!(
+        said(&format!("{map}---\n{by_reference}")),
+        ["15:9 error data.epp.schedulingProfiles[0].plugins[0].wieght PickerConfigRefused"]
+    );
+    let mounted = service(
+        "  router:
+    scheduler:
+      template:
+        containers:
+        - name: main
+          args: [--config-file, /etc/picker/config.yaml]
+          volumeMounts: [{name: config, mountPath: /etc/picker}]
+        volumes:
+        - name: config
+          configMap: {name: picker, items: [{key: epp, path: config.yaml}]}
+",
+    );
+    assert_eq!(
+        said(&format!("{map}---\n{mounted}")),
+        ["15:9 error data.epp.schedulingProfiles[0].plugins[0].wieght PickerConfigRefused"]
+    );
+}
+
+#[test]
+fn a_configuration_in_arguments_is_judged_too() {
+    let lines = "  router:
+    scheduler:
+      template:
+        containers:
+        - name: main
+          args:
+          - --config-text
+          - |
+            apiVersion: llm-d.ai/v1alpha1
+            kind: EndpointPickerConfig
+            plugins:
+            - type: queue-scorer
+              parameters:
+                threshold: 3
+";
+    let path = "spec.router.scheduler.template.containers[0].args[1].plugins[0].parameters.threshold";
+    assert_eq!(said(&service(lines)), [format!("20:17 error {path} PickerConfigRefused")]);
+    let alpha = lines.replace("queue-scorer", "session-affinity-scorer").replace("threshold: 3", "{}");
+    assert_eq!(
+        said(&service(&alpha)),
+        [
+            "18:15 error spec.router.scheduler.template.containers[0].args[1].plugins[0].type PickerConfigRefused"
+        ]
+    );
+    let allowed =
+        alpha.replace("- --config-text", "- --allow-experimental-plugins\n          - --config-text");
+    assert_eq!(said(&service(&allowed)), [""; 0]);
+}
+
+#[test]
+fn a_configuration_of_a_layer_is_judged_at_its_line_there() {
+    let config = with_picker(&PICKER.replacen("queue-scorer", "queue-scorerr", 1))
+        .replace("kind: LLMInferenceService\n", "kind: LLMInferenceServiceConfig\n")
+        .replace("name: one", "name: base")
+        .replace("  model:\n    uri: hf://org/model\n", "  replicas: 1\n");
+    let service = service("  baseRefs: [{name: base}]\n");
+    assert_eq!(
+        said(&format!("{config}---\n{service}")),
+        ["13:13 error spec.router.scheduler.config.inline.plugins[0].type PickerConfigRefused"]
+    );
+}

@@ -22,7 +22,7 @@ use crate::{
     workload::security,
 };
 
-const MAIN: &str = "main";
+pub(super) const MAIN: &str = "main";
 const LEADER_ELECTION: &str = "ha-enable-leader-election";
 
 /// Plans the Deployment: the template with its configuration, migrated to the picker's version.

@@ -19,8 +19,8 @@ pub enum TransformError {
     Version(#[from] VersionError),
     /// Flags that have to move into the configuration, on a picker whose configuration is not inline text.
     #[error(
-        "the scheduler version no longer supports flags {flags}: move them into the configuration. The \
-         controller can only do that if the configuration is inline"
+        "the scheduler version no longer supports flags {flags}, and there is no inline --config-text into which the \
+         controller could move them: set them in the configuration file"
     )]
     FlagsWithoutConfig {
         /// The flags, sorted and comma-separated.
@@ -46,10 +46,11 @@ const METRIC_FLAGS: [(&str, &str); 5] = [
 ];
 
 const SKIP_VERIFY: &str = "model-server-metrics-https-insecure-skip-verify";
+/// A scraping flag that 0.10 removed without replacement: since then, metrics are scraped at the port of the pool.
+const PORT: &str = "model-server-metrics-port";
 
-/// Scraping flags that 0.10 removed.
-const SCRAPE_FLAGS: [&str; 4] =
-    [SKIP_VERIFY, "model-server-metrics-path", "model-server-metrics-port", "model-server-metrics-scheme"];
+/// Scraping flags that 0.10 replaced by parameters of a plugin.
+const SCRAPE_FLAGS: [&str; 3] = [SKIP_VERIFY, "model-server-metrics-path", "model-server-metrics-scheme"];
 
 /// Rewrites flags and configuration text of a picker's pod for the version that its template declares.
 ///
@@ -64,12 +65,12 @@ pub(super) fn apply(pod: &mut PodSpec, version: &str, tokenizer: Option<&str>) -
     if version < Version::new(0, 7, 0) {
         return Ok(());
     }
-    let found = find_config(pod);
-    if found.is_none() {
-        refuse_flags_without_config(pod, version)?;
-        return Ok(());
-    }
-    let Some((container, arg, mut config)) = found else { return Ok(()) };
+    let Some((container, arg, mut config)) = find_config(pod) else {
+        if version >= Version::new(0, 10, 0) {
+            take(pod, PORT);
+        }
+        return refuse_flags_without_config(pod, version);
+    };
     if !config.contains_key("kind") {
         return Ok(());
     }
@@ -317,21 +318,14 @@ fn to_0_9(pod: &mut PodSpec, config: &mut Map<String, Value>) {
 }
 
 fn move_scrape_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) -> Result<(), TransformError> {
+    take(pod, PORT);
     let mut parameters = Map::new();
     for flag in SCRAPE_FLAGS {
-        let mut value = None;
-        for container in &mut pod.containers {
-            let Container { command, args, .. } = container;
-            for words in [command, args].into_iter().flatten() {
-                value = flags::take(words, flag).or(value);
-            }
-        }
-        let Some(value) = value else { continue };
+        let Some(value) = take(pod, flag) else { continue };
         let (name, value) = match flag {
             "model-server-metrics-scheme" => ("scheme", Value::from(value)),
             "model-server-metrics-path" => ("path", Value::from(value)),
             SKIP_VERIFY => ("insecureSkipVerify", Value::from(boolean(SKIP_VERIFY, value)?)),
-            // The port is dropped: since 0.10, metrics are scraped at the port of the pool.
             _ => continue,
         };
         parameters.insert(name.into(), value);
@@ -340,6 +334,17 @@ fn move_scrape_flags(pod: &mut PodSpec, config: &mut Map<String, Value>) -> Resu
         push_plugin(config, json!({"type": "metrics-data-source", "parameters": parameters}));
     }
     Ok(())
+}
+
+/// Removes a flag from the commands and arguments of all containers. Returns its last value.
+fn take(pod: &mut PodSpec, flag: &str) -> Option<String> {
+    let mut value = None;
+    for Container { command, args, .. } in &mut pod.containers {
+        for words in [command, args].into_iter().flatten() {
+            value = flags::take(words, flag).or(value);
+        }
+    }
+    value
 }
 
 fn boolean(flag: &'static str, value: String) -> Result<bool, TransformError> {
@@ -399,9 +404,28 @@ mod tests {
             "kind: x\nplugins:\n- parameters:\n    scheme: https\n  type: metrics-data-source\n"
         );
         let mut without = pod(&["--model-server-metrics-scheme=https", "--config-file", "/c"]);
-        assert!(matches!(
-            apply(&mut without, "0.10.0", None),
-            Err(TransformError::FlagsWithoutConfig { .. })
-        ));
+        let error = apply(&mut without, "0.10.0", None).unwrap_err();
+        assert!(matches!(error, TransformError::FlagsWithoutConfig { .. }));
+        assert!(
+            error.to_string().contains("--model-server-metrics-scheme, and there is no inline --config-text")
+        );
+    }
+
+    #[test]
+    fn the_port_of_metrics_is_dropped_also_beside_a_file() {
+        let mut beside = pod(&["--model-server-metrics-port=8000", "--config-file", "/c"]);
+        beside.containers[0].command =
+            Some(vec!["/app/epp".into(), "--model-server-metrics-port".into(), "1".into()]);
+        let mut older = beside.clone();
+        apply(&mut beside, "0.10.0", None).unwrap();
+        assert_eq!(beside.containers[0].command.as_deref(), Some(&["/app/epp".to_owned()][..]));
+        assert_eq!(beside.containers[0].args, pod(&["--config-file", "/c"]).containers[0].args);
+        let before = older.clone();
+        apply(&mut older, "0.9.0", None).unwrap();
+        assert_eq!(older, before, "earlier pickers have the flag");
+        let mut both =
+            pod(&["--model-server-metrics-port=1", "--model-server-metrics-path=/m", "--config-file", "/c"]);
+        let error = apply(&mut both, "0.10.0", None).unwrap_err().to_string();
+        assert!(error.contains("flags --model-server-metrics-path,") && !error.contains("port"), "{error}");
     }
 }

@@ -4,6 +4,7 @@
 mod asked_for;
 mod composing;
 mod downloads;
+mod labels;
 mod laws;
 mod pairing;
 mod proof;
@@ -12,7 +13,10 @@ mod simulate;
 mod unreadable;
 mod world;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::jiff::Timestamp;
 use longboat_compose::ConfigSet;
@@ -22,7 +26,7 @@ use serde_json::{Value, json};
 use longboat_golden::{self as golden, Case, Difference, Entry, MeantDifferences, Report, Stage};
 
 use self::world::World;
-use crate::{Child, Snapshot};
+use crate::{Child, Refusal, Snapshot, names, refusal_of_spec};
 
 const SYSTEM_NAMESPACE: Namespace<&str> = Namespace("kserve");
 
@@ -33,6 +37,7 @@ fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
     let presets = composing::presets(&recordings);
     let only = std::env::var("LONGBOAT_CASE").ok();
     let mut report = Report::default();
+    let mut refused = BTreeSet::new();
     for folder in golden::folders(&recordings) {
         let case = Case::read(&folder);
         if only.as_ref().is_some_and(|only| *only != case.name) {
@@ -41,7 +46,7 @@ fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
         match case.needs_a_server() {
             Some(why) => report.leave_out(&case.name, why),
             None => match new_world(&recordings, &presets, &case) {
-                Some(world) => report.add(&case.name, judge(world, &case), &meant),
+                Some(world) => report.add(&case.name, judge(world, &case, &mut refused), &meant),
                 None => report.leave_out(&case.name, "settings that cannot be read".into()),
             },
         }
@@ -50,15 +55,35 @@ fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
     assert_eq!(report.unexplained(), 0, "differences without a reason");
     if only.is_none() {
         assert_eq!(meant.unused(), Vec::<&str>::new(), "reasons in planned.txt that excuse nothing");
+        let expected = REFUSED.iter().map(|refusal| (*refusal).to_owned());
+        assert_eq!(refused, expected.collect::<BTreeSet<_>>(), "pickers that would not start");
     }
 }
 
-fn judge(mut world: World, case: &Case) -> Vec<Difference> {
+/// The recorded pickers with whose configuration this build's picker does not start.
+const REFUSED: [&str; 0] = [];
+
+/// Collects the pickers that would not start. The webhook, which sees less, must not warn of others.
+fn collect_refused(world: &World, case: &Case, refused: &mut BTreeSet<String>) {
+    for service in world.services.values() {
+        let namespace = Namespace::of(&service.metadata);
+        let picker = names::scheduler(Name::of(&service.metadata));
+        let Some(picker) = world.snapshot.deployments.get(namespace, Name(&picker)) else { continue };
+        let found = Refusal::of(picker, &world.snapshot.config_maps);
+        let scheduler = service.spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
+        let warned = scheduler.and_then(|own| refusal_of_spec(own, service.spec.base_refs.is_empty()));
+        assert!(found.is_some() || warned.is_none(), "{}: a false warning: {warned:?}", case.name);
+        refused.extend(found.map(|refusal| format!("{}: {refusal}", case.name)));
+    }
+}
+
+fn judge(mut world: World, case: &Case, refused: &mut BTreeSet<String>) -> Vec<Difference> {
     let mut found = Vec::new();
     for stage in &case.stages {
         act(&mut world, case, stage);
         world.settle();
         compare(&world, case, stage, &mut found);
+        collect_refused(&world, case, refused);
         let writes = world.writes.len();
         world.settle();
         assert_eq!(writes, world.writes.len(), "{}: a settled world is written to", case.name);

@@ -6,13 +6,25 @@ use serde_json::Value;
 use crate::{error::ConfigError, reading};
 
 mod data_layer;
+mod load;
 pub(crate) mod nearest;
+mod place;
 mod references;
 
 pub use data_layer::{CustomMetric, DataLayer, EngineConfig, MetricSpec, MetricsSource};
+pub use load::{Loaded, load};
+pub use place::place;
 pub use references::Parser;
 
+const KIND: &str = "EndpointPickerConfig";
 const API_VERSIONS: [&str; 2] = ["llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1"];
+
+/// The most plugins, declared or used in one profile.
+const MAX_PLUGINS: usize = 512;
+/// The most profiles.
+const MAX_PROFILES: usize = 64;
+/// The most entries of `featureGates`.
+const MAX_GATES: usize = 64;
 
 /// The whole document. Unknown fields are refused, as upstream does.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -169,17 +181,36 @@ impl EndpointPickerConfig {
         }
         let value: Value =
             serde_saphyr::from_str(text).map_err(|error| ConfigError::Syntax(in_our_words(&error)))?;
-        let config: Self = reading::read(&value).map_err(|error| ConfigError::Shape(error.to_string()))?;
-        if config.kind != "EndpointPickerConfig" || !API_VERSIONS.contains(&config.api_version.as_str()) {
+        let config: Self = reading::read(&value).map_err(|error| ConfigError::misread(&error))?;
+        if config.kind != KIND || !API_VERSIONS.contains(&config.api_version.as_str()) {
             return Err(ConfigError::Kind { api_version: config.api_version, kind: config.kind });
         }
-        let unknown: Vec<_> = config.feature_gates.iter().filter(|gate| !is_known_gate(gate)).collect();
-        if !unknown.is_empty() {
-            let named = unknown.iter().map(|gate| format!("\"{gate}\"{}", nearest::hint(GATES, gate)));
+        config.check_sizes()?;
+        let unknown = || config.feature_gates.iter().filter(|gate| !is_known_gate(gate));
+        if let Some(index) = config.feature_gates.iter().position(|gate| !is_known_gate(gate)) {
+            let named = unknown().map(|gate| format!("\"{gate}\"{}", nearest::hint(GATES, gate)));
             let named = named.collect::<Vec<_>>().join(", ");
-            return Err(ConfigError::FeatureGate(format!("{named}; known are {}", GATES.join(" and "))));
+            let names = format!("{named}; known are {}", GATES.join(" and "));
+            return Err(ConfigError::FeatureGate { index, names });
         }
         Ok(config)
+    }
+
+    /// Refuses lists that are too long: references to plugins are looked up one by one, and every unknown name is compared
+    /// with all known ones.
+    fn check_sizes(&self) -> Result<(), ConfigError> {
+        let lists = [
+            ("featureGates".to_owned(), MAX_GATES, self.feature_gates.len()),
+            ("plugins".to_owned(), MAX_PLUGINS, self.plugins.len()),
+            ("schedulingProfiles".to_owned(), MAX_PROFILES, self.scheduling_profiles.len()),
+        ];
+        let profiles = self.scheduling_profiles.iter().enumerate().map(|(index, profile)| {
+            (format!("schedulingProfiles[{index}].plugins"), MAX_PLUGINS, profile.plugins.len())
+        });
+        match lists.into_iter().chain(profiles).find(|(_, most, found)| found > most) {
+            Some((path, most, found)) => Err(ConfigError::TooMany { path, most, found }),
+            None => Ok(()),
+        }
     }
 
     /// Warnings about fields that are accepted but have no effect, for the operator.

@@ -2,11 +2,13 @@
 
 /// The most edits of a typing error.
 const NEAR: usize = 3;
+/// The most characters of a name that are compared: the cost of a comparison grows with the product of the lengths, and no
+/// known name is this long.
+const LONGEST: usize = 128;
 
 /// Returns the known name that is nearest to `name`. Returns `None` if none is near enough to be a typing error.
 pub(crate) fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) -> Option<&'a str> {
-    // The cost of a comparison grows with the product of the lengths. No known name is this long.
-    if name.len() > 128 {
+    if name.len() > LONGEST {
         return None;
     }
     let lower = name.to_lowercase();
@@ -15,6 +17,21 @@ pub(crate) fn nearest<'a>(known: impl IntoIterator<Item = &'a str>, name: &str) 
         .map(|candidate| (strsim::damerau_levenshtein(&candidate.to_lowercase(), &lower), candidate));
     let (distance, best) = measured.min_by_key(|(distance, _)| *distance)?;
     (distance <= NEAR.min(name.len() / 2)).then_some(best)
+}
+
+/// Returns the `count` known names that are most similar to `name`, the nearest first.
+pub(crate) fn similar<'a>(
+    known: impl IntoIterator<Item = &'a str>,
+    name: &str,
+    count: usize,
+) -> Vec<&'a str> {
+    let start: String = name.chars().take(LONGEST).collect::<String>().to_lowercase();
+    // In proportion to their lengths, since otherwise short names would be near to everything.
+    let likeness =
+        |candidate: &str| strsim::normalized_damerau_levenshtein(&candidate.to_lowercase(), &start);
+    let mut measured: Vec<_> = known.into_iter().map(|name| (likeness(name), name)).collect();
+    measured.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    measured.into_iter().take(count).map(|(_, name)| name).collect()
 }
 
 /// The most names that a message lists.

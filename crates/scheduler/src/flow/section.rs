@@ -32,7 +32,8 @@ pub(super) struct Band {
 
 /// An error at this path of the section.
 pub(super) fn wrong(path: &str, message: impl std::fmt::Display) -> ConfigError {
-    ConfigError::Shape(format!("flowControl.{path}: {message}"))
+    let path = format!("flowControl.{path}");
+    ConfigError::Shape { message: format!("{path}: {message}"), path }
 }
 
 /// Reads how long requests may wait, in milliseconds. `None` if there is no limit.

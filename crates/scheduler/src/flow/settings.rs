@@ -221,8 +221,9 @@ impl Settings {
         let section = config.flow_control.as_ref().filter(|value| !value.is_null());
         let section: Section = match section {
             None => Section::default(),
-            Some(section) => reading::read_at("flowControl", section)
-                .map_err(|error| ConfigError::Shape(error.to_string()))?,
+            Some(section) => {
+                reading::read_at("flowControl", section).map_err(|error| ConfigError::misread(&error))?
+            }
         };
         let ttl_ms = time_to_live(section.default_request_ttl.as_ref())?;
         let mut bands = BTreeMap::new();
@@ -237,8 +238,8 @@ impl Settings {
         let former: Option<PluginReference> = match former {
             None => None,
             value => Some(
-                reading::read(value.unwrap_or(&Value::Null))
-                    .map_err(|error| ConfigError::Shape(format!("saturationDetector: {error}")))?,
+                reading::read_at("saturationDetector", value.unwrap_or(&Value::Null))
+                    .map_err(|error| ConfigError::misread(&error))?,
             ),
         };
         let reference = section.saturation_detector.or(former);

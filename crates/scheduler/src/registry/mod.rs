@@ -1,14 +1,18 @@
 //! The table of all plugin types, one line each.
 
+mod former;
 mod refused;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     admitters,
-    config::{EndpointPickerConfig, nearest::nearest},
+    config::{
+        EndpointPickerConfig, PluginSpec,
+        nearest::{nearest, similar},
+    },
     deciders,
-    error::{ConfigError, MissingType},
+    error::{ConfigError, Meant, MissingType},
     filters, handlers,
     latency::LatencySettings,
     parameters::Parameters,
@@ -400,22 +404,31 @@ pub(crate) fn instantiate(
     Ok((named, builder))
 }
 
-/// Checks that every declared type is known. The error lists all unknown types, so that the user can fix them all at once.
+/// The most unknown types that an error names. Each is compared with all known ones.
+const LISTED: usize = 8;
+
+/// Checks that every declared type is known. The error lists several unknown types, so that the user can fix them at once.
 pub(crate) fn known(config: &EndpointPickerConfig) -> Result<(), ConfigError> {
-    let missing: Vec<_> = config
-        .plugins
-        .iter()
-        .filter(|spec| !TYPES.iter().any(|(known, ..)| *known == spec.plugin_type))
+    let is_unknown = |spec: &&PluginSpec| !TYPES.iter().any(|(known, ..)| *known == spec.plugin_type);
+    let mut unknown = config.plugins.iter().filter(is_unknown);
+    let missing: Vec<_> = unknown
+        .by_ref()
+        .take(LISTED)
         .map(|spec| MissingType {
             name: spec.name().to_owned(),
             plugin_type: spec.plugin_type.clone(),
             needs: refused::needs(&spec.plugin_type),
-            meant: nearest(TYPES.iter().map(|(name, ..)| *name), &spec.plugin_type),
+            meant: meant(&spec.plugin_type),
         })
         .collect();
-    if missing.is_empty() {
-        Ok(())
-    } else {
-        Err(ConfigError::Types { missing, known: known_types().join(", ") })
+    let more = unknown.count();
+    if missing.is_empty() { Ok(()) } else { Err(ConfigError::Types { missing, more }) }
+}
+
+fn meant(unknown: &str) -> Meant {
+    let names = || TYPES.iter().map(|(name, ..)| *name);
+    if let Some(name) = former::present_name(unknown) {
+        return Meant::Renamed(name);
     }
+    nearest(names(), unknown).map_or_else(|| Meant::Like(similar(names(), unknown, 3)), Meant::Misspelt)
 }

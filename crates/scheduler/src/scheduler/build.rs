@@ -32,7 +32,10 @@ impl Scheduler {
     /// Builds the plugins and profiles, with the reference's defaults for missing parts.
     pub fn new(config: &EndpointPickerConfig, options: Options) -> Result<Self, ConfigError> {
         if config.plugins.is_empty() && config.scheduling_profiles.is_empty() {
-            return Self::build(&EndpointPickerConfig::parse(DEFAULT)?, options);
+            let EndpointPickerConfig { plugins, scheduling_profiles, .. } =
+                EndpointPickerConfig::parse(DEFAULT)?;
+            let config = EndpointPickerConfig { plugins, scheduling_profiles, ..config.clone() };
+            return Self::build(&config, options);
         }
         Self::build(config, options)
     }
@@ -126,9 +129,14 @@ fn profile(name: &str, uses: &[ProfilePlugin], plugins: &[(String, Plugin)]) -> 
             })?;
         profile.filters.extend(plugin.filter.clone().map(|filter| (used.plugin_ref.clone(), filter)));
         if let Some(scorer) = &plugin.scorer {
+            let weight = used.weight.unwrap_or(1.0);
+            if weight < 0.0 {
+                let (profile, plugin) = (name.to_owned(), used.plugin_ref.clone());
+                return Err(ConfigError::Weight { profile, plugin, weight });
+            }
             profile.scorers.push(WeightedScorer {
                 name: used.plugin_ref.clone(),
-                weight: used.weight.unwrap_or(1.0),
+                weight,
                 scorer: Arc::clone(scorer),
             });
         }

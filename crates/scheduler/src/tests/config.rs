@@ -2,7 +2,7 @@
 
 use crate::{
     ConfigError, Options, REFUSED, Scheduler,
-    config::{DataLayer, EndpointPickerConfig, MetricSpec},
+    config::{DataLayer, EndpointPickerConfig, MetricSpec, load, place},
     flow::Settings,
     known_types,
 };
@@ -185,12 +185,146 @@ dataLayer: {discovery: {endpoints: {pluginRef: f}}}
 fn every_missing_type_is_named_at_once() {
     let message =
         refused("plugins: [{type: one}, {type: dcgm-extractor, name: two}, {type: queue-scorer}]\n");
+    let (first, second) = message.split_once("; plugin type ").unwrap();
     assert!(
-        message.starts_with(
-            "unknown plugin type \"one\" of plugin \"one\"; plugin type \"dcgm-extractor\" of plugin \"two\" is not supported, because it needs NVIDIA's DCGM exporter beside each model server; known types are "
-        ),
+        first.starts_with("unknown plugin type \"one\" of plugin \"one\"; the nearest are "),
         "{message}"
     );
+    assert_eq!(first.matches(", ").count(), 2, "{message}");
+    assert_eq!(
+        second,
+        "\"dcgm-extractor\" of plugin \"two\" is not supported, because it needs NVIDIA's DCGM exporter beside each model \
+         server; docs/reference/plugins.md lists all types"
+    );
+}
+
+#[test]
+fn former_names_of_types_are_told_with_the_present_ones() {
+    for (former, present) in [
+        ("prefix-cache", "prefix-cache-scorer"),
+        ("max-score", "max-score-picker"),
+        ("single-profile", "single-profile-handler"),
+        ("kv-cache-scorer", "kv-cache-utilization-scorer"),
+    ] {
+        let message = refused(&format!("plugins: [{{type: {former}, name: mine}}]\n"));
+        let wanted =
+            format!("plugin type \"{former}\" of plugin \"mine\" has a new name: write \"{present}\"");
+        assert_eq!(message, wanted);
+    }
+}
+
+#[test]
+fn an_unknown_type_is_told_with_the_three_nearest_and_the_page_of_all() {
+    let message = refused("plugins: [{type: session-interturn-latency-producer}]\n");
+    assert!(message.contains("the nearest are predicted-latency-producer, "), "{message}");
+    assert!(message.ends_with("; docs/reference/plugins.md lists all types"), "{message}");
+    assert!(message.len() < 300, "{message}");
+    let long = format!("plugins: [{{type: {}}}]\n", "x".repeat(100_000));
+    assert!(refused(&long).contains("the nearest are "));
+}
+
+#[test]
+fn weights_below_zero_are_refused() {
+    let profile = |weight: &str| {
+        format!(
+            "plugins: [{{type: queue-scorer}}]\nschedulingProfiles: [{{name: a, plugins: [{{pluginRef: queue-scorer, weight: {weight}}}]}}]\n"
+        )
+    };
+    assert!(refused(&profile("-1")).contains("expected 0 or more, found -1"));
+    build(&profile("0")).unwrap();
+}
+
+#[test]
+fn lists_are_bounded() {
+    let many =
+        |count: usize, entry: &dyn Fn(usize) -> String| (0..count).map(entry).collect::<Vec<_>>().join(", ");
+    let plugins = many(513, &|number| format!("{{type: queue-scorer, name: p{number}}}"));
+    assert_eq!(
+        refused(&format!("plugins: [{plugins}]\n")),
+        "plugins: expected at most 512 entries, found 513"
+    );
+    let unknown = many(512, &|number| format!("{{type: \"{number}{}\"}}", "y".repeat(120)));
+    assert!(refused(&format!("plugins: [{unknown}]\n")).contains("; 504 more plugins have unknown types; "));
+    let uses = many(513, &|_| "{pluginRef: x}".to_owned());
+    let profile = format!("schedulingProfiles: [{{name: a, plugins: [{uses}]}}]\n");
+    assert!(refused(&profile).starts_with("schedulingProfiles[0].plugins: expected at most 512"));
+}
+
+#[test]
+fn every_error_has_the_place_of_its_field() {
+    let profile = "schedulingProfiles: [{name: a, plugins: [{pluginRef: queue-scorer}]}]";
+    for (body, wanted) in [
+        ("plugins: [{type: queue-scorer}, {type: queue-scorerr}]".to_owned(), "plugins[1].type"),
+        ("plugins: [{type: agent-identity, name: a}]".to_owned(), "plugins[0].type"),
+        ("plugins: [{type: queue-scorer}, {type: queue-scorer}]".to_owned(), "plugins[1]"),
+        (
+            "plugins: [{type: queue-scorer, parameters: {threshold: 3}}]".to_owned(),
+            "plugins[0].parameters.threshold",
+        ),
+        (
+            "plugins: [{type: metrics-data-source, parameters: {interval: x}}]".to_owned(),
+            "plugins[0].parameters",
+        ),
+        ("featureGates: [flowControl, flowControll]".to_owned(), "featureGates[1]"),
+        ("schedulingProfile: []".to_owned(), "schedulingProfile"),
+        (
+            format!("plugins: [{{type: queue-scorer}}]\n{}", profile.replace("}]}", ", wieght: 2}]}")),
+            "schedulingProfiles[0].plugins[0].wieght",
+        ),
+        (
+            format!("plugins: [{{type: queue-scorer}}]\n{}", profile.replace("}]}", ", weight: -2}]}")),
+            "schedulingProfiles[0].plugins[0].weight",
+        ),
+        (
+            format!("plugins: [{{type: queue-scorer, name: q}}]\n{profile}"),
+            "schedulingProfiles[0].plugins[0].pluginRef",
+        ),
+        (
+            "plugins: [{type: queue-scorer}]\nrequestHandler: {parsers: [{pluginRef: mien}]}".to_owned(),
+            "requestHandler.parsers[0].pluginRef",
+        ),
+        (
+            "plugins: [{type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: x}}]".to_owned(),
+            "plugins[0].parameters.prefixMatchInfoProducerName",
+        ),
+        (
+            "saturationDetector: {queueDepthThreshold: 5}".to_owned(),
+            "saturationDetector.queueDepthThreshold",
+        ),
+        (
+            "dataLayer: {crossReplicaSyncInterval: 1s}".to_owned(),
+            "dataLayer.crossReplicaSyncInterval",
+        ),
+        ("plugins: [{type: token-load-scorer}]".to_owned(), "plugins[0]"),
+        (
+            "plugins: [{type: single-profile-handler}, {type: disagg-profile-handler}]".to_owned(),
+            "plugins[1]",
+        ),
+        ("schedulingProfiles: [{name: a}, {name: a}]".to_owned(), "schedulingProfiles[1]"),
+        ("schedulingProfiles: [{name: a}, {name: b}]".to_owned(), "schedulingProfiles"),
+        (
+            "plugins: [{type: disagg-profile-handler}]\nschedulingProfiles: [{name: a}]".to_owned(),
+            "plugins[0]",
+        ),
+        (
+            "plugins: [{type: max-score-picker}, {type: random-picker}]\nschedulingProfiles: [{name: a, plugins: \
+             [{pluginRef: max-score-picker}, {pluginRef: random-picker}]}]"
+                .to_owned(),
+            "schedulingProfiles[0]",
+        ),
+    ] {
+        let text = format!("{HEAD}{body}\n");
+        let error = load(&text, Options::default()).unwrap_err();
+        let document = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(place(&error, &document), wanted, "{body}: {error}");
+    }
+    for (head, wanted) in [
+        ("apiVersion: llm-d.ai/v1beta9\nkind: EndpointPickerConfig\n", "apiVersion"),
+        (&HEAD.replace("Config", "Configs"), "kind"),
+    ] {
+        let error = load(head, Options::default()).unwrap_err();
+        assert_eq!(place(&error, &serde_saphyr::from_str(head).unwrap()), wanted);
+    }
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! Findings about the configuration of a service's picker: what the picker itself would say when it starts.
+
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_compose::DEFAULT_CONFIG_KEY;
+use longboat_key::{Key, Name, Namespace};
+use longboat_manifest::Document;
+use longboat_plan::{ConfigOrigin, Refusal, names};
+use serde_json::Value;
+
+use super::finding::{Finding, ObjectName, Severity, Source};
+use crate::scene::{Planned, Scene};
+
+/// The reason of findings about the configuration of a picker.
+pub const PICKER_CONFIG: &str = "PickerConfigRefused";
+
+/// The fields of a service or config that may hold a picker's configuration.
+const SCHEDULER: &str = "spec.router.scheduler";
+
+/// Returns the findings about the pickers of all services of a scene that come from manifests.
+pub fn picker_findings(scene: &Scene) -> Vec<Finding> {
+    let given: Vec<_> = scene.subjects.iter().filter(|subject| subject.given).collect();
+    let of_each = longboat_parallel::map(&given, |subject| {
+        let document = scene.document("LLMInferenceService", &Key::of(subject.service.as_ref()))?;
+        // The verbs themselves report what cannot be planned.
+        let planned = scene.plan(&subject.service).ok()?;
+        finding(scene, document, &subject.service, &planned)
+    });
+    of_each.into_iter().flatten().collect()
+}
+
+/// Returns why the picker of a planned service will not start: an error if the picker is this build's, a warning for another
+/// one. The position is that of the wrong field in the manifest that has the configuration.
+pub(crate) fn finding(
+    scene: &Scene,
+    document: &Document,
+    service: &LLMInferenceService,
+    planned: &Planned,
+) -> Option<Finding> {
+    let own = Name::of(&service.metadata);
+    let picker = planned.plan.children.deployment(&names::scheduler(own))?;
+    let refusal = Refusal::of(picker, &planned.snapshot.config_maps)?;
+    let name = ObjectName::of(document, Namespace::of(&service.metadata));
+    let mut finding = Finding::at(document, &name, SCHEDULER, Source::Plan);
+    PICKER_CONFIG.clone_into(&mut finding.reason);
+    finding.message = refusal.to_string();
+    if !refusal.is_ours(&planned.snapshot.platform.images) {
+        finding.severity = Severity::Warning;
+        finding.hint = Some(format!(
+            "this is what this build's picker says; {} may know other plugins and fields",
+            if refusal.image.is_empty() { "another picker" } else { &refusal.image }
+        ));
+    }
+    let written = Written::find(scene, document, service, planned, &refusal);
+    if let Some(Written { document, path, text, is_text }) = written {
+        let inner = refusal.place(&text);
+        let place = if is_text {
+            document.locate_within(&path, &text, &inner)
+        } else {
+            document.locate(&below(&path, &inner)).key
+        };
+        finding.file = document.source.to_string();
+        finding.line = Some(place.line);
+        finding.column = Some(place.column);
+        finding.path = below(&path, &inner);
+    }
+    Some(finding)
+}
+
+/// The configuration as a user wrote it.
+struct Written<'a> {
+    /// The manifest that has it.
+    document: &'a Document,
+    /// Its field there.
+    path: String,
+    /// The configuration, as YAML or JSON.
+    text: String,
+    /// Whether the field is this text, and not an object.
+    is_text: bool,
+}
+
+// === impl Written ===
+
+impl<'a> Written<'a> {
+    /// Finds the configuration in the manifests. Returns `None` if it is in none of them, such as one of a cluster.
+    fn find(
+        scene: &'a Scene,
+        document: &'a Document,
+        service: &LLMInferenceService,
+        planned: &Planned,
+        refusal: &Refusal,
+    ) -> Option<Self> {
+        if let ConfigOrigin::ConfigMap { map, key } = &refusal.origin {
+            return Self::of_map(scene, map, key);
+        }
+        // A later layer replaces what an earlier one sets, and the service is the last one.
+        let applied = planned.effective.iter().flat_map(|effective| effective.applied.iter().rev());
+        let configs = applied.filter_map(|config| {
+            let key = Key::new(Namespace(&config.namespace), Name(&config.name));
+            scene.document("LLMInferenceServiceConfig", &key)
+        });
+        let layers: Vec<&Document> = std::iter::once(document).chain(configs).collect();
+        let configured = layers.iter().find_map(|layer| {
+            let config = layer.object.pointer("/spec/router/scheduler/config")?;
+            Self::of_reference(scene, service, config)
+                .or_else(|| Self::of_field(layer, format!("{SCHEDULER}.config.inline"), &config["inline"]))
+        });
+        configured.or_else(|| layers.into_iter().find_map(Self::of_arguments))
+    }
+
+    fn of_field(document: &'a Document, path: String, value: &Value) -> Option<Self> {
+        match value {
+            Value::Null => None,
+            Value::String(text) => Some(Self { document, path, text: text.clone(), is_text: true }),
+            value => Some(Self { document, path, text: value.to_string(), is_text: false }),
+        }
+    }
+
+    /// The text of the ConfigMap that a service or config refers to.
+    fn of_reference(scene: &'a Scene, service: &LLMInferenceService, config: &Value) -> Option<Self> {
+        let name = Name(config["ref"]["name"].as_str()?);
+        let key = config["ref"]["key"].as_str().filter(|key| !key.is_empty()).unwrap_or(DEFAULT_CONFIG_KEY);
+        let system = scene.snapshot().system_namespace.as_deref();
+        let namespaces = [Namespace::of(&service.metadata), system];
+        namespaces.into_iter().find_map(|namespace| Self::of_map(scene, &Key::new(namespace, name), key))
+    }
+
+    fn of_map(scene: &'a Scene, map: &Key, key: &str) -> Option<Self> {
+        let document = scene.document("ConfigMap", map)?;
+        Self::of_field(document, format!("data.{key}"), &document.object["data"][key])
+    }
+
+    /// The text in the arguments of the picker's container.
+    fn of_arguments(document: &'a Document) -> Option<Self> {
+        let containers = document.object.pointer("/spec/router/scheduler/template/containers")?.as_array()?;
+        let (at, main) = containers.iter().enumerate().find(|(_, container)| container["name"] == "main")?;
+        ["args", "command"].into_iter().find_map(|field| {
+            let words: Vec<&str> = main[field].as_array()?.iter().filter_map(Value::as_str).collect();
+            let flag = words.iter().rposition(|word| is_text_flag(word.split('=').next().unwrap_or(word)))?;
+            let path = |index| format!("{SCHEDULER}.template.containers[{at}].{field}[{index}]");
+            let (path, text) = match words[flag].split_once('=') {
+                Some((_, text)) => (path(flag), text),
+                None => (path(flag + 1), *words.get(flag + 1)?),
+            };
+            Some(Self { document, path, text: text.to_owned(), is_text: true })
+        })
+    }
+}
+
+fn is_text_flag(word: &str) -> bool {
+    matches!(word.trim_start_matches('-'), "config-text" | "configText") && word.starts_with('-')
+}
+
+fn below(path: &str, inner: &str) -> String {
+    if inner.is_empty() { path.to_owned() } else { format!("{path}.{inner}") }
+}

@@ -1,0 +1,166 @@
+//! Whether a picker would start with the configuration that its Deployment gives it.
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Container, KeyToPath, PodSpec, Volume},
+};
+use longboat_api::v1alpha2::SchedulerSpec;
+use longboat_compose::platform::Images;
+use longboat_key::{Key, Name, Namespace};
+use longboat_scheduler::{ConfigError, Options, config};
+use longboat_store::Objects;
+use serde_json::Value;
+
+use super::{config as own_config, deployment::MAIN, transform};
+use crate::flags;
+
+const TEXT: [&str; 2] = ["config-text", "configText"];
+const FILE: [&str; 2] = ["config-file", "configFile"];
+/// The start of an expression that composing replaces.
+const TEMPLATE: &str = "{{";
+/// A version to which every migration applies.
+const NEWEST: &str = "999.0.0";
+const ANY_TOKENIZER: &str = "http://tokenizer";
+const EXPERIMENTAL: &str = "allow-experimental-plugins";
+
+/// Why a picker will not start.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The image of the picker.
+    pub image: String,
+    /// Where its configuration is.
+    pub origin: ConfigOrigin,
+    /// What is wrong with the configuration.
+    pub error: ConfigError,
+}
+
+/// Where a picker's configuration is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigOrigin {
+    /// In its arguments.
+    Arguments,
+    /// In a ConfigMap that is mounted as a file.
+    ConfigMap {
+        /// The ConfigMap.
+        map: Key,
+        /// The key of its data.
+        key: String,
+    },
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// Judges the configuration of a picker's Deployment with the picker's own loader. Returns `None` if the picker starts with
+    /// it, or if the configuration is not known: it may be a file of the image.
+    pub fn of(picker: &Deployment, config_maps: &Objects<ConfigMap>) -> Option<Self> {
+        let pod = picker.spec.as_ref()?.template.spec.as_ref()?;
+        let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+        let words: Vec<&str> =
+            [&main.command, &main.args].into_iter().flatten().flatten().map(String::as_str).collect();
+        let namespace = Namespace::of(&picker.metadata);
+        let (origin, text) = match flags::value(&words, &TEXT) {
+            Some(text) => (ConfigOrigin::Arguments, text.to_owned()),
+            None => mounted(pod, main, flags::value(&words, &FILE)?, namespace, config_maps)?,
+        };
+        let error = reason(&text, flags::is_on(&words, EXPERIMENTAL))?;
+        Some(Self { image: main.image.clone().unwrap_or_default(), origin, error })
+    }
+
+    /// Whether the picker is this build's. Another one may know other plugins.
+    pub fn is_ours(&self, images: &Images) -> bool {
+        match images {
+            Images::Ours(image) => *image == self.image,
+            Images::Reference => false,
+        }
+    }
+
+    /// Returns the path of the field that is wrong in the configuration as the user wrote it, before it was migrated to the
+    /// picker's version. Empty for the configuration as a whole.
+    pub fn place(&self, written: &str) -> String {
+        let Ok(document) = serde_saphyr::from_str::<Value>(written) else { return String::new() };
+        // Migrations move plugins in their list, so the same error about the written form has the better position.
+        let own = reason(written, true).filter(|own| own.to_string() == self.error.to_string());
+        config::place(own.as_ref().unwrap_or(&self.error), &document)
+    }
+}
+
+/// Returns why a picker will not start with the configuration in a scheduler's own spec, without its other layers. `None` if that
+/// is not sure: layers decide on the picker's version and flags, and templates on values.
+///
+/// `is_complete` says that there are no further layers than presets.
+pub fn refusal_of_spec(scheduler: &SchedulerSpec, is_complete: bool) -> Option<(&'static str, ConfigError)> {
+    let args = || {
+        let containers = &scheduler.template.as_ref()?.containers;
+        containers.iter().find(|container| container.name == MAIN)?.args.as_deref()
+    };
+    let words: Vec<&str> = args().into_iter().flatten().map(String::as_str).collect();
+    let (path, text) = match own_config::inline_text(scheduler) {
+        Some(text) => ("spec.router.scheduler.config.inline", text),
+        None => ("spec.router.scheduler.template", flags::value(&words, &TEXT)?.to_owned()),
+    };
+    let allow_experimental = !is_complete || flags::is_on(&words, EXPERIMENTAL);
+    if text.contains(TEMPLATE) {
+        return None;
+    }
+    reason(&text, allow_experimental)?;
+    // The picker may be one for which the controller migrates the text, or one for which it does not.
+    let main = Container {
+        name: MAIN.into(),
+        args: Some(vec![format!("--{}", TEXT[0]), text]),
+        ..Container::default()
+    };
+    let mut pod = PodSpec { containers: vec![main], ..PodSpec::default() };
+    transform::apply(&mut pod, NEWEST, Some(ANY_TOKENIZER)).ok()?;
+    let migrated = pod.containers.first()?.args.as_ref()?.last()?;
+    Some((path, reason(migrated, allow_experimental)?))
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the picker will not start: {}", self.error)
+    }
+}
+
+/// Why a picker would not start with this text.
+fn reason(text: &str, allow_experimental: bool) -> Option<ConfigError> {
+    config::load(text, Options { allow_experimental, trace: false }).err()
+}
+
+/// Returns the text of a file that comes from a ConfigMap.
+fn mounted(
+    pod: &PodSpec,
+    container: &Container,
+    file: &str,
+    namespace: Namespace<&str>,
+    config_maps: &Objects<ConfigMap>,
+) -> Option<(ConfigOrigin, String)> {
+    let mounts = container.volume_mounts.iter().flatten().filter_map(|mount| {
+        let rest = file.strip_prefix(mount.mount_path.trim_end_matches('/'))?;
+        let inner = match (mount.sub_path.as_deref().filter(|path| !path.is_empty()), rest) {
+            (Some(path), "") => path.to_owned(),
+            (Some(path), rest) => format!("{path}{}", rest.strip_prefix('/').map(|_| rest)?),
+            (None, rest) => rest.strip_prefix('/')?.to_owned(),
+        };
+        Some((mount, inner))
+    });
+    // The innermost mount hides the others.
+    let (mount, inner) = mounts.max_by_key(|(mount, _)| mount.mount_path.len())?;
+    let volume = pod.volumes.iter().flatten().find(|volume| volume.name == mount.name)?;
+    sources(volume).find_map(|(name, items)| {
+        let key = match items {
+            None => inner.clone(),
+            Some(items) => items.iter().find(|item| item.path == inner)?.key.clone(),
+        };
+        let text = config_maps.get(namespace, Name(name))?.data.as_ref()?.get(&key)?.clone();
+        Some((ConfigOrigin::ConfigMap { map: Key::new(namespace, Name(name)), key }, text))
+    })
+}
+
+/// The ConfigMaps of a volume, each with its selected keys.
+fn sources(volume: &Volume) -> impl Iterator<Item = (&str, Option<&[KeyToPath]>)> {
+    let plain = volume.config_map.iter().map(|map| (map.name.as_str(), map.items.as_deref()));
+    let projected = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+    let projected = projected.filter_map(|source| source.config_map.as_ref());
+    plain.chain(projected.map(|map| (map.name.as_str(), map.items.as_deref())))
+}

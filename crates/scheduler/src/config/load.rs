@@ -1,0 +1,33 @@
+//! Loads a configuration: everything that decides whether a picker starts with it.
+
+use super::{DataLayer, EndpointPickerConfig, Parser};
+use crate::{ConfigError, Options, Scheduler, flow};
+
+/// A configuration with which a picker starts, and the parts that are made of it.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The document.
+    pub config: EndpointPickerConfig,
+    /// The metrics to scrape.
+    pub layer: DataLayer,
+    /// The plugins and profiles.
+    pub scheduler: Scheduler,
+    /// How requests wait.
+    pub flow: flow::Settings,
+    /// How requests are parsed, in the order in which the parsers are tried.
+    pub parsers: Vec<Parser>,
+}
+
+/// Loads a text. The picker starts only with a configuration that this function accepts; tools that judge configurations call
+/// it too.
+///
+/// # Errors
+/// The first reason for which the picker does not start.
+pub fn load(text: &str, options: Options) -> Result<Loaded, ConfigError> {
+    let config = EndpointPickerConfig::parse(text)?;
+    let layer = DataLayer::from_config(&config)?;
+    let scheduler = Scheduler::new(&config, options)?;
+    let flow = flow::Settings::from_config(&config)?;
+    let parsers = config.parsers()?;
+    Ok(Loaded { config, layer, scheduler, flow, parsers })
+}
