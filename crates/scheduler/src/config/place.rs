@@ -27,9 +27,9 @@ pub fn place(error: &ConfigError, document: &Value) -> String {
             if path.is_empty() { parameters } else { format!("{parameters}.{path}") }
         }
         ConfigError::Reference { reference, .. } => use_of(document, reference),
-        ConfigError::MissingProducer { name, .. } => plugin(document, name),
-        ConfigError::ProfileHandlers(_, second) => plugin(document, second),
-        ConfigError::MissingProfile { handler, .. } => plugin(document, handler),
+        ConfigError::MissingProducer { name, .. }
+        | ConfigError::ProfileHandlers(_, name)
+        | ConfigError::MissingProfile { handler: name, .. } => plugin(document, name),
         ConfigError::SingleProfile(_) => "schedulingProfiles".to_owned(),
         ConfigError::DuplicateProfile(name) => {
             named(document, "schedulingProfiles", name).last().unwrap_or_default()
