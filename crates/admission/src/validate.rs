@@ -10,7 +10,7 @@ use longboat_compose::{Platform, sample};
 use longboat_key::{Name, Namespace};
 use serde_json::Value;
 
-use crate::{Answer, Denial, Facts, Request, Subject, hub, older, read::read};
+use crate::{Answer, Denial, Facts, Request, Subject, hub, model, older, read::read};
 
 /// Checks an object that is created, updated or deleted.
 pub fn validate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Answer {
@@ -46,6 +46,7 @@ fn service(request: &Request<'_>) -> Result<Answer, Denial> {
         report.warnings.extend(fields::v1alpha1_warnings(object));
     }
     report.warnings.extend(fields::warnings(&new));
+    report.warnings.extend(model::warnings(&new.spec));
     Ok(verdict(Subject::Service, new.metadata.name.as_deref(), report))
 }
 
@@ -70,6 +71,7 @@ fn config(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
         report.warnings.extend(fields::v1alpha1_warnings(object));
     }
     report.warnings.extend(fields::config_warnings(&new));
+    report.warnings.extend(model::warnings(&new.spec));
     if report.is_accepted() {
         check_templates(&hub, facts, &mut report)?;
     }

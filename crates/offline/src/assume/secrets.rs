@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1::{PodSpec, Secret};
 use longboat_api::{names::STORAGE_INITIALIZER, v1alpha2::LLMInferenceService};
-use longboat_key::{Key, Name, Namespace};
+use longboat_key::{Key, Namespace};
 use longboat_plan::{Plan, Snapshot};
 
 use super::metadata;
