@@ -10,7 +10,7 @@ use longboat_compose::{Platform, sample};
 use longboat_key::{Name, Namespace};
 use serde_json::Value;
 
-use crate::{Answer, Denial, Facts, Request, Subject, hub, older, read::read};
+use crate::{Answer, Denial, Facts, Request, Subject, hub, model, older, read::read};
 
 /// Checks an object that is created, updated or deleted.
 pub fn validate(subject: Subject, request: &Request<'_>, facts: &Facts) -> Answer {
@@ -49,6 +49,7 @@ fn service(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
     if facts.judges_pickers {
         report.warnings.extend(picker(&new.spec, new.spec.base_refs.is_empty()));
     }
+    report.warnings.extend(model::warnings(&new.spec));
     Ok(verdict(Subject::Service, new.metadata.name.as_deref(), report))
 }
 
@@ -76,6 +77,7 @@ fn config(request: &Request<'_>, facts: &Facts) -> Result<Answer, Denial> {
     if facts.judges_pickers {
         report.warnings.extend(picker(&new.spec, false));
     }
+    report.warnings.extend(model::warnings(&new.spec));
     if report.is_accepted() {
         check_templates(&hub, facts, &mut report)?;
     }

@@ -20,6 +20,7 @@ pub mod pairing;
 pub mod proof;
 pub mod reasons;
 pub mod scrapers;
+pub mod shell;
 pub mod uri;
 pub mod v1alpha1;
 pub mod v1alpha2;

@@ -1,6 +1,6 @@
-//! The functions that KServe adds to templates.
+//! The functions of templates besides Go's own: those that KServe adds, and `shellWord`.
 
-use longboat_api::child_name;
+use longboat_api::{child_name, shell};
 use longboat_quantity::Quantity;
 use longboat_template::{
     Function, Param,
@@ -8,12 +8,14 @@ use longboat_template::{
 };
 use serde_json::{Map, Value as Json, json};
 
+use crate::codec;
+
 /// The grace period of a pod that sets none, in seconds.
 const DEFAULT_GRACE: i64 = 60;
 /// Seconds for the process to exit after it has drained.
 const EXIT_MARGIN: i64 = 5;
 
-/// `ChildName`, `kvTransferConfig` and `shutdownTimeout`.
+/// `ChildName`, `kvTransferConfig`, `shellWord` and `shutdownTimeout`.
 pub(crate) static FUNCTIONS: &[Function] = &[
     Function {
         name: "ChildName",
@@ -26,6 +28,12 @@ pub(crate) static FUNCTIONS: &[Function] = &[
         params: &[Param::Any],
         variadic: false,
         call: |v| Ok(Value::Str(kv_transfer_config(&v[0]).into())),
+    },
+    Function {
+        name: "shellWord",
+        params: &[Param::String],
+        variadic: false,
+        call: |v| Ok(Value::Str(shell_word(v[0].as_str()).into())),
     },
     Function {
         name: "shutdownTimeout",
@@ -59,6 +67,13 @@ fn shutdown_timeout(pod: &Value<'_>, pre_stop: &Value<'_>) -> i64 {
 /// A quantity as a whole number, or 0 if the text is not a quantity.
 fn bytes(text: &str) -> i64 {
     Quantity::parse(text.trim()).and_then(|amount| i64::try_from(amount.whole()).ok()).unwrap_or(0)
+}
+
+/// A name as one word for `eval "…"`, escaped for the JSON text that templates are in.
+fn shell_word(name: &str) -> String {
+    let mut word = String::new();
+    codec::escape(&mut word, &shell::quoted_for_eval(name));
+    word
 }
 
 /// The vLLM flag for KV cache offloading. Its quotes are escaped to survive `VAR="…"` and an `eval`.

@@ -1,5 +1,7 @@
-//! The interface of a download: its environment variables, its pod condition and its progress. Planner, controller and node use
+//! The interface of a download: addresses, its environment variables, its pod condition and its progress. Planner, controller and node use
 //! this crate so that they need not link the download itself.
+
+pub mod address;
 
 use std::{fmt, io::Read, path::Path};
 

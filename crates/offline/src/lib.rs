@@ -11,6 +11,7 @@ pub mod render;
 pub mod scene;
 pub mod upgrade;
 
+mod advice;
 mod assume;
 mod objects;
 mod paths;

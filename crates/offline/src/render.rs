@@ -5,6 +5,7 @@ use longboat_plan::{ObjectRef, Plan, yaml};
 use serde_json::{Value, json};
 
 use crate::{
+    advice,
     objects::{self, Object},
     scene::{PlanningError, Scene},
 };
@@ -77,6 +78,9 @@ fn rendered<T>(
     if let Some(effective) = &planned.effective {
         for warning in effective.warnings.iter().chain(&scene.layer_warnings(service, effective)) {
             note(Severity::Warning, format!("{}: {}", warning.reason, warning.message));
+        }
+        for advice in advice::of(scene, service, effective) {
+            note(Severity::Warning, advice.sentence());
         }
     }
     for event in &planned.plan.events {

@@ -14,9 +14,6 @@ use crate::{
     source::{Name, Remote},
 };
 
-/// Longest name of an owner or a model.
-const LONGEST_NAME: usize = 96;
-
 /// A model and its revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
@@ -77,42 +74,8 @@ pub(super) struct Headers {
 impl Address {
     /// Reads `hf://OWNER/MODEL[:REVISION]`.
     pub fn parse(uri: &str) -> Result<Self, FetchError> {
-        let refuse = |why: &str| FetchError::Address { uri: uri.to_owned(), why: why.to_owned() };
-        let rest = uri.strip_prefix("hf://").ok_or_else(|| refuse("expected hf://OWNER/MODEL[:REVISION]"))?;
-        let (repository, revision) = rest.split_once(':').unwrap_or((rest, ""));
-        let Some((owner, name)) = repository.split_once('/') else {
-            return Err(refuse("expected hf://OWNER/MODEL[:REVISION]: the owner or the model is missing"));
-        };
-        for part in [owner, name] {
-            if part.is_empty() {
-                return Err(refuse("expected hf://OWNER/MODEL[:REVISION]: the owner or the model is empty"));
-            }
-            if part.contains('/') {
-                return Err(refuse(
-                    "expected hf://OWNER/MODEL[:REVISION]: a folder of a model is not allowed",
-                ));
-            }
-            let taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            let ends = |c: char| matches!(c, '-' | '.');
-            if !part.chars().all(taken)
-                || part.contains("--")
-                || part.contains("..")
-                || part.starts_with(ends)
-                || part.ends_with(ends)
-                || part.len() > LONGEST_NAME
-            {
-                return Err(refuse(
-                    "names of owners and models have letters, digits, `-`, `_` and `.`, neither `--` nor `..`, no `-` or `.` \
-                     at either end, and at most 96 characters; a revision comes after a colon",
-                ));
-            }
-        }
-        if revision.chars().any(|c| c.is_control() || c == ' ')
-            || revision.split('/').any(|part| part == "..")
-        {
-            return Err(refuse("invalid revision"));
-        }
-        let revision = if revision.is_empty() { "main" } else { revision };
+        let (repository, revision) = longboat_download::address::of_hub(uri)
+            .map_err(|why| FetchError::Address { uri: uri.to_owned(), why: why.to_owned() })?;
         Ok(Self { repository: repository.to_owned(), revision: revision.to_owned() })
     }
 }

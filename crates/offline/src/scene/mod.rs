@@ -372,9 +372,27 @@ impl Scene {
             let near = all.filter(|other| other.metadata.namespace == service.metadata.namespace);
             add_peers(&mut snapshot.peers, near);
         }
-        let assumed =
-            if self.assuming { assume::what_is_missing(service, spec, &mut snapshot) } else { Vec::new() };
-        let plan = longboat_plan::children(service, spec, &snapshot)?;
+        if !self.assuming {
+            let plan = longboat_plan::children(service, spec, &snapshot)?;
+            return Ok((plan, snapshot, Vec::new()));
+        }
+        let namespace = Namespace::of(&service.metadata);
+        let default_is_known =
+            snapshot.service_accounts.get(namespace, Name(assume::secrets::DEFAULT_ACCOUNT)).is_some();
+        let mut assumed = assume::what_is_missing(service, spec, &mut snapshot);
+        let mut plan = longboat_plan::children(service, spec, &snapshot)?;
+        // Planning stops at the first Secret that is missing, so each turn finds at least one more.
+        loop {
+            let secrets = assume::secrets::missing(service, &plan, &mut snapshot);
+            if secrets.is_empty() {
+                break;
+            }
+            assumed.extend(secrets);
+            plan = longboat_plan::children(service, spec, &snapshot)?;
+        }
+        if !default_is_known {
+            assumed.extend(assume::secrets::of_default_account(service, &plan, &snapshot));
+        }
         Ok((plan, snapshot, assumed))
     }
 }

@@ -11,6 +11,7 @@ use longboat_manifest::{Document, nearest};
 use serde_json::json;
 
 use super::{
+    advice,
     finding::{Finding, ObjectName, Severity, Source},
     object::Examination,
     picker,
@@ -66,6 +67,7 @@ impl Layers<'_> {
                     findings.push(finding);
                 }
                 self.rendered(document, name, &effective, &mut findings);
+                findings.extend(advice::findings(self.scene, document, name, service, &effective));
                 if findings.iter().all(|finding| finding.severity != Severity::Error) {
                     self.planned(document, service, name, &effective, &mut findings);
                 }

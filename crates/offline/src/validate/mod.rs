@@ -1,5 +1,6 @@
 //! Validates manifests like an API server, the webhooks and the controller.
 
+mod advice;
 mod finding;
 mod hint;
 pub(crate) mod kinds;
@@ -153,6 +154,15 @@ fn together(
         {
             *is_sound = false;
         }
+        // The webhooks only warn about some mistakes that are errors for the service as a whole.
+        report.findings.retain(|known| {
+            let is_repeated = |finding: &Finding| {
+                finding.object == known.object
+                    && finding.path == known.path
+                    && finding.message == known.message
+            };
+            !findings.iter().any(is_repeated)
+        });
         report.findings.extend(findings);
     }
 }

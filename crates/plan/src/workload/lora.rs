@@ -63,17 +63,22 @@ pub(super) fn enable(context: &Context, main: &mut Container, adapters: &[Adapte
     args.push(MODULES.to_owned());
     for adapter in adapters {
         for name in [adapter.name.clone(), context.published_name(&adapter.name)] {
-            // The presets run arguments through a shell once more, which removes the single quotes.
             let module = format!(
                 "{{\"name\":{},\"path\":{}}}",
-                serde_json::Value::from(name),
-                serde_json::Value::from(adapter.mount_path.as_str())
+                json_string(&name),
+                json_string(adapter.mount_path.as_str())
             );
+            // The presets run arguments through a shell once more, which removes the single quotes.
             args.push(format!("'{module}'"));
         }
     }
     args.append(main.args.get_or_insert_default());
     main.args = Some(args);
+}
+
+/// A text as a JSON string that is safe between the single quotes of a shell, and in which the kubelet finds no `$(NAME)`.
+fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\'', r"\u0027").replace('$', r"\u0024")
 }
 
 fn loads_its_own(main: &Container) -> bool {

@@ -1,5 +1,9 @@
 //! Assumptions without a cluster: the objects to which a service refers exist.
 
+pub(crate) mod secrets;
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::{
@@ -55,6 +59,12 @@ fn accounts(
     let pods = halves
         .flat_map(|half| [half.template.as_ref(), half.worker.as_ref()])
         .chain([scheduler.and_then(|scheduler| scheduler.template.as_ref())]);
+    // Every namespace of a cluster has the account `default`.
+    let default = Name(secrets::DEFAULT_ACCOUNT);
+    if snapshot.service_accounts.get(namespace, default).is_none() {
+        let account = ServiceAccount { metadata: metadata(namespace, default), ..ServiceAccount::default() };
+        snapshot.service_accounts.insert(Arc::new(account));
+    }
     let managed = child_name(&service, suffix::EPP_SERVICE_ACCOUNT);
     let named = pods.flatten().filter_map(|pod| pod.service_account_name.as_deref());
     for name in named.filter(|name| !name.is_empty() && *name != managed).collect::<BTreeSet<_>>() {

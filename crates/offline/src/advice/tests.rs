@@ -1,0 +1,226 @@
+//! Advice, as `validate` and `render` give it.
+
+use longboat_manifest::{parse, parse_all};
+
+use crate::{
+    Settings, render,
+    scene::Scene,
+    validate::{Finding, Source, validate},
+};
+
+const LONG: &str = "a-rather-long-name-for-an-inference-service-of-team-blue";
+
+/// Returns a service of that name with these lines in its spec. The first one is line 5.
+fn service(name: &str, lines: &str) -> String {
+    format!(
+        "apiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceService\nmetadata: {{name: {name}}}\nspec:\n{lines}"
+    )
+}
+
+fn findings(text: &str) -> Vec<Finding> {
+    validate(parse_all("f.yaml", text), &Settings::default()).findings
+}
+
+/// Returns the findings as `line:column severity path: message (hint)`.
+fn said(text: &str) -> Vec<String> {
+    let show = |finding: &Finding| {
+        let (line, column) = (finding.line.unwrap_or_default(), finding.column.unwrap_or_default());
+        let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let Finding { path, message, .. } = finding;
+        format!("{line}:{column} {} {path}: {message}{hint}", finding.severity.name())
+    };
+    findings(text).iter().map(show).collect()
+}
+
+/// Returns the notes of `render` that are warnings for this reason.
+fn noted(text: &str, reason: &str) -> Vec<String> {
+    let scene = Scene::new(&parse("f.yaml", text).unwrap(), &Settings::default()).unwrap();
+    let rendered = render::children(&scene, &scene.subjects[0].service).unwrap();
+    let warnings = rendered.notes.into_iter().filter(|note| note.severity == render::Severity::Warning);
+    warnings.map(|note| note.message).filter(|message| message.starts_with(reason)).collect()
+}
+
+const ROUTE: &str = "  model: {uri: 'hf://a/b', name: q}
+  router:
+    route:
+      http:
+        spec:
+          parentRefs: [{name: edge, namespace: edge}]
+          rules:
+          - backendRefs:
+            - {group: '', kind: Service, name: NAME-kserve-workload-svc, port: 8000}
+";
+
+#[test]
+fn a_route_to_the_unshortened_name_of_a_child_is_warned_about_with_the_real_name() {
+    let text = service(LONG, &ROUTE.replace("NAME", LONG));
+    let scene = Scene::new(&parse("f.yaml", &text).unwrap(), &Settings::default()).unwrap();
+    let children = render::children(&scene, &scene.subjects[0].service).unwrap().objects;
+    let real = children.iter().find(|child| child.value["kind"] == "Service").unwrap();
+    let real = real.value["metadata"]["name"].as_str().unwrap();
+    let expected = format!(
+        "names {LONG}-kserve-workload-svc, which will not exist: names have at most 63 characters, so the controller \
+         shortens this one to {real}"
+    );
+    let hint = format!(
+        "write `{real}`, or move the field to an LLMInferenceServiceConfig in spec.baseRefs and write `{{{{ ChildName \
+         .ObjectMeta.Name `-kserve-workload-svc` }}}}` there"
+    );
+    let path = "spec.router.route.http.spec.rules[0].backendRefs[0].name";
+    assert_eq!(said(&text), [format!("13:42 warning {path}: {expected} ({hint})")]);
+    assert_eq!(noted(&text, "HashedName"), [format!("HashedName: {path} {expected}; {hint}")]);
+    // Short names are not hashed.
+    assert_eq!(said(&service("short", &ROUTE.replace("NAME", "short"))), Vec::<String>::new());
+}
+
+#[test]
+fn names_inside_arguments_and_in_templates_of_configs_are_found_too() {
+    let args = format!(
+        "  model: {{uri: 'hf://a/b'}}\n  baseRefs: [{{name: base}}]\n  template:\n    containers:\n    - name: main\n      args: ['--url=http://{LONG}-epp-service.default:80', '--other={LONG}-epp-service-2']\n"
+    );
+    let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  template:\n    containers:\n    - name: main\n      env:\n      - {name: POOL, value: '{{ .ObjectMeta.Name }}-inference-pool'}\n";
+    let found = findings(&(service(LONG, &args) + config));
+    let places: Vec<_> = found
+        .iter()
+        .map(|finding| (finding.line.unwrap(), finding.path.as_str(), finding.reason.as_str()))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            (10, "spec.template.containers[0].args[0]", "HashedName"),
+            (20, "spec.template.containers[0].env[0].value", "HashedName")
+        ]
+    );
+    let hint = found[1].hint.as_deref();
+    assert_eq!(hint, Some("write `{{ ChildName .ObjectMeta.Name `-inference-pool` }}`"));
+    let proper = config.replace(
+        "'{{ .ObjectMeta.Name }}-inference-pool'",
+        "'{{ ChildName .ObjectMeta.Name `-inference-pool` }}'",
+    );
+    assert_eq!(findings(&(service(LONG, &args) + &proper)).len(), 1);
+}
+
+#[test]
+fn a_token_that_does_not_reach_the_download_is_warned_about() {
+    let token = "{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: HF_TOKEN}}}";
+    let lines = format!(
+        "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      env: [{token}]\n"
+    );
+    assert_eq!(
+        said(&service("gated", &lines)),
+        ["9:13 warning spec.template.containers[0].env[0]: does not reach the download: the init container \
+             storage-initializer downloads models from hf://, before the container main starts (set HF_TOKEN in \
+             `spec.template.initContainers[name=storage-initializer].env` too, or name a Secret with the key HF_TOKEN in \
+             the annotation serving.kserve.io/storageSecretName)"]
+    );
+    let both = format!("{lines}    initContainers: [{{name: storage-initializer, env: [{token}]}}]\n");
+    let annotated = service("gated, annotations: {serving.kserve.io/storageSecretName: hf}", &lines)
+        + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: hf}\nstringData: {HF_TOKEN: a}\n";
+    let account = lines.replace("  template:\n", "  template:\n    serviceAccountName: own\n");
+    let elsewhere = lines.replace("hf://a/b", "pvc://claim/m");
+    for text in [service("gated", &both), annotated, service("gated", &account), service("gated", &elsewhere)]
+    {
+        assert_eq!(said(&text), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn additional_arguments_that_no_command_reads_are_warned_about() {
+    let lines = |command: &str| {
+        format!(
+            "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      {command}\n      env: [{{name: VLLM_ADDITIONAL_ARGS, value: --max-model-len=10}}]\n"
+        )
+    };
+    assert_eq!(
+        said(&service("s", &lines("command: [vllm, serve, /mnt/models]"))),
+        [
+            "10:13 warning spec.template.containers[0].env[0]: has no effect: the start scripts of presets read it, and the \
+             command of container main does not (write the arguments into `spec.template.containers[name=main].args`)"
+        ]
+    );
+    for command in [
+        "image: own/image:1",
+        "command: [/bin/sh, -c, 'vllm serve /mnt/models $VLLM_ADDITIONAL_ARGS']",
+        "command: [/app/start]",
+    ] {
+        assert_eq!(said(&service("s", &lines(command))), Vec::<String>::new(), "{command}");
+    }
+}
+
+#[test]
+fn a_model_of_the_hub_beside_the_downloaded_one_is_warned_about() {
+    let lines = |args: &str| {
+        format!(
+            "  model: {{uri: 'hf://a/b'}}\n  template:\n    containers:\n    - name: main\n      args: {args}\n"
+        )
+    };
+    let expected = |at: &str| {
+        format!(
+            "9:{at}: names the model a/b of the Hugging Face hub: the server downloads it again, or ignores it, because \
+             spec.model.uri is at /mnt/models already (remove `--model a/b`, or write `--model=/mnt/models` if the command \
+             needs it)"
+        )
+    };
+    for (args, at) in [
+        ("[--model=a/b]", "14 warning spec.template.containers[0].args[0]"),
+        ("[--model, a/b]", "23 warning spec.template.containers[0].args[1]"),
+    ] {
+        assert_eq!(said(&service("s", &lines(args))), [expected(at)], "{args}");
+    }
+    for args in ["[--model, /mnt/models]", "[--model=/mnt/models]", "[--tokenizer, a/b]", "[--model]"] {
+        assert_eq!(said(&service("s", &lines(args))), Vec::<String>::new(), "{args}");
+    }
+}
+
+#[test]
+fn an_address_that_names_no_model_is_one_error() {
+    for (uri, problem) in [
+        ("hf://Qwen", "expected hf://OWNER/MODEL[:REVISION]: the owner or the model is missing"),
+        (
+            "file://./model",
+            "expected file:///PATH: the path must be absolute, because the download has a folder of its own",
+        ),
+    ] {
+        let text = service("s", &format!("  model: {{uri: '{uri}', name: m}}\n"));
+        assert_eq!(
+            said(&text),
+            [format!("5:11 error spec.model.uri: \"{uri}\" cannot be fetched: {problem}")]
+        );
+    }
+    let config = "---\napiVersion: serving.kserve.io/v1alpha2\nkind: LLMInferenceServiceConfig\nmetadata: {name: base}\nspec:\n  model:\n    uri: hf://Qwen\n";
+    let found = findings(&(service("s", "  model: {uri: ''}\n  baseRefs: [{name: base}]\n") + config));
+    let places: Vec<_> =
+        found.iter().map(|finding| (finding.line.unwrap(), finding.severity.name())).collect();
+    assert!(places.contains(&(13, "error")), "{found:#?}");
+}
+
+#[test]
+fn names_that_are_no_single_word_of_a_shell_are_warned_about() {
+    let lines = "  model:\n    uri: hf://a/b\n    name: 'x; touch y'\n    lora:\n      adapters:\n      - {name: 'a$(id)', uri: 'hf://a/c'}\n      - {name: ok/it, uri: 'hf://a/d'}\n";
+    let found = findings(&service("s", lines));
+    let places: Vec<_> =
+        found.iter().map(|finding| (finding.line.unwrap(), finding.path.as_str(), finding.source)).collect();
+    assert_eq!(
+        places,
+        [(7, "spec.model.name", Source::Webhook), (10, "spec.model.lora.adapters[0].name", Source::Webhook)]
+    );
+    assert!(found[0].message.starts_with("\"x; touch y\" is no single word for a shell"), "{found:#?}");
+}
+
+#[test]
+fn an_annotated_secret_that_is_not_in_the_files_is_warned_about() {
+    let annotated = |uri: &str| {
+        service(
+            "s, annotations: {serving.kserve.io/storageSecretName: keys}",
+            &format!("  model: {{uri: '{uri}'}}\n"),
+        )
+    };
+    assert_eq!(
+        said(&annotated("s3://bucket/m")),
+        [
+            "3:35 warning metadata.annotations[serving.kserve.io/storageSecretName]: Secret default/keys is not in these \
+             files (it must exist on the cluster before the model can be downloaded)"
+        ]
+    );
+    assert_eq!(said(&annotated("pvc://claim")), Vec::<String>::new());
+}

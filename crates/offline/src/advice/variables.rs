@@ -1,0 +1,174 @@
+//! Variables and arguments of containers that do not read them.
+
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use longboat_api::{
+    labels::LOCAL_MODEL,
+    names::STORAGE_INITIALIZER,
+    v1alpha2::{LLMInferenceService, LLMInferenceServiceSpec},
+};
+use longboat_plan::Snapshot;
+
+use super::Advice;
+
+const MAIN: &str = "main";
+const HF_TOKENS: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
+const ADDITIONAL_ARGS: &str = "VLLM_ADDITIONAL_ARGS";
+const MODEL_PATH: &str = "/mnt/models";
+
+pub(super) fn check(
+    snapshot: &Snapshot,
+    service: &LLMInferenceService,
+    spec: &LLMInferenceServiceSpec,
+) -> Vec<Advice> {
+    let credentials = &snapshot.platform.credentials;
+    let has_secret = service
+        .metadata
+        .annotations
+        .as_ref()
+        .is_some_and(|all| all.contains_key(&credentials.storage_secret_name_annotation));
+    let mut all = Vec::new();
+    for (path, pod) in pods(spec) {
+        if downloads_from_hub(service, spec) && !has_secret {
+            let annotation = &credentials.storage_secret_name_annotation;
+            all.extend(token_on_main(&path, pod, annotation));
+        }
+        all.extend(containers(&path, pod).filter_map(|(path, container)| unread(&path, container)));
+        if spec.storage_initializer_enabled() {
+            all.extend(hub_model(&path, pod));
+        }
+    }
+    all
+}
+
+/// The pods of model servers, with their paths.
+fn pods(spec: &LLMInferenceServiceSpec) -> impl Iterator<Item = (String, &PodSpec)> {
+    let halves = [("spec", Some(&spec.workload)), ("spec.prefill", spec.prefill.as_deref())];
+    halves.into_iter().filter_map(|(path, half)| Some((path, half?))).flat_map(|(path, half)| {
+        let pods = [("template", half.template.as_deref()), ("worker", half.worker.as_deref())];
+        pods.into_iter().filter_map(move |(field, pod)| Some((format!("{path}.{field}"), pod?)))
+    })
+}
+
+/// The containers of a pod, with their paths.
+fn containers<'a>(path: &str, pod: &'a PodSpec) -> impl Iterator<Item = (String, &'a Container)> {
+    let init = pod.init_containers.iter().flatten().map(|container| ("initContainers", container));
+    let all = init.chain(pod.containers.iter().map(|container| ("containers", container)));
+    all.map(move |(list, container)| (format!("{path}.{list}[name={}]", container.name), container))
+}
+
+fn downloads_from_hub(service: &LLMInferenceService, spec: &LLMInferenceServiceSpec) -> bool {
+    let is_cached = service.metadata.labels.as_ref().is_some_and(|all| all.contains_key(LOCAL_MODEL));
+    let model = (!is_cached).then_some(&spec.model.uri);
+    let adapters = spec.model.lora.iter().flat_map(|lora| &lora.adapters).map(|adapter| &adapter.uri);
+    spec.storage_initializer_enabled()
+        && model.into_iter().chain(adapters).any(|uri| uri.scheme() == Some("hf"))
+}
+
+/// A token that only the model server gets, while the initializer downloads the model.
+fn token_on_main(path: &str, pod: &PodSpec, annotation: &str) -> Option<Advice> {
+    let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+    let token = HF_TOKENS.into_iter().find(|name| has_variable(main, name))?;
+    let initializer =
+        pod.init_containers.iter().flatten().find(|container| container.name == STORAGE_INITIALIZER);
+    // The variables of a ConfigMap or Secret are not known, and neither are the Secrets of an account that the pod names.
+    let may_have_it = initializer.is_some_and(|container| {
+        container.env_from.is_some() || HF_TOKENS.iter().any(|name| has_variable(container, name))
+    });
+    let names_account = pod.service_account_name.as_ref().is_some_and(|name| !name.is_empty());
+    (!may_have_it && !names_account).then(|| {
+        Advice::warning(
+            format!("{path}.containers[name={MAIN}].env[name={token}]"),
+            "TokenNotForDownload",
+            format!(
+                "does not reach the download: the init container {STORAGE_INITIALIZER} downloads models from hf://, before \
+                 the container {MAIN} starts"
+            ),
+            format!(
+                "set {token} in `{path}.initContainers[name={STORAGE_INITIALIZER}].env` too, or name a Secret with the key \
+                 HF_TOKEN in the annotation {annotation}"
+            ),
+        )
+    })
+}
+
+fn has_variable(container: &Container, name: &str) -> bool {
+    container.env.iter().flatten().any(|variable| variable.name == name)
+}
+
+/// Additional arguments for a server whose command does not read them.
+fn unread(path: &str, container: &Container) -> Option<Advice> {
+    let reads = words(container).any(|word| word.contains(ADDITIONAL_ARGS));
+    (has_variable(container, ADDITIONAL_ARGS) && !reads && is_known(container)).then(|| {
+        Advice::warning(
+            format!("{path}.env[name={ADDITIONAL_ARGS}]"),
+            "VariableNotRead",
+            format!(
+                "has no effect: the start scripts of presets read it, and the command of container {} does not",
+                container.name
+            ),
+            format!("write the arguments into `{path}.args`"),
+        )
+    })
+}
+
+fn words(container: &Container) -> impl Iterator<Item = &str> {
+    container.command.iter().chain(&container.args).flatten().map(String::as_str)
+}
+
+/// Whether it is known what the container reads: it runs a script that is in the manifest, or a vLLM server, or one of our
+/// own programs. A program in its image may read any variable.
+fn is_known(container: &Container) -> bool {
+    let Some(first) = container.command.iter().flatten().next() else {
+        let image = container.image.as_deref().unwrap_or_default();
+        return container.name != MAIN
+            && image.rsplit('/').next().is_some_and(|name| name.starts_with("vllm-openai"))
+            || container.name == STORAGE_INITIALIZER;
+    };
+    match first.rsplit('/').next().unwrap_or_default() {
+        "bash" | "sh" | "dash" | "ash" => words(container).any(|word| word == "-c"),
+        "vllm" | "pd-sidecar" => true,
+        program if program.starts_with("python") => words(container).any(|word| word.starts_with("vllm.")),
+        _ => false,
+    }
+}
+
+/// A model of the hub that the server would download itself, beside the one that is mounted.
+fn hub_model(path: &str, pod: &PodSpec) -> Option<Advice> {
+    let main = pod.containers.iter().find(|container| container.name == MAIN)?;
+    let lists = [("command", &main.command), ("args", &main.args)];
+    let mut all = lists.into_iter().flat_map(|(list, words)| {
+        let words = words.iter().flatten().enumerate();
+        // A script is one element with many words.
+        words
+            .flat_map(move |(at, element)| element.split_ascii_whitespace().map(move |word| (list, at, word)))
+    });
+    let mut previous = "";
+    let (list, at, model) = all.find_map(|(list, at, word)| {
+        let value = match word.strip_prefix("--model=") {
+            Some(value) => value,
+            None if previous == "--model" => word,
+            None => "",
+        };
+        previous = word;
+        let value = value.trim_matches(['"', '\'']);
+        is_hub_name(value).then_some((list, at, value))
+    })?;
+    Some(Advice::warning(
+        format!("{path}.containers[name={MAIN}].{list}[{at}]"),
+        "ModelNamedTwice",
+        format!(
+            "names the model {model} of the Hugging Face hub: the server downloads it again, or ignores it, because \
+             spec.model.uri is at {MODEL_PATH} already"
+        ),
+        format!("remove `--model {model}`, or write `--model={MODEL_PATH}` if the command needs it"),
+    ))
+}
+
+/// Whether a text has the form `owner/name`.
+fn is_hub_name(text: &str) -> bool {
+    let plain = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    text.split_once('/').is_some_and(|(owner, name)| plain(owner) && plain(name))
+}

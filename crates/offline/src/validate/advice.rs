@@ -1,0 +1,78 @@
+//! Findings from the advice about a composed service.
+
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_compose::{Effective, Origin, Provenance};
+use longboat_key::{Name, Namespace};
+use longboat_manifest::Document;
+
+use super::finding::{Finding, ObjectName, Severity, Source};
+use crate::{
+    advice::{self, Advice},
+    paths,
+    scene::Scene,
+};
+
+/// Returns the advice about a composed service as findings, each at the field of the manifest that sets it.
+pub(super) fn findings(
+    scene: &Scene,
+    document: &Document,
+    name: &ObjectName,
+    service: &LLMInferenceService,
+    effective: &Effective,
+) -> Vec<Finding> {
+    let all = advice::of(scene, service, effective);
+    // Computing provenance is expensive, and most services need no advice.
+    let provenance = (!all.is_empty()).then(|| effective.provenance());
+    let mut findings: Vec<Finding> = Vec::with_capacity(all.len());
+    for advice in all {
+        let below = advice.path.trim_start_matches("spec.");
+        let mut leaves = provenance.iter().flat_map(Provenance::iter);
+        let layer = match leaves.find(|(path, _)| path.starts_with(below)).map(|(_, leaf)| &leaf.origin) {
+            Some(Origin::Config(key)) => scene.document("LLMInferenceServiceConfig", key),
+            Some(Origin::Service | Origin::Derived) | None => Some(document),
+        };
+        findings.push(finding(layer, document, name, advice));
+    }
+    findings.extend(missing_secret(scene, document, name, service, effective));
+    findings
+}
+
+/// Returns the finding at the field in its layer, or at the service if the layer is not in the files.
+fn finding(layer: Option<&Document>, document: &Document, name: &ObjectName, advice: Advice) -> Finding {
+    let place = layer.and_then(|layer| Some((layer, paths::positions(&layer.object, &advice.path)?)));
+    let mut finding = match place {
+        Some((layer, path)) => Finding::at(layer, name, &path, Source::Plan),
+        None => Finding { path: advice.path, ..Finding::at(document, name, "spec", Source::Plan) },
+    };
+    finding.severity = if advice.fatal { Severity::Error } else { Severity::Warning };
+    advice.reason.clone_into(&mut finding.reason);
+    finding.message = advice.message;
+    finding.hint = advice.hint;
+    finding
+}
+
+/// Returns a finding if the Secret that the service names for its download is not in the manifests.
+fn missing_secret(
+    scene: &Scene,
+    document: &Document,
+    name: &ObjectName,
+    service: &LLMInferenceService,
+    effective: &Effective,
+) -> Option<Finding> {
+    let annotation = &scene.snapshot().platform.credentials.storage_secret_name_annotation;
+    let secret = service.metadata.annotations.as_ref()?.get(annotation)?;
+    let (namespace, key) = (Namespace(&*name.namespace), Name(&**secret));
+    // Only planning knows whether there is a download that needs the Secret.
+    let (_, planned_with, _) = scene.plan_spec(service, &effective.spec).ok()?;
+    let is_assumed = scene.snapshot().secrets.get(namespace, key).is_none()
+        && planned_with.secrets.get(namespace, key).is_some();
+    is_assumed.then(|| {
+        let mut finding =
+            Finding::at(document, name, &format!("metadata.annotations[{annotation}]"), Source::Plan);
+        finding.severity = Severity::Warning;
+        "SecretNotFound".clone_into(&mut finding.reason);
+        finding.message = format!("Secret {namespace}/{secret} is not in these files");
+        finding.hint = Some("it must exist on the cluster before the model can be downloaded".to_owned());
+        finding
+    })
+}
