@@ -70,15 +70,10 @@ impl Worker {
                 let _ = messages.send(Message::Probe { index, number, kind, report }).await;
             }
         };
-        let early = self.shared.timing.early_probe;
-        running.probers.spawn(probe::run(
-            kind,
-            probe,
-            running.target.clone(),
-            running.started,
-            early,
-            report,
-        ));
+        let (target, started, shared) = (running.target.clone(), running.started, self.shared.clone());
+        running.probers.spawn(async move {
+            probe::run(kind, probe, target, started, &shared.timing, report).await;
+        });
     }
 
     fn probed(&mut self, index: usize, kind: Kind, report: Report) {
@@ -121,7 +116,8 @@ impl Worker {
 
     fn ended(&mut self, index: usize, exit: Exit) {
         let container = &self.members[index].container;
-        let mut message = written_message(&self.directory.termination_log(&container.name)).unwrap_or_default();
+        let mut message =
+            written_message(&self.directory.termination_log(&container.name)).unwrap_or_default();
         let from_logs = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
         if message.is_empty() && from_logs && exit.code != 0 {
             message = self.logs[index].tail();
