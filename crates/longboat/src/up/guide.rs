@@ -19,7 +19,9 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
     for service in services {
         let url = service.question.url.strip_suffix(&format!("/v1{}", service.question.api.path()));
         let url = url.unwrap_or(&service.question.url);
-        lines.push(format!("{} serves at {}", service.name.bold(), url.cyan()));
+        let headers = service.question.headers.iter();
+        let required: String = headers.map(|(name, value)| format!(" with `{name}: {value}`")).collect();
+        lines.push(format!("{} serves at {}{required}", service.name.bold(), url.cyan()));
     }
     for group in groups {
         lines.push(format!("group {} shares {}: {}", group.name.bold(), group.url.cyan(), group.shares));
@@ -126,7 +128,7 @@ mod tests {
         let url = "http://127.0.0.1:8080/my/v1/completions";
         let shown = text(service(Api::Completions, url, &[("Host", "a.example.com")]));
         for part in [
-            "ns/a serves at http://127.0.0.1:8080/my\n",
+            "ns/a serves at http://127.0.0.1:8080/my with `Host: a.example.com`\n",
             "curl http://127.0.0.1:8080/my/v1/completions -H 'Host: a.example.com' -H 'Content-Type",
             r#"-d '{"model": "m", "prompt": "Hello"}'"#,
             r#"OpenAI(base_url="http://127.0.0.1:8080/my/v1", api_key="none", default_headers={"Host": "a.example.com"})"#,

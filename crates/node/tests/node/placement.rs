@@ -27,7 +27,7 @@ fn waits(pod: &Pod) -> bool {
     })
 }
 
-async fn label(world: &World, labels: Value) {
+async fn label(world: &World, labels: &Value) {
     let nodes: Api<Node> = Api::all(world.client.clone());
     let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
     nodes.patch("longboat-local", &PatchParams::default(), &patch).await.unwrap();
@@ -68,10 +68,10 @@ async fn the_node_stands_in_for_every_node_that_pods_ask_for() {
     // A label that a person sets decides, whenever it is set.
     world.pod("elsewhere", selecting(&json!({"nodeSelector": {"zone": "b"}}))).await;
     world.until_pod("elsewhere", "waiting", waits).await;
-    label(&world, json!({"gpu": "T4"})).await;
+    label(&world, &json!({"gpu": "T4"})).await;
     world.pod("late", selecting(&json!({"nodeSelector": {"gpu": "H100"}}))).await;
     world.until_pod("late", "waiting", waits).await;
-    label(&world, json!({"gpu": "H100", "zone": "b"})).await;
+    label(&world, &json!({"gpu": "H100", "zone": "b"})).await;
     world.until_pod("elsewhere", "running", runs).await;
     world.until_pod("late", "running", runs).await;
     world.end().await;
@@ -82,7 +82,7 @@ async fn strict_scheduling_lets_pods_wait_for_the_labels_that_they_select() {
     let world = World::with(|options| options.strict_scheduling = true).await;
     world.pod("p", selecting(&json!({"nodeSelector": {"gpu": "H100"}}))).await;
     world.until_pod("p", "waiting", waits).await;
-    label(&world, json!({"gpu": "H100"})).await;
+    label(&world, &json!({"gpu": "H100"})).await;
     world.until_pod("p", "running", runs).await;
     assert!(world.node().stood_in_for().borrow().is_empty());
     world.end().await;
