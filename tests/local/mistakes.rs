@@ -119,6 +119,35 @@ fn a_service_that_does_not_become_ready_in_time_is_told_with_its_cause() {
         "Pod default/qwen-kserve-",
     ];
     fails(&ended, 1, &words);
+    let tree = ended.stderr.split_once("error: ").unwrap().0;
+    let first = tree.lines().rfind(|line| line.starts_with("default/qwen: ")).unwrap();
+    assert!(first.contains("pod qwen-kserve-") && first.contains("exit code 3"), "{tree}");
+}
+
+#[test]
+fn an_engine_that_does_not_exist_ends_up_at_once() {
+    let _turn = turn();
+    let ended = up_with("replicas: 1", "replicas: 1", &["--engine", "nosuchcommand --fast"]);
+    fails(&ended, 1, &["there is no program `nosuchcommand`", "expected `auto`, `cpu`, `sim`"]);
+    assert!(!ended.stderr.contains("gateway:"), "nothing starts: {ended:#?}");
+}
+
+#[test]
+fn with_strict_scheduling_a_pod_waits_for_the_node_that_it_selects() {
+    let _turn = turn();
+    let selective = "  template: {nodeSelector: {gpu: A100}, containers: [{name: main}]}";
+    let added = format!("spec:\n{selective}\n");
+    for flags in [&["--strict-scheduling", "--timeout", "5"], &["--node-label=gpu=T4", "--timeout", "5"]] {
+        let ended = up_with("spec:\n", &added, flags);
+        let words =
+            ["did not become ready within 5 s", "[PodUnschedulable]", "didn't match Pod's node affinity"];
+        fails(&ended, 1, &words);
+        assert!(!ended.stderr.contains("pretends"), "{ended:#?}");
+    }
+    let ended = up_with("spec:\n", &added, &["--once"]);
+    assert!(ended.status.success(), "{ended:#?}");
+    assert!(ended.stderr.contains("node: pretends to be a node with gpu=A100, because"), "{ended:#?}");
+    fails(&up_with("", "", &["--node-label", "gpu"]), 2, &["gpu", "expected a label such as"]);
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::{fs, net::TcpStream};
 use tempfile::TempDir;
 
 use crate::{
-    processes,
+    processes, tools,
     wait::until,
-    world::{Running, example, turn, up},
+    world::{Running, example, run, turn, up},
 };
 
 #[test]
@@ -32,4 +32,17 @@ fn a_prompt_is_answered_on_stdout_and_nothing_is_left_behind() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "a temporary file is left");
     let gateway = ended.stderr.split("gateway: http://").nth(1).unwrap().lines().next().unwrap().to_owned();
     assert!(TcpStream::connect(&gateway).is_err(), "{gateway} still listens");
+}
+
+#[test]
+fn a_prompt_goes_where_the_services_own_route_leads() {
+    let _turn = turn();
+    // The only rule of the route rewrites one path to `/v1/completions`.
+    let manifest = tools::root().join("tests/cases/seeds/url-rewrite.yaml");
+    let folder = TempDir::new().unwrap();
+    let mut command = up(folder.path());
+    command.arg(manifest).args(["--port", "0", "--prompt", "Why is the sea salty?", "--once"]);
+    let ended = run(&mut command);
+    assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
+    assert!(ended.stdout.trim().len() > 20, "{ended:#?}");
 }

@@ -193,6 +193,8 @@ fn pods_wait_for_a_node_that_takes_them() {
     }
     let _turn = turn();
     let space = Namespace::new("placement");
+    // Without this label, the node would pretend to have the one that the pod selects.
+    space.ask(&["label", "node", "longboat-local", "disk=hdd"]);
     let selective = r#"{"spec": {"nodeSelector": {"disk": "ssd"}}}"#;
     let sleep = ["--image=none", "--command", "--", "sleep", "1000"];
     space.ask(&[&["run", "selective", "--overrides", selective], &sleep[..]].concat());
@@ -204,7 +206,7 @@ fn pods_wait_for_a_node_that_takes_them() {
         )
     };
     space.reaches("pod/selective", message, &said("didn't match Pod's node affinity/selector"));
-    space.ask(&["label", "node", "longboat-local", "disk=ssd"]);
+    space.ask(&["label", "node", "longboat-local", "disk=ssd", "--overwrite"]);
     space.reaches("pod/selective", ".status.phase", "Running");
     space.ask(&["label", "node", "longboat-local", "disk-"]);
 

@@ -23,8 +23,11 @@ pub(crate) async fn send(
     permit: OwnedSemaphorePermit,
 ) -> Result<Response, Problem> {
     let chat = prepared(body, &address.model)?;
-    let url = format!("{}/v1/chat/completions", address.url);
-    let asked = http.post(&url).header(header::CONTENT_TYPE, "application/json").body(chat);
+    let url = &address.url;
+    let mut asked = http.post(url).header(header::CONTENT_TYPE, "application/json").body(chat);
+    for (name, value) in &address.headers {
+        asked = asked.header(name, value);
+    }
     let answer = asked
         .send()
         .await

@@ -27,11 +27,13 @@ pub struct Picture {
     pub trouble: Option<String>,
 }
 
-/// The address of a service.
+/// The address to which chats with a service are sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// The URL without a slash at the end.
+    /// The whole URL.
     pub url: String,
+    /// Headers that the service's route requires.
+    pub headers: Vec<(String, String)>,
     /// A model name that the service accepts.
     pub model: String,
 }
@@ -50,7 +52,7 @@ pub trait Cluster: Send + Sync + 'static {
     /// Returns the findings of `longboat doctor` about a service.
     fn findings(&self, service: Key) -> BoxFuture<'static, Result<Value, String>>;
 
-    /// Returns the address of a service.
+    /// Returns the address to which chats with a service are sent.
     fn address(&self, service: Key) -> BoxFuture<'static, Result<Address, String>>;
 }
 

@@ -13,6 +13,7 @@ pub mod fuzzing;
 mod guard;
 mod metrics;
 mod objects;
+mod owned;
 pub mod picker;
 pub mod reach;
 mod replicas;

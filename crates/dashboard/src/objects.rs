@@ -13,24 +13,21 @@ use serde_json::{Value, json};
 
 use longboat_key::{Key, Name, Namespace};
 
-use crate::answer::Problem;
+use crate::{answer::Problem, owned};
 
 /// The most events of a namespace to read, and to show.
-const READ: u32 = 1000;
+pub(crate) const READ: u32 = 1000;
 const SHOWN: usize = 100;
 /// The part at the end of a log that is shown.
 const LINES: i64 = 300;
 const BYTES: i64 = 256 << 10;
 
-/// Returns the newest events of a service and of the objects whose names start with its name, newest first.
+/// Returns the newest events of a service and of the objects that it owns, newest first.
 pub(crate) async fn events(client: &Client, service: &Key) -> Result<Value, Problem> {
+    let owned = owned::uids(client, service).await.map_err(|error| failed(&error))?;
     let api = Api::<Event>::namespaced(client.clone(), &service.namespace);
     let listed = api.list(&ListParams::default().limit(READ)).await.map_err(|error| failed(&error))?;
-    let is_about = |event: &Event| {
-        let name = event.involved_object.name.as_deref().unwrap_or_default();
-        let rest = name.strip_prefix(&*service.name);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
+    let is_about = |event: &Event| event.involved_object.uid.as_ref().is_some_and(|uid| owned.contains(uid));
     let mut events: Vec<_> = listed.items.into_iter().filter(is_about).map(shown).collect();
     events.sort_by(|one, other| other["time"].as_str().cmp(&one["time"].as_str()));
     events.truncate(SHOWN);

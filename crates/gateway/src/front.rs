@@ -1,12 +1,14 @@
 //! The directory of services and models, for requests that no route matches.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use http::uri::{Authority, Uri};
 use longboat_api::{conditions::ConditionStatus, v1alpha2::LLMInferenceService};
 use serde_json::{Value, json};
 
-use longboat_key::Key;
+use longboat_key::{Key, Name, Namespace};
+
+use crate::route::Entrance;
 
 /// The prefix of model names that are unique in a cluster. Each model also has a short name.
 const PUBLISHER: &str = "publishers/";
@@ -22,6 +24,8 @@ pub(crate) struct Served {
     pub(crate) url: Option<Uri>,
     /// All names of the service's models, the preferred one first.
     pub(crate) models: Vec<String>,
+    /// The HTTPRoutes in its status.
+    pub(crate) routes: Vec<Key>,
 }
 
 /// All services, by name.
@@ -33,9 +37,15 @@ pub(crate) struct Directory {
 // === impl Served ===
 
 impl Served {
-    fn new(service: &LLMInferenceService) -> Self {
+    pub(crate) fn new(service: &LLMInferenceService) -> Self {
         let status = service.status.clone().unwrap_or_default();
         let url = status.url.as_deref().and_then(|url| url.parse().ok());
+        let gateways = status.router.iter().flat_map(|router| &router.gateways);
+        let routes = gateways.flat_map(|gateway| &gateway.http_routes).map(|route| {
+            let namespace = route.namespace.as_deref().map_or(Namespace::of(&service.metadata), Namespace);
+            Key::new(namespace, Name(&route.name))
+        });
+        let routes = routes.collect();
         let mut models: Vec<String> = Vec::new();
         for model in status.addresses.into_iter().flat_map(|address| address.models) {
             if !models.contains(&model.name) {
@@ -53,7 +63,16 @@ impl Served {
             created: service.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
             url,
             models,
+            routes,
         }
+    }
+
+    /// Returns the request to an API that the URL of the service describes.
+    pub(crate) fn stated(&self, port: u16, api: &str) -> Option<Entrance> {
+        let url = self.url.as_ref()?;
+        let name = url.host().filter(|host| host.parse::<IpAddr>().is_err());
+        let path = format!("{}{api}", url.path().trim_end_matches('/'));
+        Some(Entrance { port, host: name.map(ToOwned::to_owned), path, headers: Vec::new() })
     }
 
     /// Returns the target of requests to the service: the host, if its URL has one, and the path before `/v1/…`.
@@ -181,8 +200,6 @@ fn entry(name: &str, service: &Served) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use longboat_key::Name;
-
     use super::*;
 
     fn service(namespace: &str, name: &str, models: &[&str], ready: bool) -> LLMInferenceService {

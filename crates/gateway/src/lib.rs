@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use access::Access;
 pub use observed::Observed;
+pub use route::{Entrance, Routes};
 
 /// `spec.controllerName` of the GatewayClasses that this gateway serves.
 pub const CONTROLLER_NAME: &str = "longboat.dev/gateway";
@@ -35,6 +36,7 @@ pub const CLASS_NAME: &str = "longboat";
 /// A running gateway.
 #[derive(Debug)]
 pub struct Gateway {
+    routes: Routes,
     tasks: JoinSet<()>,
     shutdown: CancellationToken,
 }
@@ -48,14 +50,19 @@ pub fn start(client: Client, listener: TcpListener, access: Access) -> std::io::
     let proxy = Arc::new(proxy::Proxy::new(tables.clone(), access));
     let listeners = ports::Listeners::new(address.ip(), address.port(), proxy.clone(), shutdown.clone());
     let mut tasks = JoinSet::new();
-    tasks.spawn(watch::run(client, listeners, tables, shutdown.clone()));
+    tasks.spawn(watch::run(client, listeners, tables.clone(), shutdown.clone()));
     tasks.spawn(server::run(listener, proxy, shutdown.clone()));
-    Ok(Gateway { tasks, shutdown })
+    Ok(Gateway { routes: Routes(tables), tasks, shutdown })
 }
 
 // === impl Gateway ===
 
 impl Gateway {
+    /// Returns the routes that the gateway serves, now and later.
+    pub fn routes(&self) -> Routes {
+        self.routes.clone()
+    }
+
     /// Stops accepting connections, lets running requests finish for a short time, and ends.
     pub async fn shutdown(mut self) {
         self.shutdown.cancel();

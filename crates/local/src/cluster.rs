@@ -1,6 +1,7 @@
 //! Start and shutdown of a local cluster: API server, controller, gateway and node in one process.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -11,11 +12,11 @@ use std::{
 use kube::Client;
 use longboat_api::{conversion, v1alpha2::GROUP};
 use longboat_apiserver::{ApiServer, Loops};
-use longboat_gateway::{Access, Gateway};
+use longboat_gateway::{Access, Gateway, Routes};
 use longboat_manifest::Document;
 use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle};
 use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -46,6 +47,10 @@ pub struct Options {
     pub engine_reason: String,
     /// Whether only models on this machine may be used.
     pub offline: bool,
+    /// Labels of the node, besides its own.
+    pub node_labels: BTreeMap<String, String>,
+    /// Whether pods wait for a node with the labels that they select. Otherwise the node stands in for such nodes.
+    pub strict_scheduling: bool,
     /// Hosts and origins that may use the gateway, besides programs and web pages of this machine.
     pub access: Access,
 }
@@ -165,6 +170,8 @@ impl Local {
         node_options.engine = options.engine;
         node_options.engine_reason = options.engine_reason;
         node_options.offline = options.offline;
+        node_options.labels = options.node_labels;
+        node_options.strict_scheduling = options.strict_scheduling;
         node_options.address_range = addresses.pods();
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
@@ -203,6 +210,16 @@ impl Local {
     /// Returns a client of the API server.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// Returns the routes that the gateway serves.
+    pub fn routes(&self) -> Routes {
+        self.gateway.routes()
+    }
+
+    /// Returns what the node pretends to have because pods ask for it: labels as `key=value`, and `taint key=value:effect`.
+    pub fn stood_in_for(&self) -> watch::Receiver<BTreeSet<String>> {
+        self.node.stood_in_for()
     }
 
     /// Returns the path of the kubeconfig, for `export KUBECONFIG=…`.

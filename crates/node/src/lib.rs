@@ -15,7 +15,8 @@
 //!   not enforced.
 //! * **Names.** There is no cluster DNS. A pod reaches a Service by its cluster IP, which a proxy of the node serves. The
 //!   pod finds that address in the `{SERVICE}_SERVICE_HOST` variables or in the API.
-//! * **Placement.** Cordoning, taints, node selectors and node affinity decide whether a pod runs; resource requests do not.
+//! * **Placement.** Cordoning and taints decide whether a pod runs; resource requests do not. The node stands in for the nodes
+//!   that pods select, unless a person gave it a label of another value, or scheduling is strict.
 //! * **Isolation.** Users, capabilities and limits are not applied: a pod is processes of the user who started Longboat. The
 //!   pod has the token of its own service account, and other users of this machine cannot read its folders.
 //!

@@ -1,5 +1,6 @@
 //! Start and shutdown of the node.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,7 @@ pub struct Node;
 #[derive(Debug)]
 pub struct NodeHandle {
     registry: Registry,
+    stood_in_for: watch::Receiver<BTreeSet<String>>,
     shutdown: watch::Sender<Shutdown>,
     cancel: CancellationToken,
     kubelet: JoinHandle<()>,
@@ -67,6 +69,8 @@ impl Node {
             offline,
             api,
             address_range,
+            labels,
+            strict_scheduling,
             timing,
         } = options;
         let (api_host, api_port) = host_and_port(&api.url)?;
@@ -100,7 +104,7 @@ impl Node {
             Reaper::start(&executable, &node_id, remove_state_dir.then_some(state_dir.as_path())).map_err(
                 |source| NodeError::Reaper { command: format!("{} reaper", executable.display()), source },
             )?;
-        registration::register(&client, &name).await?;
+        registration::register(&client, &name, &labels).await?;
 
         let cancel = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -122,8 +126,14 @@ impl Node {
         };
         let (recorder, record) = Recorder::new(client.clone(), name.clone());
         tasks.spawn(record);
-        let machine =
-            controllers::Machine { node: &name, ca_pem: api.ca_pem.clone(), claims_dir: &claims_dir };
+        let stand_ins = watch::Sender::new(BTreeSet::new());
+        let stood_in_for = stand_ins.subscribe();
+        let machine = controllers::Machine {
+            node: &name,
+            ca_pem: api.ca_pem.clone(),
+            claims_dir: &claims_dir,
+            stand_ins: (!strict_scheduling).then_some(stand_ins),
+        };
         controllers::spawn(&mut tasks, &client, &caches, &recorder, machine, &cancel);
 
         let (shutdown, shutdown_asked) = watch::channel(None);
@@ -149,7 +159,7 @@ impl Node {
             shutdown: shutdown_asked,
         });
         let kubelet = tokio::spawn(kubelet::run(shared, caches.pods));
-        Ok(NodeHandle { registry, shutdown, cancel, kubelet, tasks, reaper })
+        Ok(NodeHandle { registry, stood_in_for, shutdown, cancel, kubelet, tasks, reaper })
     }
 }
 
@@ -157,6 +167,12 @@ impl NodeHandle {
     /// Returns the access to the node's pods for [`ApiServer::set_pod_access`](longboat_apiserver::ApiServer).
     pub fn pod_access(&self) -> Arc<dyn PodAccess> {
         Arc::new(self.registry.clone())
+    }
+
+    /// Returns what the node pretends to have because pods ask for it: labels as `key=value`, and `taint key=value:effect`.
+    /// There are more whenever a pod asks for more.
+    pub fn stood_in_for(&self) -> watch::Receiver<BTreeSet<String>> {
+        self.stood_in_for.clone()
     }
 
     /// Shuts the node down: sends SIGTERM to all processes at once, without their preStop hooks, and SIGKILL after

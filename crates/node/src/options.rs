@@ -1,5 +1,6 @@
 //! Options of a node.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,6 +28,10 @@ pub struct Options {
     pub api: ApiAccess,
     /// The range of pod addresses.
     pub address_range: AddressRange,
+    /// Labels of the node, besides its own.
+    pub labels: BTreeMap<String, String>,
+    /// Whether pods wait for a node with the labels that they select. Otherwise the node stands in for such nodes.
+    pub strict_scheduling: bool,
     /// Periods and limits; the defaults are those of Kubernetes.
     pub timing: Timing,
 }
@@ -44,6 +49,8 @@ impl Options {
             offline: false,
             api,
             address_range: AddressRange::default(),
+            labels: BTreeMap::new(),
+            strict_scheduling: false,
             timing: Timing::default(),
         }
     }
@@ -101,6 +108,9 @@ pub struct Timing {
     /// The interval at which the progress of a download is read and written to the pod's status. The first reading comes
     /// after a fifth of this.
     pub progress: Duration,
+    /// The shortest time limit of a liveness probe. Kubernetes: the limit of the manifest, by default 1 s, which a healthy
+    /// container can miss when all processes of a service start on one machine.
+    pub liveness_patience: Duration,
     /// The first wait between probes of a container that was never ready. It grows to the period in the manifest.
     pub early_probe: Duration,
 }
@@ -114,6 +124,7 @@ impl Default for Timing {
             prepare_retry: Duration::from_secs(1),
             volume_sync: Duration::from_secs(30),
             progress: Duration::from_secs(5),
+            liveness_patience: Duration::from_secs(15),
             early_probe: Duration::from_millis(20),
         }
     }

@@ -1,7 +1,9 @@
 //! The Node object.
 //!
-//! The node writes it once. There is no lease to renew, because the API server and the node end together.
+//! The node writes it once, and later only labels (`controllers/scheduler`). There is no lease to renew, because the API server
+//! and the node end together.
 
+use std::collections::BTreeMap;
 use std::thread::available_parallelism;
 
 use jiff::Timestamp;
@@ -11,13 +13,16 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use serde_json::json;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Map, Value, json};
 
 use crate::error::NodeError;
 
 /// The host address of the node and of its `hostNetwork` pods.
 pub(crate) const HOST_IP: &str = "127.0.0.1";
+
+/// The annotation with the labels, as JSON, that the node only pretends to have.
+pub(crate) const PRETENDED_LABELS: &str = "longboat.dev/pretended-labels";
 
 /// The taint that the API server adds to a new node.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -35,8 +40,12 @@ pub(crate) fn memory_bytes() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Creates the Node object, or updates the existing one.
-pub(crate) async fn register(client: &Client, name: &str) -> Result<(), NodeError> {
+/// Creates the Node object with these labels, or updates the existing one.
+pub(crate) async fn register(
+    client: &Client,
+    name: &str,
+    labels: &BTreeMap<String, String>,
+) -> Result<(), NodeError> {
     let api: Api<Node> = Api::all(client.clone());
     let failed = |source| NodeError::Register { name: name.to_owned(), source: Box::new(source) };
     let existing = api.get_opt(name).await.map_err(failed)?;
@@ -44,6 +53,9 @@ pub(crate) async fn register(client: &Client, name: &str) -> Result<(), NodeErro
         Some(node) => node,
         None => api.create(&PostParams::default(), &node(name)).await.map_err(failed)?,
     };
+    if let Some(change) = label_change(&existing, labels) {
+        api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(change)).await.map_err(failed)?;
+    }
     // A new node has this taint until it is ready. This node is ready.
     let taints = existing.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let kept: Vec<&Taint> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
@@ -59,16 +71,43 @@ pub(crate) async fn register(client: &Client, name: &str) -> Result<(), NodeErro
     Ok(())
 }
 
-fn node(name: &str) -> Node {
+/// Returns a patch that sets `labels`, and removes the labels that an earlier node only pretended to have. Returns `None` if
+/// there is nothing to change.
+fn label_change(node: &Node, labels: &BTreeMap<String, String>) -> Option<Value> {
+    let note = node.annotations().get(PRETENDED_LABELS);
+    let pretended: BTreeMap<String, String> =
+        note.and_then(|note| serde_json::from_str(note).ok()).unwrap_or_default();
+    let mut change = Map::new();
+    for (key, value) in &pretended {
+        // A person may have changed the label since.
+        if node.labels().get(key) == Some(value) {
+            change.insert(key.clone(), Value::Null);
+        }
+    }
+    for (key, value) in labels {
+        if node.labels().get(key) != Some(value) || change.contains_key(key) {
+            change.insert(key.clone(), value.clone().into());
+        }
+    }
+    let is_new = note.is_some() || !change.is_empty();
+    is_new.then(|| json!({"metadata": {"labels": change, "annotations": {PRETENDED_LABELS: null}}}))
+}
+
+/// Returns the labels that describe this machine.
+pub(crate) fn own_labels(name: &str) -> BTreeMap<String, String> {
     let labels = [
         ("kubernetes.io/hostname", name),
         ("kubernetes.io/os", std::env::consts::OS),
         ("kubernetes.io/arch", architecture()),
     ];
+    labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}
+
+fn node(name: &str) -> Node {
     Node {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+            labels: Some(own_labels(name)),
             ..ObjectMeta::default()
         },
         spec: Some(NodeSpec::default()),
@@ -97,7 +136,7 @@ fn os_image() -> String {
 }
 
 fn status(before: Option<&NodeStatus>) -> NodeStatus {
-    let resources: std::collections::BTreeMap<_, _> = [
+    let resources: BTreeMap<_, _> = [
         ("cpu", cpus().to_string()),
         ("memory", format!("{}Ki", memory_bytes() / 1024)),
         ("pods", "1000".to_owned()),
@@ -144,5 +183,28 @@ fn status(before: Option<&NodeStatus>) -> NodeStatus {
             ..NodeSystemInfo::default()
         }),
         ..NodeStatus::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_node_forgets_what_it_pretended_and_keeps_what_people_set() {
+        let mut kept = node("n");
+        let given = BTreeMap::from([("zone".to_owned(), "b".to_owned())]);
+        assert_eq!(label_change(&kept, &BTreeMap::new()), None);
+        let set = json!({"metadata": {"labels": {"zone": "b"}, "annotations": {PRETENDED_LABELS: null}}});
+        assert_eq!(label_change(&kept, &given), Some(set));
+        for (key, value) in [("gpu", "A100"), ("disk", "hdd"), ("zone", "a")] {
+            kept.labels_mut().insert(key.to_owned(), value.to_owned());
+        }
+        // A person has changed `disk` since.
+        let note = json!({"gpu": "A100", "disk": "ssd", "zone": "a"}).to_string();
+        kept.annotations_mut().insert(PRETENDED_LABELS.to_owned(), note);
+        let labels = json!({"gpu": null, "zone": "b"});
+        let change = json!({"metadata": {"labels": labels, "annotations": {PRETENDED_LABELS: null}}});
+        assert_eq!(label_change(&kept, &given), Some(change));
     }
 }

@@ -93,7 +93,7 @@ macro_rules! kinds {
                     (namespaced, compressed, all, plain, "httproutes.gateway.networking.k8s.io" gateway_api);
             }
             {
-                /// Pods of services, for the addresses in certificates.
+                /// Pods of services, for the addresses in certificates and for the causes in conditions.
                 pods: Pod () (namespaced, decoded, labelled, ruled, built_in);
                 /// Gateways, of all namespaces.
                 gateways: Gateway () (namespaced, decoded, all, ruled, "gateways.gateway.networking.k8s.io");

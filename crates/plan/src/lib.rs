@@ -7,7 +7,7 @@
 //!
 //! There is one module per child kind and per condition, named for what it decides: `workload/` for the model server,
 //! `scheduler/` for the endpoint picker, `router/` for the route and what Gateways report, `status/` for the conditions,
-//! `compare/` for when to write.
+//! `compare/` for when to write, `pods` for why pods are not ready.
 
 mod children;
 mod compare;
@@ -25,6 +25,7 @@ mod observed;
 mod owner;
 mod peer;
 mod plan;
+pub mod pods;
 mod problem;
 pub mod proof;
 mod prune;

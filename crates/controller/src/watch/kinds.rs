@@ -10,7 +10,7 @@ use longboat_api::{
 };
 use longboat_key::{Key, Name, Namespace};
 use longboat_plan::{
-    Capabilities, Kind, ObjectKey, Peer, kinds,
+    Capabilities, Kind, ObjectKey, Peer, kinds, pods,
     types::{self, ClusterRoleBinding, ConfigMap, Gateway, HorizontalPodAutoscaler, Pod, Secret, Service},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -344,15 +344,21 @@ impl Rules for Service {
 
 impl Rules for Pod {
     fn slim(&mut self) -> bool {
-        // Certificates need only the labels and addresses, and downloads the fields that [`downloads::kept`] returns. Pods
-        // are never written.
-        let (spec, conditions) = downloads::kept(self);
+        // Certificates need only the labels and addresses, conditions the pod's trouble, and downloads the fields that
+        // [`downloads::kept`] returns. Pods are never written.
+        let (spec, mut conditions) = downloads::kept(self);
+        let trouble = pods::trouble_only(self);
+        if let Some(unscheduled) = trouble.conditions {
+            conditions.get_or_insert_default().extend(unscheduled);
+        }
         self.spec = spec;
         self.metadata.annotations = None;
         self.status = self.status.take().map(|status| PodStatus {
             pod_ip: status.pod_ip,
             pod_ips: status.pod_ips,
             conditions,
+            init_container_statuses: trouble.init_container_statuses,
+            container_statuses: trouble.container_statuses,
             ..PodStatus::default()
         });
         true
@@ -360,7 +366,9 @@ impl Rules for Pod {
 
     fn matters(old: &Self, new: &Self) -> bool {
         let ips = |pod: &Self| pod.status.as_ref().map(|s| (s.pod_ip.clone(), s.pod_ips.clone()));
-        old.metadata.labels != new.metadata.labels || ips(old) != ips(new)
+        old.metadata.labels != new.metadata.labels
+            || ips(old) != ips(new)
+            || pods::trouble(old) != pods::trouble(new)
     }
 }
 

@@ -2,22 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ContainerState, ContainerStatus, Pod},
-};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use longboat_api::names::STORAGE_INITIALIZER;
 use longboat_key::{Name, Namespace};
+pub(crate) use longboat_plan::pods::is_ready;
+use longboat_plan::pods::{self, Fault, SET_NAME, Trouble};
 
 use crate::{facts::Facts, finding::Cause};
-
-/// The label with the name of a pod's LeaderWorkerSet.
-const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
-
-/// The container that fetches the model.
-const FETCHES: &str = "storage-initializer";
-
-/// The exit code of a killed process (128 + SIGKILL).
-const KILLED: i32 = 137;
 
 /// Returns why pods of a Deployment are not ready.
 pub(crate) fn of_deployment(facts: &Facts, deployment: &Deployment) -> Option<Cause> {
@@ -36,16 +27,7 @@ pub(crate) fn selected<'a>(
     namespace: Namespace<&'a str>,
     labels: &'a BTreeMap<String, String>,
 ) -> impl Iterator<Item = &'a Pod> {
-    facts.pods.iter().filter(move |pod| {
-        let own = pod.metadata.labels.as_ref();
-        Namespace::of(&pod.metadata) == namespace
-            && labels.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
-    })
-}
-
-pub(crate) fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "True")
+    pods::selected(&facts.pods, namespace, labels)
 }
 
 /// Returns why pods with these labels are not ready.
@@ -67,24 +49,10 @@ fn trouble(facts: &Facts, pod: &Pod) -> Cause {
     let namespace = Namespace::of(&pod.metadata);
     let name = Name::of(&pod.metadata);
     let step = format!("Pod {namespace}/{name}");
+    if let Some(trouble) = pods::trouble(pod) {
+        return explained(facts, pod, trouble).through(step);
+    }
     let status = pod.status.clone().unwrap_or_default();
-    let conditions = status.conditions.iter().flatten();
-    let unscheduled =
-        conditions.clone().find(|found| found.type_ == "PodScheduled" && found.status == "False");
-    if let Some(found) = unscheduled {
-        return unschedulable(
-            facts,
-            pod,
-            found.message.as_deref().unwrap_or("the scheduler has not chosen a node"),
-        )
-        .through(step);
-    }
-    let initial = status.init_container_statuses.iter().flatten();
-    for container in initial.chain(status.container_statuses.iter().flatten()) {
-        if let Some(cause) = container_trouble(facts.local, namespace, name, container) {
-            return cause.through(step);
-        }
-    }
     // If a volume is missing, the containers of the pod wait without a reason, but an event names the volume.
     let event = facts.events.iter().rev().find(|event| {
         let about = &event.involved_object;
@@ -194,85 +162,51 @@ fn unschedulable(facts: &Facts, pod: &Pod, message: &str) -> Cause {
     Cause::new("PodUnschedulable", message, fix)
 }
 
-fn container_trouble(
-    local: bool,
-    namespace: Namespace<&str>,
-    pod: Name<&str>,
-    container: &ContainerStatus,
-) -> Option<Cause> {
-    let (name, image) = (&container.name, &container.image);
-    let state = container.state.as_ref()?;
-    if let Some(waiting) = &state.waiting {
-        let message = waiting.message.clone().unwrap_or_default();
-        return match waiting.reason.as_deref().unwrap_or_default() {
-            "ContainerCreating" | "PodInitializing" | "" => None,
-            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
-                let cause = format!("container {name}: image {image} cannot be pulled: {message}");
-                let fix = "correct the image in the pod template, or set imagePullSecrets of the pod or its \
-                     service account";
-                Some(Cause::new("ImageNotPulled", cause, fix))
-            }
-            "CreateContainerConfigError" | "CreateContainerError" => {
-                let fix = format!(
-                    "create the Secret or ConfigMap that the container's environment names in namespace \
-                     {namespace}, or correct the reference"
-                );
-                Some(Cause::new("ContainerNotCreated", format!("container {name}: {message}"), fix))
-            }
-            "CrashLoopBackOff" => {
-                Some(crashed(local, namespace, pod, container, container.last_state.as_ref()))
-            }
-            // A local cluster reports this for images and commands for which the machine has no program.
-            "NoLocalRole" => {
-                let fix = "set a command that exists on this machine in the pod template, or run the service on \
-                     a cluster";
-                Some(Cause::new("NoLocalProgram", format!("container {name}: {message}"), fix))
-            }
-            reason => {
-                let fix = format!("kubectl describe pod -n {namespace} {pod}");
-                Some(Cause::new("ContainerWaits", format!("container {name}: {reason}: {message}"), fix))
-            }
-        };
-    }
-    let failed = state.terminated.as_ref().is_some_and(|ended| ended.exit_code != 0);
-    failed.then(|| crashed(local, namespace, pod, container, Some(state)))
-}
-
-fn crashed(
-    local: bool,
-    namespace: Namespace<&str>,
-    pod: Name<&str>,
-    container: &ContainerStatus,
-    state: Option<&ContainerState>,
-) -> Cause {
-    let name = &container.name;
-    let ended = state.and_then(|state| state.terminated.as_ref());
-    let code = ended.map_or(0, |ended| ended.exit_code);
-    let reason = ended.and_then(|ended| ended.reason.as_deref()).unwrap_or_default();
-    let logs = format!("kubectl logs -n {namespace} {pod} -c {name} --previous");
-    if reason == "OOMKilled" || (code == KILLED && reason.is_empty()) {
-        let fix = format!("raise resources.limits.memory of container {name} in the pod template");
-        return Cause::new("OutOfMemory", format!("container {name} needs more memory than its limit"), fix);
-    }
-    let said = ended.and_then(|ended| ended.message.clone()).unwrap_or_default();
-    let said =
-        said.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!(": {}", line.trim()));
-    let cause = format!(
-        "container {name} ended with exit code {code} ({} restarts){}",
-        container.restart_count,
-        said.unwrap_or_default()
-    );
-    if name == FETCHES && local {
-        let fix = "use a model on this machine (`spec.model.uri: file:///FOLDER`), or `--engine sim`: the \
-             simulator needs no model";
-        return Cause::new("ModelNotFetched", cause, fix);
-    }
-    if name == FETCHES {
-        let fix = format!(
-            "run `{logs}`; check the address in spec.model.uri, its credentials, and the network \
-             connection to the hub or store"
-        );
-        return Cause::new("ModelNotFetched", cause, fix);
-    }
-    Cause::new("ContainerCrashes", cause, logs)
+/// Returns the cause of a pod's trouble, with what to do.
+fn explained(facts: &Facts, pod: &Pod, trouble: Trouble) -> Cause {
+    let namespace = Namespace::of(&pod.metadata);
+    let name = Name::of(&pod.metadata);
+    let Trouble { fault, container, text } = trouble;
+    let container = container.unwrap_or_default();
+    let logs = format!("kubectl logs -n {namespace} {name} -c {container} --previous");
+    let (word, fix) = match fault {
+        Fault::Unschedulable => return unschedulable(facts, pod, &text),
+        Fault::ImageNotPulled => {
+            let fix = "correct the image in the pod template, or set imagePullSecrets of the pod or its \
+                       service account";
+            ("ImageNotPulled", fix.to_owned())
+        }
+        Fault::ContainerNotCreated => {
+            let fix = format!(
+                "create the Secret or ConfigMap that the container's environment names in namespace \
+                 {namespace}, or correct the reference"
+            );
+            ("ContainerNotCreated", fix)
+        }
+        // A local cluster reports this for images and commands for which the machine has no program.
+        Fault::NoLocalProgram => {
+            let fix = "set a command that exists on this machine in the pod template, or run the service on \
+                       a cluster";
+            ("NoLocalProgram", fix.to_owned())
+        }
+        Fault::ContainerWaits => ("ContainerWaits", format!("kubectl describe pod -n {namespace} {name}")),
+        Fault::OutOfMemory => {
+            let fix = format!("raise resources.limits.memory of container {container} in the pod template");
+            ("OutOfMemory", fix)
+        }
+        Fault::ContainerCrashes if container == STORAGE_INITIALIZER && facts.local => {
+            let fix = "use a model on this machine (`spec.model.uri: file:///FOLDER`), or `--engine sim`: the \
+                       simulator needs no model";
+            ("ModelNotFetched", fix.to_owned())
+        }
+        Fault::ContainerCrashes if container == STORAGE_INITIALIZER => {
+            let fix = format!(
+                "run `{logs}`; check the address in spec.model.uri, its credentials, and the network \
+                 connection to the hub or store"
+            );
+            ("ModelNotFetched", fix)
+        }
+        Fault::ContainerCrashes => ("ContainerCrashes", logs),
+    };
+    Cause::new(word, text, fix)
 }

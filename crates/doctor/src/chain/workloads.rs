@@ -52,11 +52,8 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
     {
         return refusal.through(step);
     }
-    let conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let failure = conditions.clone().find(|found| found.type_ == "ReplicaFailure" && found.status == "True");
-    if let Some(failure) = failure {
-        let message = failure.message.clone().unwrap_or_default();
-        return refused(&message, namespace, Name(&name)).through(step);
+    if let Some(message) = longboat_plan::pods::refusal(deployment) {
+        return refused(message, namespace, Name(&name)).through(step);
     }
     pods::of_deployment(facts, deployment)
         .unwrap_or_else(|| {
@@ -66,8 +63,9 @@ pub(crate) fn follow(facts: &Facts, service: &LLMInferenceService, condition: &C
                 return Cause::new("ScaledToZero", "the workload has zero replicas", fix);
             }
             let fix = format!("kubectl describe deployment -n {namespace} {name}");
-            let progress =
-                conditions.clone().find(|found| found.type_ == "Progressing" && found.status == "False");
+            let mut conditions =
+                deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            let progress = conditions.find(|found| found.type_ == "Progressing" && found.status == "False");
             let cause = progress
                 .and_then(|found| found.message.clone())
                 .unwrap_or_else(|| "its pods are starting".to_owned());

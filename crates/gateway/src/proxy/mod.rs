@@ -84,7 +84,7 @@ impl Proxy {
         let mut upload = Upload::new(body, self.bodies.clone());
         let found = match table.find(&head) {
             Some(found) => found,
-            None => match root::root(tables.directory(), &mut head, &mut upload).await {
+            None => match root::root(tables.directory(), table, arrival.port, &mut head, &mut upload).await {
                 Some(Root::Answer(response)) => return response,
                 Some(Root::Route(service)) => {
                     let Some(found) = table.find(&head) else {

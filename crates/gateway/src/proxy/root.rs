@@ -2,14 +2,17 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts, uri::PathAndQuery};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, request::Parts,
+    uri::PathAndQuery,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{answer::refused, body::ProxyBody, upload::Upload};
 use longboat_key::Key;
 
-use crate::front::Directory;
+use crate::{front::Directory, route::Table};
 
 /// How to handle a request to the root.
 pub(super) enum Root {
@@ -20,7 +23,13 @@ pub(super) enum Root {
 }
 
 /// Handles a request that no route matches. Returns `None` if the path is unknown here, too.
-pub(super) async fn root(directory: &Directory, head: &mut Parts, upload: &mut Upload) -> Option<Root> {
+pub(super) async fn root(
+    directory: &Directory,
+    table: &Table,
+    port: u16,
+    head: &mut Parts,
+    upload: &mut Upload,
+) -> Option<Root> {
     let path = head.uri.path();
     let reads = head.method == Method::GET || head.method == Method::HEAD;
     match path {
@@ -53,15 +62,36 @@ pub(super) async fn root(directory: &Directory, head: &mut Parts, upload: &mut U
     else {
         return Some(Root::Answer(unknown(directory, &model)));
     };
-    let (host, prefix) = place;
-    let target = head.uri.path_and_query().map_or(path, PathAndQuery::as_str);
-    let target: PathAndQuery = format!("{prefix}{target}").parse().ok()?;
-    // The routes of a service may require a host.
-    if let Some(host) = host.and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
-        head.headers.insert(header::HOST, host);
-    }
+    let target = match table.entrance(port, service, path) {
+        Some(entrance) => {
+            if let Some(host) = entrance.host.and_then(|host| HeaderValue::from_str(&host).ok()) {
+                head.headers.insert(header::HOST, host);
+            }
+            for (name, value) in entrance.headers {
+                head.headers.insert(name.parse::<HeaderName>().ok()?, HeaderValue::from_str(&value).ok()?);
+            }
+            with_query(entrance.path, head.uri.query())
+        }
+        // No back end can serve now. The place of the service leads to the rule that says why.
+        None => {
+            let (host, prefix) = place;
+            // The routes of a service may require a host.
+            if let Some(host) = host.and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
+                head.headers.insert(header::HOST, host);
+            }
+            with_query(format!("{prefix}{path}"), head.uri.query())
+        }
+    };
+    let target: PathAndQuery = target.parse().ok()?;
     head.uri = target.into();
     Some(Root::Route(service.name.clone()))
+}
+
+fn with_query(path: String, query: Option<&str>) -> String {
+    match query {
+        None => path,
+        Some(query) => format!("{path}{}{query}", if path.contains('?') { '&' } else { '?' }),
+    }
 }
 
 /// Returns the model that a body names.

@@ -3,8 +3,9 @@
 use http::{HeaderName, Method, request::Parts};
 use longboat_api::foreign::httproute::HTTPRouteMatch;
 
+/// The path of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Path {
+pub(super) enum Path {
     Exact(String),
     Prefix(String),
 }
@@ -12,9 +13,9 @@ enum Path {
 /// A compiled `matches` entry. All of its parts must match.
 #[derive(Debug)]
 pub(crate) struct Matcher {
-    path: Path,
-    headers: Vec<(HeaderName, String)>,
-    query: Vec<(String, String)>,
+    pub(super) path: Path,
+    pub(super) headers: Vec<(HeaderName, String)>,
+    pub(super) query: Vec<(String, String)>,
     method: Option<Method>,
 }
 

@@ -2,6 +2,7 @@
 
 mod backend;
 mod duration;
+mod entrance;
 mod filter;
 mod matching;
 
@@ -10,6 +11,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use longboat_api::foreign::httproute::{HTTPRoute, HTTPRouteRule};
 use longboat_key::{Key, Namespace};
 
+pub use self::entrance::{Entrance, Routes};
 pub(crate) use self::{
     backend::{Backend, POOL_GROUP, Pool, Unresolved, picker_missing},
     filter::{Filters, Redirect},

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{filter::PathChange, *};
 
-fn observed(rules: &Value) -> Observed {
+pub(super) fn observed(rules: &Value) -> Observed {
     fn object<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
         Arc::new(serde_json::from_value(value).unwrap())
     }

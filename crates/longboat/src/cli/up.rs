@@ -43,6 +43,12 @@ pub(crate) struct UpArgs {
     /// Maximum download of `--engine auto`, in GB
     #[arg(long, value_name = "GB", default_value_t = 4)]
     pub(crate) max_download: u64,
+    /// Label of the node, such as `topology.kubernetes.io/zone=a`; pods that select another value wait; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) node_label: Vec<(String, String)>,
+    /// Let pods wait for the node labels that they select, instead of pretending that the node has them
+    #[arg(long)]
+    pub(crate) strict_scheduling: bool,
     /// Use only models on this machine
     #[arg(long)]
     pub(crate) offline: bool,
@@ -60,4 +66,12 @@ fn origin(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("expected an origin such as `http://localhost:3000`, without a path, or `*`".into())
+}
+
+/// Parses a label. The API server checks its characters.
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected a label such as `topology.kubernetes.io/zone=a`".into()),
+    }
 }

@@ -11,7 +11,12 @@ use owo_colors::OwoColorize;
 use tempfile::NamedTempFile;
 
 use super::{cluster, runtime};
-use crate::{cli::DashboardArgs, dashboard, printer, tree::Scope};
+use crate::{
+    cli::DashboardArgs,
+    dashboard::{self, Here},
+    printer,
+    tree::Scope,
+};
 
 /// Serves the page until a signal stops it.
 pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<()> {
@@ -26,7 +31,8 @@ async fn serve(args: &DashboardArgs) -> anyhow::Result<()> {
     printer::note(&format!("{} {url}", "dashboard:".bold()));
     printer::note("It uses the rights of your kubeconfig. Press Ctrl-C to stop it.");
     let scope = args.namespace.clone().map_or(Scope::Everywhere, Scope::Namespace);
-    let page = dashboard::serve(server, cluster.client, cluster.environment, scope, shutdown)?;
+    let here = Here::new(cluster.client, cluster.environment, scope, None);
+    let page = dashboard::serve(server, here, shutdown)?;
     let _file = if args.open { Some(open(&url)?) } else { None };
     page.await;
     Ok(())

@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::input;
 use crate::{
     cli::UpArgs,
-    dashboard, printer,
+    dashboard::{self, Here},
+    printer,
     tree::{Environment, Scope, age},
-    up::{engine, farewell, guide, prompt, watch::Watch},
+    up::{engine, farewell, guide, node, prompt, service::Gateway, watch::Watch},
 };
 
 /// Runs `up`.
@@ -73,6 +74,8 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
         engine: chosen.engine.clone(),
         engine_reason: chosen.reason.clone(),
         offline: args.offline,
+        node_labels: args.node_label.iter().cloned().collect(),
+        strict_scheduling: args.strict_scheduling,
         access: Access { hosts: args.allow_host.clone(), origins: args.cors_origin.clone() },
     };
     let dashboard = longboat_dashboard::Server::bind(args.dashboard_port).await?;
@@ -80,13 +83,15 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
     printer::note(&format!("{} http://{}", "gateway:".bold(), local.gateway_address()));
     printer::note(&format!("{} {}", "dashboard:".bold(), dashboard.url()));
     let closing = shutdown.child_token();
-    let page =
-        dashboard::serve(dashboard, local.client(), Environment::Laptop, Scope::Everywhere, closing.clone())?;
+    let gateway = Gateway { address: local.gateway_address(), routes: local.routes() };
+    let here = Here::new(local.client(), Environment::Laptop, Scope::Everywhere, Some(gateway.clone()));
+    let page = dashboard::serve(dashboard, here, closing.clone())?;
     let page = tokio::spawn(page);
     // The services that are known when a signal arrives.
     let services = Mutex::new(Vec::new());
     let result = tokio::select! {
-        result = serve(&args, &local, &documents, &services) => result,
+        result = serve(&args, &local, gateway, &documents, &services) => result,
+        never = node::report_stand_ins(local.stood_in_for()) => match never {},
         () = shutdown.cancelled() => Ok(()),
     };
     let asked_to_stop = shutdown.is_cancelled();
@@ -109,6 +114,7 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
 async fn serve(
     args: &UpArgs,
     local: &Local,
+    gateway: Gateway,
     documents: &[manifest::Document],
     services: &Mutex<Vec<Key>>,
 ) -> anyhow::Result<()> {
@@ -128,7 +134,7 @@ async fn serve(
     if names.is_empty() && args.prompt.is_some() {
         anyhow::bail!("--prompt needs an LLMInferenceService, and the manifests contain none");
     }
-    let mut watch = Watch::start(local.client(), names, local.gateway_address())?;
+    let mut watch = Watch::start(local.client(), names, gateway)?;
     let (services, groups) = watch.until_ready(Duration::from_secs(args.timeout)).await?;
     let took = age(begin.elapsed());
     if args.once {

@@ -8,7 +8,7 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use kube::{Api, Client};
+use kube::Client;
 use longboat_api::v1alpha2::LLMInferenceService;
 use longboat_dashboard::{Address, Cluster, Head, Picture};
 use longboat_key::Key;
@@ -24,24 +24,35 @@ use tokio::{runtime::Handle, time::Instant};
 use crate::{
     command::input,
     tree::{Environment, Follow, Line, Mark, Scope, Seen, Time, age, data, lines},
-    up::{cause, service},
+    up::{
+        cause,
+        question::{Api, Question},
+        service::{self, Gateway},
+    },
 };
 
 /// The interval of redraws without changes, when there is nothing to draw.
 const LONG: Duration = Duration::from_hours(1);
 
 /// The cluster or local cluster of the dashboard.
-pub(super) struct Here {
-    client: Client,
-    environment: Environment,
+pub(crate) struct Here {
+    pub(super) client: Client,
+    pub(super) environment: Environment,
     scope: Scope,
+    /// The gateway, if it runs in this process.
+    gateway: Option<Gateway>,
 }
 
 // === impl Here ===
 
 impl Here {
-    pub(super) fn new(client: Client, environment: Environment, scope: Scope) -> Self {
-        Self { client, environment, scope }
+    pub(crate) fn new(
+        client: Client,
+        environment: Environment,
+        scope: Scope,
+        gateway: Option<Gateway>,
+    ) -> Self {
+        Self { client, environment, scope, gateway }
     }
 }
 
@@ -120,13 +131,22 @@ impl Cluster for Here {
     }
 
     fn address(&self, name: Key) -> BoxFuture<'static, Result<Address, String>> {
-        let client = self.client.clone();
+        let (client, gateway) = (self.client.clone(), self.gateway.clone());
         async move {
-            let api = Api::<LLMInferenceService>::namespaced(client.clone(), &name.namespace);
+            let api = kube::Api::<LLMInferenceService>::namespaced(client.clone(), &name.namespace);
             let found = api.get(&name.name).await;
             let found = found.map_err(|error| longboat_controller::reader::sentence(&error))?;
-            let found = service::find(&client, &found).await.map_err(|error| format!("{error:#}"))?;
-            Ok(Address { url: found.url, model: found.model })
+            let found = service::find(&client, &found, gateway.as_ref()).await;
+            let found = found.map_err(|error| format!("{error:#}"))?;
+            let Question { api, url, headers } = found.question;
+            if api != Api::Chat {
+                return Err(format!(
+                    "the routes of {} lead to /v1{}, and not to chats",
+                    found.name,
+                    api.path()
+                ));
+            }
+            Ok(Address { url, headers, model: found.model })
         }
         .boxed()
     }

@@ -4,15 +4,11 @@ mod cluster;
 
 use std::sync::Arc;
 
-use kube::Client;
 use longboat_dashboard::{Reach, Server};
 use tokio_util::sync::CancellationToken;
 
-use self::cluster::Here;
-use crate::{
-    tree::{Environment, Scope},
-    up::service,
-};
+pub(crate) use self::cluster::Here;
+use crate::{tree::Environment, up::service};
 
 /// Serves the page until shutdown.
 ///
@@ -21,19 +17,17 @@ use crate::{
 /// If no HTTP client can be created.
 pub(crate) fn serve(
     server: Server,
-    client: Client,
-    environment: Environment,
-    scope: Scope,
+    here: Here,
     shutdown: CancellationToken,
 ) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
-    let reach = reach(environment)?;
-    let http = match environment {
+    let reach = reach(here.environment)?;
+    let http = match here.environment {
         Environment::Laptop => service::http()?,
         // Certificates are verified outside of local mode.
         Environment::Cluster => reqwest::Client::builder().connect_timeout(service::PATIENCE).build()?,
     };
-    let cluster = Arc::new(Here::new(client.clone(), environment, scope));
-    Ok(server.run(cluster, client, reach, http, shutdown))
+    let client = here.client.clone();
+    Ok(server.run(Arc::new(here), client, reach, http, shutdown))
 }
 
 /// Returns how to reach pods.

@@ -7,6 +7,7 @@ use longboat_api::{
     v1alpha2::LLMInferenceService,
 };
 use longboat_key::{Key, Name, Namespace};
+use longboat_plan::pods::{first, refusal};
 
 use super::{
     Environment, Line, Mark, Seen, Time, group, pods,
@@ -51,8 +52,9 @@ pub(crate) fn all(seen: &Seen, names: &[Key], environment: Environment) -> Vec<L
             lines.push(Line { subject, text, mark: Mark::Waiting, depth: 0, time: None });
             continue;
         };
+        let workloads = workloads::of(seen, service);
         let mut causes = causes(service, environment).into_iter();
-        lines.push(head(service, &subject, environment, &mut causes));
+        lines.push(head(service, &subject, environment, &mut causes, &workloads));
         for condition in causes {
             let beyond = environment == Environment::Laptop && is_beyond_a_laptop(condition);
             lines.push(Line {
@@ -72,9 +74,10 @@ pub(crate) fn all(seen: &Seen, names: &[Key], environment: Environment) -> Vec<L
                 time: None,
             });
         }
-        for found in workloads::of(seen, service) {
-            lines.push(workload(&found, &subject));
-            lines.extend(found.pods.iter().map(|pod| pods::line(pod, &subject)));
+        for found in &workloads {
+            lines.push(workload(found, &subject));
+            let complete = found.completed_at();
+            lines.extend(found.pods.iter().map(|pod| pods::line(pod, &subject, complete)));
         }
     }
     lines
@@ -88,7 +91,9 @@ pub(crate) fn heads(seen: &Seen, names: &[Key], environment: Environment) -> Vec
         let service = by_name.get(key)?;
         let mut causes = causes(service, environment).into_iter();
         let subject = format!("{}/{}", key.namespace, key.name);
-        Some(head(service, &subject, environment, &mut causes))
+        let works = is_ready(service) || environment == Environment::Laptop && serves(service);
+        let workloads = if works { Vec::new() } else { workloads::of(seen, service) };
+        Some(head(service, &subject, environment, &mut causes, &workloads))
     };
     names.iter().filter_map(line).collect()
 }
@@ -99,6 +104,7 @@ fn head<'a>(
     subject: &str,
     environment: Environment,
     causes: &mut impl Iterator<Item = &'a Condition>,
+    workloads: &[Workload<'_>],
 ) -> Line {
     let conditions = service.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let ready = conditions.iter().find(|condition| condition.type_ == types::READY);
@@ -116,16 +122,32 @@ fn head<'a>(
         ),
         Some(ready) if ready.status != ConditionStatus::True => {
             let changed = ready.last_transition_time.as_ref().map(|time| time.0);
-            let text = match causes.next() {
-                Some(cause) => step(cause),
-                None => said(ready),
-            };
-            (text, worst(conditions), changed.or(created))
+            let cause = causes.next();
+            // A service that cannot be composed has no new pods, so the old ones are not the cause.
+            let is_behind_pods = cause.is_none_or(|cause| mark(cause) != Mark::Bad);
+            match first_cause(workloads).filter(|_| is_behind_pods) {
+                Some(text) => (text, Mark::Bad, changed.or(created)),
+                None => (cause.map_or_else(|| said(ready), step), worst(conditions), changed.or(created)),
+            }
         }
         // There is no status yet, or the status describes an earlier generation.
         _ => ("waiting for the controller".into(), Mark::Waiting, created),
     };
     Line { subject: subject.to_owned(), text, mark, depth: 0, time: since.map(Time::Since) }
+}
+
+/// Returns why the pods of these workloads do not start, in the words of the doctor.
+fn first_cause(workloads: &[Workload<'_>]) -> Option<String> {
+    workloads.iter().find_map(|workload| {
+        let refusal = match workload.object {
+            Owner::Deployment(found) => refusal(found).filter(|refusal| !refusal.is_empty()),
+            Owner::Group(_) => None,
+        };
+        refusal.map(ToOwned::to_owned).or_else(|| {
+            let (pod, trouble) = first(workload.pods.iter().copied())?;
+            Some(trouble.sentence(pod))
+        })
+    })
 }
 
 /// Returns the address of a service.
@@ -311,7 +333,7 @@ mod tests {
                 (0, "waiting for the controller", Mark::Waiting),
                 (1, "Progressing", Mark::Waiting),
                 (1, "1/2 ready", Mark::Waiting),
-                (2, "main: CrashLoopBackOff: ended with exit code 1: no such file, 3 restarts", Mark::Bad),
+                (2, "container main ended with exit code 1 (3 restarts): no such file", Mark::Bad),
                 (0, "not created yet", Mark::Waiting),
             ]
         );
@@ -445,5 +467,39 @@ mod tests {
         );
         let since = "2026-01-01T00:00:00Z".parse().unwrap();
         assert_eq!(lines[0].time, Some(Time::Since(since)));
+    }
+
+    #[test]
+    fn a_service_whose_pods_crash_is_broken_and_says_why_in_its_first_line() {
+        let mut seen = seen();
+        let conditions = json!([
+            {"type": "Ready", "status": "False"}, {"type": "WorkloadsReady", "status": "False"},
+            {"type": "MainWorkloadReady", "status": "False", "reason": "MinimumReplicasUnavailable",
+             "message": "Deployment does not have minimum availability."},
+        ]);
+        let with = |conditions: serde_json::Value| {
+            Arc::new(
+                serde_json::from_value(json!({
+                    "metadata": {"name": "qwen", "namespace": "default", "uid": "u", "generation": 2},
+                    "spec": {"model": {"uri": "hf://a/b"}},
+                    "status": {"observedGeneration": 2, "conditions": conditions},
+                }))
+                .unwrap(),
+            )
+        };
+        let names = [Key::new(Namespace("default"), Name("qwen"))];
+        let cause = "pod p: container main ended with exit code 1 (3 restarts): no such file";
+        seen.services = vec![with(conditions.clone())];
+        for line in
+            [&heads(&seen, &names, Environment::Laptop)[0], &all(&seen, &names, Environment::Cluster)[0]]
+        {
+            assert_eq!((line.text.as_str(), line.mark), (cause, Mark::Bad));
+        }
+        // What cannot be composed comes first.
+        let mut refused = conditions;
+        let combined = json!({"type": "PresetsCombined", "status": "False", "reason": "ConfigNotFound"});
+        refused.as_array_mut().unwrap().push(combined);
+        seen.services = vec![with(refused)];
+        assert_eq!(heads(&seen, &names, Environment::Laptop)[0].text, "PresetsCombined=False ConfigNotFound");
     }
 }

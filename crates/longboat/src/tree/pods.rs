@@ -1,35 +1,42 @@
 //! The line of a pod. Pure functions.
 
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
-
+use k8s_openapi::{
+    api::core::v1::{ContainerStatus, Pod},
+    jiff::Timestamp,
+};
 use longboat_download::PROGRESS_CONDITION;
 use longboat_node::ENGINE_ANNOTATION;
+use longboat_plan::pods::{is_ready, trouble};
 
 use super::{Line, Mark, Time};
 
-/// Returns the line of a pod of a service.
-pub(super) fn line(pod: &Pod, service: &str) -> Line {
+/// Returns the line of a pod of a service. `complete` is when the rollout of its workload was complete, if it is.
+pub(super) fn line(pod: &Pod, service: &str, complete: Option<Timestamp>) -> Line {
     let (text, mark) = pod_text(pod);
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    Line { subject: format!("{service} Pod {name}"), text, mark, depth: 2, time: time(pod, mark) }
+    Line { subject: format!("{service} Pod {name}"), text, mark, depth: 2, time: time(pod, mark, complete) }
 }
 
-/// Returns how long the pod took to become ready, or has waited so far.
-fn time(pod: &Pod, mark: Mark) -> Option<Time> {
+/// Returns how long the pod took to become ready, or since when it is not ready.
+fn time(pod: &Pod, mark: Mark, complete: Option<Timestamp>) -> Option<Time> {
     if let Some(deleted) = &pod.metadata.deletion_timestamp {
         return Some(Time::Since(deleted.0));
     }
     let created = pod.metadata.creation_timestamp.as_ref()?.0;
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let ready = conditions.find(|condition| condition.type_ == "Ready");
+    let changed = ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0);
     if mark != Mark::Good {
-        return Some(Time::Since(created));
+        return Some(Time::Since(changed.unwrap_or(created)));
     }
-    let status = pod.status.as_ref()?;
-    // For a pod with restarts, this time has no meaning.
-    if status.container_statuses.iter().flatten().any(|container| container.restart_count > 0) {
+    // A pod that became ready again has served before, so this is not the time that it took to start.
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let restarted = statuses.into_iter().any(|container| container.restart_count > 0);
+    let again = complete.is_some_and(|complete| created <= complete && changed > Some(complete));
+    if restarted || again {
         return None;
     }
-    let ready = status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready")?;
-    let took = ready.last_transition_time.as_ref()?.0.duration_since(created);
+    let took = changed?.duration_since(created);
     took.is_positive().then(|| Time::Took(took.unsigned_abs()))
 }
 
@@ -37,16 +44,14 @@ fn pod_text(pod: &Pod) -> (String, Mark) {
     if pod.metadata.deletion_timestamp.is_some() {
         return ("terminating".into(), Mark::Waiting);
     }
+    if let Some(trouble) = trouble(pod) {
+        return (trouble.text, Mark::Bad);
+    }
     let status = pod.status.clone().unwrap_or_default();
-    let ready = status
-        .conditions
-        .iter()
-        .flatten()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
     let restarts: i32 =
         status.container_statuses.iter().flatten().map(|container| container.restart_count).sum();
     let restarted = if restarts > 0 { format!(", {restarts} restarts") } else { String::new() };
-    if ready {
+    if is_ready(pod) {
         let address = status.pod_ip.unwrap_or_default();
         // The line names the engine, so that nobody takes an answer of the simulator for a model's.
         let note = pod.metadata.annotations.as_ref().and_then(|all| all.get(ENGINE_ANNOTATION));
@@ -54,45 +59,16 @@ fn pod_text(pod: &Pod) -> (String, Mark) {
         let engine = kind.map(|kind| format!(", engine: {kind}")).unwrap_or_default();
         return (format!("ready at {address}{restarted}{engine}"), Mark::Good);
     }
-    let init = status.init_container_statuses.iter().flatten().map(|container| (true, container));
-    let main = status.container_statuses.iter().flatten().map(|container| (false, container));
-    let progress = status.conditions.iter().flatten().find(|condition| condition.type_ == PROGRESS_CONDITION);
-    let progress = progress.and_then(|condition| condition.message.as_deref());
-    for (is_init, container) in init.chain(main) {
-        if let Some((text, mark)) = trouble(container, is_init, progress) {
-            return (format!("{}: {text}{restarted}", container.name), mark);
-        }
+    let runs =
+        |container: &&ContainerStatus| container.state.as_ref().is_some_and(|state| state.running.is_some());
+    if let Some(running) = status.init_container_statuses.iter().flatten().find(runs) {
+        let progress =
+            status.conditions.iter().flatten().find(|condition| condition.type_ == PROGRESS_CONDITION);
+        let progress = progress.and_then(|condition| condition.message.as_deref()).unwrap_or("running");
+        return (format!("{}: {progress}{restarted}", running.name), Mark::Waiting);
     }
     let phase = status.phase.unwrap_or_else(|| "Pending".into());
     (format!("{phase}, not ready yet{restarted}"), Mark::Waiting)
-}
-
-/// Returns why a container is not ready. `progress` is the progress of an init container, if it is known.
-fn trouble(container: &ContainerStatus, is_init: bool, progress: Option<&str>) -> Option<(String, Mark)> {
-    let state = container.state.as_ref()?;
-    if let Some(waiting) = &state.waiting {
-        let reason = waiting.reason.clone().unwrap_or_default();
-        let before = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
-        if let (true, Some(ended)) = (reason == "CrashLoopBackOff", before) {
-            return Some((format!("{reason}: {}", how_it_ended(ended)), Mark::Bad));
-        }
-        let usual = matches!(reason.as_str(), "ContainerCreating" | "PodInitializing" | "");
-        let message = waiting.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-        return (!usual).then(|| (format!("{reason}{message}"), Mark::Bad));
-    }
-    if let Some(terminated) = &state.terminated {
-        let failed = terminated.exit_code != 0;
-        return failed.then(|| (how_it_ended(terminated), Mark::Bad));
-    }
-    (is_init && state.running.is_some()).then(|| (progress.unwrap_or("running").to_owned(), Mark::Waiting))
-}
-
-/// Returns the exit code of a container, and the last line of its termination message.
-fn how_it_ended(ended: &ContainerStateTerminated) -> String {
-    let message = ended.message.as_deref().unwrap_or_default();
-    let last = message.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    let last = last.map(|line| format!(": {line}")).unwrap_or_default();
-    format!("ended with exit code {}{last}", ended.exit_code)
 }
 
 #[cfg(test)]
@@ -116,11 +92,30 @@ mod tests {
                 },
             }))
             .unwrap();
-            line(&pod, "ns/a").text
+            line(&pod, "ns/a", None).text
         };
         assert_eq!(said(json!([])), "storage-initializer: running");
         let progress = json!([{"type": PROGRESS_CONDITION, "status": "False", "reason": "Downloading",
             "message": "downloading 3.2/15.2 GB, 210 MB/s, 57 s left"}]);
         assert_eq!(said(progress), "storage-initializer: downloading 3.2/15.2 GB, 210 MB/s, 57 s left");
+    }
+
+    #[test]
+    fn a_time_is_that_of_the_transition_that_a_person_means() {
+        let complete = "2026-01-01T00:00:10Z".parse().unwrap();
+        let at = |ready: &str, changed: &str| {
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "status": {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": changed}]},
+            }))
+            .unwrap();
+            line(&pod, "ns/a", Some(complete)).time
+        };
+        let took = |seconds| Some(Time::Took(std::time::Duration::from_secs(seconds)));
+        assert_eq!(at("True", "2026-01-01T00:00:08Z"), took(8));
+        // A probe failed for a moment, minutes after the start.
+        assert_eq!(at("True", "2026-01-01T00:05:39Z"), None);
+        let since = Some(Time::Since("2026-01-01T00:05:39Z".parse().unwrap()));
+        assert_eq!(at("False", "2026-01-01T00:05:39Z"), since);
     }
 }

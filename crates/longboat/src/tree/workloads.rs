@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::{
     api::{apps::v1::Deployment, core::v1::Pod},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    jiff::Timestamp,
 };
 use longboat_api::{foreign::leaderworkerset::LeaderWorkerSet, labels, v1alpha2::LLMInferenceService};
+use longboat_plan::pods::SET_NAME;
 
 use super::Seen;
-
-/// The label of a pod that names its LeaderWorkerSet.
-const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
 
 /// The controller of pods.
 pub(super) enum Owner<'a> {
@@ -23,6 +22,18 @@ pub(super) enum Owner<'a> {
 pub(super) struct Workload<'a> {
     pub(super) object: Owner<'a>,
     pub(super) pods: Vec<&'a Pod>,
+}
+
+// === impl Workload ===
+
+impl Workload<'_> {
+    /// Returns when the current rollout was complete, if it is.
+    pub(super) fn completed_at(&self) -> Option<Timestamp> {
+        let Owner::Deployment(deployment) = self.object else { return None };
+        let mut conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let complete = conditions.find(|found| found.reason.as_deref() == Some("NewReplicaSetAvailable"))?;
+        complete.last_update_time.as_ref().map(|time| time.0)
+    }
 }
 
 /// Returns the workloads that a service owns, each kind sorted by name.

@@ -14,6 +14,7 @@ use longboat_node::Engine;
 use longboat_offline::{Settings, scene::Scene};
 use tokio::{process::Command, time::timeout};
 
+use super::engine_command;
 use crate::{cli::UpArgs, engine_program, printer};
 
 /// The timeout of requests to model sources, all together.
@@ -93,12 +94,13 @@ impl Chosen {
 ///
 /// # Errors
 ///
-/// With `--engine cpu`, if that is not possible; the error says why.
+/// With `--engine cpu`, if that is not possible, and with a command that does not exist; the error says why.
 pub(crate) async fn choose(args: &UpArgs, documents: &[Document]) -> anyhow::Result<Chosen> {
     let chosen = |engine, reason: &str| Ok(Chosen { engine, reason: reason.to_owned() });
     match &args.engine {
         EngineChoice::Simulator => return chosen(Engine::Simulator, "--engine selects it"),
         EngineChoice::Command(command) => {
+            engine_command::check(command, std::env::var_os("PATH").as_deref())?;
             return chosen(Engine::Command(command.clone()), "--engine selects it");
         }
         EngineChoice::Auto | EngineChoice::Cpu => {}

@@ -1,10 +1,13 @@
 //! Suggests the next steps once services are ready. Pure functions.
 
-use std::path::Path;
+use std::{fmt::Write, path::Path};
 
 use owo_colors::OwoColorize;
 
-use super::Service;
+use super::{
+    Service,
+    question::{Api, Question},
+};
 use crate::tree::group::Group;
 
 /// Returns the addresses of everything, a request to the first service, and how to use the cluster from another terminal.
@@ -14,14 +17,19 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
         lines.push(format!("Ready after {took}."));
     }
     for service in services {
-        lines.push(format!("{} serves at {}", service.name.bold(), service.url.cyan()));
+        let url = service.question.url.strip_suffix(&format!("/v1{}", service.question.api.path()));
+        let url = url.unwrap_or(&service.question.url);
+        let headers = service.question.headers.iter();
+        let required: String = headers.map(|(name, value)| format!(" with `{name}: {value}`")).collect();
+        lines.push(format!("{} serves at {}{required}", service.name.bold(), url.cyan()));
     }
     for group in groups {
         lines.push(format!("group {} shares {}: {}", group.name.bold(), group.url.cyan(), group.shares));
     }
-    let groups = groups.iter().map(|group| (&group.url, &group.model));
-    for (url, model) in services.iter().map(|service| (&service.url, &service.model)).take(1).chain(groups) {
-        lines.extend(how_to_ask(url, model));
+    let groups = groups.iter().map(|group| (Question::below(&group.url), &group.model));
+    let services_first = services.iter().map(|service| (service.question.clone(), &service.model)).take(1);
+    for (question, model) in services_first.chain(groups) {
+        lines.extend(how_to_ask(&question, model));
     }
     if let [_, others @ ..] = services {
         let models =
@@ -37,27 +45,35 @@ pub(crate) fn lines(services: &[Service], groups: &[Group], kubeconfig: &Path, t
     lines
 }
 
-fn how_to_ask(url: &str, model: &str) -> Vec<String> {
+fn how_to_ask(question: &Question, model: &str) -> Vec<String> {
+    let Question { api, url, headers } = question;
     // The cluster has its own certificate authority.
     let is_secure = url.starts_with("https://");
-    let (insecure, http) =
-        if is_secure { ("-k ", ", http_client=httpx.Client(verify=False)") } else { ("", "") };
+    let insecure = if is_secure { "-k " } else { "" };
+    let given: String = headers.iter().map(|(name, value)| format!(" -H '{name}: {value}'")).collect();
     let mut lines = vec![
         String::new(),
-        format!("  curl {insecure}{url}/v1/chat/completions -H 'Content-Type: application/json' \\"),
-        format!(
-            "    -d '{{\"model\": \"{model}\", \"messages\": [{{\"role\": \"user\", \"content\": \"Hello\"}}]}}'"
-        ),
-        String::new(),
-        "  from openai import OpenAI".into(),
-        format!("  client = OpenAI(base_url=\"{url}/v1\", api_key=\"none\"{http})"),
-        format!(
-            "  print(client.chat.completions.create(model=\"{model}\", messages=[{{\"role\": \"user\", \"content\": \"Hello\"}}]))"
-        ),
+        format!("  curl {insecure}{url}{given} -H 'Content-Type: application/json' \\"),
+        format!("    -d '{}'", api.body(model, "Hello")),
     ];
+    let Some(base) = question.base() else { return lines };
+    lines.extend([String::new(), "  from openai import OpenAI".into()]);
+    let mut options = String::new();
     if is_secure {
-        lines.insert(4, "  import httpx".into());
+        lines.push("  import httpx".into());
+        options += ", http_client=httpx.Client(verify=False)";
     }
+    if !headers.is_empty() {
+        let pairs: Vec<_> = headers.iter().map(|(name, value)| format!("\"{name}\": \"{value}\"")).collect();
+        let _ = write!(options, ", default_headers={{{}}}", pairs.join(", "));
+    }
+    let (call, argument) = match api {
+        Api::Chat => ("chat.completions", "messages=[{\"role\": \"user\", \"content\": \"Hello\"}]"),
+        Api::Completions => ("completions", "prompt=\"Hello\""),
+        Api::Embeddings => ("embeddings", "input=\"Hello\""),
+    };
+    lines.push(format!("  client = OpenAI(base_url=\"{base}\", api_key=\"none\"{options})"));
+    lines.push(format!("  print(client.{call}.create(model=\"{model}\", {argument}))"));
     lines
 }
 
@@ -71,6 +87,7 @@ mod tests {
             name: name.into(),
             url: url.into(),
             model: format!("m/{name}"),
+            question: Question::below(url),
         };
         let services =
             [service("ns/a", "https://127.96.0.1:8000"), service("ns/b", "http://127.0.0.1:8080/ns/b")];
@@ -90,5 +107,37 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert_eq!(text.matches("curl").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn what_a_route_requires_is_in_the_request() {
+        let service = |api: Api, url: &str, headers: &[(&str, &str)]| Service {
+            name: "ns/a".into(),
+            url: "http://127.0.0.1:8080/somewhere".into(),
+            model: "m".into(),
+            question: Question {
+                api,
+                url: url.into(),
+                headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            },
+        };
+        let text = |service: Service| {
+            let text = lines(&[service], &[], Path::new("/tmp/k"), "4s").join("\n");
+            anstream::adapter::strip_str(&text).to_string()
+        };
+        let url = "http://127.0.0.1:8080/my/v1/completions";
+        let shown = text(service(Api::Completions, url, &[("Host", "a.example.com")]));
+        for part in [
+            "ns/a serves at http://127.0.0.1:8080/my with `Host: a.example.com`\n",
+            "curl http://127.0.0.1:8080/my/v1/completions -H 'Host: a.example.com' -H 'Content-Type",
+            r#"-d '{"model": "m", "prompt": "Hello"}'"#,
+            r#"OpenAI(base_url="http://127.0.0.1:8080/my/v1", api_key="none", default_headers={"Host": "a.example.com"})"#,
+            r#"client.completions.create(model="m", prompt="Hello")"#,
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        // OpenAI's clients add the path of the API, so they cannot use this address.
+        let shown = text(service(Api::Chat, "http://127.0.0.1:8080/ask", &[]));
+        assert!(shown.contains("curl http://127.0.0.1:8080/ask -H") && !shown.contains("OpenAI"), "{shown}");
     }
 }

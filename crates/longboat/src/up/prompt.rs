@@ -2,23 +2,24 @@
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::Service;
+use super::{Service, question::Question};
 use crate::printer;
 
-/// Sends one chat message, and prints the streamed answer to stdout.
+/// Sends one prompt, and prints the streamed answer to stdout.
 pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
-    let url = format!("{}/v1/chat/completions", service.url);
-    let body = json!({
-        "model": service.model, "stream": true, "messages": [{"role": "user", "content": text}],
-    });
-    let asked = super::service::http()?
-        .post(&url)
-        .header("content-type", "application/json")
-        .body(body.to_string())
-        .send()
-        .await;
+    let Question { api, url, headers } = &service.question;
+    let Some(pointer) = api.text_pointer() else {
+        bail!("the routes of {} lead to /v1{}, which answers no prompts", service.name, api.path());
+    };
+    let mut body: Value = serde_json::from_str(&api.body(&service.model, text))?;
+    body["stream"] = true.into();
+    let mut request = super::service::http()?.post(url).header("content-type", "application/json");
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let asked = request.body(body.to_string()).send().await;
     let response = asked.with_context(|| format!("cannot send the prompt to {url}"))?;
     let status = response.status();
     if !status.is_success() {
@@ -40,7 +41,7 @@ pub(crate) async fn ask(service: &Service, text: &str) -> anyhow::Result<()> {
             if let Some(error) = event.get("error") {
                 bail!("{url} failed in the middle of its response: {error}");
             }
-            let piece = event.pointer("/choices/0/delta/content").and_then(Value::as_str).unwrap_or_default();
+            let piece = event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
             if !piece.is_empty() && !printer::piece(piece) {
                 return Ok(());
             }

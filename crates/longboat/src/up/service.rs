@@ -1,10 +1,15 @@
 //! Finds the address and the model name of a ready service.
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, anyhow};
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 use longboat_api::v1alpha2::{LLMInferenceService, LLMInferenceServiceStatus};
+use longboat_local::Routes;
 use serde_json::Value;
+
+use super::question::Question;
 
 /// How long a server may take to accept a connection.
 pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -18,30 +23,47 @@ pub(crate) struct Service {
     pub(crate) url: String,
     /// A model name that the service accepts.
     pub(crate) model: String,
+    /// A request that it answers.
+    pub(crate) question: Question,
 }
 
-/// Looks up the address of a service, and asks the service for its models.
+/// The gateway of this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Gateway {
+    pub(crate) address: SocketAddr,
+    pub(crate) routes: Routes,
+}
+
+/// Looks up the address of a service, and asks the service for its models. If the gateway is known, its routes decide which
+/// address answers.
 ///
 /// # Errors
 ///
 /// If the service has neither a route nor a Service.
-pub(crate) async fn find(client: &Client, service: &LLMInferenceService) -> anyhow::Result<Service> {
+pub(crate) async fn find(
+    client: &Client,
+    service: &LLMInferenceService,
+    gateway: Option<&Gateway>,
+) -> anyhow::Result<Service> {
     let metadata = &service.metadata;
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     let own = metadata.name.as_deref().unwrap_or_default();
     let name = format!("{namespace}/{own}");
     let status = service.status.clone().unwrap_or_default();
-    let url = match status.url.as_deref().filter(|url| !url.is_empty()) {
+    let routed = status.url.as_deref().filter(|url| !url.is_empty());
+    let url = match routed {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None => at_its_service(client, namespace, &status)
             .await
             .with_context(|| format!("cannot find the address of {name}"))?,
     };
+    let question = gateway.and_then(|gateway| Question::through(gateway, service));
+    let question = question.unwrap_or_else(|| Question::below(&url));
     let stated = stated_model(&status, namespace)
         .or_else(|| service.spec.model.name.clone().filter(|model| !model.is_empty()))
         .unwrap_or_else(|| own.to_owned());
     let model = known_model(&url, &stated).await.unwrap_or(stated);
-    Ok(Service { name, url, model })
+    Ok(Service { name, url, model, question })
 }
 
 /// Returns the address of the workload's Service, for a service without a route. This machine has no DNS, so the address is

@@ -11,7 +11,11 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Service, cause, deadline::Deadline, service};
+use super::{
+    Service, cause,
+    deadline::Deadline,
+    service::{self, Gateway},
+};
 use crate::{
     printer::{self, Stream},
     tree::{
@@ -33,7 +37,7 @@ pub(crate) struct Watch {
     client: Client,
     /// Their names.
     names: Vec<Key>,
-    gateway: SocketAddr,
+    gateway: Gateway,
     follow: Follow,
     screen: Screen,
     resized: Signal,
@@ -48,7 +52,7 @@ struct Verdict {
 // === impl Watch ===
 
 impl Watch {
-    pub(crate) fn start(client: Client, names: Vec<Key>, gateway: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) fn start(client: Client, names: Vec<Key>, gateway: Gateway) -> anyhow::Result<Self> {
         let follow = Follow::start(&client, &Scope::Everywhere);
         let resized = signal(SignalKind::window_change())?;
         Ok(Self { client, names, gateway, follow, screen: Screen::new(Stream::Stderr), resized })
@@ -76,7 +80,7 @@ impl Watch {
                 let mut services = Vec::new();
                 for key in &self.names {
                     if let Some(found) = lines::find(&seen, key) {
-                        services.push(service::find(&self.client, found).await?);
+                        services.push(service::find(&self.client, found, Some(&self.gateway)).await?);
                     }
                 }
                 return Ok((services, group::all(&seen, &self.names)));
@@ -145,7 +149,7 @@ impl Watch {
         let url = found.map(|service| {
             service.status.as_ref().and_then(|status| status.url.as_deref()).unwrap_or_default()
         });
-        url.is_some_and(|url| !is_of_another_world(url, self.gateway))
+        url.is_some_and(|url| !is_of_another_world(url, self.gateway.address))
     }
 }
 

@@ -67,6 +67,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) ca_pem: Option<String>,
     /// The folder that holds one folder of claims per namespace.
     pub(crate) claims_dir: &'a Path,
+    /// Reports for which nodes the node stands in.
+    pub(crate) stand_ins: scheduler::StandIns,
 }
 
 /// Spawns every controller in `tasks`.
@@ -78,7 +80,7 @@ pub(crate) fn spawn(
     machine: Machine<'_>,
     cancel: &CancellationToken,
 ) {
-    let Machine { node, ca_pem, claims_dir } = machine;
+    let Machine { node, ca_pem, claims_dir, stand_ins } = machine;
     tasks.spawn(deployment::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(replicaset::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
     tasks.spawn(job::run(client.clone(), caches.clone(), recorder.clone(), cancel.clone()));
@@ -101,6 +103,7 @@ pub(crate) fn spawn(
         caches.clone(),
         recorder.clone(),
         node.to_owned(),
+        stand_ins,
         cancel.clone(),
     ));
     tasks.spawn(service_proxy::run(caches.clone(), cancel.clone()));

@@ -1,5 +1,9 @@
 //! Handles the reports of a pod's tasks.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
 use jiff::Timestamp;
 use tokio::time::{Duration, Instant};
 
@@ -10,8 +14,8 @@ use crate::container::process::Exit;
 use crate::events::Severity;
 use crate::probe::{self, Kind, Report};
 
-/// The most bytes of a termination message.
-const LONGEST_MESSAGE: usize = 4096;
+/// The most bytes of a termination message that a container writes to its file.
+const WRITTEN_MESSAGE_LIMIT: u64 = 4096;
 
 impl Worker {
     /// Handles a report of one of the pod's tasks.
@@ -66,15 +70,10 @@ impl Worker {
                 let _ = messages.send(Message::Probe { index, number, kind, report }).await;
             }
         };
-        let early = self.shared.timing.early_probe;
-        running.probers.spawn(probe::run(
-            kind,
-            probe,
-            running.target.clone(),
-            running.started,
-            early,
-            report,
-        ));
+        let (target, started, shared) = (running.target.clone(), running.started, self.shared.clone());
+        running.probers.spawn(async move {
+            probe::run(kind, probe, target, started, &shared.timing, report).await;
+        });
     }
 
     fn probed(&mut self, index: usize, kind: Kind, report: Report) {
@@ -117,9 +116,8 @@ impl Worker {
 
     fn ended(&mut self, index: usize, exit: Exit) {
         let container = &self.members[index].container;
-        let mut message = std::fs::read(self.directory.termination_log(&container.name)).unwrap_or_default();
-        message.truncate(LONGEST_MESSAGE);
-        let mut message = String::from_utf8_lossy(&message).into_owned();
+        let mut message =
+            written_message(&self.directory.termination_log(&container.name)).unwrap_or_default();
         let from_logs = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
         if message.is_empty() && from_logs && exit.code != 0 {
             message = self.logs[index].tail();
@@ -143,4 +141,11 @@ impl Worker {
         }
         self.running[index] = None;
     }
+}
+
+/// Returns the beginning of the file for a termination message, which may be of any size.
+fn written_message(path: &Path) -> io::Result<String> {
+    let mut message = Vec::new();
+    File::open(path)?.take(WRITTEN_MESSAGE_LIMIT).read_to_end(&mut message)?;
+    Ok(String::from_utf8_lossy(&message).into_owned())
 }

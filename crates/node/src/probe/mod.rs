@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::container::launch::{Host, Launch};
 use crate::container::process;
+use crate::options::Timing;
 use crate::reaper::Reaper;
 use schedule::Schedule;
 
@@ -71,17 +72,19 @@ pub(crate) async fn run<F>(
     probe: Probe,
     target: Target,
     started: Instant,
-    early: Duration,
+    timing: &Timing,
     report: impl Fn(Report) -> F,
 ) where
     F: Future<Output = ()>,
 {
     // A liveness probe can only fail a container, so early probes have no benefit.
-    let mut schedule = Schedule::new(&probe, started, (kind != Kind::Liveness).then_some(early));
+    let early = (kind != Kind::Liveness).then_some(timing.early_probe);
+    let mut schedule = Schedule::new(&probe, started, early);
+    let limit = limit(kind, &probe, timing);
     loop {
         tokio::time::sleep_until(schedule.next()).await;
         let sent = Instant::now();
-        let answer = ask(&probe, &target).await;
+        let answer = ask(&probe, &target, limit).await;
         let seen = schedule.observe(sent, Instant::now(), answer.is_ok());
         if let Err(message) = answer
             && seen.counted
@@ -102,11 +105,17 @@ pub(crate) async fn run<F>(
     }
 }
 
-/// Probes once.
-async fn ask(probe: &Probe, target: &Target) -> Result<(), String> {
+/// Returns the time limit of a probe. A failed liveness probe kills the container, and a busy machine is no reason to do that:
+/// a container that refuses connections or answers with an error still fails at once.
+fn limit(kind: Kind, probe: &Probe, timing: &Timing) -> Duration {
     let seconds =
         probe.timeout_seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
     let limit = Duration::from_secs(seconds.unwrap_or(1));
+    if kind == Kind::Liveness { limit.max(timing.liveness_patience) } else { limit }
+}
+
+/// Probes once.
+async fn ask(probe: &Probe, target: &Target, limit: Duration) -> Result<(), String> {
     if let Some(action) = &probe.http_get {
         http::get(action, &target.container, &target.pod_ip, limit).await
     } else if let Some(action) = &probe.grpc {
@@ -149,4 +158,23 @@ pub(crate) fn port_number(port: &IntOrString, container: &Container) -> Result<u
         .and_then(|number| u16::try_from(number).ok())
         .filter(|number| *number > 0)
         .ok_or_else(|| format!("couldn't find port: {port:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_liveness_probes_get_more_time_than_the_manifest_gives() {
+        let timing = Timing { liveness_patience: Duration::from_secs(15), ..Timing::default() };
+        let seconds = |kind: Kind, timeout: Option<i32>| {
+            let probe = Probe { timeout_seconds: timeout, ..Probe::default() };
+            limit(kind, &probe, &timing).as_secs()
+        };
+        assert_eq!(seconds(Kind::Liveness, None), 15);
+        assert_eq!(seconds(Kind::Liveness, Some(1)), 15);
+        assert_eq!(seconds(Kind::Liveness, Some(60)), 60);
+        assert_eq!(seconds(Kind::Readiness, None), 1);
+        assert_eq!(seconds(Kind::Startup, Some(5)), 5);
+    }
 }

@@ -7,8 +7,8 @@ use longboat_api::{
 };
 use longboat_key::Name;
 
-use super::Reconciled;
-use crate::{names, scheduler::tokenizer};
+use super::{Reconciled, workload::first_cause};
+use crate::{context::Context, names, scheduler::tokenizer};
 
 /// One available picker is enough, and one available tokenizer.
 pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
@@ -21,7 +21,7 @@ pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
             continue;
         };
         match reconciled.applied.deployment(&name) {
-            Some(deployment) => judge(type_, deployment, conditions),
+            Some(deployment) => judge(type_, context, deployment, conditions),
             None => conditions.mark_false(type_, PROGRESSING, "Deployment rollout in progress"),
         }
     }
@@ -39,16 +39,19 @@ pub(super) fn look_on(reconciled: &Reconciled, conditions: &mut Conditions) {
             applied.or_else(|| context.snapshot.deployments.get(context.namespace, Name(name)))
         };
         match name.as_ref().and_then(live) {
-            Some(deployment) => judge(type_, deployment, conditions),
+            Some(deployment) => judge(type_, context, deployment, conditions),
             None => conditions.clear(type_),
         }
     }
 }
 
-fn judge(type_: &str, deployment: &Deployment, conditions: &mut Conditions) {
+fn judge(type_: &str, context: &Context, deployment: &Deployment, conditions: &mut Conditions) {
     match objection(deployment) {
         None => conditions.mark_true(type_),
-        Some((reason, message)) => conditions.mark_false(type_, &reason, &message),
+        Some((reason, message)) => {
+            let message = first_cause(context, deployment).unwrap_or(message);
+            conditions.mark_false(type_, &reason, &message);
+        }
     }
 }
 

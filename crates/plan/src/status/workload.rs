@@ -1,14 +1,17 @@
 //! Reports whether the model server serves.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use longboat_api::{
     conditions::{Conditions, types},
     foreign::leaderworkerset::LeaderWorkerSet,
+    labels::{NAME, PART_OF, PART_OF_VALUE},
     reasons::condition::PROGRESSING,
 };
 
 use super::Reconciled;
-use crate::workload::Half;
+use crate::{context::Context, pods, workload::Half};
 
 /// Reports the Deployments and LeaderWorkerSets. Clears the conditions of other topologies.
 pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
@@ -25,9 +28,17 @@ pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
     }
     for half in Half::all(context.spec) {
         let verdict = if half.is_group() {
-            reconciled.applied.leader_worker_set(&half.group_name(context.name)).map(group_objection)
+            let name = half.group_name(context.name);
+            reconciled.applied.leader_worker_set(&name).map(|set| {
+                let (reason, message) = group_objection(set)?;
+                let labels = BTreeMap::from([(pods::SET_NAME.to_owned(), name)]);
+                Some((reason, of_pods(context, &labels).unwrap_or(message)))
+            })
         } else {
-            reconciled.applied.deployment(&half.deployment_name(context.name)).map(objection)
+            reconciled.applied.deployment(&half.deployment_name(context.name)).map(|deployment| {
+                let (reason, message) = objection(deployment)?;
+                Some((reason, first_cause(context, deployment).unwrap_or(message)))
+            })
         };
         match verdict {
             // Not written; the problem has set the condition.
@@ -36,6 +47,26 @@ pub(super) fn report(reconciled: &Reconciled, conditions: &mut Conditions) {
             Some(Some((reason, message))) => conditions.mark_false(half.condition(), &reason, &message),
         }
     }
+}
+
+/// Returns why a Deployment does not serve, if it or its pods tell. Its own conditions only say that it does not.
+pub(super) fn first_cause(context: &Context, deployment: &Deployment) -> Option<String> {
+    if let Some(refusal) = pods::refusal(deployment).filter(|refusal| !refusal.is_empty()) {
+        return Some(refusal.to_owned());
+    }
+    of_pods(context, deployment.spec.as_ref()?.selector.match_labels.as_ref()?)
+}
+
+/// Returns the first trouble of the service's pods with these labels.
+fn of_pods(context: &Context, labels: &BTreeMap<String, String>) -> Option<String> {
+    // Pods enqueue the service that their labels name, so only those may decide.
+    let is_ours = |pod: &&Pod| {
+        let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).map(String::as_str);
+        label(NAME) == Some(context.name.as_str()) && label(PART_OF) == Some(PART_OF_VALUE)
+    };
+    let all = context.snapshot.pods.in_namespace(context.namespace).filter(is_ours);
+    let (pod, trouble) = pods::first(pods::selected(all, context.namespace, labels))?;
+    Some(trouble.sentence(pod))
 }
 
 /// Whether the LeaderWorkerSet serves.

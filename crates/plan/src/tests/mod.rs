@@ -10,6 +10,7 @@ mod pairing;
 mod proof;
 mod reads;
 mod simulate;
+mod troubles;
 mod unreadable;
 mod world;
 

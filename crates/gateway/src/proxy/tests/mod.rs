@@ -196,13 +196,24 @@ async fn observed(
             "metadata": {"name": "g", "namespace": "ns"},
             "spec": {"gatewayClassName": "c", "listeners": [{"name": "http", "port": port, "protocol": "HTTP"}]},
         }))],
-        routes: vec![object(json!({
-            "metadata": {"name": "r", "namespace": "ns"},
-            "spec": {"parentRefs": [{"name": "g"}], "rules": [
-                rule("/pool", json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"})),
-                rule("/svc", json!({"name": "svc", "port": 80})),
-            ]},
-        }))],
+        routes: vec![
+            object(json!({
+                "metadata": {"name": "r", "namespace": "ns"},
+                "spec": {"parentRefs": [{"name": "g"}], "rules": [
+                    rule("/pool", json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"})),
+                    rule("/svc", json!({"name": "svc", "port": 80})),
+                ]},
+            })),
+            object(json!({
+                "metadata": {"name": "odd", "namespace": "ns"},
+                "spec": {"parentRefs": [{"name": "g"}], "rules": [{
+                    "matches": [{"path": {"type": "PathPrefix", "value": "/odd/chat"}}],
+                    "filters": [{"type": "URLRewrite", "urlRewrite": {"path":
+                        {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/v1/chat/completions"}}}],
+                    "backendRefs": [{"name": "svc", "port": 80}],
+                }]},
+            })),
+        ],
         pools: vec![object(json!({
             "metadata": {"name": "pool", "namespace": "ns"},
             "spec": {
@@ -223,15 +234,27 @@ async fn observed(
             "metadata": {"name": "p", "namespace": "ns", "labels": {"app": "x"}},
             "status": {"podIP": simulator.ip(), "conditions": [{"type": "Ready", "status": "True"}]},
         }))],
-        inference: vec![object(json!({
-            "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
-            "metadata": {"name": "qwen", "namespace": "ns"},
-            "spec": {"model": {"uri": "hf://a/b"}},
-            "status": {
-                "url": format!("http://127.0.0.1:{port}/svc"),
-                "addresses": [{"url": "http://x/", "models": [{"name": "m"}]}],
-            },
-        }))],
+        inference: vec![
+            object(json!({
+                "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+                "metadata": {"name": "qwen", "namespace": "ns"},
+                "spec": {"model": {"uri": "hf://a/b"}},
+                "status": {
+                    "url": format!("http://127.0.0.1:{port}/svc"),
+                    "addresses": [{"url": "http://x/", "models": [{"name": "m"}]}],
+                },
+            })),
+            object(json!({
+                "apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceService",
+                "metadata": {"name": "odd", "namespace": "ns"},
+                "spec": {"model": {"uri": "hf://a/b"}},
+                "status": {
+                    "url": format!("http://127.0.0.1:{port}/odd/chat"),
+                    "addresses": [{"url": "http://x/", "models": [{"name": "odd"}]}],
+                    "router": {"gateways": [{"name": "g", "namespace": "ns", "httpRoutes": [{"name": "odd", "namespace": "ns"}]}]},
+                },
+            })),
+        ],
         ..Observed::default()
     };
     let ports = Ports::only("127.0.0.1".parse().unwrap(), port);

@@ -16,6 +16,19 @@ async fn a_service_is_reached_past_an_endpoint_that_is_gone() {
     assert_eq!(bench.client.get(format!("{}/nothing", bench.url)).send().await.unwrap().status(), 404);
 }
 
+#[tokio::test]
+async fn a_model_is_reached_where_the_route_of_its_service_leads() {
+    let shutdown = CancellationToken::new();
+    let simulator = simulator(&shutdown, &["--served-model-name", "m", "odd"]).await;
+    let bench = bench(None, simulator, &[simulator], "FailOpen").await;
+    // The URL of this service already has the path of the API in it.
+    let body = json!({"model": "odd", "max_tokens": 2, "messages": [{"role": "user", "content": "hello"}]});
+    let asked = bench.client.post(format!("{}/v1/chat/completions", bench.url)).json(&body);
+    let answer = asked.send().await.unwrap();
+    let (status, text) = (answer.status(), answer.text().await.unwrap());
+    assert_eq!(status, 200, "{text}");
+}
+
 /// Sends these bytes, and returns the response up to the end of the connection.
 async fn raw(bench: &Bench, bytes: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", bench.port)).await.unwrap();

@@ -6,8 +6,9 @@
 
 mod read;
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,6 +26,13 @@ const ROTATE_AT: u64 = 10 * 1024 * 1024;
 
 /// The largest record in bytes. As in container runtimes, a longer line is split into several records.
 const LONGEST_PIECE: usize = 16 * 1024;
+
+/// The most lines and bytes of a termination message from the log. Kubernetes has the same numbers.
+const MESSAGE_LINES: usize = 80;
+const MESSAGE_LIMIT: usize = 2048;
+
+/// Marks the end of a line that was cut.
+const CUT: &str = "…";
 
 /// The stream that a line came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,24 +99,54 @@ impl ContainerLog {
     }
 
     /// Returns the end of the output of the current or last instance, for a termination message: at most 80 lines and 2048
-    /// bytes.
+    /// bytes. A kubelet keeps the last 2048 bytes, so of a long line it keeps the end. The beginning of a line says what went
+    /// wrong, so here a line that does not fit is cut at its end.
     pub(crate) fn tail(&self) -> String {
         let Some(instance) = self.0.state.lock().instance else { return String::new() };
-        let content = fs::read(current(&self.0.dir, instance)).unwrap_or_default();
-        let mut kept: Vec<String> = Vec::new();
+        let mut kept: VecDeque<String> = VecDeque::new();
         let mut bytes = 0;
-        for line in content.split(|byte| *byte == b'\n').rev().filter(|line| !line.is_empty()).take(80) {
-            let text = Record::parse(line).map(|record| String::from_utf8_lossy(record.text).into_owned());
-            let text = text.unwrap_or_default();
-            bytes += text.len() + 1;
-            if bytes > 2048 {
+        let lines = last_lines(&current(&self.0.dir, instance), MESSAGE_LINES).unwrap_or_default();
+        for mut line in lines.into_iter().rev() {
+            let left = MESSAGE_LIMIT - bytes;
+            let fits = line.len() < left;
+            if !fits {
+                let end = line.floor_char_boundary(left.saturating_sub(CUT.len() + 1));
+                if end == 0 {
+                    break;
+                }
+                line.truncate(end);
+                line.push_str(CUT);
+            }
+            line.push('\n');
+            bytes += line.len();
+            kept.push_front(line);
+            if !fits {
                 break;
             }
-            kept.push(text + "\n");
         }
-        kept.reverse();
-        kept.concat()
+        Vec::from(kept).concat()
     }
+}
+
+/// Returns the last lines of a log file. Of each line, only the beginning is kept that a termination message
+/// can hold.
+fn last_lines(path: &Path, count: usize) -> io::Result<VecDeque<String>> {
+    let mut lines = VecDeque::new();
+    let mut line = Vec::new();
+    for record in BufReader::new(File::open(path)?).split(b'\n') {
+        let record = record?;
+        let Some(record) = Record::parse(&record) else { continue };
+        let room = MESSAGE_LIMIT.saturating_sub(line.len());
+        line.extend_from_slice(&record.text[..record.text.len().min(room)]);
+        if record.full {
+            lines.push_back(String::from_utf8_lossy(&line).into_owned());
+            line.clear();
+        }
+        if lines.len() > count {
+            lines.pop_front();
+        }
+    }
+    Ok(lines)
 }
 
 impl Shared {
@@ -300,6 +338,31 @@ mod tests {
             read(&log, LogOptions { tail_lines: Some(2), ..LogOptions::default() }).await,
             format!("{endless}\nend\n")
         );
+    }
+
+    #[test]
+    fn a_termination_message_has_the_beginning_of_a_line_that_is_too_long() {
+        let (_dir, log) = log(ROTATE_AT);
+        let writer = log.start(0).unwrap();
+        let mut lines = writer.lines(Stream::Stderr);
+        let reason = "error: the picker will not start: ";
+        for length in [MESSAGE_LIMIT, 3 * LONGEST_PIECE] {
+            lines.write(format!("before\n{reason}{}\n", "ü".repeat(length)).as_bytes());
+            let message = log.tail();
+            assert!(message.starts_with(reason) && message.ends_with("ü…\n"), "{message}");
+            assert!((MESSAGE_LIMIT - 8..=MESSAGE_LIMIT).contains(&message.len()), "{}", message.len());
+            // A last line that fits stays whole, and the long one gets the rest.
+            lines.write(b"hint: write `plugins`\n");
+            let message = log.tail();
+            assert!(message.starts_with(reason), "{message}");
+            assert!(message.ends_with("ü…\nhint: write `plugins`\n"), "{message}");
+            assert!(message.len() <= MESSAGE_LIMIT, "{}", message.len());
+        }
+        for number in 0..200 {
+            lines.write(format!("{number}\n").as_bytes());
+        }
+        let expected = (120..200).map(|number| format!("{number}\n")).collect::<Vec<_>>().concat();
+        assert_eq!(log.tail(), expected);
     }
 
     #[tokio::test]

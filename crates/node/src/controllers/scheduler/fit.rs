@@ -2,14 +2,23 @@
 //!
 //! Kubernetes: component-helpers/scheduling/corev1.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration};
 use kube::ResourceExt;
+
+use super::stand_in;
 
 /// The taint of a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Returns why the pod cannot run on the node, in the words of the scheduler, or `None` if it can.
-pub(super) fn hindrance(pod: &Pod, node: &Node) -> Option<String> {
+/// Returns why the pod cannot run on the node, in the words of the scheduler, or `None` if it can. If the node stands in for
+/// others, only the labels that a person gave it decide whether the pod selects it.
+pub(super) fn hindrance(
+    pod: &Pod,
+    node: &Node,
+    given_labels: Option<&BTreeMap<String, String>>,
+) -> Option<String> {
     let spec = node.spec.clone().unwrap_or_default();
     if spec.unschedulable == Some(true) {
         let cordoned = Taint {
@@ -22,7 +31,8 @@ pub(super) fn hindrance(pod: &Pod, node: &Node) -> Option<String> {
             return Some("1 node(s) were unschedulable".to_owned());
         }
     }
-    if !is_selected(pod, node) {
+    let stands_in = || given_labels.is_some_and(|given| stand_in::labels(pod, node, given).is_some());
+    if !is_selected(pod, node) && !stands_in() {
         return Some("1 node(s) didn't match Pod's node affinity/selector".to_owned());
     }
     let taints = spec.taints.unwrap_or_default();
@@ -95,7 +105,7 @@ fn fits(term: &NodeSelectorTerm, node: &Node) -> bool {
         && fields.iter().all(|one| one.key == "metadata.name" && holds(one, Some(&name)))
 }
 
-fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+pub(super) fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     let is_listed = value.is_some_and(|value| values.iter().any(|listed| listed == value));
     let numbers = || Some((value?.parse::<i64>().ok()?, values.first()?.parse::<i64>().ok()?));
@@ -130,12 +140,15 @@ mod tests {
     #[test]
     fn a_cordoned_or_tainted_node_takes_only_who_tolerates_it() {
         let cordoned = node(&json!({"unschedulable": true}));
-        assert_eq!(hindrance(&pod(json!({})), &cordoned).as_deref(), Some("1 node(s) were unschedulable"));
+        assert_eq!(
+            hindrance(&pod(json!({})), &cordoned, None).as_deref(),
+            Some("1 node(s) were unschedulable")
+        );
         let everything = json!({"tolerations": [{"operator": "Exists"}]});
-        assert_eq!(hindrance(&pod(everything.clone()), &cordoned), None);
+        assert_eq!(hindrance(&pod(everything.clone()), &cordoned, None), None);
         let tainted = node(&json!({"taints": [{"key": "gpu", "value": "a", "effect": "NoSchedule"}]}));
         assert_eq!(
-            hindrance(&pod(json!({})), &tainted).as_deref(),
+            hindrance(&pod(json!({})), &tainted, None).as_deref(),
             Some("1 node(s) had untolerated taint {gpu: a}")
         );
         for (toleration, is_let_in) in [
@@ -145,10 +158,10 @@ mod tests {
             (json!({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}), false),
         ] {
             let pod = pod(json!({"tolerations": [toleration]}));
-            assert_eq!(hindrance(&pod, &tainted).is_none(), is_let_in, "{toleration}");
+            assert_eq!(hindrance(&pod, &tainted, None).is_none(), is_let_in, "{toleration}");
         }
         let preferred = node(&json!({"taints": [{"key": "gpu", "effect": "PreferNoSchedule"}]}));
-        assert_eq!(hindrance(&pod(json!({})), &preferred), None);
+        assert_eq!(hindrance(&pod(json!({})), &preferred, None), None);
     }
 
     #[test]
@@ -177,7 +190,7 @@ mod tests {
             ),
             (affinity(json!({})), false),
         ] {
-            assert_eq!(hindrance(&pod(spec.clone()), &node).is_none(), fits, "{spec}");
+            assert_eq!(hindrance(&pod(spec.clone()), &node, None).is_none(), fits, "{spec}");
         }
     }
 

@@ -2,9 +2,12 @@
 //!
 //! The scheduler respects settings that people make by hand: `kubectl cordon`, taints, node selectors and node affinity. It
 //! ignores resource requests: this machine enforces none, and presets request accelerators that the simulator does not need.
+//! Unless scheduling is strict, the node stands in for the nodes that pods select ([`stand_in`]).
 
 mod fit;
+mod stand_in;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::stream;
@@ -14,12 +17,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::queue::{self, Key, Reconcile, Trigger};
 use super::{Caches, key_of, now, triggers};
 use crate::cache::Cache;
 use crate::events::{Component, Recorder, Severity, reference};
+use crate::registration::PRETENDED_LABELS;
+
+/// The most labels that the node takes, and the most labels and taints that it reports. Pods of different names could ask for
+/// any number.
+const STAND_IN_LIMIT: usize = 64;
+
+/// Reports the labels and taints of the nodes for which the node stands in, as `key=value`. `None` if scheduling is strict.
+pub(crate) type StandIns = Option<watch::Sender<BTreeSet<String>>>;
 
 struct Scheduler {
     client: Client,
@@ -27,6 +39,9 @@ struct Scheduler {
     nodes: Cache<Node>,
     recorder: Recorder,
     node: String,
+    stand_ins: StandIns,
+    /// The labels that the node has taken. The cache may be behind, so this is the only complete record.
+    pretended: BTreeMap<String, String>,
 }
 
 pub(super) async fn run(
@@ -34,13 +49,17 @@ pub(super) async fn run(
     caches: Caches,
     recorder: Recorder,
     node: String,
+    stand_ins: StandIns,
     cancel: CancellationToken,
 ) {
     let pods = triggers(&caches.pods, |pod: &Pod| is_open(pod).then(|| key_of(pod)));
     // A change of the node concerns every pod.
     let nodes = futures::StreamExt::map(caches.nodes.changes(), |_| Trigger::All);
     caches.nodes.ready().await;
-    let scheduler = Scheduler { client, pods: caches.pods, nodes: caches.nodes, recorder, node };
+    let (pods_cache, nodes_cache) = (caches.pods, caches.nodes);
+    let pretended = BTreeMap::new();
+    let scheduler =
+        Scheduler { client, pods: pods_cache, nodes: nodes_cache, recorder, node, stand_ins, pretended };
     queue::run(scheduler, stream::select(pods, nodes), cancel).await;
 }
 
@@ -74,15 +93,68 @@ impl Reconcile for Scheduler {
         if !is_unbound(&pod) {
             return self.drive_out(&pod, &node).await;
         }
-        match fit::hindrance(&pod, &node) {
-            None => self.bind(key, &pod).await,
-            Some(reason) => self.refuse(&pod, &reason).await,
+        let given = self.stand_ins.is_some().then(|| stand_in::given_labels(&node, &self.pretended));
+        if let Some(reason) = fit::hindrance(&pod, &node, given.as_ref()) {
+            self.refuse(&pod, &reason).await?;
+            return Ok(None);
         }
-        .map(|()| None)
+        if let Some(given) = given {
+            self.stand_in(&pod, &node, &given).await?;
+        }
+        self.bind(key, &pod).await?;
+        Ok(None)
     }
 }
 
 impl Scheduler {
+    /// Gives the node the labels of the node that the pod asks for, except those that it has with another value, and reports
+    /// what it pretends to be.
+    async fn stand_in(
+        &mut self,
+        pod: &Pod,
+        node: &Node,
+        given: &BTreeMap<String, String>,
+    ) -> Result<(), kube::Error> {
+        let mut asked = stand_in::labels(pod, node, given).unwrap_or_default();
+        for key in stand_in::topology_keys(pod) {
+            let present = node.labels().get(key).or_else(|| self.pretended.get(key));
+            let value = present.cloned().unwrap_or_else(|| self.node.clone());
+            asked.entry(key.to_owned()).or_insert(value);
+        }
+        asked.retain(|key, value| node.labels().get(key) != Some(value));
+        let mut reports: BTreeSet<String> =
+            asked.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        reports.extend(stand_in::tolerated_taints(pod).iter().map(|taint| format!("taint {taint}")));
+        let before = self.pretended.len();
+        for (key, value) in asked {
+            if self.pretended.len() < STAND_IN_LIMIT && !node.labels().contains_key(&key) {
+                self.pretended.entry(key).or_insert(value);
+            }
+        }
+        if self.pretended.len() > before {
+            let note = json!(self.pretended).to_string();
+            let new: BTreeMap<_, _> =
+                self.pretended.iter().filter(|(key, _)| !given.contains_key(*key)).collect();
+            let metadata = json!({"labels": new, "annotations": {PRETENDED_LABELS: note}});
+            let api: Api<Node> = Api::all(self.client.clone());
+            let patch = Patch::Merge(json!({"metadata": metadata}));
+            match api.patch_metadata(&self.node, &PatchParams::default(), &patch).await {
+                Ok(_) => {}
+                // The labels only show what happens, so a refused one keeps no pod from running.
+                Err(kube::Error::Api(error)) => tracing::warn!(%error, "Cannot label the node."),
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(sender) = &self.stand_ins {
+            sender.send_if_modified(|known| {
+                let before = known.len();
+                known.extend(reports.into_iter().take(STAND_IN_LIMIT.saturating_sub(before)));
+                known.len() > before
+            });
+        }
+        Ok(())
+    }
+
     async fn bind(&self, key: &Key, pod: &Pod) -> Result<(), kube::Error> {
         let binding = Binding {
             metadata: ObjectMeta {

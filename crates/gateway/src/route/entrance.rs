@@ -1,0 +1,255 @@
+//! How a client reaches an API behind a route: the routing table, read from its end. Pure functions.
+
+use std::sync::Arc;
+
+use http::{HeaderName, Method, Request, header, request::Parts, uri::PathAndQuery};
+use longboat_api::v1alpha2::LLMInferenceService;
+use longboat_key::Key;
+
+use super::{
+    Backend, Entry, Filters, Rule, Table, Tables, Weighted,
+    filter::PathChange,
+    matching::{Matcher, Path},
+};
+use crate::front::Served;
+
+/// Replaces the star of a wildcard host name, as in the addresses of services.
+const WILDCARD: &str = "inference";
+
+/// A request that a route sends to an API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entrance {
+    /// The port of the gateway.
+    pub port: u16,
+    /// The host that the route requires, if it requires one.
+    pub host: Option<String>,
+    /// The path and query.
+    pub path: String,
+    /// The headers that the route requires.
+    pub headers: Vec<(String, String)>,
+}
+
+// === impl Tables ===
+
+impl Tables {
+    /// Returns a POST request that a route of the service sends to `api`, a path such as `/v1/chat/completions`.
+    fn entrance(&self, service: &Served, api: &str) -> Option<Entrance> {
+        let stated = service.url.as_ref().and_then(http::Uri::port_u16);
+        let mut ports = stated.into_iter().chain(self.by_port.keys().copied());
+        ports.find_map(|port| self.on(port).entrance(port, service, api))
+    }
+}
+
+// === impl Table ===
+
+impl Table {
+    /// Like [`Tables::entrance`], on one port. Prefers the request that the URL of the service describes.
+    pub(crate) fn entrance(&self, port: u16, service: &Served, api: &str) -> Option<Entrance> {
+        let leads = |entrance: &Entrance| self.leads_to(entrance, &service.routes, api);
+        let stated = service.stated(port, api).filter(leads);
+        stated.or_else(|| {
+            let entries = self.entries.iter().filter(|entry| service.routes.contains(&entry.rule.route));
+            entries.filter_map(|entry| entry.entrance(port, api)).find(leads)
+        })
+    }
+
+    /// Whether a request ends at a back end of one of these routes, with this path.
+    fn leads_to(&self, entrance: &Entrance, routes: &[Key], api: &str) -> bool {
+        let Some(head) = entrance.head() else { return false };
+        let Some(found) = self.find(&head) else { return false };
+        let Some(changes) = found.rule.changes() else { return false };
+        let mut path = head.uri.path_and_query().cloned();
+        for change in changes {
+            path = path.and_then(|path| change.apply(&path, found.prefix.as_deref()));
+        }
+        routes.contains(&found.rule.route) && path.is_some_and(|path| path.path() == api)
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// Returns the changes of the path on the way to the first back end that can serve, or `None` if there is no such back end
+    /// or the client is redirected.
+    fn changes(&self) -> Option<Vec<&PathChange>> {
+        let serves = |backend: &&Weighted| {
+            backend.weight > 0
+                && match &backend.backend {
+                    Ok(Backend::Pool(_)) => true,
+                    Ok(Backend::Service(endpoints)) => !endpoints.is_empty(),
+                    Err(_) => false,
+                }
+        };
+        let backend = self.backends.iter().find(serves)?;
+        let filters: [&Filters; 2] = [&self.filters, &backend.filters];
+        if filters.iter().any(|filters| filters.redirect.is_some()) {
+            return None;
+        }
+        Some(filters.into_iter().filter_map(|filters| filters.path.as_ref()).collect())
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// Returns the request that this entry would send to `api`. Another entry may take it, so the caller checks it.
+    fn entrance(&self, port: u16, api: &str) -> Option<Entrance> {
+        let changes = self.rule.changes()?;
+        let path = match (&self.matcher.path, changes.as_slice()) {
+            (Path::Prefix(_), []) => api.to_owned(),
+            (Path::Prefix(prefix), [PathChange::Prefix(replacement)]) => {
+                format!("{prefix}{}", api.strip_prefix(replacement.trim_end_matches('/'))?)
+            }
+            (Path::Prefix(prefix), _) if prefix.is_empty() => "/".to_owned(),
+            (Path::Prefix(path) | Path::Exact(path), _) => path.clone(),
+        };
+        let Matcher { headers, query, .. } = &self.matcher;
+        let mut pairs = url::form_urlencoded::Serializer::new(String::new());
+        pairs.extend_pairs(query);
+        let query = pairs.finish();
+        let path = if query.is_empty() { path } else { format!("{path}?{query}") };
+        let host = self.hosts.first().map(|host| host.replacen('*', WILDCARD, 1));
+        let headers = headers.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        Some(Entrance { port, host, path, headers })
+    }
+}
+
+// === impl Entrance ===
+
+impl Entrance {
+    /// Returns the head of the request.
+    fn head(&self) -> Option<Parts> {
+        let path: PathAndQuery = self.path.parse().ok()?;
+        let mut request = Request::builder().method(Method::POST).uri(path);
+        request = request.header(header::HOST, self.host.as_deref().unwrap_or("127.0.0.1"));
+        for (name, value) in &self.headers {
+            request = request.header(name.parse::<HeaderName>().ok()?, value);
+        }
+        Some(request.body(()).ok()?.into_parts().0)
+    }
+}
+
+/// The current routes of a running gateway.
+#[derive(Debug, Clone)]
+pub struct Routes(pub(crate) Arc<arc_swap::ArcSwap<Tables>>);
+
+impl Routes {
+    /// Returns a POST request that a route of the service sends to `api`, a path such as `/v1/chat/completions`.
+    pub fn entrance(&self, service: &LLMInferenceService, api: &str) -> Option<Entrance> {
+        self.0.load().entrance(&Served::new(service), api)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use serde_json::{Value, json};
+
+    use super::{super::tests::observed, *};
+    use crate::ports::Ports;
+
+    const CHAT: &str = "/v1/chat/completions";
+
+    fn found(rules: &Value, hostnames: &Value, url: &str) -> Option<Entrance> {
+        asked(rules, hostnames, url, CHAT)
+    }
+
+    fn asked(rules: &Value, hostnames: &Value, url: &str, api: &str) -> Option<Entrance> {
+        let mut observed = observed(rules);
+        let mut route = serde_json::to_value(&*observed.routes[0]).unwrap();
+        route["spec"]["hostnames"] = hostnames.clone();
+        observed.routes = vec![Arc::new(serde_json::from_value(route).unwrap())];
+        let address: IpAddr = "127.0.0.1".parse().unwrap();
+        let routes = json!([{"name": "route", "namespace": "ns", "kind": "HTTPRoute", "group": "g"}]);
+        let gateways = json!([{"name": "gateway", "namespace": "kserve", "kind": "Gateway", "group": "g", "httpRoutes": routes}]);
+        let service: LLMInferenceService = serde_json::from_value(json!({
+            "metadata": {"name": "llm", "namespace": "ns"}, "spec": {"model": {"uri": "hf://a/b"}},
+            "status": {"url": url, "router": {"gateways": gateways}},
+        }))
+        .unwrap();
+        Tables::new(&observed, &Ports::only(address, 8080)).entrance(&Served::new(&service), api)
+    }
+
+    fn path(rules: &Value, api: &str) -> Option<String> {
+        asked(rules, &json!([]), "http://127.0.0.1:8080/odd", api).map(|entrance| entrance.path)
+    }
+
+    fn rule(path: &Value, rewrite: &Value) -> Value {
+        let filters = match rewrite {
+            Value::Null => json!([]),
+            path => json!([{"type": "URLRewrite", "urlRewrite": {"path": path}}]),
+        };
+        let pool = json!({"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "pool"});
+        json!({"matches": [{"path": path}], "filters": filters, "backendRefs": [pool]})
+    }
+
+    #[test]
+    fn the_address_of_an_api_is_found_through_rewrites() {
+        let prefix = |value: &str| json!({"type": "PathPrefix", "value": value});
+        let exact = |value: &str| json!({"type": "Exact", "value": value});
+        let replace = |with: &str| json!({"type": "ReplacePrefixMatch", "replacePrefixMatch": with});
+        let full = |with: &str| json!({"type": "ReplaceFullPath", "replaceFullPath": with});
+        for (path_match, rewrite, expected) in [
+            (prefix("/"), json!(null), Some(CHAT)),
+            (prefix("/v1"), json!(null), Some(CHAT)),
+            (prefix("/ns/llm"), json!(null), None),
+            (prefix("/ns/llm"), replace("/"), Some("/ns/llm/v1/chat/completions")),
+            (prefix("/my/v1"), replace("/v1"), Some("/my/v1/chat/completions")),
+            (prefix("/my/chat"), replace(CHAT), Some("/my/chat")),
+            (prefix("/my/v1/completions"), replace("/v1/completions"), None),
+            (exact("/ask"), full(CHAT), Some("/ask")),
+            (exact("/ask"), json!(null), None),
+            (prefix("/"), full(CHAT), Some("/")),
+        ] {
+            let rules = json!([rule(&path_match, &rewrite)]);
+            assert_eq!(path(&rules, CHAT).as_deref(), expected, "{path_match} {rewrite}");
+        }
+        let completions = json!([rule(&prefix("/my/v1/completions"), &replace("/v1/completions"))]);
+        assert_eq!(path(&completions, "/v1/completions").as_deref(), Some("/my/v1/completions"));
+        // A more specific rule takes the request away.
+        let mut shadowed = rule(&exact("/ns/llm/v1/chat/completions"), &full("/nowhere"));
+        let rules = json!([rule(&prefix("/ns/llm"), &replace("/")), shadowed.clone()]);
+        assert_eq!(path(&rules, CHAT), None);
+        shadowed["matches"][0]["headers"] = json!([{"name": "x-other", "value": "1"}]);
+        let rules = json!([rule(&prefix("/ns/llm"), &replace("/")), shadowed]);
+        assert_eq!(path(&rules, CHAT).as_deref(), Some("/ns/llm/v1/chat/completions"));
+    }
+
+    #[test]
+    fn what_a_route_requires_is_part_of_the_request() {
+        let mut rule = rule(&json!({"type": "PathPrefix", "value": "/"}), &json!(null));
+        rule["matches"][0]["headers"] = json!([{"name": "X-Model", "value": "a"}]);
+        rule["matches"][0]["queryParams"] = json!([{"name": "tenant", "value": "b c"}]);
+        let entrance = found(&json!([rule]), &json!(["*.example.com"]), "http://inference.example.com/");
+        let expected = Entrance {
+            port: 8080,
+            host: Some("inference.example.com".into()),
+            path: format!("{CHAT}?tenant=b+c"),
+            headers: vec![("x-model".into(), "a".into())],
+        };
+        assert_eq!(entrance, Some(expected));
+    }
+
+    #[test]
+    fn the_address_in_the_status_is_preferred_where_it_works() {
+        let rules = json!([
+            rule(
+                &json!({"type": "PathPrefix", "value": "/a"}),
+                &json!({"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"})
+            ),
+            rule(
+                &json!({"type": "PathPrefix", "value": "/b"}),
+                &json!({"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"})
+            ),
+        ]);
+        for (place, expected) in [("b", "/b/v1/chat/completions"), ("c", "/a/v1/chat/completions")] {
+            let found = found(&rules, &json!([]), &format!("http://127.0.0.1:8080/{place}/")).unwrap();
+            assert_eq!(found.path, expected);
+        }
+        // A name has no port; the gateway's ports are tried.
+        let found = found(&rules, &json!(["a.example.com"]), "http://a.example.com/b").unwrap();
+        let expected = ("/b/v1/chat/completions", Some("a.example.com"), 8080);
+        assert_eq!((found.path.as_str(), found.host.as_deref(), found.port), expected);
+    }
+}

@@ -1,0 +1,89 @@
+//! Which pods the node takes.
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+fn selecting(placement: &Value) -> Value {
+    let mut spec = json!({"terminationGracePeriodSeconds": 1, "containers": [{
+        "name": "main", "image": "longboat", "command": ["sleep", "1000"],
+    }]});
+    spec.as_object_mut().unwrap().extend(placement.as_object().unwrap().clone());
+    spec
+}
+
+fn runs(pod: &Pod) -> bool {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+}
+
+fn waits(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|found| {
+        let message = found.message.as_deref().unwrap_or_default();
+        found.type_ == "PodScheduled" && message.contains("didn't match Pod's node affinity/selector")
+    })
+}
+
+async fn label(world: &World, labels: &Value) {
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+    nodes.patch("longboat-local", &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_stands_in_for_every_node_that_pods_ask_for() {
+    let world = World::with(|options| {
+        options.labels.insert("zone".to_owned(), "a".to_owned());
+    })
+    .await;
+    let spread = json!([{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]);
+    for (name, placement) in [
+        (
+            "decode",
+            json!({"nodeSelector": {"gpu": "H100", "zone": "a"}, "topologySpreadConstraints": spread}),
+        ),
+        // One node cannot have both labels, but a cluster has nodes with each.
+        (
+            "prefill",
+            json!({"nodeSelector": {"gpu": "A100"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]}),
+        ),
+        ("picker", json!({})),
+    ] {
+        world.pod(name, selecting(&placement)).await;
+        world.until_pod(name, "running", runs).await;
+    }
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let node = nodes.get("longboat-local").await.unwrap();
+    let has = |key: &str| node.labels().get(key).map(String::as_str);
+    assert_eq!([has("gpu"), has("zone"), has("rack")], [Some("H100"), Some("a"), Some("longboat-local")]);
+    let taints = node.spec.unwrap().taints.unwrap_or_default();
+    assert!(taints.is_empty(), "pods without the toleration run here, too: {taints:?}");
+    let reported: Vec<String> = world.node().stood_in_for().borrow().iter().cloned().collect();
+    assert_eq!(reported, ["gpu=A100", "gpu=H100", "rack=longboat-local", "taint nvidia.com/gpu:NoSchedule"]);
+
+    // A label that a person sets decides, whenever it is set.
+    world.pod("elsewhere", selecting(&json!({"nodeSelector": {"zone": "b"}}))).await;
+    world.until_pod("elsewhere", "waiting", waits).await;
+    label(&world, &json!({"gpu": "T4"})).await;
+    world.pod("late", selecting(&json!({"nodeSelector": {"gpu": "H100"}}))).await;
+    world.until_pod("late", "waiting", waits).await;
+    label(&world, &json!({"gpu": "H100", "zone": "b"})).await;
+    world.until_pod("elsewhere", "running", runs).await;
+    world.until_pod("late", "running", runs).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strict_scheduling_lets_pods_wait_for_the_labels_that_they_select() {
+    let world = World::with(|options| options.strict_scheduling = true).await;
+    world.pod("p", selecting(&json!({"nodeSelector": {"gpu": "H100"}}))).await;
+    world.until_pod("p", "waiting", waits).await;
+    label(&world, &json!({"gpu": "H100"})).await;
+    world.until_pod("p", "running", runs).await;
+    assert!(world.node().stood_in_for().borrow().is_empty());
+    world.end().await;
+}
