@@ -20,6 +20,6 @@ mod warnings;
 pub use apply::{AppliedDocument, ApplyError};
 pub use bootstrap::BootstrapError;
 pub use cluster::{Local, Options, StartError};
-pub use longboat_gateway::Access;
+pub use longboat_gateway::Guard;
 pub use stand_in::{StandInError, StoodIn};
 pub use state::StateError;

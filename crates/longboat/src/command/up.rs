@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use longboat_key::{Key, Name, Namespace};
-use longboat_local::{Access, AppliedDocument, Local, Options, StartError, StateError};
+use longboat_local::{AppliedDocument, Guard, Local, Options, StartError, StateError};
 use longboat_manifest as manifest;
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
@@ -73,7 +73,11 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
         engine: chosen.engine.clone(),
         engine_reason: chosen.reason.clone(),
         offline: args.offline,
-        access: Access { hosts: args.allow_host.clone(), origins: args.cors_origin.clone() },
+        guard: Guard {
+            hosts: args.allow_host.clone(),
+            origins: args.cors_origin.clone(),
+            ..Guard::default()
+        },
     };
     let dashboard = longboat_dashboard::Server::bind(args.dashboard_port).await?;
     let local = Local::start(options).await?;
