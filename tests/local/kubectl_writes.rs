@@ -204,3 +204,37 @@ fn configs_are_checked_against_the_settings_of_this_world_as_they_are_now() {
                    to load ingress config";
     assert!(unreadable.stderr.contains(warning), "{unreadable:#?}");
 }
+
+#[test]
+fn both_forms_of_apply_go_on_quietly_with_what_up_has_written() {
+    if tools::kubectl().is_none() {
+        return;
+    }
+    let _turn = turn();
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("mine.yaml");
+    let config =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, labels: {a: b}}\ndata: {a: <&>, b: y}\n";
+    let text = format!("{}---\n{config}", manifest("mine", 1));
+    fs::write(&file, &text).unwrap();
+    let path = file.to_str().unwrap();
+    let world = World::start(&[path]);
+    let quiet = |arguments: &[&str], done: &str| {
+        let ended = world.run(&[arguments, &["-f", path]].concat());
+        let lines = format!("llminferenceservice.serving.kserve.io/mine {done}\nconfigmap/mine {done}\n");
+        assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), (lines.as_str(), ""), "{arguments:?}");
+    };
+    quiet(&["apply"], "unchanged");
+    quiet(&["apply", "--server-side"], "serverside-applied");
+    quiet(&["apply"], "unchanged");
+    // A field that leaves the manifest leaves the object, in both forms.
+    let data = || world.ask(&["get", "configmap", "mine", "-o", "jsonpath={.data}{.metadata.labels}"]);
+    fs::write(&file, text.replace(", b: y", "").replace("replicas: 1", "replicas: 0")).unwrap();
+    quiet(&["apply"], "configured");
+    assert_eq!(data(), r#"{"a":"\u003c\u0026\u003e"}{"a":"b"}"#);
+    assert_eq!(replicas(&world, "mine"), "0");
+    fs::write(&file, text.replace(", labels: {a: b}", "").replace(", b: y", "")).unwrap();
+    quiet(&["apply", "--server-side"], "serverside-applied");
+    assert_eq!(data(), r#"{"a":"\u003c\u0026\u003e"}"#);
+    assert_eq!(replicas(&world, "mine"), "1");
+}

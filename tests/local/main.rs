@@ -22,6 +22,7 @@ mod http;
 mod kubectl_reads;
 mod kubectl_writes;
 mod layers;
+mod listeners;
 mod load;
 mod mistakes;
 mod once;

@@ -42,7 +42,11 @@ fn no_manifest_and_unknown_flags_say_what_to_give() {
 fn broken_yaml_is_pointed_at_by_line_and_column() {
     let _turn = turn();
     let mapping = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n   namespace: b\n";
-    fails(&up_with("", mapping, &[]), 1, &["service.yaml:5:13: mapping values are not allowed"]);
+    fails(
+        &up_with("", mapping, &[]),
+        1,
+        &["service.yaml:5:4: this line is indented by 3 spaces, but the lines before it by 0, 2"],
+    );
     // Line numbers count from the start of the file, also in its second document.
     let second = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\nkind: [a\n";
     fails(&up_with("", second, &[]), 1, &["service.yaml:5:"]);

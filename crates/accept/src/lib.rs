@@ -1,8 +1,9 @@
 //! Limits for the HTTP servers of this workspace: a maximum number of connections, a shutdown on request, a maximum size of
-//! buffered bodies, and the detection of ambiguous requests.
+//! buffered bodies, the detection of ambiguous requests, and the hosts and web pages whose requests are accepted.
 
 mod budget;
 mod framing;
+mod guard;
 mod meaning;
 mod signals;
 
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use budget::{Budget, Held};
 pub use framing::{Framed, Switched};
+pub use guard::{Guard, Pages, Refusal, Sender, host_matches, mark_forwarded};
 pub use meaning::{Ambiguity, host};
 pub use signals::shutdown_token;
 

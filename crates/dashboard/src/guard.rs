@@ -1,18 +1,18 @@
 //! Access control: only the page that this server has served may use the API, opened by someone who knows its address.
 //!
-//! Every web page in this machine's browser and every user of the machine can reach a server on a loopback address. So a
-//! request must name this server as its host (a page of another site can make its own host name point to this server), and
-//! it must not come from a page of another origin. A request to the API must also have the token. The token is in the
-//! fragment of the address, which browsers do not send to any server.
+//! Hosts and origins are checked as on every loopback port (`longboat_accept::Guard`). Other users of the machine can send
+//! any host and origin, so a request to the API must also have the token. The token is in the fragment of the address, which
+//! browsers do not send to any server.
 
 use std::net::SocketAddr;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{StatusCode, header, request::Parts};
+use longboat_accept::{Pages, Refusal};
 
 /// Checks requests.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    hosts: [String; 2],
+    pages: longboat_accept::Guard,
     token: String,
 }
 
@@ -21,8 +21,12 @@ pub(crate) struct Guard {
 impl Guard {
     /// Creates a guard for the server at this address, with a new token.
     pub(crate) fn new(address: SocketAddr) -> Self {
-        let hosts = [address.to_string(), format!("localhost:{}", address.port())];
-        Self { hosts, token: format!("{:032x}", rand::random::<u128>()) }
+        let pages = longboat_accept::Guard {
+            pages: Pages::Own(&["http"]),
+            port: Some(address.port()),
+            ..longboat_accept::Guard::default()
+        };
+        Self { pages, token: format!("{:032x}", rand::random::<u128>()) }
     }
 
     /// Returns the token that the page must send.
@@ -31,26 +35,19 @@ impl Guard {
     }
 
     /// Checks a request. With `secret`, the request must have the token.
-    pub(crate) fn check(&self, headers: &HeaderMap, secret: bool) -> Result<(), StatusCode> {
-        let mut hosts = headers.get_all(header::HOST).iter();
-        let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
-        if hosts.next().is_some() || !self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host)) {
-            return Err(StatusCode::MISDIRECTED_REQUEST);
-        }
-        let own = |origin: &http::HeaderValue| {
-            let name = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
-            name.is_some_and(|name| name.eq_ignore_ascii_case(host))
-        };
-        if !headers.get_all(header::ORIGIN).iter().all(own) {
-            return Err(StatusCode::FORBIDDEN);
-        }
-        if secret && !self.has_token(headers) {
+    pub(crate) fn check(&self, head: &Parts, secret: bool) -> Result<(), StatusCode> {
+        let checked = self.pages.check(head.version, &head.uri, &head.headers, |_| false);
+        checked.map_err(|refusal| match refusal {
+            Refusal::Ambiguous(_) | Refusal::Host(_) => StatusCode::MISDIRECTED_REQUEST,
+            Refusal::Origin(_) => StatusCode::FORBIDDEN,
+        })?;
+        if secret && !self.has_token(&head.headers) {
             return Err(StatusCode::UNAUTHORIZED);
         }
         Ok(())
     }
 
-    fn has_token(&self, headers: &HeaderMap) -> bool {
+    fn has_token(&self, headers: &http::HeaderMap) -> bool {
         let given =
             headers.get(header::AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         let given = given.unwrap_or_default();
@@ -67,11 +64,11 @@ mod tests {
     use super::*;
 
     fn checked(guard: &Guard, headers: &[(&'static str, &str)]) -> Result<(), StatusCode> {
-        let mut map = HeaderMap::new();
+        let mut request = http::Request::get("/api/feed");
         for (name, value) in headers {
-            map.append(*name, value.parse().unwrap());
+            request = request.header(*name, *value);
         }
-        guard.check(&map, true)
+        guard.check(&request.body(()).unwrap().into_parts().0, true)
     }
 
     #[test]

@@ -154,9 +154,10 @@ fn router(page: Arc<Page>) -> Router {
 
 /// Checks access to each request, and adds the security headers to the response.
 async fn guarded(State(page): State<Arc<Page>>, request: Request, next: Next) -> Response {
-    let secret = request.uri().path().starts_with("/api/");
-    let mut response = match page.guard.check(request.headers(), secret) {
-        Ok(()) => next.run(request).await,
+    let (head, body) = request.into_parts();
+    let secret = head.uri.path().starts_with("/api/");
+    let mut response = match page.guard.check(&head, secret) {
+        Ok(()) => next.run(Request::from_parts(head, body)).await,
         Err(status) => {
             let sentence = match status {
                 StatusCode::UNAUTHORIZED => {

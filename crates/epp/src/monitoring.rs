@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use longboat_accept::Guard;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -51,16 +52,17 @@ impl Monitoring {
     /// Serves until shutdown.
     pub(crate) async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
         let this = Arc::new(self);
+        let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
         let connection = |stream, _| {
-            let this = Arc::clone(&this);
+            let (this, guard) = (Arc::clone(&this), guard.clone());
             async move {
                 match &this.tls {
-                    None => this.connection(TokioIo::new(stream)).await,
+                    None => this.connection(TokioIo::new(stream), guard.as_deref()).await,
                     Some(tls) => {
                         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(tls));
                         if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await
                         {
-                            this.connection(TokioIo::new(stream)).await;
+                            this.connection(TokioIo::new(stream), guard.as_deref()).await;
                         }
                     }
                 }
@@ -69,11 +71,18 @@ impl Monitoring {
         longboat_accept::until(&shutdown, listener, CONNECTIONS, connection).await.shutdown().await;
     }
 
-    async fn connection<I>(&self, io: I)
+    async fn connection<I>(&self, io: I, guard: Option<&Guard>)
     where
         I: hyper::rt::Read + hyper::rt::Write + Unpin,
     {
-        let service = service_fn(|request| async move { Ok::<_, Infallible>(self.answer(&request).await) });
+        let service = service_fn(|request: Request<Incoming>| async move {
+            let checked = guard
+                .map(|guard| guard.check(request.version(), request.uri(), request.headers(), |_| false));
+            Ok::<_, Infallible>(match checked {
+                Some(Err(refusal)) => plain(refusal.status(), format!("{refusal}\n")),
+                _ => self.answer(&request).await,
+            })
+        });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
         if let Err(error) = builder.serve_connection(io, service).await {
@@ -145,8 +154,8 @@ fn json(text: String) -> Response<Full<Bytes>> {
     response
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(text));
+fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     response
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use longboat_accept::host_matches;
 use longboat_api::foreign::{
     gateway::{Gateway, Listener},
     httproute::HTTPRoute,
@@ -168,16 +169,6 @@ fn hosts(listener: Option<&str>, route: &[String]) -> Option<Vec<String>> {
                 .collect();
             (!common.is_empty()).then_some(common)
         }
-    }
-}
-
-/// Whether a pattern covers a host. A `*.` at the start of the pattern stands for one or more labels.
-pub(crate) fn host_matches(pattern: &str, host: &str) -> bool {
-    match pattern.strip_prefix('*') {
-        Some(suffix) => {
-            host.len() > suffix.len() && host.to_ascii_lowercase().ends_with(&suffix.to_ascii_lowercase())
-        }
-        None => pattern.eq_ignore_ascii_case(host),
     }
 }
 

@@ -3,9 +3,8 @@
 //! This is a Gateway API implementation for one machine. [`start`] watches the objects, computes the routing table and the
 //! statuses with pure functions of [`Observed`], writes the statuses, and proxies requests. Back ends are Services and
 //! InferencePools. Each request to a pool goes through the picker's ext_proc stream, so the picker behaves as behind Envoy.
-//! Requests that no route matches are answered from a directory of the models of all services.
+//! Requests to the first port that no route matches are answered from a directory of the models of all services.
 
-mod access;
 mod attach;
 mod front;
 mod observed;
@@ -23,7 +22,7 @@ use kube::Client;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub use access::Access;
+pub use longboat_accept::Guard;
 pub use observed::Observed;
 pub use route::{Entrance, Routes};
 
@@ -42,12 +41,12 @@ pub struct Gateway {
 }
 
 /// Serves all Gateways of this controller's classes: on the port of `listener`, and on the same address on every other port
-/// that one of their listeners names, if that port is free.
-pub fn start(client: Client, listener: TcpListener, access: Access) -> std::io::Result<Gateway> {
+/// that one of their listeners names, if that port is free. Only the port of `listener` answers requests that no route matches.
+pub fn start(client: Client, listener: TcpListener, guard: Guard) -> std::io::Result<Gateway> {
     let address = listener.local_addr()?;
     let shutdown = CancellationToken::new();
     let tables = Arc::new(ArcSwap::from_pointee(route::Tables::default()));
-    let proxy = Arc::new(proxy::Proxy::new(tables.clone(), access));
+    let proxy = Arc::new(proxy::Proxy::new(tables.clone(), guard, address.port()));
     let listeners = ports::Listeners::new(address.ip(), address.port(), proxy.clone(), shutdown.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(watch::run(client, listeners, tables.clone(), shutdown.clone()));

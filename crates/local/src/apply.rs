@@ -1,24 +1,49 @@
-//! Writes the user's objects. Errors name the file, the object and the field.
+//! Writes the user's objects as kubectl does, so that people can go on with `kubectl apply`. Errors name the file, the object
+//! and the field.
 
 use std::fmt;
 
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{DynamicObject, Patch, PatchParams},
     core::{GroupVersionKind, TypeMeta},
     discovery::{self, Scope},
 };
 use longboat_controller::reader;
 use longboat_manifest::Document;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     schema_hint::{Unknown, unknown_fields},
     warnings::Warnings,
 };
 
-/// Field manager of all writes by `up`.
-pub(crate) const MANAGER: &str = "longboat-up";
+/// The annotation in which `kubectl apply` records what it has applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The longest record. All annotations of an object together may have 256 KiB.
+const MAX_LAST_APPLIED: usize = 192 << 10;
+
+/// Who owns the fields of an object that `up` writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// `up`, which needs the object.
+    Up,
+    /// The user, who may change the object with kubectl.
+    User,
+}
+
+// === impl Owner ===
+
+impl Owner {
+    /// The field manager of server-side apply. `kubectl apply --server-side` has the same one, so it does not conflict.
+    fn manager(self) -> &'static str {
+        match self {
+            Self::Up => "longboat-up",
+            Self::User => "kubectl",
+        }
+    }
+}
 
 /// Namespace of objects without a namespace.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
@@ -116,7 +141,7 @@ pub(crate) async fn all(client: &Client, documents: &[Document]) -> Result<Vec<A
     drop(own);
     let mut applied = Vec::with_capacity(ordered.len());
     for document in ordered {
-        let written = one(client, Some(document.place("")), document.object.clone()).await;
+        let written = one(client, Owner::User, Some(document.place("")), document.object.clone()).await;
         applied.push(written.map_err(|error| at_field(error, document))?);
     }
     Ok(applied)
@@ -150,6 +175,7 @@ fn rank(kind: &str) -> u8 {
 /// Writes one object by server-side apply.
 pub(crate) async fn one(
     client: &Client,
+    owner: Owner,
     origin: Option<String>,
     mut object: Value,
 ) -> Result<AppliedDocument, ApplyError> {
@@ -191,14 +217,54 @@ pub(crate) async fn one(
     let written = if name.is_empty() {
         let parsed =
             serde_json::from_value(object).map_err(kube::Error::SerdeError).map_err(refused.clone())?;
-        let parameters = kube::api::PostParams { field_manager: Some(MANAGER.into()), ..Default::default() };
+        let parameters =
+            kube::api::PostParams { field_manager: Some(owner.manager().into()), ..Default::default() };
         api.create(&parameters, &parsed).await
     } else {
-        let parameters = PatchParams::apply(MANAGER).force().validation_strict();
-        api.patch(&name, &parameters, &Patch::Apply(object)).await
+        let parameters = PatchParams::apply(owner.manager()).force().validation_strict();
+        let configuration = (owner == Owner::User).then(|| last_applied(&object));
+        let written = api.patch(&name, &parameters, &Patch::Apply(object)).await;
+        match (written, configuration) {
+            (Ok(written), Some(configuration)) => record(&api, written, configuration).await,
+            (written, _) => written,
+        }
     };
     let name = written.map_err(refused)?.metadata.name.unwrap_or_default();
     Ok(AppliedDocument { api_version, kind, namespace, name, warnings: warnings.take() })
+}
+
+/// Returns the record of an object, byte for byte as kubectl writes it: otherwise `kubectl apply` of the same manifest would
+/// change the object.
+fn last_applied(object: &Value) -> String {
+    let mut object = object.clone();
+    match &mut object["metadata"]["annotations"] {
+        Value::Object(annotations) => drop(annotations.remove(LAST_APPLIED)),
+        // kubectl's record has this field even if the manifest does not.
+        annotations => *annotations = json!({}),
+    }
+    // Go escapes these characters, which JSON allows in strings only.
+    let text = object.to_string();
+    let text = text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    format!("{text}\n")
+}
+
+/// Records what was applied. Without the record, `kubectl apply` warns and does not remove fields that leave the manifest. The
+/// record has another field manager than the fields: server-side apply removes the fields of its manager that are not in the
+/// manifest.
+async fn record(
+    api: &Api<DynamicObject>,
+    written: DynamicObject,
+    configuration: String,
+) -> Result<DynamicObject, kube::Error> {
+    if configuration.len() > MAX_LAST_APPLIED
+        || written.annotations().get(LAST_APPLIED) == Some(&configuration)
+    {
+        return Ok(written);
+    }
+    let parameters =
+        PatchParams { field_manager: Some(Owner::Up.manager().into()), ..PatchParams::default() };
+    let change = json!({"metadata": {"annotations": {LAST_APPLIED: configuration}}});
+    api.patch(&written.name_any(), &parameters, &Patch::Merge(change)).await
 }
 
 /// Checks the field names of Longboat's own kinds before the server does, because the server cannot suggest the intended
@@ -228,4 +294,23 @@ fn report(document: &Document, unknown: Vec<Unknown>) -> Result<(), ApplyError> 
         object: format!("{kind} {name}"),
         fields: unknown.into_iter().map(|field| (field.path, field.nearest)).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_is_the_one_that_kubectl_writes() {
+        let object = json!({
+            "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "namespace": "default"},
+            "data": {"b": "<&>", "a": "x"},
+        });
+        let expected = "{\"apiVersion\":\"v1\",\"data\":{\"a\":\"x\",\"b\":\"\\u003c\\u0026\\u003e\"},\"kind\":\"ConfigMap\",\
+             \"metadata\":{\"annotations\":{},\"name\":\"a\",\"namespace\":\"default\"}}\n";
+        assert_eq!(last_applied(&object), expected);
+        let mut recorded = object;
+        recorded["metadata"]["annotations"] = json!({LAST_APPLIED: expected});
+        assert_eq!(last_applied(&recorded), expected);
+    }
 }

@@ -11,7 +11,7 @@ use longboat_key::Namespace;
 use longboat_manifest::{self as manifest, ManifestError};
 use serde_json::Value;
 
-use crate::apply::{self, ApplyError};
+use crate::apply::{self, ApplyError, Owner};
 
 /// Group of the predecessor of InferencePool. An upgraded cluster has both kinds. A new cluster only needs the successor, so
 /// that `inferencepool` is unambiguous for kubectl.
@@ -44,10 +44,10 @@ pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapE
     let foreign = longboat_api::crd::foreign().into_iter().chain(longboat_api::crd::optional());
     let crds = longboat_api::crd::own().into_iter().chain(foreign);
     for crd in crds.filter(|crd| crd["spec"]["group"] != OLD_POOL_GROUP) {
-        apply::one(client, None, crd).await?;
+        apply::one(client, Owner::Up, None, crd).await?;
     }
     for definition in manifest::parse("picker-kinds", PICKER_KINDS)? {
-        apply::one(client, None, definition.object).await?;
+        apply::one(client, Owner::Up, None, definition.object).await?;
     }
     let platform = manifest::parse("platform", PLATFORM)?.into_iter().map(|mut document| {
         if document.object["kind"] == "Gateway" {
@@ -58,7 +58,7 @@ pub(crate) async fn install(client: &Client, port: u16) -> Result<(), BootstrapE
     let presets = presets::builtin(&PresetNames::default(), Namespace(DEFAULT_SYSTEM_NAMESPACE))?;
     let presets = presets.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     for object in platform.chain(presets) {
-        apply::one(client, None, object).await?;
+        apply::one(client, Owner::Up, None, object).await?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::{
 use kube::Client;
 use longboat_api::{conversion, v1alpha2::GROUP};
 use longboat_apiserver::{ApiServer, Loops};
-use longboat_gateway::{Access, Gateway, Routes};
+use longboat_gateway::{Gateway, Guard, Routes};
 use longboat_manifest::Document;
 use longboat_node::{ApiAccess, Engine, Node, NodeError, NodeHandle};
 use longboat_tls::{CertificateAuthority, LeafRequest, TlsError};
@@ -52,7 +52,7 @@ pub struct Options {
     /// Whether pods wait for a node with the labels that they select. Otherwise the node stands in for such nodes.
     pub strict_scheduling: bool,
     /// Hosts and origins that may use the gateway, besides programs and web pages of this machine.
-    pub access: Access,
+    pub guard: Guard,
 }
 
 /// Why a local cluster cannot start.
@@ -176,7 +176,7 @@ impl Local {
         node_options.remove_state_dir = state.is_temporary();
         let node = Node::start(client.clone(), node_options).await?;
         server.set_pod_access(node.pod_access());
-        let gateway = longboat_gateway::start(client.clone(), gateway_listener, options.access)
+        let gateway = longboat_gateway::start(client.clone(), gateway_listener, options.guard)
             .map_err(|source| StartError::Port { what: "gateway", port: options.port, source })?;
         let (controller_client, stop) = (client.clone(), shutdown.clone());
         tasks.spawn(async move {

@@ -20,6 +20,6 @@ mod warnings;
 pub use apply::{AppliedDocument, ApplyError};
 pub use bootstrap::BootstrapError;
 pub use cluster::{Local, Options, StartError};
-pub use longboat_gateway::{Access, Entrance, Routes};
+pub use longboat_gateway::{Entrance, Guard, Routes};
 pub use stand_in::{StandInError, StoodIn};
 pub use state::StateError;

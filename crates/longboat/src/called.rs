@@ -27,6 +27,14 @@ impl Called {
         std::env::args_os().next().map_or(Self::Longboat, |program| Self::by(&program))
     }
 
+    /// Returns what people type.
+    pub(crate) fn typed(self) -> &'static str {
+        match self {
+            Self::Longboat => "longboat",
+            Self::Plugin => "kubectl longboat",
+        }
+    }
+
     /// Returns the file name of the executable.
     pub(crate) fn program(self) -> &'static str {
         match self {

@@ -19,11 +19,9 @@ pub(crate) fn find() -> Option<PathBuf> {
 }
 
 /// Returns the message for a missing program.
-pub(crate) fn missing() -> String {
-    format!(
-        "program `{NAME}` not found in the folder of `longboat` or in PATH: build it with `cargo build \
-         --bin {NAME}`"
-    )
+pub(crate) fn missing() -> &'static str {
+    "program `longboat-engine` not found in the folder of `longboat` or in PATH: build it with `cargo build -p \
+     longboat-engine`"
 }
 
 /// A `cargo` that can build the program beside this executable. It exists if `cargo run` started this process.

@@ -47,8 +47,13 @@ pub enum ManifestError {
         message: String,
     },
     /// The inputs have no objects.
-    #[error("no Kubernetes object in {0}")]
-    Empty(String),
+    #[error("{}", no_object(inputs, *deeper))]
+    Empty {
+        /// The inputs as given.
+        inputs: String,
+        /// Whether folders in the given ones have files that were not read.
+        deeper: bool,
+    },
 }
 
 // === impl ManifestError ===
@@ -62,7 +67,7 @@ impl ManifestError {
             Self::Syntax { source_name, position, .. } | Self::NotAnObject { source_name, position, .. } => {
                 (Some(source_name.clone()), Some(*position))
             }
-            Self::Empty(_) => (None, None),
+            Self::Empty { .. } => (None, None),
         }
     }
 
@@ -72,7 +77,12 @@ impl ManifestError {
             Self::Read { source, .. } => format!("cannot be read: {source}"),
             Self::TooMuch { what, most, .. } => format!("{what}, expected at most {most} in one input"),
             Self::Syntax { message, .. } | Self::NotAnObject { message, .. } => message.clone(),
-            Self::Empty(inputs) => format!("no Kubernetes object in {inputs}"),
+            Self::Empty { inputs, deeper } => no_object(inputs, *deeper),
         }
     }
+}
+
+fn no_object(inputs: &str, deeper: bool) -> String {
+    let hint = if deeper { ": add -R to read the folders in it, too" } else { "" };
+    format!("no Kubernetes object in {inputs}{hint}")
 }

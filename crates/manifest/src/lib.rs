@@ -14,6 +14,7 @@ mod parse;
 mod path;
 mod place;
 mod read;
+mod syntax;
 #[cfg(test)]
 mod tests;
 

@@ -9,6 +9,7 @@ use crate::{
     document::items,
     limits::{MAX_ALIASED, MAX_BYTES, MAX_DEPTH, MAX_DOCUMENTS, MAX_NODES, options},
     node::{Node, Parts, Read},
+    syntax::explain,
 };
 
 /// The result of reading inputs.
@@ -159,11 +160,9 @@ impl Chunk<'_> {
                 let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX).max(1);
                 Position { line: number(at.line()), column: number(at.column()) }
             });
-            ManifestError::Syntax {
-                source_name: source.to_owned(),
-                position: self.place(at),
-                message: in_our_words(without_place(&error.without_snippet().to_string())),
-            }
+            let message = in_our_words(without_place(&error.without_snippet().to_string()));
+            let (at, message) = explain(self.text, at, message);
+            ManifestError::Syntax { source_name: source.to_owned(), position: self.place(at), message }
         })?;
         if read.value.is_null() {
             return Ok(None);

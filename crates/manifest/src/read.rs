@@ -39,7 +39,8 @@ pub fn read_all(inputs: &[PathBuf]) -> Reading {
     }
     if reading.documents.is_empty() && reading.problems.is_empty() {
         let names: Vec<_> = inputs.iter().map(|input| format!("`{}`", input.display())).collect();
-        reading.problems.push(ManifestError::Empty(names.join(", ")));
+        let deeper = inputs.iter().any(|input| input.is_dir() && has_folder_of_files(input));
+        reading.problems.push(ManifestError::Empty { inputs: names.join(", "), deeper });
     }
     reading
 }
@@ -57,6 +58,12 @@ fn files_of(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+/// Whether a folder directly below this one has files to read.
+fn has_folder_of_files(folder: &Path) -> bool {
+    let mut below = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    below.any(|entry| files_of(&entry.path()).is_ok_and(|files| !files.is_empty()))
 }
 
 fn read_file(path: &Path) -> Reading {

@@ -166,7 +166,14 @@ fn of_a_folder_everything_but_the_kustomization_is_read() {
 fn an_empty_or_unreadable_input_is_said_to_be_so() {
     let folder = tempfile::tempdir().unwrap();
     let error = read(&[folder.path().to_owned()]).unwrap_err();
-    assert!(matches!(error, ManifestError::Empty(_)));
+    let empty = format!("no Kubernetes object in `{}`", folder.path().display());
+    assert_eq!(error.to_string(), empty);
+    let below = folder.path().join("below");
+    std::fs::create_dir(&below).unwrap();
+    assert_eq!(read(&[folder.path().to_owned()]).unwrap_err().to_string(), empty);
+    std::fs::write(below.join("x.yaml"), "").unwrap();
+    let hint = format!("{empty}: add -R to read the folders in it, too");
+    assert_eq!(read(&[folder.path().to_owned()]).unwrap_err().to_string(), hint);
     assert!(matches!(read(&["/no/such/file.yaml".into()]), Err(ManifestError::Read { .. })));
     let file = folder.path().join("a.yaml");
     std::fs::write(&file, b"a: b\nc: \xff\n").unwrap();
@@ -236,5 +243,69 @@ fn fields_inside_of_block_texts_have_positions_in_the_file() {
         format!("{head}epp: |\n    plugins: [\n"),
     ] {
         assert_eq!(place(&other, "plugins[0].type"), (6, 3), "{other}");
+    }
+}
+
+#[test]
+fn mistakes_in_yaml_are_described_by_what_was_typed() {
+    for (text, expected) in [
+        (
+            "spec:\n  a:\n    b: x\n\tc: 1\n  d: 2\n",
+            "6:1: a tab indents this line: YAML allows only spaces there",
+        ),
+        ("spec:\n\ta: 1\n", "4:1: a tab indents this line: YAML allows only spaces there"),
+        (
+            "spec:\n  a:\n    b: x\n     c: y\n",
+            "6:6: this line is indented by 5 spaces, but the lines before it by 0, 2, 4: indent all fields of a mapping by \
+             the same number of spaces",
+        ),
+        (
+            "spec:\n  a:\n    b: x\n   c: y\n",
+            "6:4: this line is indented by 3 spaces, but the lines before it by 0, 2, 4: indent all fields of a mapping by \
+             the same number of spaces",
+        ),
+        (
+            "spec:\n  a:\n  - b: x\n   c: y\n",
+            "6:4: this line is indented by 3 spaces, but the lines before it by 0, 2, 4: indent all fields of a mapping by \
+             the same number of spaces",
+        ),
+        (
+            "spec:\n  a: b\n  - c\n",
+            "5:3: this line is an item between fields with the same indentation: a mapping has only fields, and a list only \
+             items",
+        ),
+        (
+            "spec:\n  - a\n  b: c\n",
+            "5:3: this line is a field between items (`- …`) with the same indentation: a mapping has only fields, and a \
+             list only items",
+        ),
+        (
+            "spec:\n  a: \"b\nc:\n  d: e\n",
+            "4:6: the quote \" that begins here does not end: close it with \"",
+        ),
+        ("spec:\n  a: b: c\n", "4:6: the value of `a` has a colon: put the value in quotes, \"b: c\""),
+        ("spec\n  a: b\n", "3:1: expected `key: value`, found `spec`: a colon is missing"),
+        ("spec:\n  a b\n  c: d\n", "4:3: expected `key: value`, found `a b`: a colon is missing"),
+        ("spec:\n  a:b\n  c: d\n", "4:3: `a:b` needs a space after the colon: `a: b`"),
+        ("spec:\n  a: [b, c\nd: e\n", "4:6: the `[` that begins here does not end: close it with `]`"),
+        ("spec:\n  a: {b: c\nd: e\n", "4:6: the `{` that begins here does not end: close it with `}`"),
+        ("spec:\n  a: @b\n", "4:6: a value cannot begin with `@`: put it in quotes"),
+        (
+            "spec:\n  a: *.example\n",
+            "4:6: `*` begins a reference to an anchor, and this document has no such anchor: put a value that begins with \
+             `*` in quotes",
+        ),
+        (
+            "spec:\n  a: {{ .Values.a }}\n",
+            "4:6: `{{` is a template: render it first (for example with `helm template`), or put the value in quotes",
+        ),
+        (
+            "a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> x\n",
+            "4:1: this line is the mark of a merge conflict: resolve the conflict, and remove its marks",
+        ),
+        ("```\n", "3:1: this line belongs to Markdown, not to YAML: remove the lines with ```"),
+    ] {
+        let error = parse("f.yaml", &format!("apiVersion: v1\nkind: X\n{text}")).unwrap_err();
+        assert_eq!(error.to_string(), format!("f.yaml:{expected}"), "{text}");
     }
 }

@@ -86,6 +86,16 @@ impl Refusal {
     }
 }
 
+impl From<longboat_accept::Refusal> for Refusal {
+    fn from(refusal: longboat_accept::Refusal) -> Self {
+        let kind = match refusal {
+            longboat_accept::Refusal::Ambiguous(_) => "BadRequestError",
+            _ => "PermissionDeniedError",
+        };
+        Self::new(refusal.status(), kind, refusal.to_string())
+    }
+}
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let body = json!({"error": {

@@ -3,21 +3,30 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use axum::Router;
+use axum::{
+    Router,
+    extract::{Request, State},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
     service::TowerToHyperService,
 };
+use longboat_accept::Guard;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+
+use crate::Refusal;
 
 const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
 /// The most connections: far more than an engine can serve.
@@ -82,6 +91,10 @@ pub async fn serve(
             Some(TlsAcceptor::from(longboat_tls::server_config(&pair, ALPN)?))
         }
     };
+    let router = match listener.local_addr().ok().and_then(Guard::of_back_end) {
+        None => router,
+        Some(guard) => router.layer(middleware::from_fn_with_state(Arc::new(guard), guarded)),
+    };
     let service = TowerToHyperService::new(router);
     let connections = GracefulShutdown::new();
     let accepted = |stream, _| {
@@ -102,6 +115,14 @@ pub async fn serve(
         tracing::warn!("Aborted the requests that ran longer than the shutdown timeout.");
     }
     Ok(())
+}
+
+/// Refuses requests of pages of other sites.
+async fn guarded(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    match guard.check(request.version(), request.uri(), request.headers(), |_| false) {
+        Ok(_) => next.run(request).await,
+        Err(refusal) => Refusal::from(refusal).into_response(),
+    }
 }
 
 async fn read(path: &Path) -> Result<String, RunError> {

@@ -1,7 +1,7 @@
 //! The sidecar's own responses, in the form of vLLM's errors.
 
 use http::{HeaderValue, Response, StatusCode, header};
-use longboat_accept::Ambiguity;
+use longboat_accept::Refusal;
 use serde::Serialize;
 
 use crate::body::{ProxyBody, full};
@@ -26,6 +26,7 @@ struct ErrorBody<'a> {
 pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
     let kind = match status {
         StatusCode::BAD_REQUEST => "BadRequestError",
+        StatusCode::FORBIDDEN => "PermissionDenied",
         StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
         StatusCode::REQUEST_TIMEOUT => "RequestTimeout",
         StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
@@ -41,9 +42,10 @@ pub(crate) fn error(status: StatusCode, message: &str) -> Response<ProxyBody> {
     response
 }
 
-/// The refusal of an ambiguous request. The connection is closed, because the start of the next request is uncertain too.
-pub(crate) fn ambiguous(why: &Ambiguity) -> Response<ProxyBody> {
-    let mut response = error(StatusCode::BAD_REQUEST, &why.to_string());
+/// The refusal of a request that is ambiguous or comes from a page of another site. The connection is closed, because the
+/// start of the request after an ambiguous one is uncertain too.
+pub(crate) fn refused(why: &Refusal) -> Response<ProxyBody> {
+    let mut response = error(why.status(), &why.to_string());
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, request::Parts, uri::Authority};
 use hyper::body::Incoming;
-use longboat_accept::Budget;
+use longboat_accept::{Budget, Guard};
 use longboat_tls::FollowedRoots;
 use rand::seq::IndexedRandom;
 
@@ -76,11 +76,17 @@ impl Proxy {
         &self.metrics
     }
 
-    /// Returns the refusal if the request is ambiguous.
-    pub(crate) fn ambiguous(&self, head: &Parts) -> Option<Response<ProxyBody>> {
-        let ambiguity = longboat_accept::host(head.version, &head.uri, &head.headers).err()?;
+    /// Returns the refusal if the request is ambiguous or the guard of the port does not accept it.
+    pub(crate) fn refusal(&self, head: &Parts, guard: Option<&Guard>) -> Option<Response<ProxyBody>> {
+        let checked = match guard {
+            Some(guard) => guard.check(head.version, &head.uri, &head.headers, |_| false).map(drop),
+            None => {
+                longboat_accept::host(head.version, &head.uri, &head.headers).map(drop).map_err(Into::into)
+            }
+        };
+        let refusal = checked.err()?;
         self.metrics.count(Outcome::Refused);
-        Some(answer::ambiguous(&ambiguity))
+        Some(answer::refused(&refusal))
     }
 
     /// Answers a request to the port of rank `rank`.

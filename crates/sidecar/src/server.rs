@@ -17,7 +17,7 @@ use hyper_util::{
     },
 };
 use kube::Client;
-use longboat_accept::Framed;
+use longboat_accept::{Framed, Guard};
 use longboat_tls::{FollowedRoots, LeafRequest, Reloading};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -152,6 +152,14 @@ enum Part {
     Metrics,
 }
 
+/// What answers the requests of a port.
+#[derive(Clone)]
+struct Handler {
+    proxy: Arc<Proxy>,
+    part: Part,
+    guard: Option<Arc<Guard>>,
+}
+
 async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -159,14 +167,16 @@ async fn serve(
     part: Part,
     shutdown: CancellationToken,
 ) {
+    let guard = listener.local_addr().ok().and_then(Guard::of_back_end).map(Arc::new);
     let connections = GracefulShutdown::new();
     let accepted = |stream, peer| {
-        let (proxy, tls, watcher) = (proxy.clone(), tls.clone(), connections.watcher());
+        let handler = Handler { proxy: proxy.clone(), part, guard: guard.clone() };
+        let (tls, watcher) = (tls.clone(), connections.watcher());
         async move {
             match tls {
-                None => connection(stream, peer, proxy, part, watcher).await,
+                None => connection(stream, peer, handler, watcher).await,
                 Some(tls) => match tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => connection(stream, peer, proxy, part, watcher).await,
+                    Ok(Ok(stream)) => connection(stream, peer, handler, watcher).await,
                     Ok(Err(error)) => tracing::debug!(%error, "A TLS handshake failed."),
                     Err(_) => tracing::debug!("A TLS handshake took too long."),
                 },
@@ -182,8 +192,7 @@ async fn serve(
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
-    proxy: Arc<Proxy>,
-    part: Part,
+    handler: Handler,
     watcher: Watcher,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
@@ -194,10 +203,10 @@ async fn connection(
         .max_buf_size(LONGEST_HEAD)
         .preserve_header_case(false);
     let service = service_fn(move |request: Request<Incoming>| {
-        let proxy = proxy.clone();
+        let Handler { proxy, part, guard } = handler.clone();
         async move {
             let (head, body) = request.into_parts();
-            if let Some(refusal) = proxy.ambiguous(&head) {
+            if let Some(refusal) = proxy.refusal(&head, guard.as_deref()) {
                 return Ok(refusal);
             }
             Ok::<_, Infallible>(match part {

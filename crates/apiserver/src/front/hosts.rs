@@ -1,83 +1,56 @@
-//! Checks which host names a request over a socket may use for this server.
-//!
-//! A web page can make a host name of its own resolve to 127.0.0.1 and then talk to this server as if the server were the
-//! page's origin (DNS rebinding). The browser still sends that name as Host, and the page's address as Origin. The server
-//! checks both.
+//! Checks which host names a request over a socket may use for this server, and which pages may send it.
 
 use std::net::IpAddr;
 
-use http::{Request, Uri, header, uri::Authority};
-use longboat_accept::Ambiguity;
+use http::Request;
+use longboat_accept::{Ambiguity, Guard, Pages, Refusal};
 
 use crate::status::ApiError;
 
-/// Names that always mean this server.
-const NAMES: [&str; 5] = [
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-];
+/// Names that always mean this server, besides those of the machine.
+const NAMES: [&str; 4] =
+    ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
 
 /// The addresses and names that the clients of one connection may use for this server.
 #[derive(Debug, Clone)]
-pub(super) struct Hosts {
-    /// The local address of the connection.
-    address: Option<IpAddr>,
-    /// Names that were configured.
-    names: std::sync::Arc<[String]>,
-}
+pub(super) struct Hosts(Guard);
 
 // === impl Hosts ===
 
 impl Hosts {
+    /// `address` is the local address of the connection. `names` are the names that were configured.
     pub(super) fn new(address: Option<IpAddr>, names: &[String]) -> Self {
-        Self { address, names: names.into() }
+        let address = address.map(|address| address.to_string());
+        let hosts = NAMES.map(str::to_owned).into_iter().chain(address).chain(names.iter().cloned());
+        let pages = Pages::Own(&["http", "https"]);
+        Self(Guard { hosts: hosts.collect(), pages, ..Guard::default() })
     }
 
     /// Refuses a request whose host is not this server, whose host is ambiguous, or that a page of another site sent.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
-        let headers = request.headers();
-        let host = host(request)?;
-        if !self.knows(host.host()) {
-            return Err(forbidden(format!(
-                "unknown Host {:?}: use 127.0.0.1, localhost or kubernetes.default.svc, or add the name \
-                 with --host",
-                host.host()
-            )));
-        }
-        if request.method() == http::Method::OPTIONS {
-            // The router refuses OPTIONS from everybody, so browsers get no CORS permission.
-            return Ok(());
-        }
-        for origin in headers.get_all(header::ORIGIN) {
-            let same =
-                origin.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok()).is_some_and(|origin| {
-                    let port = |authority: &Authority| authority.port_u16().or_else(|| default_port(&origin));
-                    origin.authority().is_some_and(|from| {
-                        from.host().eq_ignore_ascii_case(host.host()) && port(from) == port(&host)
-                    })
-                });
-            if !same {
-                return Err(forbidden(format!(
-                    "the Origin {:?} is not allowed: web pages of other sites may not use this server",
-                    String::from_utf8_lossy(origin.as_bytes())
-                )));
+        let checked = self.0.check(request.version(), request.uri(), request.headers(), |_| false);
+        match checked {
+            // This server needs a host, also from clients of HTTP/1.0.
+            Ok(_) if request.uri().authority().is_none() && !request.headers().contains_key("host") => {
+                Err(no_host())
             }
+            Ok(_) => Ok(()),
+            Err(Refusal::Host(host)) => Err(forbidden(format!(
+                "unknown Host {host:?}: use 127.0.0.1, localhost or kubernetes.default.svc, or add the name \
+                 with --host"
+            ))),
+            // The router refuses OPTIONS from everybody, so browsers get no CORS permission.
+            Err(Refusal::Origin(_)) if request.method() == http::Method::OPTIONS => Ok(()),
+            Err(Refusal::Origin(origin)) => Err(forbidden(format!(
+                "the Origin {origin:?} is not allowed: web pages of other sites may not use this server"
+            ))),
+            Err(Refusal::Ambiguous(Ambiguity::NoHost)) => Err(no_host()),
+            Err(Refusal::Ambiguous(ambiguity)) => Err(ApiError::bad_request(match ambiguity {
+                Ambiguity::Hosts => "too many Host headers".to_owned(),
+                Ambiguity::Host(_) => "malformed Host header".to_owned(),
+                other => other.to_string(),
+            })),
         }
-        Ok(())
-    }
-
-    fn knows(&self, host: &str) -> bool {
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if let Ok(address) = bare.parse::<IpAddr>() {
-            let address = address.to_canonical();
-            return address.is_loopback() || self.address.is_some_and(|own| own.to_canonical() == address);
-        }
-        let name = host.strip_suffix('.').unwrap_or(host);
-        let is = |known: &str| known.eq_ignore_ascii_case(name);
-        NAMES.iter().any(|known| is(known)) || self.names.iter().any(|known| is(known))
     }
 }
 
@@ -85,25 +58,8 @@ fn forbidden(message: String) -> ApiError {
     ApiError::new(403, "Forbidden", message)
 }
 
-fn default_port(origin: &Uri) -> Option<u16> {
-    match origin.scheme_str() {
-        Some("http") => Some(80),
-        Some("https") => Some(443),
-        _ => None,
-    }
-}
-
-/// Returns the one host that a request names. An HTTP/1.0 request without a host is an error, because this server needs one.
-fn host<B>(request: &Request<B>) -> Result<Authority, ApiError> {
-    let named = longboat_accept::host(request.version(), request.uri(), request.headers());
-    let message = match named {
-        Ok(Some(host)) => return Ok(host),
-        Ok(None) | Err(Ambiguity::NoHost) => "missing required Host header".to_owned(),
-        Err(Ambiguity::Hosts) => "too many Host headers".to_owned(),
-        Err(Ambiguity::Host(_)) => "malformed Host header".to_owned(),
-        Err(other @ (Ambiguity::Length | Ambiguity::OtherHost)) => other.to_string(),
-    };
-    Err(ApiError::bad_request(message))
+fn no_host() -> ApiError {
+    ApiError::bad_request("missing required Host header")
 }
 
 #[cfg(test)]

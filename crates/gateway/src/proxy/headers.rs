@@ -30,6 +30,7 @@ pub(crate) fn for_upstream(head: &mut Parts, peer: SocketAddr) {
     if let Ok(value) = HeaderValue::from_str(&chain) {
         head.headers.insert(forwarded, value);
     }
+    longboat_accept::mark_forwarded(&mut head.headers, head.version);
     for name in longboat_extproc::names::STEERING {
         head.headers.remove(name);
     }

@@ -14,16 +14,13 @@ use std::{net::SocketAddr, sync::Arc};
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
-use longboat_accept::Budget;
+use longboat_accept::{Budget, Guard};
 use rand::Rng;
 use tokio::time::Instant;
 
 pub(crate) use self::body::ProxyBody;
 use self::{answer::refuse, inference::Pickers, root::Root, upload::Upload, upstream::Upstream};
-use crate::{
-    access::Access,
-    route::{Backend, Filters, Found, Redirect, Table, Tables},
-};
+use crate::route::{Backend, Filters, Found, Redirect, Table, Tables};
 
 /// The most bytes of buffered request bodies: eight of the largest.
 const BODIES: usize = 512 << 20;
@@ -31,10 +28,12 @@ const BODIES: usize = 512 << 20;
 /// Answers requests with the current routing tables.
 pub(crate) struct Proxy {
     tables: Arc<ArcSwap<Tables>>,
-    access: Access,
+    guard: Guard,
     upstream: Upstream,
     pickers: Pickers,
     bodies: Arc<Budget>,
+    /// The port of local mode's own Gateway, which also answers requests that no route matches.
+    front: u16,
 }
 
 /// The connection on which a request arrived.
@@ -49,9 +48,9 @@ pub(crate) struct Arrival {
 // === impl Proxy ===
 
 impl Proxy {
-    pub(crate) fn new(tables: Arc<ArcSwap<Tables>>, access: Access) -> Self {
+    pub(crate) fn new(tables: Arc<ArcSwap<Tables>>, guard: Guard, front: u16) -> Self {
         let bodies = Budget::new(BODIES);
-        Self { tables, access, upstream: Upstream::new(), pickers: Pickers::new(), bodies }
+        Self { tables, guard, upstream: Upstream::new(), pickers: Pickers::new(), bodies, front }
     }
 
     /// Handles a request. Never fails: an error becomes a response. Dropping the future, or the body of the response,
@@ -60,16 +59,16 @@ impl Proxy {
         let (head, body) = request.into_parts();
         let tables = self.tables.load_full();
         let table = tables.on(arrival.port);
-        let origin = match admit::admit(&head, table, &self.access) {
-            Ok(origin) => origin,
-            Err(refusal) => return refusal.answer(),
+        let sender = match admit::admit(&head, table, &self.guard) {
+            Ok(sender) => sender,
+            Err(refusal) => return refusal,
         };
         let asked = head.headers.get(header::ORIGIN).cloned();
-        let mut response = match admit::preflight(&head, origin) {
+        let mut response = match admit::preflight(&head, sender) {
             Some(response) => response,
             None => self.answer(&tables, table, head, body, arrival).await,
         };
-        admit::share(asked, origin, response.headers_mut());
+        admit::share(asked, sender, response.headers_mut());
         response
     }
 
@@ -84,6 +83,7 @@ impl Proxy {
         let mut upload = Upload::new(body, self.bodies.clone());
         let found = match table.find(&head) {
             Some(found) => found,
+            None if arrival.port != self.front => return unmatched(&head),
             None => match root::root(tables.directory(), table, arrival.port, &mut head, &mut upload).await {
                 Some(Root::Answer(response)) => return response,
                 Some(Root::Route(service)) => {
@@ -93,10 +93,7 @@ impl Proxy {
                     };
                     found
                 }
-                None => {
-                    let message = format!("no HTTPRoute matches {}", head.uri.path());
-                    return refuse(StatusCode::NOT_FOUND, &message);
-                }
+                None => return unmatched(&head),
             },
         };
         let deadline = found.rule.request_timeout.map(|time| Instant::now() + time);
@@ -144,6 +141,10 @@ impl Proxy {
         chosen.filters.response.apply(response.headers_mut());
         response
     }
+}
+
+fn unmatched(head: &Parts) -> Response<ProxyBody> {
+    refuse(StatusCode::NOT_FOUND, &format!("no HTTPRoute matches {}", head.uri.path()))
 }
 
 fn apply(filters: &Filters, head: &mut Parts, prefix: Option<&str>) {

@@ -8,6 +8,7 @@ mod matching;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use longboat_accept::host_matches;
 use longboat_api::foreign::httproute::{HTTPRoute, HTTPRouteRule};
 use longboat_key::{Key, Namespace};
 
@@ -39,10 +40,13 @@ pub(crate) struct Table {
     entries: Vec<Entry>,
 }
 
+/// One entry of `matches` for one host name of its route, because the precedence of a route depends on the host name that
+/// matches.
 #[derive(Debug)]
 struct Entry {
-    hosts: Vec<String>,
-    matcher: Matcher,
+    /// `None` for any host.
+    host: Option<String>,
+    matcher: Arc<Matcher>,
     rule: Arc<Rule>,
 }
 
@@ -119,21 +123,29 @@ impl Table {
                 continue;
             }
             // A listener without host names accepts all host names.
-            let hosts = if hosts.iter().any(Vec::is_empty) { Vec::new() } else { hosts.concat() };
+            let hosts: Vec<_> = if hosts.iter().any(Vec::is_empty) {
+                vec![None]
+            } else {
+                hosts.concat().into_iter().map(Some).collect()
+            };
             for rule in &route.spec.rules {
                 let compiled = Arc::new(Rule::new(observed, route, rule));
                 let anything = [longboat_api::foreign::httproute::HTTPRouteMatch::default()];
                 let wanted = if rule.matches.is_empty() { &anything[..] } else { &rule.matches[..] };
                 for matching in wanted {
-                    let matcher = Matcher::new(matching);
-                    entries.push(Entry { hosts: hosts.clone(), matcher, rule: compiled.clone() });
+                    let matcher = Arc::new(Matcher::new(matching));
+                    entries.extend(hosts.iter().map(|host| Entry {
+                        host: host.clone(),
+                        matcher: matcher.clone(),
+                        rule: compiled.clone(),
+                    }));
                 }
             }
         }
         // The sort is stable: equally specific entries keep the order above.
         entries.sort_by(|a, b| {
-            host_rank(&b.hosts)
-                .cmp(&host_rank(&a.hosts))
+            host_rank(b.host.as_deref())
+                .cmp(&host_rank(a.host.as_deref()))
                 .then_with(|| b.matcher.rank().cmp(&a.matcher.rank()))
         });
         Self { entries }
@@ -141,30 +153,23 @@ impl Table {
 
     /// Whether a route has this host name.
     pub(crate) fn names_host(&self, host: &str) -> bool {
-        self.entries
-            .iter()
-            .flat_map(|entry| &entry.hosts)
-            .any(|pattern| crate::attach::host_matches(pattern, host))
+        self.entries.iter().filter_map(|entry| entry.host.as_ref()).any(|pattern| host_matches(pattern, host))
     }
 
     /// Finds the rule for a request.
     pub(crate) fn find(&self, head: &http::request::Parts) -> Option<Found> {
         let host = host(head);
         let entry = self.entries.iter().find(|entry| {
-            (entry.hosts.is_empty()
-                || entry.hosts.iter().any(|pattern| crate::attach::host_matches(pattern, host)))
+            entry.host.as_ref().is_none_or(|pattern| host_matches(pattern, host))
                 && entry.matcher.matches(head)
         })?;
         Some(Found { rule: entry.rule.clone(), prefix: entry.matcher.prefix().map(Into::into) })
     }
 }
 
-fn host_rank(hosts: &[String]) -> usize {
-    hosts
-        .iter()
-        .map(|host| if host.starts_with('*') { host.len() } else { host.len() + 1000 })
-        .max()
-        .unwrap_or(0)
+/// The precedence of a host name: an exact one comes before a wildcard, and a longer one before a shorter one.
+fn host_rank(host: Option<&str>) -> (bool, usize) {
+    host.map_or((false, 0), |host| (!host.starts_with('*'), host.len()))
 }
 
 fn host(head: &http::request::Parts) -> &str {

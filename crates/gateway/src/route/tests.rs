@@ -171,3 +171,38 @@ fn weights_divide_the_requests_and_zero_gets_none() {
         .collect();
     assert_eq!(chosen, [3, 3, 3, 1]);
 }
+
+#[test]
+fn a_request_goes_by_the_precedence_of_the_host_name_that_matches_it() {
+    let mut observed = observed(&json!([]));
+    let route = |name: &str, hosts: &[&str], weight: u32| {
+        let backend = json!({"name": "svc", "port": 8000, "weight": weight});
+        let object = json!({
+            "metadata": {"name": name, "namespace": "ns"},
+            "spec": {
+                "parentRefs": [{"name": "gateway", "namespace": "kserve"}], "hostnames": hosts,
+                "rules": [{"backendRefs": [backend]}],
+            },
+        });
+        Arc::new(serde_json::from_value(object).unwrap())
+    };
+    observed.routes = vec![
+        route("a", &["*.prec.test", "very.long.specific.prec.test"], 1),
+        route("b", &["foo.prec.test"], 2),
+        route("c", &["*.sub.prec.test"], 3),
+        route("d", &[], 4),
+    ];
+    let table = compiled(&observed, 8080);
+    for (host, expected) in [
+        ("very.long.specific.prec.test", 1),
+        ("foo.prec.test", 2),
+        ("bar.prec.test", 1),
+        ("a.sub.prec.test", 3),
+        ("localhost", 4),
+    ] {
+        let mut head = request("/", &[]);
+        head.headers.insert("host", host.parse().unwrap());
+        let found = table.find(&head).unwrap();
+        assert_eq!(found.rule.backends[0].weight, expected, "{host}");
+    }
+}

@@ -15,7 +15,7 @@ use kube::Client;
 use longboat_manifest::Document;
 use serde_json::Value;
 
-use crate::apply::{self, ApplyError};
+use crate::apply::{self, ApplyError, Owner};
 use held::Held;
 
 /// The manifests, together with the substitutes.
@@ -56,7 +56,7 @@ pub(crate) async fn make(
     let held = Held::read(client).await?;
     let chosen = choose::all(documents, held, address.port(), &can_listen)?;
     for object in chosen.objects {
-        apply::one(client, None, object).await?;
+        apply::one(client, Owner::Up, None, object).await?;
     }
     Ok(StoodIn { documents: chosen.documents, notes: chosen.notes })
 }

@@ -113,10 +113,7 @@ longboat install -f values.yaml --dry-run            print the objects, without 
 
 /// Groups the verbs of the whole command line, and adds the examples.
 pub(super) fn dressed(command: Command, called: Called, roles: &[&str]) -> Command {
-    let name = match called {
-        Called::Longboat => "longboat",
-        Called::Plugin => "kubectl longboat",
-    };
+    let name = called.typed();
     let mut list = String::new();
     for (heading, verbs) in GROUPS {
         group(&mut list, heading, verbs, &command);

@@ -1,10 +1,13 @@
 //! The command line.
 
+mod elsewhere;
 mod folders;
 mod help;
 mod install;
 mod look;
 mod manifests;
+#[cfg(test)]
+mod printed;
 mod up;
 
 use std::{
@@ -215,11 +218,14 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
             clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{error}\n"))
         })?;
     }
-    let mut command = command(Called::by(&program));
+    let called = Called::by(&program);
+    let mut command = command(called);
     if let Some(role) = role {
         command = command.mut_subcommand(role, |verb| under_its_own_name(verb, &program));
     }
-    let matches = command.try_get_matches_from_mut(arguments)?;
+    let matches = command
+        .try_get_matches_from_mut(arguments)
+        .map_err(|error| elsewhere::advise(error, called.typed()))?;
     Ok(Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?.command)
 }
 

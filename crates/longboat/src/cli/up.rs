@@ -21,7 +21,7 @@ pub(crate) struct UpArgs {
     /// Port of the gateway on 127.0.0.1; 0 for any free port
     #[arg(long, default_value_t = 8080)]
     pub(crate) port: u16,
-    /// Further host name that the gateway accepts, besides loopback names, IP addresses and hostnames of routes; repeatable
+    /// Further host that the gateway accepts, besides loopback names and addresses, and hostnames of routes; repeatable
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
     /// Origin whose web pages may use the gateway, such as `http://localhost:3000`, or `*` for any; repeatable

@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use longboat_key::{Key, Name, Namespace};
-use longboat_local::{Access, AppliedDocument, Local, Options, StartError, StateError};
+use longboat_local::{AppliedDocument, Guard, Local, Options, StartError, StateError};
 use longboat_manifest as manifest;
 use owo_colors::OwoColorize;
 use parking_lot::Mutex;
@@ -76,7 +76,11 @@ async fn up(args: UpArgs, shutdown: CancellationToken) -> anyhow::Result<()> {
         offline: args.offline,
         node_labels: args.node_label.iter().cloned().collect(),
         strict_scheduling: args.strict_scheduling,
-        access: Access { hosts: args.allow_host.clone(), origins: args.cors_origin.clone() },
+        guard: Guard {
+            hosts: args.allow_host.clone(),
+            origins: args.cors_origin.clone(),
+            ..Guard::default()
+        },
     };
     let dashboard = longboat_dashboard::Server::bind(args.dashboard_port).await?;
     let local = Local::start(options).await?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use longboat_download::{PROGRESS_VARIABLE, Progress};
+use longboat_download::{PORT_VARIABLE, PROGRESS_VARIABLE, Progress};
 use tokio::time::Instant;
 
 use super::machine::{Role, State};
@@ -26,6 +26,8 @@ impl Worker {
             // Usually the file does not exist.
             let _ = std::fs::remove_file(&file);
             launch.env.insert(PROGRESS_VARIABLE.to_owned(), file.to_string_lossy().into_owned());
+            // On a cluster, the controller asks at this port. Here it would be open to the network, and nobody asks.
+            launch.env.remove(PORT_VARIABLE);
         }
     }
 

@@ -87,7 +87,12 @@ async fn exchange(
         agent_given |= header.name.eq_ignore_ascii_case("user-agent");
         request = request.header(&header.name, &header.value);
     }
-    if !host_given {
+    if host_given {
+        // A probe may name any host. Servers on loopback addresses refuse foreign hosts, unless Longboat has sent the request.
+        if let Some(headers) = request.headers_mut() {
+            longboat_accept::mark_forwarded(headers, http::Version::HTTP_11);
+        }
+    } else {
         request = request.header(header::HOST, uri.authority().map_or("", http::uri::Authority::as_str));
     }
     if !agent_given {
@@ -126,5 +131,32 @@ async fn exchange(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_probe_for_a_host_of_its_own_passes_servers_that_refuse_foreign_hosts() {
+        let action: HTTPGetAction = serde_json::from_value(json!({
+            "path": "/health", "port": 8000, "httpHeaders": [{"name": "Host", "value": "chat.example"}],
+        }))
+        .unwrap();
+        let (near, mut far) = tokio::io::duplex(4096);
+        let server = tokio::spawn(async move {
+            let mut head = vec![0; 4096];
+            let read = far.read(&mut head).await.unwrap();
+            far.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            String::from_utf8_lossy(&head[..read]).to_lowercase()
+        });
+        let uri = Uri::from_static("http://127.64.0.1:8000/health");
+        assert_eq!(exchange(&action, &uri, near).await, Ok(StatusCode::OK));
+        let head = server.await.unwrap();
+        assert!(head.contains("host: chat.example\r\n") && head.contains("via: 1.1 longboat\r\n"), "{head}");
     }
 }

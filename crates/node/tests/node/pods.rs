@@ -291,7 +291,9 @@ async fn how_far_a_download_is_stands_in_the_status_until_it_is_over() {
             "p",
             json!({"initContainers": [{"name": "storage-initializer", "image": "kserve/storage-initializer:latest",
                 "args": ["hf://large/model", "/mnt/models"],
-                "env": [{"name": "ARRIVED", "value": arrived.to_str().unwrap()}]}],
+                // The port would be open to the network; the node reads a file instead.
+                "env": [{"name": "ARRIVED", "value": arrived.to_str().unwrap()},
+                    {"name": longboat_download::PORT_VARIABLE, "value": "8123"}]}],
             "containers": [{"name": "main", "command": ["sleep", "1000"]}]}),
         )
         .await;

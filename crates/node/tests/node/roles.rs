@@ -18,6 +18,7 @@ pub(crate) fn script() -> String {
            export PORT; {server} ;;\n\
          'longboat server') {server} ;;\n\
          'storage-initializer hf://large/model')\n\
+           if [ -n \"$LONGBOAT_FETCH_PORT\" ]; then echo \"a port: $LONGBOAT_FETCH_PORT\" >&2; exit 3; fi\n\
            echo '{{\"files\":1,\"filesDone\":0,\"bytes\":15200000000,\"bytesDone\":3200000000,\
            \"bytesPerSecond\":210000000,\"secondsLeft\":57}}' >\"$LONGBOAT_FETCH_PROGRESS\"\n\
            while [ ! -e \"$ARRIVED\" ]; do sleep 0.05; done; exit 0 ;;\n\

@@ -165,7 +165,7 @@ pub(super) fn of(resource: &Resource, document: &Document, path: &str, message: 
                 .to_owned(),
         );
     }
-    wrong_type(value_at(document, path)?, message)
+    wrong_type(resource, path, value_at(document, path)?, message)
 }
 
 /// Suggests one of the values that a message lists.
@@ -182,8 +182,8 @@ fn is_quantity(path: &str, message: &str) -> bool {
         || message.contains("KMGTPE") && of_resources
 }
 
-/// Advice for a wrong type: quotes distinguish a number from a string.
-fn wrong_type(value: &Value, message: &str) -> Option<String> {
+/// Advice for a wrong type: quotes distinguish a number from a string, and what looks like a switch or a name may be an object.
+fn wrong_type(resource: &Resource, path: &str, value: &Value, message: &str) -> Option<String> {
     let expects = |name: &str| message.contains(&format!("must be of type {name}"));
     match value {
         Value::Number(_) | Value::Bool(_) if expects("string") => {
@@ -196,12 +196,41 @@ fn wrong_type(value: &Value, message: &str) -> Option<String> {
             "true" | "false" => format!("write it without quotes: {text}"),
             _ => "write true or false".to_owned(),
         }),
-        Value::Object(_) if expects("array") => Some("this is a list: start each item with `- `".to_owned()),
+        Value::Bool(true) if expects("object") => {
+            Some("this is an object: write `{}` to have it with its defaults".to_owned())
+        }
+        Value::Bool(false) if expects("object") => {
+            Some("this is an object: remove the field to do without it".to_owned())
+        }
+        Value::String(name) if expects("object") && path.ends_with(']') && has_name(resource, path) => {
+            Some(format!("each item is an object: write `- name: {name}`"))
+        }
+        Value::String(_) | Value::Number(_) if expects("object") => {
+            Some("this is an object: write its fields below it, or `{}` for an empty one".to_owned())
+        }
+        _ if expects("array") && !value.is_null() => {
+            Some("this is a list: start each item with `- `".to_owned())
+        }
         Value::Null if expects("object") => {
             Some("write `{}` for an empty object, or remove the field".to_owned())
         }
         _ => None,
     }
+}
+
+/// Whether the object at a path has a field `name`.
+fn has_name(resource: &Resource, path: &str) -> bool {
+    let Some(definition) = resource.custom() else { return false };
+    let mut schema = definition.schema.source();
+    for part in path.split('.') {
+        let (name, indexes) =
+            part.split_once('[').map_or((part, 0), |(name, rest)| (name, 1 + rest.matches('[').count()));
+        schema = &schema["properties"][name];
+        for _ in 0..indexes {
+            schema = &schema["items"];
+        }
+    }
+    schema["properties"].get("name").is_some()
 }
 
 /// Returns the value at a path of the object. Does not find names with dots.

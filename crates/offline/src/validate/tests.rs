@@ -54,6 +54,31 @@ fn wrong_types_values_and_bounds_are_found_where_they_stand() {
         said(&service("  replicas: \"3\"\n")),
         ["7:3 error spec.replicas FieldValueTypeInvalid (write it without quotes: 3)"]
     );
+    for (field, expected) in [
+        (
+            "baseRefs: [gpu]",
+            "7:14 error spec.baseRefs[0] FieldValueTypeInvalid (each item is an object: write `- name: gpu`)",
+        ),
+        (
+            "baseRefs: gpu",
+            "7:3 error spec.baseRefs FieldValueTypeInvalid (this is a list: start each item with `- `)",
+        ),
+        (
+            "router: true",
+            "7:3 error spec.router FieldValueTypeInvalid (this is an object: write `{}` to have it with its defaults)",
+        ),
+        (
+            "router: no",
+            "7:3 error spec.router FieldValueTypeInvalid (this is an object: remove the field to do without it)",
+        ),
+        (
+            "router: mine",
+            "7:3 error spec.router FieldValueTypeInvalid (this is an object: write its fields below it, or `{}` for an \
+             empty one)",
+        ),
+    ] {
+        assert_eq!(said(&service(&format!("  {field}\n"))), [expected]);
+    }
     assert_eq!(said(&service("  replicas: -1\n")), ["7:3 error spec.replicas FieldValueInvalid"]);
 }
 

@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::Proxy;
-use crate::{Access, Observed, ports::Ports, route::Tables, server};
+use crate::{Guard, Observed, ports::Ports, route::Tables, server};
 
 /// The behaviour of a test's picker.
 #[derive(Clone, Default)]
@@ -101,6 +101,8 @@ impl ProcessorExchange for Script {
 
 struct Bench {
     url: String,
+    /// The address of the port of another Gateway, which has no routes.
+    further_url: String,
     port: u16,
     client: reqwest::Client,
     shutdown: CancellationToken,
@@ -154,12 +156,12 @@ async fn bench(
     service: &[SocketAddr],
     mode: &str,
 ) -> Bench {
-    bench_with(picker, simulator, service, mode, Access::default()).await
+    bench_with(picker, simulator, service, mode, Guard::default()).await
 }
 
 /// Like `bench`, with several pickers.
 async fn bench_pickers(pickers: &[SocketAddr], simulator: SocketAddr) -> Bench {
-    observed(pickers, simulator, &[], "FailClose", Access::default()).await
+    observed(pickers, simulator, &[], "FailClose", Guard::default()).await
 }
 
 async fn bench_with(
@@ -167,9 +169,9 @@ async fn bench_with(
     simulator: SocketAddr,
     service: &[SocketAddr],
     mode: &str,
-    access: Access,
+    guard: Guard,
 ) -> Bench {
-    observed(picker.as_slice(), simulator, service, mode, access).await
+    observed(picker.as_slice(), simulator, service, mode, guard).await
 }
 
 async fn observed(
@@ -177,7 +179,7 @@ async fn observed(
     simulator: SocketAddr,
     service: &[SocketAddr],
     mode: &str,
-    access: Access,
+    guard: Guard,
 ) -> Bench {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -260,9 +262,14 @@ async fn observed(
     let ports = Ports::only("127.0.0.1".parse().unwrap(), port);
     let tables = Arc::new(ArcSwap::from_pointee(Tables::new(&observed, &ports)));
     let shutdown = CancellationToken::new();
-    tokio::spawn(server::run(listener, Arc::new(Proxy::new(tables, access)), shutdown.clone()));
+    let proxy = Arc::new(Proxy::new(tables, guard, port));
+    let further = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let further_url = format!("http://{}", further.local_addr().unwrap());
+    for listener in [listener, further] {
+        tokio::spawn(server::run(listener, proxy.clone(), shutdown.clone()));
+    }
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    Bench { url: format!("http://127.0.0.1:{port}"), port, client, shutdown }
+    Bench { url: format!("http://127.0.0.1:{port}"), further_url, port, client, shutdown }
 }
 
 impl Bench {

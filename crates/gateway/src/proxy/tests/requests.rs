@@ -81,8 +81,8 @@ async fn requests_with_two_meanings_or_for_foreign_hosts_are_refused() {
 async fn the_root_says_what_is_served_and_routes_by_the_model_of_the_body() {
     let shutdown = CancellationToken::new();
     let simulator = simulator(&shutdown, &[]).await;
-    let access = Access { origins: vec!["https://chat.example".into()], ..Access::default() };
-    let bench = bench_with(None, simulator, &[simulator], "FailOpen", access).await;
+    let guard = Guard { origins: vec!["https://chat.example".into()], ..Guard::default() };
+    let bench = bench_with(None, simulator, &[simulator], "FailOpen", guard).await;
     let get = |path: &str, accept: &'static str| {
         bench.client.get(format!("{}{path}", bench.url)).header("accept", accept).send()
     };
@@ -93,6 +93,11 @@ async fn the_root_says_what_is_served_and_routes_by_the_model_of_the_body() {
     assert_eq!((&models["object"], &models["data"][0]["id"]), (&json!("list"), &json!("m")));
     assert_eq!(get("/v1/models/m", "*/*").await.unwrap().status(), 200);
     assert_eq!(get("/v1/models/n", "*/*").await.unwrap().status(), 404);
+    // Ports of other Gateways serve nothing but their routes.
+    for path in ["/", "/v1/models", "/v1/models/m"] {
+        let url = format!("{}{path}", bench.further_url);
+        assert_eq!(bench.client.get(url).send().await.unwrap().status(), 404, "{path}");
+    }
 
     let ask = |model: Value| {
         let body = json!({"messages": [{"role": "user", "content": "x".repeat(300_000)}], "max_tokens": 2, "model": model});

@@ -1,0 +1,103 @@
+//! Verbs of other programs that people try here, and what does the same.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Verbs with the same advice. Commands stand in backticks; a test parses those of `longboat`.
+const VERBS: [(&[&str], &str); 14] = [
+    (
+        &["run", "serve", "start", "launch"],
+        "`longboat up service.yaml` runs services on this machine; `longboat engine MODEL` serves one model file",
+    ),
+    (
+        &["apply", "create", "deploy"],
+        "services are Kubernetes objects: `kubectl apply -f service.yaml` writes them to a cluster, `longboat up \
+         service.yaml` runs them on this machine",
+    ),
+    (
+        &["ps", "list", "ls", "get"],
+        "`longboat status` shows services; `longboat models ls` shows downloaded models",
+    ),
+    (
+        &["log", "logs"],
+        "`kubectl logs POD` shows the log of a pod; `longboat status` shows the names of pods",
+    ),
+    (
+        &["stop", "down", "kill"],
+        "Ctrl-C ends `longboat up`; `kubectl delete llmisvc NAME` removes one service",
+    ),
+    (
+        &["delete", "rm", "remove"],
+        "`kubectl delete llmisvc NAME` removes a service; `longboat models rm MODEL` removes a downloaded model",
+    ),
+    (
+        &["pull", "download"],
+        "services download their models when they start; `longboat fetch hf://ORG/MODEL FOLDER` downloads one into \
+         a folder",
+    ),
+    (
+        &["chat", "ask", "prompt", "generate"],
+        "`longboat up service.yaml --prompt \"Hello\"` sends a prompt; `longboat dashboard` has a page to chat",
+    ),
+    (
+        &["scale"],
+        "set `spec.replicas`, for example with `kubectl patch llmisvc NAME --type=merge -p \
+         '{\"spec\":{\"replicas\":2}}'`",
+    ),
+    (
+        &["describe", "show", "inspect"],
+        "`longboat explain service.yaml` shows where each field comes from; `longboat status NAME` shows one service",
+    ),
+    (&["check", "lint", "test"], "`longboat validate service.yaml` checks manifests"),
+    (&["template", "build"], "`longboat render service.yaml` prints the objects of a service"),
+    (&["plan"], "`longboat diff service.yaml` shows what applying manifests would change"),
+    (&["top", "ui"], "`longboat dashboard` shows services and their load in a browser"),
+];
+
+/// Replaces clap's suggestion, which is only similar in spelling, if a verb is known from another program. `name` is how the
+/// executable was called.
+pub(super) fn advise(mut error: clap::Error, name: &str) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let Some((_, advice)) = VERBS.iter().find(|(verbs, _)| verbs.contains(&verb.as_str())) else {
+        return error;
+    };
+    let advice = advice.replace("`longboat ", &format!("`{name} "));
+    error.remove(ContextKind::SuggestedSubcommand);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{called::Called, cli};
+
+    fn said(arguments: &[&str]) -> String {
+        cli::parse(arguments.iter().map(Into::into).collect()).unwrap_err().render().to_string()
+    }
+
+    #[test]
+    fn a_verb_of_another_program_comes_with_what_does_the_same() {
+        let text = said(&["longboat", "run", "service.yaml"]);
+        assert!(text.starts_with("error: unrecognized subcommand 'run'"), "{text}");
+        assert!(text.contains("tip: `longboat up service.yaml` runs services"), "{text}");
+        let text = said(&["longboat", "ps"]);
+        assert!(
+            text.contains("tip: `longboat status` shows services") && !text.contains("apiserver"),
+            "{text}"
+        );
+        let text = said(&["kubectl-longboat", "plan"]);
+        assert!(text.contains("`kubectl longboat diff service.yaml`"), "{text}");
+        assert!(said(&["longboat", "statu"]).contains("a similar subcommand exists: 'status'"));
+    }
+
+    #[test]
+    fn no_verb_of_this_program_is_taken_for_one_of_another() {
+        let command = cli::command(Called::Longboat);
+        for verb in VERBS.iter().flat_map(|(verbs, _)| *verbs) {
+            assert!(command.find_subcommand(verb).is_none(), "{verb}");
+        }
+    }
+}
