@@ -227,8 +227,9 @@ pub(crate) fn prune(resource: &Resource, value: &mut Value) -> Vec<String> {
 fn normalise_times(object: &mut Value) {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
     let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten();
-    let mut times: Vec<&mut Value> = entries.filter_map(|entry| entry.get_mut("time")).collect();
-    times.iter_mut().for_each(|time| clock::normalise(time, clock::seconds));
+    for time in entries.filter_map(|entry| entry.get_mut("time")) {
+        clock::normalise(time, clock::seconds);
+    }
     for name in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(time) = metadata.get_mut(name) {
             clock::normalise(time, clock::seconds);

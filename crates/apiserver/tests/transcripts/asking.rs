@@ -2,6 +2,7 @@
 
 use http::Request;
 use http_body_util::BodyExt;
+use kube::client::Body;
 use longboat_apiserver::{ApiServer, Options};
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -16,7 +17,8 @@ pub(crate) async fn ask(
     body: impl Into<Vec<u8>>,
 ) -> (u16, Value) {
     let request = Request::builder().method(method).uri(path).header("content-type", kind);
-    let answer = client.send(request.body(body.into().into()).unwrap()).await.unwrap();
+    let body: Vec<u8> = body.into();
+    let answer = client.send(request.body(Body::from(body)).unwrap()).await.unwrap();
     let code = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (code, serde_json::from_slice(&body).unwrap_or_default())

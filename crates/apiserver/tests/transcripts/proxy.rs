@@ -33,7 +33,11 @@ impl PodAccess for Mirror {
             tokio::spawn(async move {
                 let mut request = vec![0; 8192];
                 let mut length = 0;
-                while !request[..length].ends_with(b"\r\n\r\n") && !request[..length].ends_with(b"end") {
+                loop {
+                    let end = if request.starts_with(b"POST") { &b"end"[..] } else { b"\r\n\r\n" };
+                    if request[..length].ends_with(end) {
+                        break;
+                    }
                     length += far.read(&mut request[length..]).await.unwrap();
                 }
                 let request = String::from_utf8_lossy(&request[..length]);

@@ -4,13 +4,14 @@ use longboat_apiserver::Options;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpSocket,
+    net::TcpStream,
 };
 
 use crate::asking::{create, serve};
 
-/// An object of this size does not fit into the buffers of a socket with a small window.
 const SIZE: usize = 1_000_000;
+/// So many objects do not fit into the buffers of a socket.
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const MIB: usize = 1024 * 1024;
 
 #[tokio::test]
@@ -18,13 +19,11 @@ async fn the_slowest_watches_are_closed_when_too_much_waits_and_the_others_go_on
     let (server, address, shutdown) = serve(Options { unsent_limit: 16 * MIB, ..Options::default() }).await;
     let client = server.client("default");
     let maps = "/api/v1/namespaces/default/configmaps";
-    for name in ["a", "b", "c", "d", "e"] {
+    for name in NAMES {
         create(&client, maps, &json!({"metadata": {"name": name}, "data": {"k": "v".repeat(SIZE)}})).await;
     }
     let open = || async {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(4096).unwrap();
-        let mut stream = socket.connect(address).await.unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap();
         let request = format!("GET {maps}?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut first = [0; 1];
@@ -39,7 +38,7 @@ async fn the_slowest_watches_are_closed_when_too_much_waits_and_the_others_go_on
     let mut reading = open().await;
     let mut read = 0;
     let mut buffer = vec![0; 64 * 1024];
-    while read < 5 * SIZE {
+    while read < NAMES.len() * SIZE {
         let more = reading.read(&mut buffer).await.unwrap();
         assert!(more > 0, "the watch that reads ended after {read} bytes");
         read += more;
@@ -47,7 +46,7 @@ async fn the_slowest_watches_are_closed_when_too_much_waits_and_the_others_go_on
     let mut closed = 0;
     for mut watch in watches {
         let mut read = 0;
-        while read < 5 * SIZE {
+        while read < NAMES.len() * SIZE {
             match watch.read(&mut buffer).await {
                 Ok(0) | Err(_) => {
                     closed += 1;
