@@ -93,7 +93,7 @@ pub fn bodies(data: &[u8]) {
         assert!(depth::check(&value).is_ok(), "a body is nested too deeply");
     }
     // errors are fine
-    let _ = protobuf::decode(data);
+    let _ = protobuf::decode(data, "v1", "Pod");
 }
 
 /// Compiles the input as a CEL expression. If the expression compiles, its evaluation ends.

@@ -397,15 +397,9 @@ async fn subresource(call: &mut Call<'_>, sub: &str) -> Result<Answer, ApiError>
         ("exec", Method::GET | Method::POST) => pods::exec::open(call, pods::exec::Asked::Exec).await,
         ("attach", Method::GET | Method::POST) => pods::exec::open(call, pods::exec::Asked::Attach).await,
         ("token", Method::POST) => tokens::request(call),
-        ("proxy", _) => Err(proxy(call)),
+        ("proxy", _) => pods::proxy::pass(call).await,
         _ => Err(ApiError::method_not_allowed()),
     }
-}
-
-fn proxy(call: &Call<'_>) -> ApiError {
-    let name = call.path.name.as_deref().unwrap_or_default();
-    let name = name.split(':').next().unwrap_or_default();
-    ApiError::not_found(call.resource.about(name))
 }
 
 /// Handles a verb on a custom resource. In kube-apiserver one handler serves all custom resources, so the errors differ from

@@ -6,9 +6,10 @@ use parking_lot::{Mutex, RwLock};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    accounts::Accounts,
+    accounts::Issuer,
     addresses::Addresses,
     admission::Admission,
+    front::unsent::Unsent,
     kinds::{Convert, Registry},
     pod_access::PodAccess,
     store::{JournalError, Store},
@@ -29,6 +30,8 @@ pub struct Options {
     pub hosts: Vec<String>,
     /// First address and prefix length of the range of cluster IPs.
     pub service_range: (Ipv4Addr, u8),
+    /// The most bytes of watches that clients have not read yet, over all connections.
+    pub unsent_limit: usize,
     /// Whether the service account that a pod names must exist, with `default` for pods that name none. Then another
     /// component must create `default` in every namespace.
     pub pods_need_accounts: bool,
@@ -42,6 +45,7 @@ impl Default for Options {
             token: None,
             hosts: Vec::new(),
             service_range: (Ipv4Addr::new(127, 96, 0, 0), 16),
+            unsent_limit: 128 * 1024 * 1024,
             pods_need_accounts: false,
         }
     }
@@ -52,12 +56,13 @@ pub(crate) struct State {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
     pub(crate) store: Store,
-    pub(crate) accounts: Accounts,
+    pub(crate) issuer: Issuer,
     pub(crate) addresses: Mutex<Addresses>,
     pub(crate) pods: RwLock<Option<Arc<dyn PodAccess>>>,
     pub(crate) admission: RwLock<Vec<Arc<dyn Admission>>>,
     pub(crate) outgoing: Outgoing,
     pub(crate) sessions: Sessions,
+    pub(crate) unsent: Arc<Unsent>,
 }
 
 /// Connections that have changed their protocol and outlive their request.
@@ -90,7 +95,7 @@ impl ApiServer {
             Some(directory) => Store::persistent(directory, options.window)?,
         };
         let state = Arc::new(State {
-            accounts: Accounts::default(),
+            issuer: Issuer::default(),
             addresses: Mutex::new(Addresses::new(options.service_range)),
             registry: Registry::default(),
             store,
@@ -98,6 +103,7 @@ impl ApiServer {
             admission: RwLock::default(),
             outgoing: Outgoing::default(),
             sessions: Sessions::default(),
+            unsent: Arc::new(Unsent::new(options.unsent_limit)),
             options,
         });
         crate::bootstrap::fill(&state);

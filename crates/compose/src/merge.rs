@@ -3,6 +3,8 @@
 //! This is Kubernetes' strategic merge patch. The patch has no directives except those that may be in maps of strings.
 //! Results borrow from the layers, so that subtrees that only one layer has are neither visited nor copied.
 
+use std::collections::HashMap;
+
 use longboat_template::reflect::{Struct, Ty};
 use serde_json::{Map, Value};
 
@@ -279,20 +281,21 @@ fn object<'a>(
             }
         };
     }
-    let mut entries = base.into_entries();
+    // Both sides are sorted by key. Inserting into the middle of a vector would take quadratic time for a large map.
+    let mut base = base.into_entries().into_iter().peekable();
+    let mut entries = Vec::with_capacity(base.len());
     for (key, value) in patch {
-        match entries.binary_search_by(|(k, _)| (*k).cmp(key)) {
-            Err(_) if value.is_null() || has_directive(value) => {}
-            Err(at) => entries.insert(at, (key, without_nulls(value))),
-            Ok(at) if value.is_null() => {
-                entries.remove(at);
-            }
-            Ok(at) => {
-                let old = std::mem::replace(&mut entries[at].1, Tree::List(Vec::new()));
-                entries[at].1 = member(shape, key, old, value)?;
-            }
+        while let Some(below) = base.next_if(|(other, _)| *other < key) {
+            entries.push(below);
+        }
+        match base.next_if(|(other, _)| *other == key) {
+            None if value.is_null() || has_directive(value) => {}
+            None => entries.push((key, without_nulls(value))),
+            Some(_) if value.is_null() => {}
+            Some((_, old)) => entries.push((key, member(shape, key, old, value)?)),
         }
     }
+    entries.extend(base);
     Ok(Tree::Object(entries))
 }
 
@@ -334,34 +337,36 @@ fn list<'a>(element: Ty, key: &str, base: Tree<'a>, patch: &'a [Value]) -> Resul
     let patch_keys: Vec<Option<&Value>> = patch.iter().map(|item| item.get(key)).collect();
 
     // Merge in place. New elements are appended, so that later elements with the same key find them.
-    let mut keys = base_keys.clone();
+    let in_base = first_positions(&base_keys);
+    let mut first = in_base.clone();
+    let mut keys = base_keys;
     let mut merged = base;
     for (item, item_key) in patch.iter().zip(&patch_keys) {
         let Some(item_key) = item_key else {
             return Err(format!("map: {} does not contain declared merge key: {key}", scalar(item)));
         };
-        let found = keys.iter().position(|k| *k == Some(*item_key));
-        match (found, item) {
-            (Some(at), Value::Object(map)) => {
+        match (first.get(&Some(*item_key)), item) {
+            (Some(&at), Value::Object(map)) => {
                 let old = std::mem::replace(&mut merged[at], Tree::List(Vec::new()));
                 merged[at] = object(shape(element), old, map.iter().map(|(k, v)| (k.as_str(), v)))?;
             }
-            (Some(at), _) => merged[at] = Tree::Leaf(item),
+            (Some(&at), _) => merged[at] = Tree::Leaf(item),
             (None, _) => {
+                first.insert(Some(*item_key), merged.len());
                 keys.push(Some(*item_key));
                 merged.push(Tree::Leaf(item));
             }
         }
     }
 
-    let in_patch = |k: Option<&Value>| patch_keys.iter().position(|p| *p == k);
-    let in_base = |k: Option<&Value>| base_keys.iter().position(|b| *b == k);
+    let in_patch = first_positions(&patch_keys);
     let mut from_patch = Vec::new();
     let mut base_only = Vec::new();
     for (tree, tree_key) in merged.into_iter().zip(&keys) {
-        match in_patch(*tree_key) {
-            Some(at) => from_patch.push((at, in_base(*tree_key), tree)),
-            None => base_only.push((in_base(*tree_key), tree)),
+        let of_base = in_base.get(tree_key).copied();
+        match in_patch.get(tree_key) {
+            Some(at) => from_patch.push((*at, of_base, tree)),
+            None => base_only.push((of_base, tree)),
         }
     }
     from_patch.sort_by_key(|(at, ..)| *at);
@@ -382,6 +387,15 @@ fn list<'a>(element: Ty, key: &str, base: Tree<'a>, patch: &'a [Value]) -> Resul
             out.extend(from_patch.next().map(|(_, _, tree)| tree));
         }
     }
+}
+
+/// The first position of each key. Searching the list for each key would take quadratic time.
+fn first_positions<'v>(keys: &[Option<&'v Value>]) -> HashMap<Option<&'v Value>, usize, ahash::RandomState> {
+    let mut first = HashMap::with_capacity_and_hasher(keys.len(), ahash::RandomState::default());
+    for (at, key) in keys.iter().enumerate() {
+        first.entry(*key).or_insert(at);
+    }
+    first
 }
 
 /// Whether a map has a directive. If there is nothing to apply the directive to, the whole map is dropped.

@@ -1,5 +1,7 @@
 //! The difference between a service's pod and the pod of the layers below it.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use crate::merge::{Tree, View};
@@ -63,7 +65,8 @@ pub(crate) fn pod<'a>(
         let Some((_, tree)) = entries.iter_mut().find(|(key, _)| *key == field) else { continue };
         if let (Tree::List(items), Some(Value::Array(base))) = (&mut *tree, base.get(field)) {
             let mut unlike = Vec::new();
-            let origins = std::mem::take(items).into_iter().map(|item| origin(item, base, &mut unlike));
+            let base = Containers::of(base);
+            let origins = std::mem::take(items).into_iter().map(|item| origin(item, &base, &mut unlike));
             *list = ListChanges::Items(origins.collect());
             *tree = Tree::List(unlike);
         }
@@ -71,19 +74,40 @@ pub(crate) fn pod<'a>(
     (Some(Tree::Object(entries)), Some(changes))
 }
 
+/// The containers of the lower layers. Searching them for each container would take quadratic time.
+struct Containers<'a> {
+    by_address: HashMap<*const Value, usize, ahash::RandomState>,
+    by_name: HashMap<&'a str, (usize, &'a Map<String, Value>), ahash::RandomState>,
+}
+
+// === impl Containers ===
+
+impl<'a> Containers<'a> {
+    fn of(list: &'a [Value]) -> Self {
+        let by_address = list.iter().enumerate().map(|(at, item)| (std::ptr::from_ref(item), at)).collect();
+        let mut by_name = HashMap::default();
+        for (at, item) in list.iter().enumerate() {
+            if let Some(map) = item.as_object()
+                && let Some(name) = map.get("name").and_then(Value::as_str)
+            {
+                by_name.entry(name).or_insert((at, map));
+            }
+        }
+        Self { by_address, by_name }
+    }
+}
+
 /// Returns the origin of a container. Appends to `unlike` what must be deserialized of it.
-fn origin<'a>(item: Tree<'a>, base: &'a [Value], unlike: &mut Vec<Tree<'a>>) -> Item<'a> {
-    let same = base.iter().position(|base| item.is_same(base));
+fn origin<'a>(item: Tree<'a>, base: &Containers<'a>, unlike: &mut Vec<Tree<'a>>) -> Item<'a> {
+    let same = match &item {
+        Tree::Leaf(json) => base.by_address.get(&std::ptr::from_ref(*json)),
+        _ => None,
+    };
     if let Some(at) = same {
-        return Item::Kept(at);
+        return Item::Kept(*at);
     }
     let name = item.get("name").and_then(View::as_str);
-    let under = name.and_then(|name| {
-        base.iter().enumerate().find_map(|(at, base)| {
-            let base = base.as_object()?;
-            (base.get("name")?.as_str()? == name).then_some((at, base))
-        })
-    });
+    let under = name.and_then(|name| base.by_name.get(name).copied());
     match (item, under) {
         (Tree::Object(entries), Some((at, base))) => {
             let (entries, fields) = differing(entries, base);

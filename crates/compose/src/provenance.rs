@@ -323,6 +323,7 @@ fn elements(
 ) {
     let mark = cursor.mark();
     let merges = cursor.known.contains(&cursor.path);
+    let mut seen: HashMap<&Value, usize> = HashMap::new();
     for (i, item) in items.iter().enumerate() {
         let found = merge_key.and_then(|key| Some((key, item.get(key)?)));
         let path = &mut cursor.path;
@@ -332,11 +333,12 @@ fn elements(
             Some((key, value)) => write!(path, "[{key}={value}"),
             None => write!(path, "[{i}"),
         };
-        if let Some((key, value)) = found.filter(|_| !merges) {
+        if let Some((_, value)) = found.filter(|_| !merges) {
             // Keys can repeat, for instance two variables with one name. Later ones get a number.
-            let earlier = items[..i].iter().filter(|other| other.get(key) == Some(value)).count();
-            if earlier > 0 {
-                let _ = write!(path, "#{}", earlier + 1);
+            let nth = seen.entry(value).or_default();
+            *nth += 1;
+            if *nth > 1 {
+                let _ = write!(path, "#{nth}");
             }
         }
         path.push(']');

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{client::serve, hosts::Hosts};
 use crate::{
+    accounts,
     answer::{self, Answer},
     request::{User, accept::Accept},
     server::{ApiServer, State},
@@ -114,7 +115,10 @@ async fn connection<S>(
 {
     let stream = Framed::new(stream);
     let switched = stream.switched();
-    let service = service_fn(move |request: http::Request<Incoming>| {
+    let slow = CancellationToken::new();
+    let closing = slow.clone();
+    let service = service_fn(move |mut request: http::Request<Incoming>| {
+        request.extensions_mut().insert(closing.clone());
         let state = Arc::clone(&state);
         let switched = switched.clone();
         let verdict = hosts.check(&request);
@@ -133,8 +137,11 @@ async fn connection<S>(
     builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(PATIENCE);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "A connection ended.");
+    tokio::select! {
+        ended = watcher.watch(connection) => if let Err(error) = ended {
+            tracing::debug!(%error, "A connection ended.");
+        },
+        () = slow.cancelled() => {}
     }
 }
 
@@ -165,7 +172,9 @@ async fn authenticated(state: &Arc<State>, request: http::Request<Incoming>) -> 
 
 /// Returns the user to whom the request's token belongs.
 fn user_of(state: &State, request: &http::Request<Incoming>) -> Result<User, ApiError> {
-    let Some(expected) = &state.options.token else { return Ok(User::administrator()) };
+    if state.options.token.is_none() {
+        return Ok(User::administrator());
+    }
     let given = request
         .headers()
         .get(header::AUTHORIZATION)
@@ -173,11 +182,11 @@ fn user_of(state: &State, request: &http::Request<Incoming>) -> Result<User, Api
         .and_then(|value| value.strip_prefix("Bearer "))
         .map(str::trim);
     let open = matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz" | "/version");
-    match given {
-        Some(given) if same(given.as_bytes(), expected.as_bytes()) => Ok(User::administrator()),
-        Some(given) if let Some(user) = state.accounts.owner(given) => Ok(user),
-        _ if open => Ok(User::named("system:anonymous", vec!["system:unauthenticated".to_owned()])),
-        _ => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
+    let known = given.and_then(|token| accounts::authenticate(state, token, &[accounts::OWN_AUDIENCE]).ok());
+    match known {
+        Some(known) => Ok(known.user),
+        None if open => Ok(User::named("system:anonymous", vec!["system:unauthenticated".to_owned()])),
+        None => Err(ApiError::new(401, "Unauthorized", "Unauthorized")),
     }
 }
 
@@ -201,9 +210,4 @@ fn impersonated(user: User, headers: &HeaderMap) -> Result<User, ApiError> {
     }
     let groups = headers.get_all("impersonate-group").iter().filter_map(|group| group.to_str().ok());
     Ok(User::named(name, groups.map(str::to_owned).collect()))
-}
-
-/// Compares in constant time.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |all, (x, y)| all | (x ^ y)) == 0
 }

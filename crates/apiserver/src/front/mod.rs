@@ -3,3 +3,4 @@
 pub(crate) mod client;
 mod hosts;
 pub(crate) mod listen;
+pub(crate) mod unsent;

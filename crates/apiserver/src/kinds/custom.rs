@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Origin, Resource};
+use super::{Origin, Resource, ScalePaths};
 use longboat_schema::StructuralSchema;
 
 /// One version of a CustomResourceDefinition.
@@ -43,17 +43,6 @@ pub struct Custom {
 pub struct StoredForm {
     /// `group/version` of the storage version.
     pub api_version: String,
-}
-
-/// Paths of the scale subresource, without the leading dot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScalePaths {
-    /// `spec.replicas`
-    pub spec_replicas: String,
-    /// `status.replicas`
-    pub status_replicas: String,
-    /// `status.selector`
-    pub selector: Option<String>,
 }
 
 /// One of `additionalPrinterColumns`.
@@ -138,7 +127,7 @@ pub fn resources(crd: &Value) -> Vec<Resource> {
                     .map(|(_, schema)| Arc::clone(schema))
                     .unwrap_or_default(),
                 status: version["subresources"]["status"].is_object(),
-                scale: scale(&version["subresources"]["scale"]),
+                scale: ScalePaths::of(&version["subresources"]["scale"]),
                 columns: columns(&version["additionalPrinterColumns"]),
                 selectable: version["selectableFields"]
                     .as_array()
@@ -185,16 +174,6 @@ fn stamp(versions: &Value) -> u64 {
     versions.hash(&mut hasher);
     // 0 means that the defaults are unchecked
     hasher.finish() | 1
-}
-
-fn scale(value: &Value) -> Option<ScalePaths> {
-    value.as_object()?;
-    let path = |key: &str| value[key].as_str().map(|p| p.trim_start_matches('.').to_owned());
-    Some(ScalePaths {
-        spec_replicas: path("specReplicasPath")?,
-        status_replicas: path("statusReplicasPath")?,
-        selector: path("labelSelectorPath").filter(|p| !p.is_empty()),
-    })
 }
 
 fn columns(value: &Value) -> Vec<Column> {

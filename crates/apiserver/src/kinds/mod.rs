@@ -3,12 +3,14 @@
 pub mod builtin;
 pub mod custom;
 pub mod registry;
+mod scale;
 pub(crate) mod views;
 
 use std::sync::Arc;
 
-pub use custom::{Column, Conversion, Custom, ScalePaths, StoredForm};
+pub use custom::{Column, Conversion, Custom, StoredForm};
 pub use registry::{Convert, Registry};
+pub use scale::ScalePaths;
 
 use crate::status::About;
 

@@ -19,8 +19,46 @@ const DEEPEST: usize = 100;
 
 type Decoded<T> = Result<T, String>;
 
-/// Decodes a body into its object. The error is a text for people.
-pub(crate) fn decode(body: &[u8]) -> Decoded<Value> {
+/// Why a body cannot be decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Undecodable {
+    /// The apiVersion and the kind of the object, if the envelope is readable.
+    pub(crate) kind: Option<(String, String)>,
+    /// A text for people.
+    pub(crate) why: String,
+}
+
+/// Decodes a body into its object, which has this apiVersion and kind if it names none.
+pub(crate) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value, Undecodable> {
+    let Envelope { api_version: given_version, kind: given_kind, raw } =
+        envelope(body).map_err(|why| Undecodable { kind: None, why })?;
+    let or = |given: String, default: &str| if given.is_empty() { default.to_owned() } else { given };
+    let (api_version, kind) = (or(given_version, api_version), or(given_kind, kind));
+    let decoded = type_of_kind(&api_version, &kind)
+        .ok_or_else(|| {
+            format!(
+                "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:110\""
+            )
+        })
+        .and_then(|def| message(def, raw, 0));
+    match decoded {
+        Ok(mut object) => {
+            object.insert("apiVersion".to_owned(), Value::from(api_version));
+            object.insert("kind".to_owned(), Value::from(kind));
+            Ok(Value::Object(object))
+        }
+        Err(why) => Err(Undecodable { kind: Some((api_version, kind)), why }),
+    }
+}
+
+/// What is around an object.
+struct Envelope<'b> {
+    api_version: String,
+    kind: String,
+    raw: &'b [u8],
+}
+
+fn envelope(body: &[u8]) -> Decoded<Envelope<'_>> {
     let envelope = body
         .strip_prefix(MAGIC)
         .ok_or("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")?;
@@ -40,12 +78,7 @@ pub(crate) fn decode(body: &[u8]) -> Decoded<Value> {
             _ => {}
         }
     }
-    let def = type_of_kind(&api_version, &kind)
-        .ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))?;
-    let mut object = message(def, raw, 0)?;
-    object.insert("apiVersion".to_owned(), Value::from(api_version));
-    object.insert("kind".to_owned(), Value::from(kind));
-    Ok(Value::Object(object))
+    Ok(Envelope { api_version, kind, raw })
 }
 
 fn text(bytes: &[u8]) -> Decoded<String> {

@@ -13,7 +13,7 @@ fn what_kubectl_create_sends_reads_as_the_object_it_means() {
     let config =
         "azhzAAoPCgJ2MRIJQ29uZmlnTWFwEioKIAoBYxIAGg90LWh0dHAtcHJvdG9idWYiACoAMgA4AEIAEgYKAWESAWIaACIA";
     assert_eq!(
-        decode(&body(config)),
+        decode(&body(config), "", ""),
         Ok(json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -23,7 +23,7 @@ fn what_kubectl_create_sends_reads_as_the_object_it_means() {
     );
     // kubectl create deployment d --image=x:1 --replicas=2 --port=80
     let deployment = "azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50ErgBCioKAWQSABoPdC1odHRwLXByb3RvYnVmIgAqADIAOABCAFoICgNhcHASAWQSfAgCEgoKCAoDYXBwEgFkGmQKGgoAEgAaACIAKgAyADgAQgBaCAoDYXBwEgFkEkYSKAoBeBIDeDoxKgAyCgoAEAAYUCIAKgBCAGoAcgCAAQCIAQCQAQCiAQAaADIAQgBKAFIAWABgAGgAggEAigEAmgEAwgEAIgIKACgAOAAaDAgAEAAYACAAKAA4ABoAIgA=";
-    let object = decode(&body(deployment)).unwrap();
+    let object = decode(&body(deployment), "", "").unwrap();
     assert_eq!(object["spec"]["replicas"], 2);
     assert_eq!(object["spec"]["selector"], json!({"matchLabels": {"app": "d"}}));
     let container = &object["spec"]["template"]["spec"]["containers"][0];
@@ -35,17 +35,25 @@ fn what_kubectl_create_sends_reads_as_the_object_it_means() {
 
 #[test]
 fn other_bodies_are_refused() {
-    assert!(decode(b"{}").unwrap_err().contains("does not appear to be a protobuf message"));
-    assert_eq!(decode(b"k8s\0\x0a\x7f").unwrap_err(), "unexpected EOF");
+    let refusal = |body: &[u8]| decode(body, "v1", "ConfigMap").unwrap_err();
+    let refused = refusal(b"{}");
+    assert!(refused.why.contains("does not appear to be a protobuf message") && refused.kind.is_none());
+    let refused = refusal(b"k8s\0\x0a\x7f");
+    assert!(refused.why == "unexpected EOF" && refused.kind.is_none());
+    // without a kind in the envelope, the object has the kind of the request
+    let refused = refusal(b"k8s\0\x12\x02\x0a\x7f");
+    assert_eq!(refused.kind, Some(("v1".to_owned(), "ConfigMap".to_owned())));
+    let refused = refusal(b"k8s\0\x0a\x03\x12\x01X");
+    assert!(refused.why.starts_with("no kind \"X\" is registered for version \"v1\""), "{refused:?}");
 }
 
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-        let _ = decode(&bytes);
+        let _ = decode(&bytes, "v1", "Pod");
         let mut typed = body("azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50Eg==");
         typed.push(u8::try_from(bytes.len()).unwrap());
         typed.extend(bytes);
-        let _ = decode(&typed);
+        let _ = decode(&typed, "v1", "Pod");
     }
 }

@@ -10,6 +10,7 @@ use http::{HeaderMap, Method};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use self::{accept::Accept, query::Query};
 
@@ -68,10 +69,14 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Query,
+    /// The query as it was sent.
+    pub(crate) raw_query: Option<String>,
     pub(crate) headers: HeaderMap,
     pub(crate) accept: Accept,
     pub(crate) body: Bytes,
     pub(crate) user: User,
+    /// Closes the connection; `None` for clients in this process.
+    pub(crate) connection: Option<CancellationToken>,
     /// Present if the transport can change the protocol (port-forward, exec).
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
 }

@@ -12,8 +12,10 @@ pub(crate) struct Query(Vec<(String, String)>);
 // === impl Query ===
 
 impl Query {
+    /// Reads the parameters. Like Go, drops those with a malformed escape or a semicolon.
     pub(crate) fn parse(text: &str) -> Self {
-        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+        let pairs = text.split('&').filter(|pair| !pair.contains(';') && has_whole_escapes(pair));
+        Self(pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes()).into_owned()).collect())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
@@ -60,6 +62,11 @@ impl Query {
         let given: Vec<&str> = self.all("dryRun").collect();
         check_dry_run(&given, kind)
     }
+}
+
+/// Whether two hexadecimal digits follow each `%`.
+fn has_whole_escapes(text: &str) -> bool {
+    text.split('%').skip(1).all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit()))
 }
 
 /// Returns why Go's parser rejects a text as a duration.
@@ -128,5 +135,20 @@ impl FieldValidation {
                 )],
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Query;
+
+    #[test]
+    fn malformed_parameters_are_dropped() {
+        let query = Query::parse("a=%&b=%4&c=%zz&%x=1&d=1;e=2&f=%41+%e2%82%ac&g");
+        for name in ["a", "b", "c", "d", "%x"] {
+            assert_eq!(query.get(name), None, "{name}");
+        }
+        assert_eq!(query.get("f"), Some("A \u{20ac}"));
+        assert_eq!(query.get("g"), Some(""));
     }
 }

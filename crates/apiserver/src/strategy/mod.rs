@@ -242,16 +242,7 @@ fn keeps_generation(resource: &Resource) -> bool {
 pub(crate) fn validate(resource: &Resource, value: &Value, live: Option<&Value>) -> Vec<Cause> {
     let mut causes = metadata::validate(resource, value, live);
     if let Some(custom) = resource.custom() {
-        if let Some(paths) = &custom.scale {
-            let pointer = format!("/{}", paths.spec_replicas.replace('.', "/"));
-            if let Some(replicas) = value.pointer(&pointer).and_then(Value::as_i64).filter(|r| *r < 0) {
-                causes.push(Cause::invalid(
-                    format!(".{}", paths.spec_replicas),
-                    &Value::from(replicas),
-                    "should be a non-negative integer",
-                ));
-            }
-        }
+        causes.extend(custom.scale.iter().flat_map(|paths| paths.validate(value)));
         return causes;
     }
     causes.extend(of(resource).unwrap_or(&Plain).validate(value, live));

@@ -1,6 +1,9 @@
 //! EndpointSlices, and the older Endpoints. Loopback addresses are valid, because pods of local mode have them.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeSet, HashSet},
+    net::IpAddr,
+};
 
 use serde_json::{Value, json};
 
@@ -102,8 +105,11 @@ fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     if items(value, "endpoints").len() > ENDPOINTS {
         causes.push(too_many("endpoints", items(value, "endpoints").len(), ENDPOINTS));
     }
+    // an update does not refuse what is stored
+    let stored = live.map(|live| items(live, "endpoints")).unwrap_or_default();
+    let known: HashSet<&Value> = stored.iter().flat_map(|endpoint| items(endpoint, "addresses")).collect();
     for (index, endpoint) in items(value, "endpoints").iter().enumerate() {
-        validate_endpoint(kind, endpoint, &format!("endpoints[{index}]"), &mut causes);
+        validate_endpoint(kind, endpoint, &known, &format!("endpoints[{index}]"), &mut causes);
     }
     ports(value, &mut causes);
     if let Some(live) = live
@@ -114,7 +120,13 @@ fn validate(value: &Value, live: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-fn validate_endpoint(kind: &str, endpoint: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_endpoint(
+    kind: &str,
+    endpoint: &Value,
+    known: &HashSet<&Value>,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
     let addresses = items(endpoint, "addresses");
     let field = format!("{path}.addresses");
     if addresses.is_empty() {
@@ -123,6 +135,9 @@ fn validate_endpoint(kind: &str, endpoint: &Value, path: &str, causes: &mut Vec<
         causes.push(too_many(&field, addresses.len(), ADDRESSES));
     }
     for (index, address) in addresses.iter().enumerate().take(ADDRESSES) {
+        if known.contains(address) {
+            continue;
+        }
         let own = format!("{field}[{index}]");
         match (kind, ip(address.as_str().unwrap_or_default())) {
             ("FQDN", _) => name(NameRule::Subdomain, address, &own, causes),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Call;
 use crate::{
-    depth,
+    clock, depth,
     kinds::{Resource, registry::split_api_version},
     patching, protobuf,
     request::{
@@ -60,7 +60,17 @@ pub(crate) fn document(call: &Call<'_>, resource: &Resource) -> Result<Document,
         "application/yaml" => decode::yaml(body).map_err(unrecognised),
         "application/vnd.kubernetes.protobuf" if resource.custom().is_none() => {
             let value =
-                protobuf::decode(body).map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?;
+                protobuf::decode(body, &resource.api_version(), &resource.kind).map_err(
+                    |error| match error.kind {
+                        None => unrecognised(error.why),
+                        Some((api_version, kind)) => ApiError::bad_request(format!(
+                            "{kind} in version \"{}\" cannot be handled as a {}: {}",
+                            split_api_version(&api_version).1,
+                            resource.kind,
+                            error.why
+                        )),
+                    },
+                )?;
             depth::check(&value).map_err(|error| ApiError::bad_request(error.to_string()))?;
             Ok(Document { value, duplicates: Vec::new() })
         }
@@ -202,11 +212,29 @@ pub(crate) fn normalise(
 /// Removes unknown fields. Returns their paths.
 pub(crate) fn prune(resource: &Resource, value: &mut Value) -> Vec<String> {
     if let Some(custom) = resource.custom() {
-        return custom.schema.prune(value);
+        normalise_times(value);
+        return match &custom.scale {
+            Some(paths) => paths.keeping_floats(value, |value| custom.schema.prune(value)),
+            None => custom.schema.prune(value),
+        };
     }
     let unknown = schema::unknown_builtin_fields(resource, value);
     schema::prune_builtin(resource, value);
     unknown
+}
+
+/// Writes the times in the metadata of a custom resource as Go does.
+fn normalise_times(object: &mut Value) {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
+    let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten();
+    for time in entries.filter_map(|entry| entry.get_mut("time")) {
+        clock::normalise(time, clock::seconds);
+    }
+    for name in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(time) = metadata.get_mut(name) {
+            clock::normalise(time, clock::seconds);
+        }
+    }
 }
 
 /// Fills in the defaults of the kind.

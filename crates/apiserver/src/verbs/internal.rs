@@ -25,6 +25,8 @@ pub(crate) async fn delete(
         method: Method::DELETE,
         path: String::new(),
         query: Query::default(),
+        raw_query: None,
+        connection: None,
         headers: HeaderMap::new(),
         accept: Accept::parse(""),
         body: Bytes::new(),

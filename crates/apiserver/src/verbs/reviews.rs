@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Call, incoming};
 use crate::{
+    accounts,
     answer::Answer,
     clock,
     rbac::{self, Wish},
@@ -112,14 +113,12 @@ pub(crate) fn review(call: &mut Call<'_>) -> Result<Answer, ApiError> {
             if token.is_empty() {
                 return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
             }
-            value["status"] = match &call.state.options.token {
-                Some(expected) if expected == token => {
-                    json!({"authenticated": true, "user": User::administrator().info()})
+            let audiences = accounts::audiences_or_own(&value["spec"]["audiences"]);
+            value["status"] = match accounts::authenticate(call.state, token, &audiences) {
+                Ok(known) => {
+                    json!({"authenticated": true, "user": known.user.info(), "audiences": known.audiences})
                 }
-                _ if let Some(owner) = call.state.accounts.owner(token) => {
-                    json!({"authenticated": true, "user": owner.info()})
-                }
-                _ => json!({"user": {}, "error": "invalid bearer token"}),
+                Err(why) => json!({"user": {}, "error": why}),
             };
         }
         _ => return Err(ApiError::method_not_allowed()),

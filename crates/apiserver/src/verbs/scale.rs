@@ -21,8 +21,10 @@ use crate::{
 
 /// `GET …/scale`.
 pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let scale = current(call).await?;
-    Ok(respond::document(call.request, 200, &scale))
+    let stored = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
+    let shown = form::show(call.state, &call.resource, stored).await?;
+    check_replicas(&call.resource, shown.value())?;
+    Ok(respond::document(call.request, 200, &scale_of(&call.resource, shown.value())))
 }
 
 /// `PUT …/scale`.
@@ -157,6 +159,17 @@ async fn current(call: &Call<'_>) -> Result<Value, ApiError> {
     let stored = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
     let shown = form::show(call.state, &call.resource, Arc::clone(&stored)).await?;
     Ok(scale_of(&call.resource, shown.value()))
+}
+
+/// Refuses to read the Scale of a custom object without replicas.
+fn check_replicas(resource: &Resource, object: &Value) -> Result<(), ApiError> {
+    match resource.custom().and_then(|custom| custom.scale.as_ref()) {
+        Some(paths) if at(object, &paths.spec_replicas).is_null() => Err(ApiError::internal(format!(
+            "the spec replicas field \".{}\" does not exist",
+            paths.spec_replicas
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn paths(resource: &Resource) -> ScalePaths {

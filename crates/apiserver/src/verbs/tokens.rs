@@ -1,46 +1,114 @@
 //! `POST …/serviceaccounts/<name>/token`.
 
+use std::sync::Arc;
+
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 
-use super::Call;
-use crate::{answer::Answer, clock, request::decode, respond, status::ApiError};
+use super::{Call, incoming};
+use crate::{
+    accounts::{self, Grant},
+    answer::Answer,
+    clock,
+    kinds::Resource,
+    respond,
+    status::{About, ApiError, Cause},
+    store::{Key, Stored},
+};
 
-/// The shortest and the longest lifetime of a token, in seconds.
-const LIFE: std::ops::RangeInclusive<i64> = 600..=86_400;
+/// The lifetime of a token whose request names none, and the shortest and longest, in seconds.
+const LIFE: i64 = 3600;
+const MIN_LIFE: i64 = 600;
+const MAX_LIFE: i64 = 1 << 32;
 
-/// Answers with the account's token, which has the rights that RBAC gives the account. The token is valid until the server
-/// ends; the answer has an expiry time because clients expect one.
+/// Answers with a new token of the account.
 pub(crate) fn request(call: &Call<'_>) -> Result<Answer, ApiError> {
-    if call.state.store.get(&call.resource.table, &call.key()).is_none() {
-        return Err(call.not_found());
-    }
-    let body = if call.request.content_type() == "application/vnd.kubernetes.protobuf" {
-        crate::protobuf::decode(&call.request.body)
-            .map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?
-    } else {
-        decode::json(&call.request.body).map_err(ApiError::bad_request)?.value
+    let account = call.state.store.get(&call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
+    let asked = Resource {
+        group: "authentication.k8s.io".to_owned(),
+        kind: "TokenRequest".to_owned(),
+        ..Resource::clone(&call.resource)
     };
-    let seconds =
-        body["spec"]["expirationSeconds"].as_i64().unwrap_or(3600).clamp(*LIFE.start(), *LIFE.end());
-    let until = Timestamp::now().saturating_add(seconds.seconds()).unwrap_or_else(|_| Timestamp::now());
+    let body = incoming::document(call, &asked)?.value;
+    let spec = &body["spec"];
+    let seconds = spec["expirationSeconds"].as_i64().unwrap_or(LIFE);
+    let detail = match seconds {
+        ..MIN_LIFE => Some("may not specify a duration less than 10 minutes"),
+        MIN_LIFE..=MAX_LIFE => None,
+        _ => Some("may not specify a duration larger than 2^32 seconds"),
+    };
+    if let Some(detail) = detail {
+        let about = About { group: &asked.group, kind: &asked.kind, name: "" };
+        let cause = Cause::invalid("spec.expirationSeconds", &spec["expirationSeconds"], detail);
+        return Err(ApiError::invalid(about, &[cause]));
+    }
+    let pod = bound_pod(call, &account, &spec["boundObjectRef"])?;
+    let audiences = accounts::audiences_or_own(&spec["audiences"]);
+    let now = Timestamp::now();
+    let expires = now.saturating_add(seconds.seconds()).unwrap_or(Timestamp::MAX);
     let key = call.key();
-    let token = call.state.accounts.token(&key.namespace, &key.name);
-    let token =
-        token.ok_or_else(|| ApiError::internal("too many service accounts have a token".to_owned()))?;
+    let grant = Grant {
+        account: key.clone(),
+        uid: account.value["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+        pod,
+        audiences: audiences.iter().map(|audience| (*audience).to_owned()).collect(),
+        expires,
+    };
+    let token = call.state.issuer.issue(&grant, now);
     let answer = json!({
-        "kind": "TokenRequest",
+        "kind": asked.kind,
         "apiVersion": "authentication.k8s.io/v1",
-        "metadata": {"name": key.name, "namespace": key.namespace, "creationTimestamp": clock::now()},
+        "metadata": {"name": key.name, "namespace": key.namespace, "creationTimestamp": clock::seconds(now)},
         "spec": {
-            "audiences": body["spec"]["audiences"].as_array().cloned().unwrap_or_default(),
+            "audiences": audiences,
             "expirationSeconds": seconds,
-            "boundObjectRef": Value::Null,
+            "boundObjectRef": spec["boundObjectRef"],
         },
         "status": {
             "token": token,
-            "expirationTimestamp": clock::seconds(until),
+            "expirationTimestamp": clock::seconds(expires),
         },
     });
     Ok(respond::document(call.request, 201, &answer))
+}
+
+/// Returns the name and the uid of the pod to which the token is to be bound.
+fn bound_pod(
+    call: &Call<'_>,
+    account: &Arc<Stored>,
+    reference: &Value,
+) -> Result<Option<(String, String)>, ApiError> {
+    let text = |field: &str| reference[field].as_str().unwrap_or_default();
+    if reference.is_null() {
+        return Ok(None);
+    }
+    if (text("apiVersion"), text("kind")) != ("v1", "Pod") {
+        return Err(ApiError::bad_request(format!(
+            "cannot bind token to object of type {}, Kind={}: this server binds tokens to pods",
+            text("apiVersion"),
+            text("kind")
+        )));
+    }
+    let (name, account) = (text("name"), Key::of(&account.value));
+    let about = About { group: "", kind: "pods", name };
+    let pod = accounts::find(call.state, "pods", &Key::new(account.namespace.as_str(), name))
+        .map_err(|_| ApiError::not_found(about))?;
+    let own = pod.value["spec"]["serviceAccountName"].as_str().filter(|name| !name.is_empty());
+    let own = own.unwrap_or("default");
+    if own != account.name {
+        return Err(ApiError::bad_request(format!(
+            "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+            account.name
+        )));
+    }
+    let uid = pod.value["metadata"]["uid"].as_str().unwrap_or_default();
+    if !text("uid").is_empty() && text("uid") != uid {
+        let why = format!(
+            "the UID in the bound object reference ({}) does not match the UID in record. The object might have been \
+             deleted and then recreated",
+            text("uid")
+        );
+        return Err(ApiError::conflict(about, why));
+    }
+    Ok(Some((name.to_owned(), uid.to_owned())))
 }

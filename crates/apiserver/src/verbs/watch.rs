@@ -9,6 +9,7 @@ use tokio::{
     sync::watch,
     time::{Instant, Interval, MissedTickBehavior},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{Call, read};
 use crate::{
@@ -98,6 +99,7 @@ pub(crate) fn open(call: &Call<'_>) -> Result<Answer, ApiError> {
         pending,
         bookmarks: query.flag("allowWatchBookmarks").then_some(bookmarks),
         deadline: Instant::now() + Duration::from_secs(seconds),
+        connection: call.request.connection.clone(),
         headed: false,
         ended: false,
     };
@@ -159,6 +161,7 @@ struct Watcher {
     pending: VecDeque<Event>,
     bookmarks: Option<Interval>,
     deadline: Instant,
+    connection: Option<CancellationToken>,
     /// Whether the column definitions of the table were sent.
     headed: bool,
     ended: bool,
@@ -250,7 +253,11 @@ impl Watcher {
                 break;
             }
         }
-        Bytes::from(out)
+        match &self.connection {
+            Some(connection) => self.state.unsent.count(out, connection),
+            // a client in this process reads what it asks for
+            None => Bytes::from(out),
+        }
     }
 
     fn write(&mut self, kind: &str, shown: &Shown, out: &mut Vec<u8>) {

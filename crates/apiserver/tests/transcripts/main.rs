@@ -5,12 +5,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+mod asking;
 mod client;
 mod durability;
 mod forward;
 mod listener;
+mod proxy;
+mod refusals;
 mod services;
+mod tokens;
 mod versions;
+mod watches;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -144,6 +144,20 @@ fn merging_over_borrowed_trees_equals_the_general_strategic_merge() {
     }
 }
 
+/// With a search of the list for each element, this takes minutes.
+#[test]
+fn large_lists_merge_like_the_general_strategic_merge() {
+    let layer = |from: u32, value: &str| {
+        let variables: Vec<Value> =
+            (from..from + 10_000).map(|n| json!({"name": format!("E{n}"), "value": value})).collect();
+        json!({"template": {"containers": [{"name": "main", "env": variables}]}})
+    };
+    let layers = vec![layer(0, "v"), layer(5_000, "w")];
+    let ours = merged(layers.clone()).unwrap();
+    assert_eq!(ours["template"]["containers"][0]["env"].as_array().unwrap().len(), 15_000);
+    assert_eq!(ours, merged_generally(layers).unwrap());
+}
+
 #[test]
 fn child_names_equal_the_recordings() {
     let golden = golden();

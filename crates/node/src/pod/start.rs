@@ -1,9 +1,10 @@
 //! Prepares a pod's volumes and starts its containers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -26,6 +27,9 @@ use crate::pod_access::Live;
 use crate::private;
 use crate::probe::Target;
 use crate::volume::{self, VolumeError};
+
+/// The longest lifetime of a token that an API server issues. The node does not renew tokens; they end with their pod.
+const TOKEN_SECONDS: i64 = 1 << 32;
 
 /// Why a container cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -103,18 +107,18 @@ impl Worker {
         let site = volume::Site {
             pod_dir: self.directory.path().to_owned(),
             claims_dir: self.shared.claims_dir.clone(),
-            token: self.token().await?,
+            tokens: self.tokens().await?,
             simulator: self.shared.host.engine == Engine::Simulator,
         };
         self.volumes = Some(volume::mount(&self.pod, &site, &sources, &self.facts)?);
         Ok(())
     }
 
-    /// Returns the token of the pod's service account. Requests the token once, and writes it to the place where programs
-    /// look for it. Returns `None` if the pod or its account wants no token.
-    async fn token(&mut self) -> Result<Option<String>, StartError> {
-        if let Credentials::Read(token) = &self.credentials {
-            return Ok(token.clone());
+    /// Returns the tokens of the pod's service account by audience, which is empty for the API server. Requests each once, and
+    /// writes the API server's to the place where programs look for it, unless the pod or its account wants none.
+    async fn tokens(&mut self) -> Result<BTreeMap<String, String>, StartError> {
+        if let Credentials::Read(tokens) = &self.credentials {
+            return Ok(tokens.clone());
         }
         let namespace = self.pod.namespace().unwrap_or_default();
         let name = self.account_name();
@@ -123,21 +127,38 @@ impl Worker {
         let account = accounts.get_opt(&name).await?.ok_or_else(missing)?;
         let wanted = self.pod.spec.as_ref().and_then(|spec| spec.automount_service_account_token);
         let mounts = wanted.or(account.automount_service_account_token).unwrap_or(true);
-        let projects = volume::has_token(&self.pod);
-        let mut token = None;
-        if mounts || projects {
-            let request = TokenRequest::default();
-            let answer: TokenRequest =
-                accounts.create_subresource("token", &name, &PostParams::default(), &request).await?;
-            token = answer.status.map(|status| status.token);
+        let mut audiences = volume::token_audiences(&self.pod);
+        if mounts {
+            audiences.insert(String::new());
         }
-        if let Some(token) = token.as_ref().filter(|_| mounts) {
+        let mut tokens = BTreeMap::new();
+        for audience in audiences {
+            let request = TokenRequest {
+                spec: TokenRequestSpec {
+                    audiences: Some(audience.clone())
+                        .filter(|audience| !audience.is_empty())
+                        .into_iter()
+                        .collect(),
+                    expiration_seconds: Some(TOKEN_SECONDS),
+                    bound_object_ref: Some(BoundObjectReference {
+                        api_version: Some("v1".to_owned()),
+                        kind: Some("Pod".to_owned()),
+                        name: self.pod.metadata.name.clone(),
+                        uid: self.pod.metadata.uid.clone(),
+                    }),
+                },
+                ..TokenRequest::default()
+            };
+            let answer = accounts.create_token_request(&name, &PostParams::default(), &request).await?;
+            tokens.extend(answer.status.map(|status| (audience, status.token)));
+        }
+        if let Some(token) = tokens.get("").filter(|_| mounts) {
             self.directory
                 .write_credentials(&namespace, &self.shared.api, token)
                 .map_err(|source| StartError::Credentials { source })?;
         }
-        self.credentials = Credentials::Read(token.clone());
-        Ok(token)
+        self.credentials = Credentials::Read(tokens.clone());
+        Ok(tokens)
     }
 
     fn account_name(&self) -> String {

@@ -74,10 +74,10 @@ struct Ending {
 /// The token of the pod's service account.
 #[derive(Debug, Clone)]
 pub(super) enum Credentials {
-    /// The token was not requested yet.
+    /// The tokens were not requested yet.
     Unread,
-    /// The token, or `None` if the pod wants none.
-    Read(Option<String>),
+    /// The tokens by audience.
+    Read(BTreeMap<String, String>),
 }
 
 /// The state of one pod.

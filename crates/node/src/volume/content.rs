@@ -24,7 +24,7 @@ pub(super) fn of(
     pod: &Pod,
     sources: &Sources,
     facts: &PodFacts,
-    token: Option<&str>,
+    tokens: &BTreeMap<String, String>,
 ) -> Result<Option<Files>, VolumeError> {
     let collector = Collector { volume: &volume.name, pod, sources, facts };
     let mut files = Files::new();
@@ -61,8 +61,8 @@ pub(super) fn of(
                 collector.downward(&mut files, source.items.as_deref(), mode)?;
             }
             if let Some(source) = &source.service_account_token {
-                // The account has only this token, without audience and expiry.
-                let bytes = token.unwrap_or_default().as_bytes().to_vec();
+                let token = tokens.get(source.audience.as_deref().unwrap_or_default());
+                let bytes = token.map(|token| token.as_bytes().to_vec()).unwrap_or_default();
                 files.insert(source.path.clone(), File { bytes, mode });
             }
             if source.cluster_trust_bundle.is_some() || source.pod_certificate.is_some() {

@@ -9,7 +9,7 @@
 mod content;
 mod files;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -60,8 +60,8 @@ pub(crate) struct Site {
     pub(crate) pod_dir: PathBuf,
     /// The folder that holds one folder of claims per namespace.
     pub(crate) claims_dir: PathBuf,
-    /// The token of the pod's service account; `None` if the pod wants none.
-    pub(crate) token: Option<String>,
+    /// The tokens of the pod's service account by audience, which is empty for the API server.
+    pub(crate) tokens: BTreeMap<String, String>,
     /// Whether the engine is the simulator.
     pub(crate) simulator: bool,
 }
@@ -90,10 +90,11 @@ pub(crate) fn can_change(pod: &Pod) -> bool {
     })
 }
 
-/// Whether a volume of the pod contains the token of its service account.
-pub(crate) fn has_token(pod: &Pod) -> bool {
+/// Returns the audiences of the tokens in the pod's volumes. The audience of the API server is empty.
+pub(crate) fn token_audiences(pod: &Pod) -> BTreeSet<String> {
     let sources = volumes(pod).filter_map(|volume| volume.projected.as_ref()?.sources.as_ref()).flatten();
-    sources.into_iter().any(|source| source.service_account_token.is_some())
+    let tokens = sources.into_iter().filter_map(|source| source.service_account_token.as_ref());
+    tokens.map(|token| token.audience.clone().unwrap_or_default()).collect()
 }
 
 fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
@@ -119,7 +120,7 @@ pub(crate) fn mount(
             check_name(volume, &claim.claim_name)?;
             let folder = site.claims_dir.join(namespace).join(&claim.claim_name);
             create(volume, &folder)?
-        } else if let Some(files) = content::of(volume, pod, sources, facts, site.token.as_deref())? {
+        } else if let Some(files) = content::of(volume, pod, sources, facts, &site.tokens)? {
             create(volume, &own)?;
             files::write(&own, &files).map_err(|source| VolumeError::Write {
                 volume: volume.name.clone(),
@@ -265,7 +266,9 @@ mod tests {
         let site = Site {
             pod_dir: dir.path().join("pod"),
             claims_dir: dir.path().join("claims"),
-            token: Some("the-token".into()),
+            tokens: [("", "the-token"), ("vault", "another")]
+                .map(|(audience, token)| (audience.to_owned(), token.to_owned()))
+                .into(),
             simulator: true,
         };
         World { dir, site }
@@ -299,6 +302,7 @@ mod tests {
             {"name": "info", "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
             {"name": "all", "projected": {"sources": [
                 {"serviceAccountToken": {"path": "token"}},
+                {"serviceAccountToken": {"path": "vault", "audience": "vault"}},
                 {"configMap": {"name": "c", "items": [{"key": "key", "path": "renamed"}]}},
                 {"downwardAPI": {"items": [{"path": "ns", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}]}},
         ]));
@@ -320,6 +324,7 @@ mod tests {
             (read("all", "token"), read("all", "renamed"), read("all", "ns")),
             ("the-token".into(), "one".into(), "ns".into())
         );
+        assert_eq!(read("all", "vault"), "another");
 
         let sources = Sources::of(vec![map("c", "two")], vec![secret]);
         mount(&pod, &world.site, &sources, &facts()).unwrap();

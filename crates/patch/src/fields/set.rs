@@ -99,7 +99,8 @@ impl Set {
         union
     }
 
-    fn absorb(&mut self, other: &Self) {
+    /// Adds the paths of the other set.
+    pub(crate) fn absorb(&mut self, other: &Self) {
         for (element, node) in &other.nodes {
             let mine = self.nodes.entry(element.clone()).or_default();
             mine.member |= node.member;

@@ -239,8 +239,7 @@ fn add_back_owned<'a>(
 ) -> Result<Seen<'a>, ManagedError> {
     let mut by_version: BTreeMap<&str, Set> = BTreeMap::new();
     for owned in owners.values() {
-        let all = by_version.entry(&owned.api_version).or_default();
-        *all = all.union(&owned.set);
+        by_version.entry(&owned.api_version).or_default().absorb(&owned.set);
     }
     let first = by_version.remove_entry(pruned_version);
     let (mut merged, mut pruned) = (merged.clone(), pruned);

@@ -1,5 +1,7 @@
 //! Applies a patch.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use crate::{gofmt, table::Strategy};
@@ -103,7 +105,8 @@ fn directive_target<'a>(key: &'a str, prefix: &str) -> Option<&'a str> {
 fn retain_keys(base: &mut Object, patch: &mut Object) -> Result<(), Error> {
     let Some(keep) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(keep) = keep else { return Err(Error::BadRetainKeys) };
-    let kept = |key: &str| keep.iter().any(|name| name == key);
+    let keep: HashSet<&str> = keep.iter().filter_map(Value::as_str).collect();
+    let kept = |key: &str| keep.contains(key);
     for (key, value) in patch.iter() {
         let is_directive = key.starts_with(DELETE_FROM) || key.starts_with(ELEMENT_ORDER);
         if !value.is_null() && !is_directive && !kept(key) {
@@ -152,22 +155,21 @@ fn element_orders(base: &mut Object, patch: &mut Object, place: MergeType) -> Re
 
 /// Returns the server's list in the state in which upstream sorts by it: upstream has already removed the deleted elements
 /// from it, and new elements have taken their places.
-fn written_to(mut server: Vec<Value>, patch: &[Value], key: &str) -> Vec<Value> {
+pub(super) fn written_to(mut server: Vec<Value>, patch: &[Value], key: &str) -> Vec<Value> {
     let places = server.len();
-    let key_in =
-        |list: &[Value], element: &Value| list.iter().any(|other| other.get(key) == element.get(key));
     let (directives, elements): (Vec<&Value>, Vec<&Value>) =
         patch.iter().partition(|element| element.get(DIRECTIVE).is_some());
-    for directive in &directives {
-        if order::is_deletion(directive) {
-            server.retain(|element| element.get(key) != directive.get(key));
-        }
-    }
-    let replaces = directives.iter().any(|directive| directive[DIRECTIVE] == "replace");
-    for element in elements {
-        if !replaces && server.len() < places && !key_in(&server, element) {
-            server.push(element.clone());
-        }
+    let deleted: HashSet<&Value> = directives
+        .iter()
+        .filter(|directive| order::is_deletion(directive))
+        .map(|directive| order::identity(directive, key))
+        .collect();
+    server.retain(|element| !deleted.contains(order::identity(element, key)));
+    if directives.iter().all(|directive| directive[DIRECTIVE] != "replace") {
+        let mut known: HashSet<&Value> = server.iter().map(|element| order::identity(element, key)).collect();
+        let new = elements.into_iter().filter(|element| known.insert(order::identity(element, key)));
+        let new: Vec<Value> = new.take(places - server.len()).cloned().collect();
+        server.extend(new);
     }
     server
 }
@@ -254,7 +256,8 @@ fn lists(
     }
     if !holds_objects(&[&base, &patch])? {
         if deletes {
-            return Ok(base.into_iter().filter(|element| !patch.contains(element)).collect());
+            let deleted: HashSet<&Value> = patch.iter().collect();
+            return Ok(base.into_iter().filter(|element| !deleted.contains(element)).collect());
         }
         let server = base.clone();
         let mut both = base;
@@ -279,17 +282,11 @@ fn sort_merged(
     key: &str,
     maps: bool,
 ) -> Result<Vec<Value>, Error> {
-    let mut of_patch = Vec::new();
-    let mut server_only = Vec::new();
-    for element in merged {
-        let is_named = if key.is_empty() {
-            named.contains(&element)
-        } else {
-            let wanted = key_of(&element, key)?;
-            named.iter().any(|other| other.get(key) == Some(wanted))
-        };
-        if is_named { of_patch.push(element) } else { server_only.push(element) }
+    if !key.is_empty() {
+        merged.iter().try_for_each(|element| key_of(element, key).map(drop))?;
     }
+    let positions = order::Positions::of(named, key);
+    let (of_patch, server_only) = merged.into_iter().partition(|element| positions.find(element).is_some());
     let of_patch = order::sort_as(of_patch, named, key, maps)?;
     let server_only = order::sort_as(server_only, server, key, maps)?;
     Ok(order::interleave(server_only, of_patch, server, key))
@@ -302,6 +299,7 @@ fn list_directives(
     key: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let mut rest = Vec::new();
+    let mut deleted = HashSet::new();
     let mut replace = false;
     for element in patch {
         let Some(map) = element.as_object() else {
@@ -311,26 +309,44 @@ fn list_directives(
             None => rest.push(element),
             Some(Value::String(directive)) if directive == "delete" => {
                 let wanted = map.get(key).ok_or_else(|| Error::no_merge_key(map, key))?;
-                base.retain(|other| other.get(key) != Some(wanted));
+                deleted.insert(wanted.clone());
             }
             Some(Value::String(directive)) if directive == "replace" => replace = true,
             Some(Value::String(directive)) if directive == "merge" => return Err(Error::MergeInList),
             Some(other) => return Err(Error::unknown_directive(other, map)),
         }
     }
+    base.retain(|other| other.get(key).is_none_or(|key| !deleted.contains(key)));
     Ok(if replace { (rest, Vec::new()) } else { (base, rest) })
 }
 
 /// Merges each element of the patch into the first element of the base with its key, or appends it.
-fn elements(mut base: Vec<Value>, patch: &[Value], inner: MergeType, key: &str) -> Result<Vec<Value>, Error> {
+pub(super) fn elements(
+    mut base: Vec<Value>,
+    patch: &[Value],
+    inner: MergeType,
+    key: &str,
+) -> Result<Vec<Value>, Error> {
+    let mut first: HashMap<Value, usize> = HashMap::with_capacity(base.len());
+    for (at, element) in base.iter().enumerate() {
+        if let Some(key) = element.get(key) {
+            first.entry(key.clone()).or_insert(at);
+        }
+    }
     for element in patch {
         let wanted = key_of(element, key)?;
-        let found = base.iter_mut().find(|other| other.get(key) == Some(wanted));
-        match (found, element) {
+        match (first.get(wanted).map(|at| &mut base[*at]), element) {
             (Some(Value::Object(current)), Value::Object(map)) => {
                 *current = objects(std::mem::take(current), map.clone(), inner)?;
+                // A null in the patch removes the key, so that no other element is merged here.
+                if current.get(key) != Some(wanted) {
+                    first.remove(wanted);
+                }
             }
-            _ => base.push(element.clone()),
+            _ => {
+                first.entry(wanted.clone()).or_insert(base.len());
+                base.push(element.clone());
+            }
         }
     }
     Ok(base)
@@ -356,15 +372,27 @@ pub(super) fn holds_objects(lists: &[&Vec<Value>]) -> Result<bool, Error> {
 
 /// Removes repeated scalars as upstream does: the last element takes the place of a repeated one.
 pub(super) fn deduplicate(list: &mut Vec<Value>) {
+    let mut places: HashMap<Value, BTreeSet<usize>> = HashMap::with_capacity(list.len());
+    for (at, element) in list.iter().enumerate() {
+        places.entry(element.clone()).or_default().insert(at);
+    }
     let mut at = 0;
-    while at + 1 < list.len() {
-        let mut other = at + 1;
-        while other < list.len() {
-            if list[at] == list[other] {
-                list.swap_remove(other);
-            } else {
-                other += 1;
+    while at < list.len() {
+        let repeated = |places: &HashMap<Value, BTreeSet<usize>>, element: &Value| {
+            places.get(element).and_then(|places| places.range(at + 1..).next().copied())
+        };
+        while let Some(other) = repeated(&places, &list[at]) {
+            let last = list.len() - 1;
+            if let Some(of_repeated) = places.get_mut(&list[at]) {
+                of_repeated.remove(&other);
             }
+            if other < last
+                && let Some(of_last) = places.get_mut(&list[last])
+            {
+                of_last.remove(&last);
+                of_last.insert(other);
+            }
+            list.swap_remove(other);
         }
         at += 1;
     }

@@ -1,17 +1,37 @@
 //! Sorts merged lists: elements are in the order of the patch, with elements in between that only the server has.
 
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
 use serde_json::Value;
 
 use super::Error;
 
-/// The position in `list` of an element that equals `element`. Elements are compared by `key` unless it is empty.
-fn position(list: &[Value], element: &Value, key: &str) -> Option<usize> {
-    if key.is_empty() {
-        return list.iter().position(|other| other == element);
+/// What identifies an element of a list: the value of its key, or the element itself if `key` is empty.
+pub(super) fn identity<'v>(element: &'v Value, key: &str) -> &'v Value {
+    if key.is_empty() { element } else { element.get(key).unwrap_or(&Value::Null) }
+}
+
+/// The position of the first element of a list with each identity. A request may have lists of tens of thousands of elements,
+/// so nothing here searches a list for each element of another.
+pub(super) struct Positions<'v> {
+    key: &'v str,
+    first: HashMap<&'v Value, usize>,
+}
+
+// === impl Positions ===
+
+impl<'v> Positions<'v> {
+    pub(super) fn of(list: &'v [Value], key: &'v str) -> Self {
+        let mut first = HashMap::with_capacity(list.len());
+        for (at, element) in list.iter().enumerate() {
+            first.entry(identity(element, key)).or_insert(at);
+        }
+        Self { key, first }
     }
-    let wanted = element.as_object().and_then(|map| map.get(key)).unwrap_or(&Value::Null);
-    list.iter()
-        .position(|other| other.as_object().and_then(|map| map.get(key)).unwrap_or(&Value::Null) == wanted)
+
+    pub(super) fn find(&self, element: &Value) -> Option<usize> {
+        self.first.get(identity(element, self.key)).copied()
+    }
 }
 
 /// Checks that every element is an object with the key.
@@ -27,32 +47,39 @@ pub(super) fn check_keys(key: &str, list: &[Value]) -> Result<(), Error> {
 
 /// Sorts `list` like `order`. Elements to be deleted come last.
 ///
-/// An element that is not in `order` counts as smaller than its neighbour. Upstream's comparison does that, so its insertion
-/// sort moves the element to the front.
+/// An element that is not in `order` counts as smaller than its neighbour. Upstream's comparison does that, and its insertion
+/// sort then moves the element to the front.
 pub(super) fn sort_as(list: Vec<Value>, order: &[Value], key: &str, maps: bool) -> Result<Vec<Value>, Error> {
-    let (mut sorted, deleted): (Vec<Value>, Vec<Value>) = if maps {
+    let (ordered, deleted): (Vec<Value>, Vec<Value>) = if maps {
         check_keys(key, &list)?;
         check_keys(key, order)?;
         list.into_iter().partition(|element| !is_deletion(element))
     } else {
         (list, Vec::new())
     };
-    for end in 1..sorted.len() {
-        let mut at = end;
-        while at > 0 && goes_before(&sorted[at], &sorted[at - 1], order, key) {
-            sorted.swap(at, at - 1);
-            at -= 1;
+    let positions = Positions::of(order, key);
+    // What the insertion sort does: the elements with a position stay sorted, and each has a tail of elements without one. A
+    // new element passes the tail of its predecessor, which so becomes its own. The head of the list has a tail, too.
+    let mut sorted = BTreeMap::from([(None, (None, VecDeque::new()))]);
+    for (nth, element) in ordered.into_iter().enumerate() {
+        match positions.find(&element) {
+            None => {
+                if let Some(mut head) = sorted.first_entry() {
+                    head.get_mut().1.push_front(element);
+                }
+            }
+            Some(at) => {
+                let place = Some((at, nth));
+                let tail = sorted.range_mut(..place).next_back().map(|(_, (_, tail))| std::mem::take(tail));
+                sorted.insert(place, (Some(element), tail.unwrap_or_default()));
+            }
         }
     }
-    sorted.extend(deleted);
-    Ok(sorted)
-}
-
-fn goes_before(left: &Value, right: &Value, order: &[Value], key: &str) -> bool {
-    match (position(order, left, key), position(order, right, key)) {
-        (Some(left), Some(right)) => left < right,
-        _ => true,
-    }
+    Ok(sorted
+        .into_values()
+        .flat_map(|(element, tail)| element.into_iter().chain(tail))
+        .chain(deleted)
+        .collect())
 }
 
 /// Whether an element has `$patch: delete`.
@@ -68,6 +95,7 @@ pub(super) fn interleave(
     server: &[Value],
     key: &str,
 ) -> Vec<Value> {
+    let positions = Positions::of(server, key);
     let mut merged = Vec::with_capacity(server_only.len() + patch.len());
     let mut left = server_only.into_iter().peekable();
     let mut right = patch.into_iter().peekable();
@@ -77,7 +105,7 @@ pub(super) fn interleave(
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (Some(of_server), Some(of_patch)) => {
-                match (position(server, of_server, key), position(server, of_patch, key)) {
+                match (positions.find(of_server), positions.find(of_patch)) {
                     (Some(left_at), Some(right_at)) => left_at < right_at,
                     _ => false,
                 }

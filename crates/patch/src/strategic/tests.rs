@@ -1,3 +1,5 @@
+mod plain;
+
 use serde_json::{Value, json};
 
 use super::{Error, merge, two_way};
@@ -153,4 +155,33 @@ fn a_computed_patch_says_what_changed_and_in_which_order() {
         })
     );
     assert_eq!(two_way(&old, &old, POD).unwrap(), json!({}));
+}
+
+/// With a search of the list for each element, this takes minutes.
+#[test]
+fn large_lists_merge() {
+    const MANY: usize = 20_000;
+    let names = |from: usize| (from..from + MANY).map(|n| format!("e{n}")).collect::<Vec<_>>();
+    let env = |names: &[String], value: &str| {
+        names.iter().map(|name| json!({"name": name, "value": value})).collect::<Vec<_>>()
+    };
+    let (old, new) = (names(0), names(MANY / 2));
+    let container = |env: Vec<Value>| json!({"containers": [{"name": "c", "env": env}]});
+    let (before, after) = (container(env(&old, "v")), container(env(&new, "w")));
+    let merged = merge(before.clone(), after.clone(), POD).unwrap();
+    assert_eq!(merged["containers"][0]["env"].as_array().unwrap().len(), MANY + MANY / 2);
+    let patch = two_way(&before, &after, POD).unwrap();
+    assert_eq!(merge(before, patch, POD).unwrap(), after);
+
+    let meta = "meta.v1.ObjectMeta";
+    let (before, after) = (json!({"finalizers": old}), json!({"finalizers": new}));
+    let merged = merge(before.clone(), after.clone(), meta).unwrap();
+    assert_eq!(merged["finalizers"].as_array().unwrap().len(), MANY + MANY / 2);
+    let patch = two_way(&before, &after, meta).unwrap();
+    assert_eq!(merge(before, patch, meta).unwrap(), after);
+
+    let keep = json!({"nodeSelector": {"$retainKeys": old}});
+    let labels: serde_json::Map<_, _> = old.iter().map(|name| (name.clone(), json!("v"))).collect();
+    let before = json!({"nodeSelector": labels});
+    assert_eq!(merge(before.clone(), keep, POD).unwrap(), before);
 }

@@ -348,6 +348,13 @@ fn worded(error: &ExecutionError) -> String {
         ExecutionError::UndeclaredReference(name) => {
             format!("undeclared reference to '{name}' (in container '')")
         }
+        // the evaluator's message is the debug output of its parser
+        ExecutionError::FunctionError { function, .. } if function == "duration" => {
+            "type conversion error from 'string' to 'google.protobuf.Duration'".to_owned()
+        }
+        ExecutionError::FunctionError { function, .. } if function == "timestamp" => {
+            "type conversion error from 'string' to 'google.protobuf.Timestamp'".to_owned()
+        }
         ExecutionError::FunctionError { message, .. } => message.clone(),
         other => other.to_string(),
     }

@@ -14,7 +14,7 @@ use longboat_schema::go_type;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use crate::kinds::Resource;
+use crate::{clock, kinds::Resource};
 use types::{Shape, Type, named, root};
 
 static QUANTITY: LazyLock<Regex> = LazyLock::new(|| {
@@ -28,8 +28,8 @@ pub fn unknown_builtin_fields(resource: &Resource, object: &Value) -> Vec<String
 }
 
 /// Removes from `object` the fields that the built-in kind of `resource` does not have. Also removes nulls, which mean the
-/// same as a missing field; in lists and maps, a null becomes the zero value. Returns the dotted paths of the unknown
-/// fields.
+/// same as a missing field; in lists and maps, a null becomes the zero value. Writes times as Go does. Returns the dotted
+/// paths of the unknown fields.
 pub fn prune_builtin(resource: &Resource, object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
     if let (Some(kind), Value::Object(map)) =
@@ -80,6 +80,8 @@ fn prune_value(value: &mut Value, shape: &Shape, path: &mut String, dropped: &mu
                 *value = Value::from(BASE64_STANDARD.encode(bytes));
             }
         }
+        (Shape::Time, value) => clock::normalise(value, clock::seconds),
+        (Shape::MicroTime, value) => clock::normalise(value, clock::micros),
         (Shape::Map(shape), Value::Object(map)) => {
             for (name, value) in map.iter_mut() {
                 set_zero(value, shape);
@@ -244,13 +246,14 @@ pub(crate) fn unread_int_or_string(value: &Value) -> Option<String> {
 
 /// Returns the error of Go's time parser for a text that is not a time.
 fn unparsed(text: &str, layout: &str, micro: bool) -> Option<String> {
-    if text.parse::<jiff::Timestamp>().is_ok() && (!micro || six_digits(text)) {
+    let time = clock::parse(text);
+    if time.is_some() && (!micro || six_digits(text)) {
         return None;
     }
     let year = text.len() >= 4 && text.as_bytes()[..4].iter().all(u8::is_ascii_digit);
     let (rest, element) = if !year {
         (text, "2006")
-    } else if micro && text.parse::<jiff::Timestamp>().is_ok() {
+    } else if micro && time.is_some() {
         (text.get(19..).unwrap_or_default(), ".000000")
     } else {
         (text.get(4..).unwrap_or_default(), "-")

@@ -137,8 +137,8 @@ fn body_options(call: &Call<'_>) -> Result<Value, ApiError> {
         })?,
         "application/yaml" => decode::yaml(&request.body).map_err(ApiError::unforeseen)?,
         "application/vnd.kubernetes.protobuf" => {
-            let value = crate::protobuf::decode(&request.body)
-                .map_err(|why| ApiError::new(415, "UnsupportedMediaType", why))?;
+            let value = crate::protobuf::decode(&request.body, "v1", "DeleteOptions")
+                .map_err(|error| ApiError::unforeseen(error.why))?;
             decode::Document { value, duplicates: Vec::new() }
         }
         _ => {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Change, MODIFIED};
 use crate::{
-    kinds::registry::split_api_version,
+    kinds::{Resource, registry::split_api_version},
     patching::PatchKind,
     status::{About, ApiError, Cause},
     verbs::{Call, create, incoming},
@@ -100,7 +100,7 @@ pub(super) fn check_revision(
     let name = live["metadata"]["name"].as_str().unwrap_or_default();
     let given = value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     let unconditional = given.is_empty() || given == "0";
-    if given.is_empty() && resource.custom().is_some() && matches!(how, Change::Replace(_)) {
+    if unconditional && !allows_unconditional_update(resource) && !matches!(how, Change::Edit(..)) {
         return Err(ApiError::invalid(
             resource.about(name),
             &[Cause {
@@ -129,6 +129,19 @@ pub(super) fn check_revision(
     }
     // a patch that does not set the revision carries the stored one
     Ok(matches!(how, Change::Replace(_)))
+}
+
+/// Whether an update of the kind need not name a revision.
+fn allows_unconditional_update(resource: &Resource) -> bool {
+    resource.custom().is_none()
+        && !matches!(
+            resource.plural.as_str(),
+            "customresourcedefinitions"
+                | "leases"
+                | "mutatingwebhookconfigurations"
+                | "poddisruptionbudgets"
+                | "validatingwebhookconfigurations"
+        )
 }
 
 /// Restores the metadata that clients cannot change.
