@@ -2,7 +2,11 @@
 
 use std::fmt::Debug;
 
-use k8s_openapi::{Metadata, api::core::v1::{self, PodStatus}, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    Metadata,
+    api::core::v1::{self, PodStatus},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{Api, Client, Resource};
 use longboat_api::{
     labels, names, v1alpha2,

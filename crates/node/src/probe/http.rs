@@ -48,7 +48,9 @@ pub(crate) async fn page(
     most: usize,
 ) -> Result<Vec<u8>, String> {
     let url = format!("{}://{pod_ip}:{port}/metrics", if https { "https" } else { "http" });
-    match tokio::time::timeout(limit, request(&HTTPGetAction::default(), &url, pod_ip, port, https, most)).await {
+    match tokio::time::timeout(limit, request(&HTTPGetAction::default(), &url, pod_ip, port, https, most))
+        .await
+    {
         Ok(Ok((StatusCode::OK, body))) => Ok(body),
         Ok(Ok((status, _))) => Err(format!("{url} answered {status}")),
         Ok(Err(error)) => Err(format!("{url}: {error}")),

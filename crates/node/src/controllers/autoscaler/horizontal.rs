@@ -106,7 +106,12 @@ impl Reconcile for Autoscalers {
                     // A metric that is missing could have asked for more.
                     Some(replicas) if replicas >= scale.wanted || metrics.iter().all(Result::is_ok) => {
                         let recommendations = self.recommendations.entry(key.clone()).or_default();
-                        recommendations.stabilize(replicas, scale.wanted, spec.behavior.as_ref(), Instant::now())
+                        recommendations.stabilize(
+                            replicas,
+                            scale.wanted,
+                            spec.behavior.as_ref(),
+                            Instant::now(),
+                        )
                     }
                     _ => scale.wanted,
                 };
@@ -121,7 +126,11 @@ impl Reconcile for Autoscalers {
                 limit(&spec, *recommended).to_owned()
             } else {
                 let above = if wanted > &scale.wanted { "above" } else { "below" };
-                let names: Vec<_> = metrics.iter().flatten().map(|metric| format!("{} {above} target", metric.words)).collect();
+                let names: Vec<_> = metrics
+                    .iter()
+                    .flatten()
+                    .map(|metric| format!("{} {above} target", metric.words))
+                    .collect();
                 names.join(", ")
             };
             self.recorder.record(
@@ -167,7 +176,10 @@ impl Autoscalers {
             });
         }
         if all.is_empty() {
-            all.push(Err(("FailedGetResourceMetric", "nothing serves metrics.k8s.io on this machine".into())));
+            all.push(Err((
+                "FailedGetResourceMetric",
+                "nothing serves metrics.k8s.io on this machine".into(),
+            )));
         }
         all
     }
@@ -181,17 +193,22 @@ impl Autoscalers {
         scale: Scale,
     ) -> Result<Measured, (&'static str, String)> {
         let name = &source.metric.name;
-        let failed = |why: String| ("FailedGetExternalMetric", format!("unable to get external metric {name}: {why}"));
-        let number = |quantity: &Quantity| longboat_quantity::Quantity::parse(&quantity.0).map(|parsed| parsed.to_f64());
+        let failed =
+            |why: String| ("FailedGetExternalMetric", format!("unable to get external metric {name}: {why}"));
+        let number = |quantity: &Quantity| {
+            longboat_quantity::Quantity::parse(&quantity.0).map(|parsed| parsed.as_f64())
+        };
         let goal = match (&source.target.value, &source.target.average_value) {
             (Some(value), _) => number(value).map(Goal::Value),
             (None, average) => average.as_ref().and_then(number).map(Goal::Average),
         };
-        let goal = goal.ok_or_else(|| failed("its target has neither a value nor an average value".into()))?;
+        let goal =
+            goal.ok_or_else(|| failed("its target has neither a value nor an average value".into()))?;
         let labels = source.metric.selector.as_ref().and_then(|selector| selector.match_labels.clone());
         let query = Query::sum_of(name, labels.iter().flatten());
         let annotations = object.metadata.annotations.clone().unwrap_or_default();
-        let mut reading: Vec<Sample> = metrics::given(&annotations).filter(|sample| sample.name == *name).collect();
+        let mut reading: Vec<Sample> =
+            metrics::given(&annotations).filter(|sample| sample.name == *name).collect();
         if reading.is_empty() {
             reading = metrics::read(&self.caches, target, &[name]).await.map_err(failed)?;
         }
@@ -200,7 +217,9 @@ impl Autoscalers {
         let value = query.evaluate(&history).map_err(|error| failed(error.to_string()))?;
         let value = value.or_else(|| metrics::absent(&query, goal, scale));
         let value = value.ok_or_else(|| {
-            failed(format!("no pod of the service has it; the annotation longboat.dev/metric.{name} can give it a value"))
+            failed(format!(
+                "no pod of the service has it; the annotation longboat.dev/metric.{name} can give it a value"
+            ))
         })?;
         Ok(Measured {
             replicas: goal.replicas(value, scale),
@@ -240,7 +259,10 @@ fn recommended(metrics: &[Result<Measured, (&'static str, String)>]) -> Option<i
 
 fn external_status(source: &ExternalMetricSource, goal: Goal, value: f64, scale: Scale) -> MetricStatus {
     #[expect(clippy::cast_possible_truncation, reason = "a float is cast to the nearest integer")]
-    let quantity = |value: f64| Some(Quantity(format!("{}m", (value * 1000.0).round() as i64)));
+    let quantity = |value: f64| {
+        let parsed = longboat_quantity::Quantity::parse(&format!("{}m", (value * 1000.0).round() as i64))?;
+        Some(Quantity(parsed.to_string()))
+    };
     let current = match goal {
         Goal::Value(_) => MetricValueStatus { value: quantity(value), ..MetricValueStatus::default() },
         Goal::Average(_) => MetricValueStatus {
@@ -331,12 +353,23 @@ fn status(
                 );
                 conditions.push(condition("ScalingActive", true, "ValidMetricFound", message));
                 let (limited, reason, message) = match recommended.cmp(wanted) {
-                    Ordering::Less => (true, "TooFewReplicas", "the desired replica count is less than the minimum replica count"),
-                    Ordering::Equal => (false, "DesiredWithinRange", "the desired count is within the acceptable range"),
-                    Ordering::Greater => (true, "TooManyReplicas", "the desired replica count is more than the maximum replica count"),
+                    Ordering::Less => (
+                        true,
+                        "TooFewReplicas",
+                        "the desired replica count is less than the minimum replica count",
+                    ),
+                    Ordering::Equal => {
+                        (false, "DesiredWithinRange", "the desired count is within the acceptable range")
+                    }
+                    Ordering::Greater => (
+                        true,
+                        "TooManyReplicas",
+                        "the desired replica count is more than the maximum replica count",
+                    ),
                 };
                 conditions.push(condition("ScalingLimited", limited, reason, message.into()));
-                current_metrics = Some(metrics.iter().flatten().map(|metric| metric.status.clone()).collect());
+                current_metrics =
+                    Some(metrics.iter().flatten().map(|metric| metric.status.clone()).collect());
             } else if let Some(Err((reason, why))) = metrics.first() {
                 let message = format!(
                     "the HPA was unable to compute the replica count: {why}, so the replicas stay between {} and {}",
@@ -376,7 +409,10 @@ mod tests {
         assert_eq!(within(&spec(None, 3), 1), 1);
     }
 
-    fn conditions(outcome: &Outcome, scale: Option<Scale>) -> (Vec<(String, String, String)>, HorizontalPodAutoscalerStatus) {
+    fn conditions(
+        outcome: &Outcome,
+        scale: Option<Scale>,
+    ) -> (Vec<(String, String, String)>, HorizontalPodAutoscalerStatus) {
         let object = HorizontalPodAutoscaler::default();
         let target = Target { namespace: "ns".into(), kind: "Deployment".into(), name: "d".into() };
         let now = Time(jiff::Timestamp::UNIX_EPOCH);

@@ -42,7 +42,8 @@ struct Page {
 pub(super) async fn read(caches: &Caches, target: &Target, names: &[&str]) -> Result<Vec<Sample>, String> {
     let names: HashSet<&str> = names.iter().copied().collect();
     let pages: Vec<Page> = pods(caches, target).iter().flat_map(pages).collect();
-    let bodies = join_all(pages.iter().map(|page| http::page(&page.ip, page.port, page.https, LIMIT, MAX_PAGE))).await;
+    let bodies =
+        join_all(pages.iter().map(|page| http::page(&page.ip, page.port, page.https, LIMIT, MAX_PAGE))).await;
     let mut samples = Vec::new();
     let mut failure = None;
     for (page, body) in pages.iter().zip(&bodies) {
@@ -60,7 +61,9 @@ pub(super) async fn read(caches: &Caches, target: &Target, names: &[&str]) -> Re
         }
     }
     match failure {
-        Some(failure) if bodies.iter().all(Result::is_err) => Err(format!("no pod's metrics can be read: {failure}")),
+        Some(failure) if bodies.iter().all(Result::is_err) => {
+            Err(format!("no pod's metrics can be read: {failure}"))
+        }
         _ => Ok(samples),
     }
 }
@@ -95,7 +98,8 @@ fn pods(caches: &Caches, target: &Target) -> Vec<Arc<Pod>> {
     }
     .unwrap_or_default();
     let service = label(&own, NAME).filter(|_| label(&own, PART_OF).as_deref() == Some(PART_OF_VALUE));
-    let selects = deployment.as_ref().and_then(|deployment| deployment.spec.as_ref()?.selector.match_labels.clone());
+    let selects =
+        deployment.as_ref().and_then(|deployment| deployment.spec.as_ref()?.selector.match_labels.clone());
     let mut all = caches.pods.all();
     all.retain(|pod| {
         pod.namespace().as_deref() == Some(&*target.namespace)
@@ -134,7 +138,11 @@ fn probed(container: &Container) -> Option<(u16, bool)> {
 
 /// The text of a page. Of a page that is too long, the last line is only a part of a line, so its number may be wrong.
 fn whole_lines(body: &[u8]) -> Cow<'_, str> {
-    let end = if body.len() < MAX_PAGE { body.len() } else { body.iter().rposition(|byte| *byte == b'\n').unwrap_or(0) };
+    let end = if body.len() < MAX_PAGE {
+        body.len()
+    } else {
+        body.iter().rposition(|byte| *byte == b'\n').unwrap_or(0)
+    };
     String::from_utf8_lossy(&body[..end])
 }
 
@@ -209,7 +217,8 @@ mod tests {
 
     #[test]
     fn an_annotation_gives_a_metric_its_value() {
-        let annotations = [("longboat.dev/metric.queue", " 7"), ("longboat.dev/metric.bad", "x"), ("other", "1")];
+        let annotations =
+            [("longboat.dev/metric.queue", " 7"), ("longboat.dev/metric.bad", "x"), ("other", "1")];
         let annotations = annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let found: Vec<_> = given(&annotations).map(|sample| (sample.name, sample.value)).collect();
         assert_eq!(found, [("queue".to_owned(), 7.0)]);

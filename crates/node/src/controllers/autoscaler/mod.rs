@@ -47,7 +47,8 @@ impl Target {
             "Deployment" => {
                 let live = caches.deployments.get(&self.namespace, &self.name)?;
                 let wanted = live.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-                let count = |of: fn(&DeploymentStatus) -> Option<i32>| live.status.as_ref().and_then(of).unwrap_or(0);
+                let count =
+                    |of: fn(&DeploymentStatus) -> Option<i32>| live.status.as_ref().and_then(of).unwrap_or(0);
                 Some(Scale {
                     wanted,
                     current: count(|status| status.replicas),

@@ -30,7 +30,7 @@ impl Goal {
     /// Returns the replicas for which a metric with this value would be as wanted.
     pub(super) fn replicas(self, value: f64, scale: Scale) -> i32 {
         let (now, ratio, wanted) = match self {
-            Self::Value(target) => (scale.ready, value / target, value / target * f64::from(scale.ready)),
+            Self::Value(target) => (scale.wanted, value / target, value / target * f64::from(scale.ready)),
             Self::Average(target) => {
                 (scale.current, value / (target * f64::from(scale.current)), value / target)
             }
@@ -47,7 +47,7 @@ impl Goal {
     pub(super) fn neutral(self, scale: Scale) -> f64 {
         match self {
             Self::Value(target) => target,
-            Self::Average(target) => target * f64::from(scale.current),
+            Self::Average(target) => target * f64::from(scale.wanted),
         }
     }
 }
@@ -82,10 +82,14 @@ impl Recommendations {
         let (up, down) = (window(true), window(false));
         let since = |at: Instant| now.saturating_duration_since(at);
         self.0.push_back((now, recommended));
-        while self.0.len() > MAX_REMEMBERED || self.0.front().is_some_and(|(at, _)| since(*at) > up.max(down)) {
+        while self.0.len() > MAX_REMEMBERED || self.0.front().is_some_and(|(at, _)| since(*at) > up.max(down))
+        {
             self.0.pop_front();
         }
-        let within = |window| self.0.iter().filter(move |(at, _)| since(*at) <= window).map(|(_, replicas)| *replicas);
+        let within = |window| {
+            let remembered = self.0.iter().filter(move |(at, _)| since(*at) < window);
+            remembered.map(|(_, replicas)| *replicas).chain([recommended])
+        };
         let least = within(up).min().unwrap_or(recommended);
         let most = within(down).max().unwrap_or(recommended);
         let mut wanted = current;
@@ -112,7 +116,8 @@ mod tests {
     #[test]
     fn replicas_follow_a_value_in_proportion_and_an_average_by_division() {
         assert_eq!(Goal::Value(5.0).replicas(20.0, scale(2)), 8);
-        assert_eq!(Goal::Value(5.0).replicas(5.4, scale(2)), 2, "within the tolerance");
+        let starting = Scale { wanted: 2, current: 2, ready: 0 };
+        assert_eq!(Goal::Value(5.0).replicas(5.4, starting), 2, "within the tolerance");
         assert_eq!(Goal::Average(5.0).replicas(11.0, scale(1)), 3);
         assert_eq!(Goal::Average(5.0).replicas(0.0, scale(3)), 0);
         assert_eq!(Goal::Average(5.0).replicas(6.0, scale(0)), 2, "from zero");

@@ -28,7 +28,12 @@ pub(in crate::controllers::autoscaler) struct History(VecDeque<(Instant, Vec<Sam
 
 impl History {
     /// Adds a reading, and drops those that are older than `window`.
-    pub(in crate::controllers::autoscaler) fn add(&mut self, now: Instant, reading: Vec<Sample>, window: Duration) {
+    pub(in crate::controllers::autoscaler) fn add(
+        &mut self,
+        now: Instant,
+        reading: Vec<Sample>,
+        window: Duration,
+    ) {
         self.0.push_back((now, reading));
         while self.0.len() > MAX_READINGS || self.0.front().is_some_and(|(at, _)| now - *at > window) {
             self.0.pop_front();
@@ -142,7 +147,9 @@ fn growth(selector: &Selector, window: Duration, per_second: bool, history: &His
 fn aggregate(by: Aggregation, grouping: Option<&Grouping>, series: Vec<Series>) -> Vec<Series> {
     let mut groups: BTreeMap<Labels, Vec<f64>> = BTreeMap::new();
     for (mut labels, value) in series {
-        labels.retain(|label, _| grouping.is_some_and(|grouping| grouping.labels.contains(label) != grouping.excluded));
+        labels.retain(|label, _| {
+            grouping.is_some_and(|grouping| grouping.labels.contains(label) != grouping.excluded)
+        });
         groups.entry(labels).or_default().push(value);
     }
     let result = groups.into_iter().map(|(labels, values)| {
@@ -173,7 +180,11 @@ mod tests {
 
     fn running(values: &[(&str, f64)]) -> History {
         let reading = values.iter().map(|(pod, value)| {
-            sample("vllm:num_requests_running", &[("pod", pod), ("model_name", "m"), ("namespace", "ns")], *value)
+            sample(
+                "vllm:num_requests_running",
+                &[("pod", pod), ("model_name", "m"), ("namespace", "ns")],
+                *value,
+            )
         });
         let mut history = History::default();
         history.add(Instant::now(), reading.collect(), Duration::ZERO);

@@ -111,7 +111,8 @@ impl Query {
             value: Value::Equal(value.clone()),
             negated: false,
         });
-        let of = Box::new(Expression::Select(Selector { name: name.to_owned(), matchers: matchers.collect() }));
+        let of =
+            Box::new(Expression::Select(Selector { name: name.to_owned(), matchers: matchers.collect() }));
         Self(Expression::Aggregate { by: Aggregation::Sum, grouping: None, of })
     }
 

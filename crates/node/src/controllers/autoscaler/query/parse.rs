@@ -65,7 +65,8 @@ impl<'a> Parser<'a> {
     fn word(&mut self) -> Option<&'a str> {
         self.skip();
         let rest = self.rest();
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':'))).unwrap_or(rest.len());
+        let end =
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':'))).unwrap_or(rest.len());
         let word = &rest[..end];
         if word.is_empty() || word.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
