@@ -18,10 +18,12 @@ pub(crate) fn snapshot(
 ) -> Snapshot {
     let mut snapshot = empty(context, platform, now);
     add(context, service.namespace.as_deref(), &mut snapshot);
-    // ClusterRoleBindings are cluster-scoped, and each service has one. The snapshot has only the service's own.
-    let binding = names::scheduler_auth_binding(service.namespace.as_deref(), service.name.as_deref());
+    // ClusterRoleBindings are cluster-scoped, and each service has one. The snapshot has only those under the service's names.
     let bindings = &context.caches.cluster_role_bindings;
-    bindings.share_one(&Key::new(Namespace(""), Name(&binding)), &mut snapshot.cluster_role_bindings);
+    for name in [names::scheduler_auth_binding, names::distinct_scheduler_auth_binding] {
+        let name = name(service.namespace.as_deref(), service.name.as_deref());
+        bindings.share_one(&Key::new(Namespace(""), Name(&name)), &mut snapshot.cluster_role_bindings);
+    }
     snapshot
 }
 

@@ -3,6 +3,8 @@
 use longboat_api::{child_name, names::suffix};
 use longboat_key::{Name, Namespace};
 
+use crate::hash::PartsHash;
+
 /// The Deployment of the model server.
 pub fn workload(service: Name<&str>) -> String {
     child_name(&service, suffix::MAIN)
@@ -88,7 +90,17 @@ pub fn scheduler_role_binding(service: Name<&str>) -> String {
     child_name(&service, "-epp-rb")
 }
 
-/// The ClusterRoleBinding that lets the endpoint picker check tokens.
+/// The ClusterRoleBinding that lets the endpoint picker check tokens, unless it belongs to another service: `b-c` of namespace
+/// `a` and `c` of `a-b` have the same name here.
 pub fn scheduler_auth_binding(namespace: Namespace<&str>, service: Name<&str>) -> String {
     child_name(&namespace, &format!("-{service}-epp-auth-rb"))
+}
+
+/// The same ClusterRoleBinding if another service has its usual name. No service has this name as its usual one, because
+/// namespaces and services cannot contain a colon.
+pub fn distinct_scheduler_auth_binding(namespace: Namespace<&str>, service: Name<&str>) -> String {
+    let mut hash = PartsHash::default();
+    hash.add(&namespace);
+    hash.add(&service);
+    format!("{}:{}", scheduler_auth_binding(namespace, service), hash.end())
 }

@@ -22,16 +22,19 @@ pub(crate) fn superfluous_of<K: Child, S>(
     spared: Option<Phase>,
     found: &mut Vec<ObjectRef>,
 ) {
-    // Cluster-scoped children have no owner; their names identify them.
+    // Cluster-scoped children have no owner; their names and labels identify them.
     let cluster_scoped = K::CHILD_KIND == ChildKind::ClusterRoleBinding;
     let observed = K::observed(context.snapshot);
-    let named = cluster_scoped
-        .then(|| {
-            observed.get(Namespace(""), Name(&names::scheduler_auth_binding(context.namespace, context.name)))
-        })
-        .flatten();
+    let named = cluster_scoped.then(|| {
+        let usual = names::scheduler_auth_binding(context.namespace, context.name);
+        let distinct = names::distinct_scheduler_auth_binding(context.namespace, context.name);
+        // Nobody but the service writes the distinct name, and its labels name the service. So a change arrives without a
+        // recorded lookup, which would cost memory for each service.
+        let distinct = (**observed).get(Namespace(""), Name(&distinct));
+        observed.get(Namespace(""), Name(&usual)).into_iter().chain(distinct)
+    });
     let controlled = (!cluster_scoped).then(|| observed.controlled(context.namespace, context.uid));
-    for live in named.into_iter().chain(controlled.into_iter().flatten()) {
+    for live in named.into_iter().flatten().chain(controlled.into_iter().flatten()) {
         let metadata = live.metadata();
         let label = |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str);
         let ours = if cluster_scoped {

@@ -5,6 +5,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use longboat_api::labels::component;
+use longboat_key::{Name, Namespace};
 
 use crate::{context::Context, labels, names, owner};
 
@@ -50,12 +51,24 @@ pub(super) fn role_binding(context: &Context, account: &str) -> RoleBinding {
 pub(super) fn auth_binding(context: &Context, account: &str) -> ClusterRoleBinding {
     ClusterRoleBinding {
         metadata: ObjectMeta {
-            name: Some(names::scheduler_auth_binding(context.namespace, context.name)),
+            name: Some(auth_binding_name(context)),
             labels: Some(labels::of(component::SCHEDULER, context.name)),
             ..ObjectMeta::default()
         },
         role_ref: role_ref("ClusterRole", "system:auth-delegator"),
         subjects: Some(vec![subject(context, account)]),
+    }
+}
+
+/// The name of the ClusterRoleBinding. Two services would overwrite one binding for ever, so the one that comes second takes
+/// another name.
+fn auth_binding_name(context: &Context) -> String {
+    let usual = names::scheduler_auth_binding(context.namespace, context.name);
+    match context.snapshot.cluster_role_bindings.get(Namespace(""), Name(&usual)) {
+        Some(live) if labels::name_another(&live.metadata, context.name) => {
+            names::distinct_scheduler_auth_binding(context.namespace, context.name)
+        }
+        _ => usual,
     }
 }
 

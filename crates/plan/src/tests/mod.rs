@@ -2,6 +2,7 @@
 //! are compared in the tests of the controller (`crates/controller/tests`).
 
 mod asked_for;
+mod collisions;
 mod composing;
 mod downloads;
 mod labels;
