@@ -57,13 +57,13 @@ fn services_get_the_children_and_the_status_that_the_reference_gives_them() {
     assert_eq!(report.unexplained(), 0, "differences without a reason");
     if only.is_none() {
         assert_eq!(meant.unused(), Vec::<&str>::new(), "reasons in planned.txt that excuse nothing");
-        let expected = REFUSED.iter().map(|refusal| (*refusal).to_owned());
+        let expected = REFUSED.iter().map(|case| (*case).to_owned());
         assert_eq!(refused, expected.collect::<BTreeSet<_>>(), "pickers that would not start");
     }
 }
 
-/// The recorded pickers with whose configuration this build's picker does not start.
-const REFUSED: [&str; 0] = [];
+/// The recorded cases with a picker that does not start. Its plugins have made-up types.
+const REFUSED: [&str; 1] = ["sched-inline-strings-that-look-typed"];
 
 /// Collects the pickers that would not start. The webhook, which sees less, must not warn of others.
 fn collect_refused(world: &World, case: &Case, refused: &mut BTreeSet<String>) {
@@ -75,7 +75,7 @@ fn collect_refused(world: &World, case: &Case, refused: &mut BTreeSet<String>) {
         let scheduler = service.spec.router.as_ref().and_then(|router| router.scheduler.as_ref());
         let warned = scheduler.and_then(|own| refusal_of_spec(own, service.spec.base_refs.is_empty()));
         assert!(found.is_some() || warned.is_none(), "{}: a false warning: {warned:?}", case.name);
-        refused.extend(found.map(|refusal| format!("{}: {refusal}", case.name)));
+        refused.extend(found.map(|_| case.name.clone()));
     }
 }
 

@@ -14,12 +14,9 @@ use longboat_extproc::{Action, Event, Headers, Incoming, Metadata, Reply, names}
 use longboat_scheduler::{LoraAdapters, Metrics, Options, Scheduler, config::EndpointPickerConfig};
 use serde_json::Value;
 
-use self::scenario::{MetricSpec, Scenario, Scores, Step};
+use self::scenario::{MetricSpec, Scenario, Step};
 use super::support::{self, Stream};
-use crate::{
-    core::Core,
-    decisions::{Decisions, Query},
-};
+use crate::core::Core;
 
 /// Scenarios, or single requests of them (`scenario/request`), that are not replayed, each with the reason.
 const DIFFERENT: &[(&str, &str)] = &[
@@ -107,9 +104,7 @@ fn replay(name: &str, scenario: &Scenario, counts: &mut Counts) {
         }
         return;
     }
-    let mut core = support::core_of(&text);
-    core.decisions = Decisions::new(1);
-    let core = Arc::new(core);
+    let core = support::core(&text);
     core.set_endpoints(
         scenario
             .endpoints
@@ -166,9 +161,6 @@ fn publish(core: &Core, scenario: &Scenario, current: &[MetricSpec]) {
         member.scraped(metrics(&current[index]));
     }
 }
-
-/// Scores by scorer and endpoint, one for each profile.
-type Scorers = BTreeMap<String, BTreeMap<String, Vec<f64>>>;
 
 /// One request of a scenario.
 struct Attempt<'a> {
@@ -274,7 +266,6 @@ impl Attempt<'_> {
         // Scores were recorded for the first round only.
         if round == 0 {
             self.check_scores(first)?;
-            self.check_scorers()?;
         }
         if !observed.picks.contains_key(destination) && !self.is_tied(destination) {
             return Err(format!("{OTHER_PICK}{destination} is not among {:?}", observed.picks));
@@ -325,59 +316,6 @@ impl Attempt<'_> {
                 ""
             };
         Err(format!("{prefix}scores {ours:?} instead of {expected:?}"))
-    }
-
-    /// Compares the score of each scorer for each endpoint, which a total does not show.
-    fn check_scorers(&self) -> Result<(), String> {
-        let expected: Scorers = self
-            .step
-            .observed
-            .scores
-            .iter()
-            .map(|(plugin, endpoints)| {
-                let name = plugin.split('/').next().unwrap_or_default().to_owned();
-                let of_each = endpoints.iter().map(|(endpoint, scores)| {
-                    let scores = match scores {
-                        Scores::One(score) => vec![*score],
-                        Scores::OfEach(scores) => scores.clone(),
-                    };
-                    (endpoint.clone(), scores)
-                });
-                (name, of_each.collect())
-            })
-            .collect();
-        if expected.is_empty() {
-            return Ok(());
-        }
-        let kept: Value = serde_json::from_str(&self.core.decisions.answer(&Query::default())).unwrap();
-        let mut ours = Scorers::new();
-        for profile in kept["decisions"][0]["profiles"].as_array().into_iter().flatten() {
-            for (at, scorer) in profile["scorers"].as_array().into_iter().flatten().enumerate() {
-                let of_each = ours.entry(scorer["plugin"].as_str().unwrap().to_owned()).or_default();
-                for endpoint in profile["endpoints"].as_array().into_iter().flatten() {
-                    let name = endpoint["endpoint"].as_str().unwrap().rsplit('/').next().unwrap();
-                    of_each
-                        .entry(name.to_owned())
-                        .or_default()
-                        .push(endpoint["scores"][at].as_f64().unwrap());
-                }
-            }
-        }
-        let near = |one: &[f64], other: &[f64]| {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| (one - other).abs() < 1e-9)
-        };
-        for (plugin, endpoints) in &expected {
-            for (endpoint, scores) in endpoints {
-                let own =
-                    ours.get(plugin).and_then(|of_each| of_each.get(endpoint)).map_or(&[][..], Vec::as_slice);
-                if !near(own, scores) {
-                    // The order among endpoints that were never used is random: try again.
-                    let prefix = if self.has_idle_order() { OTHER_PICK } else { "" };
-                    return Err(format!("{prefix}{plugin} gives {endpoint} {own:?} instead of {scores:?}"));
-                }
-            }
-        }
-        Ok(())
     }
 
     fn has_idle_order(&self) -> bool {

@@ -80,9 +80,6 @@ pub(super) struct RequestSpec {
 pub(super) struct Observed {
     #[serde(default)]
     pub(super) picks: BTreeMap<String, usize>,
-    /// By scorer and endpoint, before a score is clamped and weighted.
-    #[serde(default)]
-    pub(super) scores: BTreeMap<String, BTreeMap<String, Scores>>,
     #[serde(default)]
     pub(super) emitted_scores: BTreeMap<String, f64>,
     #[serde(default)]
@@ -92,14 +89,6 @@ pub(super) struct Observed {
     pub(super) immediate: Option<Immediate>,
     pub(super) response_body: Option<String>,
     pub(super) body_changed: Option<Value>,
-}
-
-/// The scores of an endpoint: one for each profile that ran the scorer on it.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Scores {
-    One(f64),
-    OfEach(Vec<f64>),
 }
 
 #[derive(Debug, Deserialize)]
