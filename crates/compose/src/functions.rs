@@ -31,9 +31,9 @@ pub(crate) static FUNCTIONS: &[Function] = &[
     },
     Function {
         name: "shellWord",
-        params: &[Param::String],
+        params: &[Param::Any],
         variadic: false,
-        call: |v| Ok(Value::Str(shell_word(v[0].as_str()).into())),
+        call: |v| Ok(Value::Str(shell_word(&v[0]).into())),
     },
     Function {
         name: "shutdownTimeout",
@@ -69,10 +69,14 @@ fn bytes(text: &str) -> i64 {
     Quantity::parse(text.trim()).and_then(|amount| i64::try_from(amount.whole()).ok()).unwrap_or(0)
 }
 
-/// A name as one word for `eval "…"`, escaped for the JSON text that templates are in.
-fn shell_word(name: &str) -> String {
+/// A name as one word for `eval "…"`, escaped for the JSON text that templates are in. A name that is not set is printed as
+/// templates print it.
+fn shell_word(name: &Value<'_>) -> String {
+    if let Value::Typed(Ty::Ptr(_), None) = name {
+        return "<nil>".to_owned();
+    }
     let mut word = String::new();
-    codec::escape(&mut word, &shell::quoted_for_eval(name));
+    codec::escape(&mut word, &shell::quoted_for_eval(name.as_str()));
     word
 }
 
