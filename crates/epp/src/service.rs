@@ -252,8 +252,14 @@ impl Server {
             let scraper = Scraper { tls: scrape_tls(&layer)?, layer, interval };
             tasks.spawn(scraper.run(Arc::clone(&core), stop.clone()));
         }
-        let mut options =
-            ServerOptions { tls, grace: STREAM_GRACE.max(window), threads, ..ServerOptions::default() };
+        let mut options = ServerOptions {
+            tls,
+            grace: STREAM_GRACE.max(window),
+            // One account for requests, messages that have not come whole, and answers that wait.
+            memory: Arc::clone(&core.bodies),
+            threads,
+            ..ServerOptions::default()
+        };
         if let Ok(bytes) = quantity::parse(&args.grpc_max_recv_msg_size) {
             options.max_receive_bytes = bytes;
         }
